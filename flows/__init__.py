@@ -1,0 +1,1 @@
+"""The DAGs of reasonloop and the command that starts them."""

@@ -1,0 +1,1 @@
+"""What reasonloop does, understandable without an orchestrator, a cluster or a data versioner."""

@@ -1,0 +1,335 @@
+"""params.yaml as frozen pydantic models, one section a stage, and nothing read from anywhere else.
+
+What a stage computes depends on its own section, on ``seed`` and on its inputs. ``execution`` says
+where it runs and never changes a result, so no stage of DVC depends on it.
+"""
+
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pipeline_lib.errors import BadInputError
+
+REPOSITORY = pathlib.Path(__file__).parents[1]
+PARAMS_FILE = REPOSITORY / "params.yaml"
+PROFILES_FOLDER = REPOSITORY / "profiles"
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Rate = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CountdownParams(_Section):
+    """The generator of Countdown problems. Numbers are uniform in [low, high], with repetition."""
+
+    num_numbers: Annotated[int, Field(ge=2, le=6)] = 3
+    low: Count = 1
+    high: Count = 12
+    target_low: Count = 10
+    target_high: Count = 100
+
+    @model_validator(mode="after")
+    def _ranges(self) -> "CountdownParams":
+        if self.low > self.high:
+            raise ValueError(f"low={self.low} is above high={self.high}")
+        if self.target_low > self.target_high:
+            raise ValueError(
+                f"target_low={self.target_low} is above target_high={self.target_high}"
+            )
+        return self
+
+
+class PrepareParams(_Section):
+    """Which problems, and how many of each split."""
+
+    dataset: Literal["countdown", "gsm8k", "math", "aime", "hmmt", "humaneval", "mbpp"] = (
+        "countdown"
+    )
+    folder: str | None = None
+    """A folder in the data set's original format, or a hub id; not used by the generator."""
+    train_problems: Count = 2000
+    test_problems: Count = 400
+    bootstrap_problems: Whole = 2000
+    countdown: CountdownParams = CountdownParams()
+
+
+class BootstrapParams(_Section):
+    """The base policy: made from scratch, or taken from ``model``."""
+
+    model: str | None = None
+    """A Hugging Face folder or hub id; null makes a small Llama by SFT on solver solutions."""
+    hidden_size: Count = 128
+    num_layers: Count = 4
+    num_heads: Count = 4
+    steps: Count = 600
+    batch_size: Count = 128
+    lr: Positive = 2e-3
+    warmup_fraction: Fraction = 0.05
+    threads: Count = 2
+    """CPU threads of torch; part of the result, since sums round differently."""
+
+
+class SampleParams(_Section):
+    """How paths are drawn."""
+
+    num_paths: Count = 10
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_new_tokens: Count = 48
+    shard_size: Count = 128
+    """Problems a shard: the unit of work, retry and resume."""
+    batch_size: Count = 512
+    """Paths that are decoded together."""
+
+
+class MathLimits(_Section):
+    """Deadlines and memory of the processes that judge math answers."""
+
+    soft_timeout_s: Positive = 2.0
+    hard_timeout_s: Positive = 3.0
+    memory_mb: Count = 1024
+
+
+class CodeLimits(_Section):
+    """Limits of one sandboxed program."""
+
+    timeout_s: Positive = 30.0
+    memory_mb: Count = 256
+    tier: Literal["auto", "namespace", "landlock", "docker"] = "auto"
+
+
+class VerifyParams(_Section):
+    """How paths are judged."""
+
+    math: MathLimits = MathLimits()
+    code: CodeLimits = CodeLimits()
+
+
+class BuildParams(_Section):
+    """Which judged paths become training data."""
+
+    min_pass_rate: Fraction = 0.0
+    """Problems are kept whose pass rate lies strictly above this ..."""
+    max_pass_rate: Fraction = 1.0
+    """... and strictly below this."""
+    max_pairs_per_problem: Count = 4
+    max_length_ratio: Annotated[float, Field(ge=1)] = 2.0
+    """A pair's longer text has at most this many times the tokens of its shorter one."""
+    correct_paths: Literal["all", "shortest"] = "all"
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "BuildParams":
+        if self.min_pass_rate >= self.max_pass_rate:
+            raise ValueError(
+                f"min_pass_rate={self.min_pass_rate} is not below max_pass_rate={self.max_pass_rate}"
+            )
+        return self
+
+
+class Method(StrEnum):
+    """How verified paths become a better policy."""
+
+    SFT = "sft"
+    DPO = "dpo"
+    GRPO = "grpo"
+
+
+class LoraParams(_Section):
+    """Adapters on all linear layers instead of full fine-tuning."""
+
+    enabled: bool = False
+    rank: Count = 16
+    alpha: Count = 32
+
+
+class TrainParams(_Section):
+    """One round of training."""
+
+    method: Method = Method.GRPO
+    lr: Positive = 5e-5
+    steps: Count = 100
+    batch_size: Count = 32
+    """Sequences (SFT), pairs (DPO) or prompts (GRPO) a step."""
+    group_size: Annotated[int, Field(ge=1)] = 8
+    """Paths a prompt in GRPO."""
+    entropy_coef: Annotated[float, Field(ge=0)] = 0.0
+    warm_start_steps: Whole = 0
+    """Steps of SFT on the distinct correct stored paths before GRPO; 0 skips it."""
+    warm_start_lr: Positive = 5e-4
+    dpo_beta: Positive = 0.1
+    checkpoint_every: Count = 50
+    threads: Count = 2
+    """CPU threads of torch; part of the result, since sums round differently."""
+    lora: LoraParams = LoraParams()
+
+    @model_validator(mode="after")
+    def _group(self) -> "TrainParams":
+        if self.method is Method.GRPO and self.group_size < 2:
+            raise ValueError(f"group_size={self.group_size}; GRPO needs at least 2")
+        return self
+
+
+class EvaluateParams(_Section):
+    """Base against trained on the held-out problems."""
+
+    num_paths: Count = 16
+    ks: tuple[Count, ...] = (1, 4, 8)
+    resamples: Count = 10000
+    """Bootstrap resamples over problems."""
+    level: Rate = 0.95
+
+    @model_validator(mode="after")
+    def _enough_paths(self) -> "EvaluateParams":
+        if self.num_paths < 2 * max(self.ks):
+            raise ValueError(
+                f"num_paths={self.num_paths}; pass@{max(self.ks)} needs at least {2 * max(self.ks)}"
+            )
+        return self
+
+
+class ReportParams(_Section):
+    """What the report shows."""
+
+    num_examples: Whole = 40
+    """Problems in the browser of paths."""
+
+
+class ExecutionParams(_Section):
+    """Where the work runs. Never part of a result."""
+
+    runner: Literal["ray", "thread"] = "ray"
+    workers: Count = 2
+
+
+class Params(_Section):
+    """All of params.yaml."""
+
+    seed: Whole = 7
+    rounds: Count = 1
+    prepare: PrepareParams = PrepareParams()
+    bootstrap: BootstrapParams = BootstrapParams()
+    sample: SampleParams = SampleParams()
+    verify: VerifyParams = VerifyParams()
+    build: BuildParams = BuildParams()
+    train: TrainParams = TrainParams()
+    evaluate: EvaluateParams = EvaluateParams()
+    report: ReportParams = ReportParams()
+    execution: ExecutionParams = ExecutionParams()
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice in one mapping, where plain YAML keeps the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - the signature is PyYAML's
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = {key for key in keys if keys.count(key) > 1}
+        if twice:
+            line = node.start_mark.line + 1
+            raise BadInputError(f"duplicate key {sorted(twice)[0]!r} in the mapping at line {line}")
+        return super().construct_mapping(node, deep=deep)
+
+
+def load_params(
+    path: pathlib.Path = PARAMS_FILE, *, profile: str | None = None, overrides: Sequence[str] = ()
+) -> Params:
+    """Read params.yaml, then a profile over it, then ``key.subkey=value`` overrides over both.
+
+    Raises:
+        BadInputError: the file, the profile, a key or a value cannot be used; one line says which.
+    """
+    values = _read_yaml(path)
+    sources = [str(path)]
+    if profile is not None:
+        profile_path = _profile_path(profile)
+        values = _merged(values, _read_yaml(profile_path))
+        sources.append(str(profile_path))
+    for override in overrides:
+        values = _merged(values, _parsed_override(override))
+        sources.append(f"--set {override}")
+    try:
+        return Params.model_validate(values)
+    except ValidationError as error:
+        raise BadInputError(f"{', '.join(sources)}: {_first_problem(error)}") from error
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"]) or "(top level)"
+    if first["type"] == "extra_forbidden":
+        return f"unknown key {key!r}; see params.yaml for the keys there are"
+    message = first["msg"].removeprefix("Value error, ")
+    shown = "" if isinstance(first["input"], dict) else f" (got {first['input']!r})"
+    return f"{key}: {message}{shown}"
+
+
+def _read_yaml(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        # A SafeLoader subclass: no object is ever constructed.
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)  # noqa: S506
+    except FileNotFoundError as error:
+        raise BadInputError(f"{path}: no such file; pass --params FILE") from error
+    except BadInputError as error:
+        raise BadInputError(f"{path}: {error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadInputError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise BadInputError(f"{path}: expected sections, got {type(content).__name__}")
+    return content
+
+
+def _profile_path(profile: str) -> pathlib.Path:
+    as_file = pathlib.Path(profile)
+    if as_file.suffix in {".yaml", ".yml"}:
+        return as_file
+    known = sorted(found.stem for found in PROFILES_FOLDER.glob("*.yaml"))
+    if profile not in known:
+        raise BadInputError(f"--profile {profile}: no such profile; there are {', '.join(known)}")
+    return PROFILES_FOLDER / f"{profile}.yaml"
+
+
+def _parsed_override(override: str) -> dict[str, Any]:
+    key, separator, text = override.partition("=")
+    if not separator or not key:
+        raise BadInputError(f"--set {override}: expected KEY=VALUE, as in train.lr=1e-4")
+    value: Any = yaml.safe_load(text)
+    if isinstance(value, str):
+        # YAML 1.1 takes 1e-4 for a string.
+        value = _as_number(value)
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    result: dict[str, Any] = value
+    return result
+
+
+def _as_number(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in over.items():
+        below = result.get(key)
+        both = isinstance(value, Mapping) and isinstance(below, Mapping)
+        result[key] = _merged(below, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def environment(name: str) -> str | None:
+    """One variable of the environment; the only place where the library reads it."""
+    return os.environ.get(name)

@@ -1,0 +1,1 @@
+"""Records on disk: temporary name, fsync, rename, manifest with sha256 last. Never pickles."""

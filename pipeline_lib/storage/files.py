@@ -1,0 +1,103 @@
+"""Files that are either whole or absent, their digests, and JSON lines read with clear errors."""
+
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pipeline_lib.errors import BadInputError
+
+_CHUNK_BYTES = 1 << 20
+
+
+def digest_file(path: pathlib.Path) -> str:
+    """Sha256 of a file's content, as hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def digest_json(value: Any) -> str:
+    """Sha256 of a JSON value in canonical form (sorted keys, no spaces), as hex."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@contextmanager
+def atomic_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yield a temporary name beside ``path``; on success it is synced and takes its place.
+
+    On an error the temporary file is removed and an earlier file of that name stays as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        _sync(temporary)
+        temporary.replace(path)
+        _sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync(path: pathlib.Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: pathlib.Path, text: str) -> None:
+    """Write ``text`` as UTF-8, atomically. Lone surrogates become ``?`` escapes, not errors."""
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
+
+
+def write_json(path: pathlib.Path, value: Any) -> None:
+    """Write ``value`` as readable JSON, atomically."""
+    write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
+
+
+def read_json(path: pathlib.Path) -> Any:
+    """Read a JSON file; what cannot be read is bad input that names the file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise BadInputError(f"{path}: no such file") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BadInputError(f"{path}: not JSON ({error}); write it again or remove it") from error
+
+
+def write_json_lines(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write one JSON object a line, atomically."""
+    with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        # ASCII escapes keep lone surrogates of model output representable.
+        stream.writelines(json.dumps(row, ensure_ascii=True) + "\n" for row in rows)
+
+
+def read_json_lines(path: pathlib.Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a JSON-lines file (a byte-order mark and CRLF are accepted).
+
+    Raises:
+        BadInputError: a missing file, or a line that is no JSON object, with its number.
+    """
+    if not path.is_file():
+        raise BadInputError(f"{path}: no such file")
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if line.strip():
+                yield _json_object(path, number, line)
+
+
+def _json_object(path: pathlib.Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line.decode("utf-8-sig"))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        hint = "" if line.endswith(b"\n") else "; the file seems to be truncated"
+        raise BadInputError(f"{path}:{number}: not a JSON object ({error}){hint}") from error
+    if not isinstance(value, dict):
+        raise BadInputError(f"{path}:{number}: expected a JSON object, got {type(value).__name__}")
+    return value

@@ -1,0 +1,125 @@
+"""Manifests: what a folder holds, by sha256, and for which key it was made.
+
+A manifest is written last, so a folder with one that verifies is complete. The key digests all
+that the content depends on; a folder whose manifest has another key is somebody else's result.
+"""
+
+import pathlib
+from collections.abc import Iterable, Mapping
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pipeline_lib.errors import BadInputError, CorruptArtifactError
+from pipeline_lib.storage.files import digest_file, digest_json, read_json, write_json
+
+MANIFEST_NAME = "manifest.json"
+SCHEMA_VERSION = 1
+
+
+class FileEntry(BaseModel):
+    """One file of a folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sha256: str
+    bytes: int
+
+
+class Manifest(BaseModel):
+    """Content and origin of one folder (or of one shard in it)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: int = SCHEMA_VERSION
+    kind: str
+    """What the folder holds: "paths", "model", ..."""
+    key: str
+    files: dict[str, FileEntry]
+    counts: dict[str, float] = {}
+
+    @property
+    def digest(self) -> str:
+        """Identity of the content alone: equal files give equal digests, whatever the key."""
+        return digest_json({name: entry.sha256 for name, entry in self.files.items()})
+
+
+def seal(
+    folder: pathlib.Path,
+    *,
+    kind: str,
+    key: str,
+    names: Iterable[str] | None = None,
+    counts: Mapping[str, float] | None = None,
+    manifest_name: str = MANIFEST_NAME,
+) -> Manifest:
+    """Digest the files of ``folder`` (all, or ``names``) and write the manifest, last."""
+    chosen = sorted(names) if names is not None else _content_names(folder)
+    files = {name: _entry(folder / name) for name in chosen}
+    manifest = Manifest(kind=kind, key=key, files=files, counts=dict(counts or {}))
+    write_json(folder / manifest_name, manifest.model_dump())
+    return manifest
+
+
+def _content_names(folder: pathlib.Path) -> list[str]:
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST_NAME)
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
+
+
+def _entry(path: pathlib.Path) -> FileEntry:
+    return FileEntry(sha256=digest_file(path), bytes=path.stat().st_size)
+
+
+def read_manifest(folder: pathlib.Path, *, manifest_name: str = MANIFEST_NAME) -> Manifest:
+    """Read a manifest.
+
+    Raises:
+        BadInputError: there is none, it is not JSON, or another version of the schema wrote it.
+    """
+    path = folder / manifest_name
+    content = read_json(path)
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version != SCHEMA_VERSION:
+        raise BadInputError(
+            f"{path}: schema version {version}, this program reads {SCHEMA_VERSION}; "
+            "run the stage that wrote it again"
+        )
+    try:
+        return Manifest.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CorruptArtifactError(
+            f"{path}: {first['msg']}; run the stage that wrote it again"
+        ) from error
+
+
+def check(folder: pathlib.Path, manifest: Manifest) -> None:
+    """Compare every file with its digest.
+
+    Raises:
+        CorruptArtifactError: a file is missing or differs; the message names it.
+    """
+    for name, entry in manifest.files.items():
+        path = folder / name
+        if not path.is_file():
+            raise CorruptArtifactError(f"{path}: missing; run the stage that wrote it again")
+        if digest_file(path) != entry.sha256:
+            raise CorruptArtifactError(
+                f"{path}: sha256 differs from its manifest; delete it and run its stage again"
+            )
+
+
+def current(
+    folder: pathlib.Path, *, kind: str, key: str, manifest_name: str = MANIFEST_NAME
+) -> Manifest | None:
+    """The manifest of ``folder`` if it is complete, undamaged and made for ``key``, else None."""
+    if not (folder / manifest_name).is_file():
+        return None
+    try:
+        manifest = read_manifest(folder, manifest_name=manifest_name)
+        if (manifest.kind, manifest.key) != (kind, key):
+            return None
+        check(folder, manifest)
+    except BadInputError:
+        # A damaged or outdated result is made again; readers of it get the error instead.
+        return None
+    return manifest

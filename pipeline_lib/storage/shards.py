@@ -1,0 +1,133 @@
+"""Tables in parquet shards. A shard is the unit of work, of retry and of resume."""
+
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline_lib.errors import CorruptArtifactError
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import atomic_file
+from pipeline_lib.storage.manifests import Manifest
+
+Item = TypeVar("Item")
+
+
+def split(items: Sequence[Item], shard_size: int) -> list[Sequence[Item]]:
+    """Cut ``items`` into consecutive shards of ``shard_size`` (the last may be shorter)."""
+    return [items[start : start + shard_size] for start in range(0, len(items), shard_size)]
+
+
+def shard_name(index: int) -> str:
+    """File name of shard ``index``."""
+    return f"part-{index:05d}.parquet"
+
+
+def _manifest_name(index: int) -> str:
+    return f"part-{index:05d}.json"
+
+
+def write_shard(
+    folder: pathlib.Path,
+    index: int,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    kind: str,
+    key: str,
+    counts: Mapping[str, float] | None = None,
+) -> Manifest:
+    """Write the rows of one shard, then its manifest."""
+    with atomic_file(folder / shard_name(index)) as temporary:
+        pq.write_table(pa.Table.from_pylist([_storable(row) for row in rows]), temporary)
+    return manifests.seal(
+        folder,
+        kind=kind,
+        key=key,
+        names=[shard_name(index)],
+        counts={"rows": len(rows), **(counts or {})},
+        manifest_name=_manifest_name(index),
+    )
+
+
+def _storable(row: Mapping[str, Any]) -> dict[str, Any]:
+    # Model output may hold lone surrogates, which UTF-8 (hence parquet) cannot.
+    return {
+        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for name, value in row.items()
+    }
+
+
+def finished_shard(folder: pathlib.Path, index: int, *, kind: str, key: str) -> Manifest | None:
+    """The manifest of shard ``index`` if it was completed for ``key``, else None."""
+    return manifests.current(folder, kind=kind, key=key, manifest_name=_manifest_name(index))
+
+
+def read_shard(folder: pathlib.Path, index: int) -> list[dict[str, Any]]:
+    """Read one shard after checking its digest.
+
+    Raises:
+        CorruptArtifactError: the content is not what its manifest says; the message names the file.
+    """
+    manifest = manifests.read_manifest(folder, manifest_name=_manifest_name(index))
+    manifests.check(folder, manifest)
+    return _read_rows(folder / shard_name(index))
+
+
+def seal_table(folder: pathlib.Path, num_shards: int, *, kind: str, key: str) -> Manifest:
+    """Write the folder's manifest over shards 0 to ``num_shards`` - 1; further ones are removed."""
+    expected = {shard_name(index) for index in range(num_shards)}
+    for leftover in folder.glob("part-*.parquet"):
+        if leftover.name not in expected:
+            leftover.unlink()
+            leftover.with_suffix(".json").unlink(missing_ok=True)
+    parts = [
+        manifests.read_manifest(folder, manifest_name=_manifest_name(index))
+        for index in range(num_shards)
+    ]
+    return manifests.seal(folder, kind=kind, key=key, names=expected, counts=_summed(parts))
+
+
+def _summed(parts: Iterable[Manifest]) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for part in parts:
+        for name, count in part.counts.items():
+            totals[name] = totals.get(name, 0) + count
+    return totals
+
+
+def write_table(
+    folder: pathlib.Path,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    kind: str,
+    key: str,
+    shard_size: int = 4096,
+) -> Manifest:
+    """Write all rows at once, in shards, and seal the folder."""
+    pieces = split(rows, shard_size) or [[]]
+    for index, piece in enumerate(pieces):
+        write_shard(folder, index, piece, kind=kind, key=key)
+    return seal_table(folder, len(pieces), kind=kind, key=key)
+
+
+def iter_table(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a sealed folder, shard by shard, each checked before it is read."""
+    manifest = manifests.read_manifest(folder)
+    manifests.check(folder, manifest)
+    for name in sorted(manifest.files):
+        yield from _read_rows(folder / name)
+
+
+def read_table(folder: pathlib.Path) -> list[dict[str, Any]]:
+    """All rows of a sealed folder."""
+    return list(iter_table(folder))
+
+
+def _read_rows(path: pathlib.Path) -> list[dict[str, Any]]:
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    except pa.ArrowException as error:
+        raise CorruptArtifactError(f"{path}: not a parquet file ({error})") from error
+    return rows

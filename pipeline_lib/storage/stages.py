@@ -1,0 +1,56 @@
+"""Stage keys: the digest of everything that a stage's result depends on.
+
+A key covers the stage's params, the digests of its inputs and the source of every module of ours
+that the stage imports, so a finished stage is taken up again only if nothing that matters changed.
+DVC asks the same question by its own means; this is what lets a killed run continue without it.
+"""
+
+import functools
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import grimp
+
+from pipeline_lib.storage.files import digest_file, digest_json
+
+ROOT_PACKAGE = "pipeline_lib"
+_PACKAGE_FOLDER = pathlib.Path(__file__).parents[1]
+
+
+def stage_key(module: str, *, params: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
+    """Key of a stage that is done by ``module`` (dotted) with ``params`` from ``inputs``.
+
+    Args:
+        module: e.g. ``"pipeline_lib.sampling.paths"``.
+        params: plain values; infrastructure (workers, hosts) does not belong here.
+        inputs: digest of each input by name.
+    """
+    return digest_json(
+        {"code": code_digest(module), "params": dict(params), "inputs": dict(inputs)}
+    )
+
+
+@functools.cache
+def code_digest(module: str) -> str:
+    """Sha256 over the sources of ``module`` and all modules of ours that it imports."""
+    return digest_json({name: digest_file(source_file(name)) for name in import_closure(module)})
+
+
+def import_closure(module: str) -> list[str]:
+    """``module`` and every module of the library that it imports, directly or not, sorted."""
+    graph = _import_graph()
+    return sorted({module, *graph.find_upstream_modules(module)})
+
+
+@functools.cache
+def _import_graph() -> grimp.ImportGraph:
+    # No cache folder: the graph takes a fraction of a second and must not litter a read-only install.
+    return grimp.build_graph(ROOT_PACKAGE, cache_dir=None)
+
+
+def source_file(module: str) -> pathlib.Path:
+    """The file of a module of the library."""
+    parts = module.split(".")[1:]
+    package = _PACKAGE_FOLDER.joinpath(*parts)
+    return package / "__init__.py" if package.is_dir() else package.with_suffix(".py")
