@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from typing_extensions import override
 
 from pipeline_lib.errors import BadInputError
 
@@ -231,12 +232,13 @@ class Params(_Section):
 class _UniqueKeyLoader(yaml.SafeLoader):
     """Refuses a key that stands twice in one mapping, where plain YAML keeps the last one."""
 
+    @override
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - the signature is PyYAML's
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         twice = {key for key in keys if keys.count(key) > 1}
         if twice:
             line = node.start_mark.line + 1
-            raise BadInputError(f"duplicate key {sorted(twice)[0]!r} in the mapping at line {line}")
+            raise BadInputError(f"duplicate key {min(twice)!r} in the mapping at line {line}")
         return super().construct_mapping(node, deep=deep)
 
 

@@ -1,0 +1,1 @@
+"""pass@k, intervals and paired tests."""

@@ -1,0 +1,1 @@
+"""Data sets as Problems: loaders of the original formats, the Countdown generator, splits."""

@@ -1,0 +1,1 @@
+"""From problems to paths: one prompt template, seeded draws, resumable shards."""

@@ -1,0 +1,73 @@
+"""The one seam between reasonloop and whatever generates text.
+
+An engine takes rendered prompts (see `sampling.prompts`) and draws paths for each. It knows nothing
+of problems, verdicts or files. Every path has a seed of its own, so the same request gives the same
+text whatever else is in the batch, up to rounding.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline_lib.records import FinishReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How completions are drawn. Temperature 0 is greedy."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_new_tokens: int = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One prompt and the seeds of the completions wanted for it (N paths: N seeds)."""
+
+    prompt: str
+    seeds: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """One completion. With FinishReason.ERROR the text is empty and ``error`` says why."""
+
+    text: str
+    finish_reason: FinishReason
+    prompt_tokens: int
+    completion_tokens: int
+    logprob: float | None
+    """Sum of natural-log probabilities of the tokens, before temperature; None if unknown."""
+    error: str | None = None
+
+
+class ChatFormat(Protocol):
+    """A model's own chat template."""
+
+    @property
+    def digest(self) -> str:
+        """Identity of the template."""
+        ...
+
+    def render(self, user_message: str) -> str:
+        """The text that the model continues as the assistant, special tokens included."""
+        ...
+
+
+class ChatModel(Protocol):
+    """A rollout engine."""
+
+    @property
+    def identity(self) -> str:
+        """Digest of the weights, or the server's model id: part of every path's provenance."""
+        ...
+
+    @property
+    def chat_format(self) -> ChatFormat | None:
+        """The model's own chat template, or None for a plain completion model."""
+        ...
+
+    def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
+        """Completions per request, in the order of its seeds."""
+        ...

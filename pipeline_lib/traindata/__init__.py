@@ -1,0 +1,1 @@
+"""From judged paths to training data, with lineage."""

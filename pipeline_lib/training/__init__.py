@@ -1,0 +1,1 @@
+"""Training methods on TRL and PEFT, with verified checkpoints and resume."""

@@ -1,0 +1,1 @@
+"""Verdicts on model output that cannot be fooled, hung or confused."""
