@@ -233,7 +233,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     """Refuses a key that stands twice in one mapping, where plain YAML keeps the last one."""
 
     @override
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - the signature is PyYAML's
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         twice = {key for key in keys if keys.count(key) > 1}
         if twice:
@@ -256,9 +256,9 @@ def load_params(
         profile_path = _profile_path(profile)
         values = _merged(values, _read_yaml(profile_path))
         sources.append(str(profile_path))
-    for override in overrides:
-        values = _merged(values, _parsed_override(override))
-        sources.append(f"--set {override}")
+    for assignment in overrides:
+        values = _merged(values, _parsed_override(assignment))
+        sources.append(f"--set {assignment}")
     try:
         return Params.model_validate(values)
     except ValidationError as error:

@@ -1,0 +1,17 @@
+"""What all tests share: where the reference data sets are."""
+
+import os
+import pathlib
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def reference_data() -> pathlib.Path:
+    """The folder of public data sets; a test that needs it is skipped where there is none."""
+    for candidate in (os.environ.get("REASONLOOP_DATA"), REPOSITORY.parent / "shared" / "data"):
+        if candidate and (folder := pathlib.Path(candidate)).is_dir():
+            return folder
+    pytest.skip("no reference data: set REASONLOOP_DATA or place it at ../shared/data")
