@@ -1,0 +1,84 @@
+"""N paths per problem, shard by shard. A finished shard is never drawn again."""
+
+import pathlib
+from collections.abc import Sequence
+
+from pipeline_lib.params import SampleParams
+from pipeline_lib.records import Path, Problem, Provenance
+from pipeline_lib.sampling.prompts import render, template_digest
+from pipeline_lib.seeding import child_seed
+from pipeline_lib.serving.chat_model import ChatModel, Completion, Decoding, Request
+from pipeline_lib.storage import shards
+from pipeline_lib.storage.manifests import Manifest
+
+KIND = "paths"
+
+
+def sample_paths(
+    problems: Sequence[Problem], model: ChatModel, params: SampleParams, *, seed: int, stage: str
+) -> list[Path]:
+    """Draw ``params.num_paths`` paths per problem, in the order of problems and path indices.
+
+    The seed of a path depends on the root seed, the stage, the problem and its index alone.
+    """
+    requests = [
+        Request(
+            prompt=render(problem, model.chat_format),
+            seeds=[child_seed(seed, stage, problem.id, i) for i in range(params.num_paths)],
+        )
+        for problem in problems
+    ]
+    decoding = Decoding(
+        temperature=params.temperature, top_p=params.top_p, max_new_tokens=params.max_new_tokens
+    )
+    template = template_digest(model.chat_format)
+    answers = model.complete(requests, decoding)
+    return [
+        _path(problem, index, completion, _provenance(model, template, path_seed, decoding))
+        for problem, request, completions in zip(problems, requests, answers, strict=True)
+        for index, (path_seed, completion) in enumerate(
+            zip(request.seeds, completions, strict=True)
+        )
+    ]
+
+
+def _provenance(model: ChatModel, template: str, seed: int, decoding: Decoding) -> Provenance:
+    return Provenance(
+        model=model.identity,
+        template=template,
+        seed=seed,
+        temperature=decoding.temperature,
+        top_p=decoding.top_p,
+        max_new_tokens=decoding.max_new_tokens,
+    )
+
+
+def _path(problem: Problem, index: int, completion: Completion, provenance: Provenance) -> Path:
+    return Path(
+        problem_id=problem.id,
+        index=index,
+        text=completion.text,
+        finish_reason=completion.finish_reason,
+        prompt_tokens=completion.prompt_tokens,
+        completion_tokens=completion.completion_tokens,
+        logprob=completion.logprob,
+        provenance=provenance,
+        error=completion.error,
+    )
+
+
+def write_paths(folder: pathlib.Path, index: int, paths: Sequence[Path], *, key: str) -> Manifest:
+    """Store the paths of shard ``index``. A prompt that N paths share is counted once."""
+    prompts = {path.problem_id: path.prompt_tokens for path in paths}
+    return shards.write_shard(
+        folder,
+        index,
+        [path.row() for path in paths],
+        kind=KIND,
+        key=key,
+        counts={
+            "prompt_tokens": sum(prompts.values()),
+            "completion_tokens": sum(path.completion_tokens for path in paths),
+            "failed": sum(path.error is not None for path in paths),
+        },
+    )

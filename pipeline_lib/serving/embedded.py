@@ -1,0 +1,269 @@
+"""The embedded engine: transformers, in this process. No server, no port, ready in seconds.
+
+A prompt is computed once for its N paths, prompts of like length share a batch, and rows that have
+ended leave it. Each path draws from uniform numbers of its own seed, so what else is in the batch
+changes nothing but rounding.
+
+Axes: B rows decoded together, P prompts, L prompt tokens, V vocabulary.
+"""
+
+import hashlib
+import pathlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedTokenizerBase
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.records import FinishReason
+from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
+from pipeline_lib.storage.files import digest_file, digest_json
+
+_WEIGHT_PATTERNS = ("*.safetensors", "*.bin", "config.json", "generation_config.json", "tokenizer*")
+# Rows that have ended are dropped when they are this share of the batch: each drop copies the cache.
+_COMPACT_SHARE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerChatFormat:
+    """The chat template that a tokenizer carries. Implements ChatFormat."""
+
+    tokenizer: PreTrainedTokenizerBase
+
+    @property
+    def digest(self) -> str:
+        """Digest of the template's source."""
+        return hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()[:16]
+
+    def render(self, user_message: str) -> str:
+        """One user turn and the opening of the assistant's."""
+        messages = [{"role": "user", "content": user_message}]
+        text = self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True
+        )
+        return str(text)
+
+
+def chat_format_of(tokenizer: PreTrainedTokenizerBase) -> ChatFormat | None:
+    """The tokenizer's chat format, or None when it has no template."""
+    return TokenizerChatFormat(tokenizer) if tokenizer.chat_template else None
+
+
+def model_identity(source: str) -> str:
+    """Digest of the weights, config and tokenizer of a folder; a hub id stands for itself."""
+    folder = pathlib.Path(source)
+    if not folder.is_dir():
+        return source
+    files = {path for pattern in _WEIGHT_PATTERNS for path in folder.glob(pattern)}
+    return digest_json({path.name: digest_file(path) for path in sorted(files)})[:16]
+
+
+@dataclass
+class _Batch:
+    """Rows that are being decoded. ``alive`` maps a row of the tensors to a row of the batch."""
+
+    cache: DynamicCache
+    mask_BL: torch.Tensor
+    next_logits_BV: torch.Tensor
+    alive: list[int]
+    tokens: list[list[int]]
+    logprobs: list[float]
+    ended: list[bool]
+
+
+@dataclass(kw_only=True)
+class EmbeddedEngine:
+    """Implements ChatModel on a model that is held in this process."""
+
+    model: Any
+    tokenizer: Any
+    identity: str
+    batch_size: int
+    """Paths that are decoded together."""
+    _eos_ids: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._eos_ids = _eos_ids(self.model, self.tokenizer)
+
+    @classmethod
+    def load(cls, source: str, *, batch_size: int) -> Self:
+        """Load a Hugging Face folder or hub id: float32 on a CPU, bfloat16 on a GPU.
+
+        Raises:
+            BadInputError: there is no such model, or it cannot be read.
+        """
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        dtype = torch.bfloat16 if device == "cuda" else torch.float32
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source)
+            model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise BadInputError(
+                f"model {source}: {reason}; give a Hugging Face folder or a reachable hub id"
+            ) from error
+        return cls(
+            model=model.to(device).eval(),
+            tokenizer=tokenizer,
+            identity=model_identity(source),
+            batch_size=batch_size,
+        )
+
+    @property
+    def chat_format(self) -> ChatFormat | None:
+        """The tokenizer's chat template, if it has one."""
+        return chat_format_of(self.tokenizer)
+
+    def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
+        """Draw all completions; results stand in the order of requests and seeds."""
+        prompts = [
+            self.tokenizer.encode(request.prompt, add_special_tokens=False) for request in requests
+        ]
+        results: list[list[Completion]] = [[] for _ in requests]
+        for rows in self._batches(requests, prompts):
+            for position, completion in self._run(prompts, rows, decoding):
+                results[position].append(completion)
+        return results
+
+    def _batches(
+        self, requests: Sequence[Request], prompts: Sequence[Sequence[int]]
+    ) -> Iterator[list[tuple[int, int]]]:
+        """Cut all (request, seed) into batches, long prompts first, a prompt's paths together."""
+        order = sorted(range(len(requests)), key=lambda i: len(prompts[i]), reverse=True)
+        rows = [(i, seed) for i in order for seed in requests[i].seeds]
+        for start in range(0, len(rows), self.batch_size):
+            yield rows[start : start + self.batch_size]
+
+    @torch.inference_mode()
+    def _run(
+        self,
+        prompts: Sequence[Sequence[int]],
+        rows: Sequence[tuple[int, int]],
+        decoding: Decoding,
+    ) -> Iterator[tuple[int, Completion]]:
+        batch = self._prefill(prompts, [position for position, _ in rows])
+        uniforms_BT = np.stack(
+            [np.random.default_rng(seed).random(decoding.max_new_tokens) for _, seed in rows]
+        )
+        for step in range(decoding.max_new_tokens):
+            self._draw(batch, uniforms_BT[batch.alive, step], decoding)
+            if all(batch.ended) or step == decoding.max_new_tokens - 1:
+                break
+            self._compact(batch)
+            self._advance(batch)
+        for row, (position, _) in enumerate(rows):
+            yield position, self._completion(batch, row, len(prompts[position]))
+
+    def _prefill(self, prompts: Sequence[Sequence[int]], positions: Sequence[int]) -> _Batch:
+        """Compute each distinct prompt once, then copy its cache to all of its rows."""
+        distinct = list(dict.fromkeys(positions))
+        length = max(len(prompts[i]) for i in distinct)
+        pad = self.tokenizer.pad_token_id or 0
+        ids_PL = torch.tensor(
+            [[pad] * (length - len(prompts[i])) + list(prompts[i]) for i in distinct]
+        ).to(self.model.device)
+        mask_PL = torch.tensor(
+            [[0] * (length - len(prompts[i])) + [1] * len(prompts[i]) for i in distinct]
+        ).to(self.model.device)
+        cache = DynamicCache(config=self.model.config)
+        output = self.model(
+            input_ids=ids_PL,
+            attention_mask=mask_PL,
+            position_ids=(mask_PL.cumsum(-1) - 1).clamp(min=0),
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        place = {position: index for index, position in enumerate(distinct)}
+        rows_B = torch.tensor([place[position] for position in positions]).to(self.model.device)
+        cache.batch_select_indices(rows_B)
+        size = len(positions)
+        return _Batch(
+            cache=cache,
+            mask_BL=mask_PL[rows_B],
+            next_logits_BV=output.logits[rows_B, -1].float(),
+            alive=list(range(size)),
+            tokens=[[] for _ in range(size)],
+            logprobs=[0.0] * size,
+            ended=[False] * size,
+        )
+
+    def _draw(self, batch: _Batch, uniforms_B: np.ndarray, decoding: Decoding) -> None:
+        chosen_B = choose_tokens(
+            batch.next_logits_BV, torch.from_numpy(uniforms_B).to(self.model.device), decoding
+        )
+        logprobs_B = batch.next_logits_BV.log_softmax(-1).gather(-1, chosen_B[:, None])[:, 0]
+        drawn = zip(batch.alive, chosen_B.tolist(), logprobs_B.tolist(), strict=True)
+        for row, token, logprob in drawn:
+            if not batch.ended[row]:
+                batch.tokens[row].append(token)
+                batch.logprobs[row] += logprob
+                batch.ended[row] = token in self._eos_ids
+
+    def _compact(self, batch: _Batch) -> None:
+        """Drop the rows that have ended once they are a good share of the batch."""
+        keep = [place for place, row in enumerate(batch.alive) if not batch.ended[row]]
+        if len(keep) > (1 - _COMPACT_SHARE) * len(batch.alive):
+            return
+        keep_B = torch.tensor(keep).to(self.model.device)
+        batch.cache.batch_select_indices(keep_B)
+        batch.mask_BL = batch.mask_BL[keep_B]
+        batch.alive = [batch.alive[place] for place in keep]
+
+    def _advance(self, batch: _Batch) -> None:
+        """One step of the model on the tokens just drawn."""
+        last_B1 = torch.tensor([batch.tokens[row][-1:] for row in batch.alive])
+        batch.mask_BL = torch.cat(
+            [batch.mask_BL, batch.mask_BL.new_ones(len(batch.alive), 1)], dim=1
+        )
+        output = self.model(
+            input_ids=last_B1.to(self.model.device),
+            attention_mask=batch.mask_BL,
+            position_ids=batch.mask_BL.sum(-1, keepdim=True) - 1,
+            past_key_values=batch.cache,
+            use_cache=True,
+        )
+        batch.next_logits_BV = output.logits[:, -1].float()
+
+    def _completion(self, batch: _Batch, row: int, prompt_tokens: int) -> Completion:
+        tokens = batch.tokens[row]
+        return Completion(
+            text=self.tokenizer.decode(tokens, skip_special_tokens=True),
+            finish_reason=FinishReason.STOP if batch.ended[row] else FinishReason.LENGTH,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=len(tokens),
+            logprob=batch.logprobs[row],
+        )
+
+
+def choose_tokens(
+    logits_BV: torch.Tensor, uniforms_B: torch.Tensor, decoding: Decoding
+) -> torch.Tensor:
+    """Inverse-transform sampling: token ids [B] from one uniform number in [0, 1) a row.
+
+    Temperature 0 takes the most likely token. Top-p keeps the smallest set of most likely tokens
+    whose mass reaches p (the one that crosses p included), as is usual.
+    """
+    if decoding.temperature == 0:
+        return logits_BV.argmax(-1)
+    # In float64, since a sum over a large vocabulary in float32 shifts rare tokens.
+    probs_BV = (logits_BV.double() / decoding.temperature).softmax(-1)
+    if decoding.top_p < 1:
+        sorted_BV, order_BV = probs_BV.sort(descending=True, stable=True)
+        before_BV = sorted_BV.cumsum(-1) - sorted_BV
+        sorted_BV = sorted_BV.masked_fill(before_BV >= decoding.top_p, 0)
+        probs_BV = torch.zeros_like(probs_BV).scatter(-1, order_BV, sorted_BV)
+    cumulative_BV = probs_BV.cumsum(-1)
+    points_B1 = uniforms_B[:, None] * cumulative_BV[:, -1:]
+    # right=True finds the first token whose cumulative mass exceeds the point: never one of mass 0.
+    chosen_B = torch.searchsorted(cumulative_BV, points_B1, right=True)[:, 0]
+    return chosen_B.clamp(max=logits_BV.shape[-1] - 1)
+
+
+def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    declared = model.generation_config.eos_token_id
+    ids = declared if isinstance(declared, list) else [declared]
+    return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)

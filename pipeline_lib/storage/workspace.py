@@ -1,0 +1,106 @@
+"""Where everything of a run lies, below one root; and the lease that keeps a second run out.
+
+Round 1 lies directly under ``data/``; what later rounds sample and build lies under
+``data/rounds/N``, so that each folder has exactly one stage (of DVC) that writes it.
+"""
+
+import fcntl
+import os
+import pathlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pipeline_lib.errors import ReasonloopError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundFolders:
+    """Sampled paths, their verdicts and the training data made of them."""
+
+    paths: pathlib.Path
+    verdicts: pathlib.Path
+    traindata: pathlib.Path
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Paths below ``root``. Two runs with different roots share no file."""
+
+    root: pathlib.Path
+
+    def problems(self, split: str) -> pathlib.Path:
+        """Table of one split: "bootstrap", "train" or "test"."""
+        return self.root / "data" / "problems" / split
+
+    @property
+    def problems_report(self) -> pathlib.Path:
+        """Counts of the splits and the overlap report."""
+        return self.root / "data" / "problems" / "report.json"
+
+    def round_folders(self, round_number: int) -> RoundFolders:
+        """Data of round 1, 2, ..."""
+        data = self.root / "data"
+        base = data if round_number == 1 else data / "rounds" / str(round_number)
+        return RoundFolders(
+            paths=base / "paths", verdicts=base / "verdicts", traindata=base / "traindata"
+        )
+
+    def evaluation(self, policy: str) -> RoundFolders:
+        """Evaluation data of "base" or "trained" (it has no traindata)."""
+        base = self.root / "data" / "evaluation" / policy
+        return RoundFolders(
+            paths=base / "paths", verdicts=base / "verdicts", traindata=base / "none"
+        )
+
+    @property
+    def base(self) -> pathlib.Path:
+        """The policy that the loop starts from."""
+        return self.root / "models" / "base"
+
+    def policy(self, round_number: int, *, rounds: int) -> pathlib.Path:
+        """The policy that round ``round_number`` ends with; the last one is ``models/policy``."""
+        last = round_number == rounds
+        models = self.root / "models"
+        return models / "policy" if last else models / "rounds" / str(round_number)
+
+    @property
+    def reports(self) -> pathlib.Path:
+        """metrics.json, plots/, report.html."""
+        return self.root / "reports"
+
+    @property
+    def metrics(self) -> pathlib.Path:
+        """The figures of the last evaluation."""
+        return self.reports / "metrics.json"
+
+    @property
+    def evaluation_summary(self) -> pathlib.Path:
+        """What the evaluate stage hands to the report: all but seconds, so it is reproducible."""
+        return self.root / "data" / "evaluation" / "summary.json"
+
+    @contextmanager
+    def lease(self) -> Iterator[None]:
+        """Hold the workspace for one writer.
+
+        The lock belongs to the open file, so the kernel frees it when its holder dies, however
+        that happens: there is no stale lock, and a re-used process id cannot be mistaken for it.
+
+        Raises:
+            ReasonloopError: another process holds it; the message gives its process id.
+        """
+        path = self.root / "telemetry" / "lease"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+", encoding="utf-8") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                stream.seek(0)
+                raise ReasonloopError(
+                    f"{self.root}: in use by process {stream.read().strip() or 'unknown'}; "
+                    "wait for it, or pass another --workspace"
+                ) from error
+            stream.truncate(0)
+            stream.write(str(os.getpid()))
+            stream.flush()
+            yield

@@ -1,0 +1,52 @@
+"""Paths: seeded by name, in order, with their provenance; failures are data."""
+
+from pipeline_lib.params import SampleParams
+from pipeline_lib.records import CountdownGold, FinishReason, Path, Problem
+from pipeline_lib.sampling.paths import sample_paths, write_paths
+from pipeline_lib.serving.scripted import ScriptedModel
+from pipeline_lib.storage.shards import read_shard
+
+PROBLEMS = [
+    Problem(id=f"c{i}", question="?", gold=CountdownGold(numbers=(i, 1), target=i + 1), source="t")
+    for i in range(1, 4)
+]
+PARAMS = SampleParams(num_paths=3, max_new_tokens=5)
+
+
+def draw(problems, *, seed=7, stage="sample"):
+    model = ScriptedModel(answer=lambda prompt, path_seed: f"{prompt.strip()} {path_seed}")
+    return sample_paths(problems, model, PARAMS, seed=seed, stage=stage)
+
+
+def test_a_path_depends_on_names_not_on_company():
+    """Sampled alone or with others, a problem's paths are the same."""
+    together = draw(PROBLEMS)
+    alone = [path for problem in PROBLEMS for path in draw([problem])]
+    assert together == alone
+    assert [path.id for path in together[:4]] == ["c1#0", "c1#1", "c1#2", "c2#0"]
+
+
+def test_seed_and_stage_change_the_draw():
+    """Another root seed or stage gives other path seeds throughout."""
+    reference = {path.provenance.seed for path in draw(PROBLEMS)}
+    assert len(reference) == 9
+    assert not reference & {path.provenance.seed for path in draw(PROBLEMS, seed=8)}
+    assert not reference & {path.provenance.seed for path in draw(PROBLEMS, stage="evaluate")}
+
+
+def test_a_failed_request_is_a_status(tmp_path):
+    """No answer gives an ERROR path with a reason, counted in the shard's manifest."""
+    model = ScriptedModel(answer=lambda prompt, seed: None if "2,1" in prompt else "ok")
+    paths = sample_paths(PROBLEMS, model, PARAMS, seed=7, stage="sample")
+    failed = [path for path in paths if path.finish_reason is FinishReason.ERROR]
+    assert [path.problem_id for path in failed] == ["c2"] * 3
+    assert all(path.error and path.text == "" for path in failed)
+    manifest = write_paths(tmp_path, 0, paths, key="k")
+    # One word a prompt, counted once a problem; six answered paths of one word each.
+    assert manifest.counts == {
+        "rows": 9,
+        "prompt_tokens": 3,
+        "completion_tokens": 6,
+        "failed": 3,
+    }
+    assert [Path.from_row(row) for row in read_shard(tmp_path, 0)] == paths

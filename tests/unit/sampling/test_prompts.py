@@ -1,0 +1,52 @@
+"""One template: what a model sees depends on the problem and on its own chat format alone."""
+
+from dataclasses import dataclass
+
+from pipeline_lib.records import CodeGold, CountdownGold, MathGold, Problem
+from pipeline_lib.sampling.prompts import instruction, render, template_digest
+
+COUNTDOWN = Problem(
+    id="c", question="Make 24.", gold=CountdownGold(numbers=(3, 5, 3), target=24), source="test"
+)
+MATH = Problem(id="m", question="What is 1+1?", gold=MathGold(answer="2"), source="test")
+CODE = Problem(
+    id="p",
+    question="Add.",
+    gold=CodeGold(entry_point="add", tests="assert add(1, 1) == 2"),
+    source="test",
+)
+
+
+@dataclass(frozen=True)
+class Shouting:
+    """A chat format that is easy to recognize."""
+
+    digest: str = "shouting"
+
+    def render(self, user_message: str) -> str:
+        return f"<user>{user_message}<assistant>"
+
+
+def test_compact_countdown_prompt():
+    """A plain completion model gets numbers and target, nothing else."""
+    assert render(COUNTDOWN, None) == "3,5,3=24\n"
+
+
+def test_chat_models_get_the_instruction_in_their_own_format():
+    """The instruction holds question and answer format, and the format wraps it."""
+    for problem, word in [(COUNTDOWN, "exactly once"), (MATH, "\\boxed"), (CODE, "fenced")]:
+        text = render(problem, Shouting())
+        assert text == f"<user>{instruction(problem)}<assistant>"
+        assert problem.question in text
+        assert word in text
+
+
+def test_the_gold_stays_out_of_the_prompt():
+    """Neither the answer nor the tests are shown."""
+    assert render(MATH, None).count("2") == 0
+    assert "assert" not in render(CODE, None)
+
+
+def test_digest_tells_templates_apart():
+    """Another chat format is another template."""
+    assert template_digest(None) != template_digest(Shouting())
