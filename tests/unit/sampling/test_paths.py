@@ -36,7 +36,7 @@ def test_seed_and_stage_change_the_draw():
 
 def test_a_failed_request_is_a_status(tmp_path):
     """No answer gives an ERROR path with a reason, counted in the shard's manifest."""
-    model = ScriptedModel(answer=lambda prompt, seed: None if "2,1" in prompt else "ok")
+    model = ScriptedModel(answer=lambda prompt, _: None if "2,1" in prompt else "ok")
     paths = sample_paths(PROBLEMS, model, PARAMS, seed=7, stage="sample")
     failed = [path for path in paths if path.finish_reason is FinishReason.ERROR]
     assert [path.problem_id for path in failed] == ["c2"] * 3

@@ -1,0 +1,175 @@
+"""Countdown: numbers are consumed one by one, arithmetic is exact, nothing is evaluated."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_lib.records import CountdownGold, Status
+from pipeline_lib.verification.countdown_expression import judge
+
+GOLD = CountdownGold(numbers=(3, 5, 3), target=24)  # (3+5)*3 = 24
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("3+5=8\n8*3=24", "steps"),
+        ("5+3=8\n3*8=24\n", "steps"),
+        (" 3 + 5 = 8\r\n\r\n8 * 3 = 24\r\n", "steps"),
+        ("\ufeff3+5=8\n8×3=24", "steps"),
+        ("<think>3*3=9, no</think>\n3+5=8\n8*3=24", "steps"),
+        ("Let me see.\n<answer>(3+5)*3</answer>", "answer_tag"),
+        ("<answer> (3 + 5) × 3 = 24 </answer>", "answer_tag"),
+        ("<answer>\n3+5=8\n8*3=24\n</answer>", "answer_tag"),
+        ("<answer>3*3+5</answer> wait <answer>(3+5)*3</answer>", "answer_tag"),
+    ],
+)
+def test_formats_of_prompts_are_strict(text, rule):
+    """Bare steps, or an expression in answer tags (the last ones), score in full."""
+    verdict = judge(GOLD, text)
+    assert (verdict.status, verdict.strict, verdict.lenient) == (Status.CORRECT, True, True)
+    assert verdict.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (r"The answer is \boxed{(3+5)\times 3}.", "boxed"),
+        (r"\boxed{\frac{(3+5)\cdot 9}{3}} no: \boxed{\left(3+5\right)\cdot 3}", "boxed"),
+        ("So (3+5)*3 = 24.", "last_line"),
+        ("Answer:\n**(3+5)*3**", "last_line"),
+        ("$$(3+5)\\cdot 3 = 24$$", "last_line"),
+        ("First 3+5=8, then 8*3=24.", "steps_in_prose"),
+        ("3+5=8; 8*3=24", "steps_in_prose"),
+        ("1. 3+5=8\n2. 8*3=24", "steps_in_prose"),
+        ("1) 3+5=8\n2) 8*3=24", "steps_in_prose"),
+        ("- 3+5=8\n- 8*3=24\nThe target is reached.", "steps_in_prose"),
+        ("Try 3*5=15, no. 3+5=8 and then 8*3=24", "steps_in_prose"),
+        ("3+5=8\n8*3=24\n3", "steps_in_prose"),
+        ("<answer>(3+5)*3", "last_line"),
+    ],
+)
+def test_other_forms_are_lenient_only(text, rule):
+    """A right solution in another form is right leniently, and the rule says where it stood."""
+    verdict = judge(GOLD, text)
+    assert (verdict.status, verdict.strict, verdict.lenient) == (Status.CORRECT, False, True)
+    assert verdict.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        ("8*3=24", "8 is not available"),
+        ("3+5=8", "1 numbers are left over"),
+        ("3+5=8\n8*5=40", "5 is not available"),
+        ("3+5=8\n8*3=25", "it is 24"),
+        ("3+5=8\n8+3=11", "the last value is 11, not 24"),
+        ("3-3=0\n5/0=24", "division by zero"),
+        ("5/3=1\n1*3=24", "it is 5/3"),
+        ("<answer>3*5+3*3</answer>", "it uses 3,3,3,5, not 3,3,5"),
+        ("<answer>(3+5)*3 = 25</answer>", "it is claimed to be 25"),
+        ("<answer>3+5+3</answer>", "its value is 11, not 24"),
+        ("<answer>(3+5)//3</answer>", "only + - * /"),
+        ("<answer>24</answer>", "it uses 24"),
+        ("<answer>35-3*3-2</answer>", "it uses"),
+        ("<answer>__import__('os').getpid()</answer>", "not an arithmetic expression"),
+        ("<answer>3**5**3</answer>", "not an arithmetic expression"),
+        ("<answer>(3+5)(3)</answer>", "only + - * /"),
+        ("<answer></answer>", "not an arithmetic expression"),
+    ],
+)
+def test_wrong_solutions_say_why(text, detail):
+    """A refused solution is wrong for both scores, with the reason."""
+    verdict = judge(GOLD, text)
+    assert (verdict.status, verdict.strict, verdict.lenient) == (Status.WRONG, False, False)
+    assert detail in verdict.detail
+
+
+def test_one_number_cannot_be_used_twice():
+    """From a single 5, ``5+5=10`` takes a second 5 that is not there."""
+    assert judge(CountdownGold(numbers=(5,), target=10), "5+5=10").status is Status.WRONG
+    assert judge(CountdownGold(numbers=(5, 5), target=10), "5+5=10").status is Status.CORRECT
+
+
+def test_division_is_exact_over_fractions():
+    """8/(3-8/3) = 8/(1/3) = 24: intermediate fractions are exact, never rounded."""
+    gold = CountdownGold(numbers=(3, 3, 8, 8), target=24)
+    assert judge(gold, "<answer>8/(3-8/3)</answer>").strict
+
+
+def test_negative_intermediate_values():
+    """3-8 = -5, then -5*-2 would need -2; 10--5 = 15 uses the negative result."""
+    gold = CountdownGold(numbers=(3, 8, 10), target=15)
+    assert judge(gold, "3-8=-5\n10--5=15").strict
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "no idea", "\0" * 50, "\ud800", "24", "\\boxed{24}"])
+def test_no_solution_is_unparsed(text):
+    """Text without a calculation scores 0 as unparsed."""
+    verdict = judge(GOLD, text)
+    assert (verdict.status, verdict.strict, verdict.lenient) == (Status.UNPARSED, False, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1+" * 500_000,
+        "(" * 1_000_000,
+        "<answer>" + "(" * 390,
+        "<answer>" + "(" * 190 + "1" + ")" * 190 + "</answer>",
+        "<answer>" + "-" * 390 + "1</answer>",
+        "<answer>" + "9" * 1_000_000 + "</answer>",
+        "<answer>" + "9*" * 190 + "9</answer>",
+        "<answer>" * 125_000,
+        "\\boxed{" * 140_000,
+        "\\frac{" * 160_000,
+        "1+1=2," * 160_000,
+        "$" * 20_000,
+        "٣+٥=٨ " * 100_000,
+        "3+5=8\ud800\0" * 100_000,
+    ],
+)
+def test_hostile_text_is_only_wrong(text):
+    """Megabytes, deep nesting and huge numbers give an ordinary verdict of 0."""
+    assert judge(GOLD, text).lenient is False
+
+
+def test_long_reasoning_before_a_short_answer_is_read():
+    """Only the end of a very long text is read, and it does not count as strict steps."""
+    assert judge(GOLD, "hm " * 100_000 + "<answer>(3+5)*3</answer>").strict
+    verdict = judge(GOLD, "\n" * 30_000 + "3+5=8\n8*3=24")
+    assert (verdict.strict, verdict.lenient) == (False, True)
+
+
+@given(st.text())
+def test_any_text_gets_a_verdict(text):
+    """Judging is total."""
+    assert judge(GOLD, text).lenient in {True, False}
+
+
+@given(st.lists(st.integers(1, 99), min_size=2, max_size=6), st.randoms(use_true_random=False))
+def test_a_generated_solution_is_right_and_only_for_its_target(numbers, chance):
+    """Steps that combine the numbers at random hit the value they end with, and no other."""
+    steps, target = _random_steps(numbers, chance)
+    gold = CountdownGold(numbers=tuple(numbers), target=target)
+    off_by_one = CountdownGold(numbers=tuple(numbers), target=target + 1)
+    extra = CountdownGold(numbers=(*numbers, 7), target=target)
+    assert judge(gold, steps).strict
+    assert judge(off_by_one, steps).status is Status.WRONG
+    assert judge(extra, steps).status is Status.WRONG
+
+
+def _random_steps(numbers: list[int], chance: random.Random) -> tuple[str, int]:
+    pool = list(numbers)
+    steps = []
+    while len(pool) > 1:
+        left = pool.pop(chance.randrange(len(pool)))
+        right = pool.pop(chance.randrange(len(pool)))
+        sign, result = chance.choice(
+            [("+", left + right), ("-", left - right), ("*", left * right)]
+        )
+        steps.append(f"{left}{sign}{right}={result}")
+        pool.append(result)
+    return "\n".join(steps), pool[0]
