@@ -1,0 +1,254 @@
+"""The one Countdown verifier: every number used exactly once, exact arithmetic, the target hit.
+
+Two forms are the format that prompts ask for (strict): steps, one a line, and nothing else, or an
+expression in ``<answer>`` tags. The lenient score also takes a boxed expression, an expression on
+the last line, or the last steps found in prose. Expressions are parsed with `ast`, never evaluated.
+"""
+
+import ast
+import operator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from pipeline_lib.records import CountdownGold, Status, Verdict
+from pipeline_lib.verification.answer_text import after_thought, last_boxed, plain
+
+MAX_TEXT_CHARS = 20_000
+"""Of a longer text only the end is read, and it is not in the strict format."""
+MAX_EXPRESSION_CHARS = 400
+MAX_DEPTH = 40
+MAX_SHOWN_CHARS = 200
+
+_ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
+_STEP = re.compile(r"\s*(-?\d{1,12})\s*([-+*/])\s*(-?\d{1,12})\s*=\s*(-?\d{1,12})\s*")
+_LEFT_SIDE = re.compile(r"[-+*/() \d]*$")
+_RIGHT_SIDE = re.compile(r"= {0,3}(-?\d{1,12})(?![\d.]*\d)")
+_LEFT_CHARS = 60
+_LIST_MARK = re.compile(r"^\s*(?:\d{1,3}\)|[-*+])\s+")
+_EXPRESSION = re.compile(r"[-+*/()\s\d]*\d[-+*/()\s\d]*")
+_LAST_EXPRESSION = re.compile(r"[-+*/() \d]*\d[-+*/() \d]*(?:= {0,3}-?\d{1,12})?")
+_FRACTION = re.compile(r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}")
+_LATEX_SIGNS = {
+    "\\times": "*",
+    "\\cdot": "*",
+    "\\div": "/",
+    "\\left": "",
+    "\\right": "",
+    "\\(": "",
+    "\\)": "",
+    "\\[": "",
+    "\\]": "",
+    "$": "",
+    "`": "",
+    "**": "^",
+}
+
+_STEP_OPERATORS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+_TREE_OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+class Rule(StrEnum):
+    """How the solution was found. The first two are the strict formats."""
+
+    STEPS = "steps"
+    ANSWER_TAG = "answer_tag"
+    BOXED = "boxed"
+    LAST_LINE = "last_line"
+    STEPS_IN_PROSE = "steps_in_prose"
+
+
+STRICT_RULES = frozenset({Rule.STEPS, Rule.ANSWER_TAG})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    text: str
+    rule: Rule
+
+
+class _RefusedError(ValueError):
+    """The solution is not a solution; the message says why."""
+
+
+def judge(gold: CountdownGold, text: str) -> Verdict:
+    """Judge one completion.
+
+    ``unparsed`` means that no rule found a solution to look at; both scores are then False.
+    """
+    found = _extract(text, num_numbers=len(gold.numbers))
+    if found is None:
+        return Verdict(status=Status.UNPARSED, strict=False, lenient=False)
+    detail = None
+    try:
+        _check(found.text, gold)
+    except _RefusedError as error:
+        detail = str(error)
+    return Verdict(
+        status=Status.CORRECT if detail is None else Status.WRONG,
+        strict=detail is None and found.rule in STRICT_RULES,
+        lenient=detail is None,
+        extracted=found.text[:MAX_SHOWN_CHARS],
+        rule=found.rule.value,
+        detail=detail,
+    )
+
+
+def _extract(text: str, *, num_numbers: int) -> _Found | None:
+    visible = after_thought(text)
+    ending = plain(visible[-MAX_TEXT_CHARS:])
+    if len(visible) <= MAX_TEXT_CHARS and _are_steps(ending):
+        return _Found(text=ending.strip(), rule=Rule.STEPS)
+    tagged = _ANSWER.findall(ending)
+    if tagged:
+        return _Found(text=_without_latex(tagged[-1]).strip(), rule=Rule.ANSWER_TAG)
+    boxed = last_boxed(ending)
+    if boxed is not None and _has_operator(boxed := _without_latex(boxed)):
+        return _Found(text=boxed.strip(), rule=Rule.BOXED)
+    return _in_prose(_without_latex(ending), num_numbers=num_numbers)
+
+
+def _are_steps(text: str) -> bool:
+    lines = text.split("\n") if text.strip() else []
+    return bool(lines) and all(_STEP.fullmatch(line) for line in lines if line.strip())
+
+
+def _has_operator(text: str) -> bool:
+    return re.search(r"\d\s*[-+*/]", text) is not None
+
+
+def _without_latex(text: str) -> str:
+    for written, sign in _LATEX_SIGNS.items():
+        text = text.replace(written, sign)
+    previous = None
+    while previous != text:
+        previous, text = text, _FRACTION.sub(r"((\1)/(\2))", text, count=50)
+    return text
+
+
+def _in_prose(text: str, *, num_numbers: int) -> _Found | None:
+    last_line = _LIST_MARK.sub("", text.rstrip().rpartition("\n")[2], count=1)
+    last_line = last_line[-MAX_EXPRESSION_CHARS:]
+    candidates = [c.strip() for c in _LAST_EXPRESSION.findall(last_line) if _has_operator(c)]
+    if candidates and len(_numerals(candidates[-1])) == num_numbers:
+        return _Found(text=candidates[-1], rule=Rule.LAST_LINE)
+    # n numbers take exactly n - 1 steps, so what a model tried and dropped before is not read.
+    steps = list(_steps_in(text))[1 - num_numbers :]
+    if steps:
+        return _Found(text="\n".join(steps), rule=Rule.STEPS_IN_PROSE)
+    return _Found(text=candidates[-1], rule=Rule.LAST_LINE) if candidates else None
+
+
+def _numerals(expression: str) -> list[str]:
+    return re.findall(r"\d+", expression.partition("=")[0])
+
+
+def _steps_in(text: str) -> Iterable[str]:
+    for right in _RIGHT_SIDE.finditer(text):
+        # Looking back from each "=" keeps this linear in texts that are one long sum.
+        left = _LEFT_SIDE.search(text[max(0, right.start() - _LEFT_CHARS) : right.start()])
+        assert left is not None
+        step = f"{_LIST_MARK.sub('', left[0], count=1).strip()}={right[1]}"
+        if _STEP.fullmatch(step):
+            yield step
+
+
+def _check(solution: str, gold: CountdownGold) -> None:
+    if _are_steps(solution):
+        _check_steps(solution, gold)
+    else:
+        _check_expression(solution, gold)
+
+
+def _check_steps(solution: str, gold: CountdownGold) -> None:
+    available = Counter(Fraction(number) for number in gold.numbers)
+    result: Fraction | None = None
+    for line in solution.split("\n"):
+        step = _STEP.fullmatch(line)
+        if step is None:
+            continue
+        left, right, written = (Fraction(step[group]) for group in (1, 3, 4))
+        _take(available, (left, right))
+        result = _applied(_STEP_OPERATORS[step[2]], left, right)
+        if result != written:
+            raise _RefusedError(f"{line.strip()}: it is {result}")
+        available[result] += 1
+    left_over = +available
+    if left_over.total() != 1:
+        raise _RefusedError(f"{left_over.total() - 1} numbers are left over")
+    if result != gold.target:
+        raise _RefusedError(f"the last value is {result}, not {gold.target}")
+
+
+def _take(available: Counter[Fraction], operands: Iterable[Fraction]) -> None:
+    for operand in operands:
+        if available[operand] < 1:
+            raise _RefusedError(f"{operand} is not available")
+        available[operand] -= 1
+
+
+def _applied(
+    operation: Callable[[Fraction, Fraction], Fraction], left: Fraction, right: Fraction
+) -> Fraction:
+    try:
+        return operation(left, right)
+    except ZeroDivisionError as error:
+        raise _RefusedError(f"{left}/{right}: division by zero") from error
+
+
+def _check_expression(solution: str, gold: CountdownGold) -> None:
+    expression, *claims = solution.rstrip(" .").split("=")
+    if len(solution) > MAX_EXPRESSION_CHARS or not _EXPRESSION.fullmatch(expression):
+        raise _RefusedError("not an arithmetic expression of numbers, + - * / and parentheses")
+    leaves: list[int] = []
+    value = _value_of(_parsed(expression), leaves, depth=0)
+    if Counter(leaves) != Counter(gold.numbers):
+        raise _RefusedError(f"it uses {_listed(leaves)}, not {_listed(gold.numbers)}")
+    if value != gold.target:
+        raise _RefusedError(f"its value is {value}, not {gold.target}")
+    if any(claim.strip() != str(gold.target) for claim in claims):
+        raise _RefusedError(f"it is claimed to be {claims[-1].strip()[:20]}, not {gold.target}")
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ",".join(str(number)[:20] for number in sorted(numbers)[:20])
+
+
+def _parsed(expression: str) -> ast.expr:
+    try:
+        # A line break would end the expression; inside parentheses it does not.
+        return ast.parse(f"({expression})", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise _RefusedError("not an arithmetic expression") from error
+
+
+def _value_of(node: ast.expr, leaves: list[int], *, depth: int) -> Fraction:
+    if depth > MAX_DEPTH:
+        raise _RefusedError(f"nested more than {MAX_DEPTH} deep")
+    match node:
+        case ast.Constant(value=int() as number):
+            leaves.append(number)
+            return Fraction(number)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value_of(operand, leaves, depth=depth + 1)
+        case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _TREE_OPERATORS:
+            return _applied(
+                _TREE_OPERATORS[type(operation)],
+                _value_of(left, leaves, depth=depth + 1),
+                _value_of(right, leaves, depth=depth + 1),
+            )
+        case _:
+            raise _RefusedError("only + - * / and parentheses are allowed")

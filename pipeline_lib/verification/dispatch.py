@@ -1,0 +1,122 @@
+"""Exactly one verdict for every item, whatever its kind: the front of all verifiers.
+
+A batch never raises because of an item. Pools and sandboxes are started when the first item of
+their kind comes, and stopped with the verifier. What a right answer is, the verifiers know.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+from pipeline_lib.params import VerifyParams
+from pipeline_lib.records import (
+    CodeGold,
+    CountdownGold,
+    Gold,
+    Kind,
+    MathGold,
+    Status,
+    Verdict,
+)
+from pipeline_lib.verification import countdown_expression
+
+VERIFIER_VERSION = "1"
+"""Part of every verdict's lineage: change it whenever some verdict may change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One text to be judged. None stands for a text that never came (null in a file)."""
+
+    gold: Gold
+    text: str | None
+
+
+JudgeMany = Callable[[Sequence[Item]], list[Verdict]]
+Opener = Callable[[VerifyParams, int, ExitStack], JudgeMany]
+
+
+def _open_countdown(_params: VerifyParams, _workers: int, _stack: ExitStack) -> JudgeMany:
+    return lambda items: [_timed(_judge_countdown, item) for item in items]
+
+
+def _judge_countdown(item: Item) -> Verdict:
+    assert isinstance(item.gold, CountdownGold)
+    assert item.text is not None
+    return countdown_expression.judge(item.gold, item.text)
+
+
+def _timed(judge: Callable[[Item], Verdict], item: Item) -> Verdict:
+    start = time.perf_counter()
+    try:
+        verdict = judge(item)
+    except Exception as error:  # noqa: BLE001 - a bug of ours must not cost a batch its verdicts
+        verdict = _our_failure(error)
+    return replace(verdict, seconds=time.perf_counter() - start)
+
+
+def _our_failure(error: BaseException) -> Verdict:
+    detail = f"{type(error).__name__}: {error}"[:200]
+    return Verdict(status=Status.VERIFIER_ERROR, strict=None, lenient=None, detail=detail)
+
+
+_OPENERS: Mapping[Kind, Opener] = {Kind.COUNTDOWN: _open_countdown}
+_KIND_OF_GOLD = {MathGold: Kind.MATH, CountdownGold: Kind.COUNTDOWN, CodeGold: Kind.CODE}
+
+
+class Verifier:
+    """Judges batches of any mixture of kinds. Use it as a context manager."""
+
+    def __init__(self, params: VerifyParams, *, workers: int) -> None:
+        self._params = params
+        self._workers = workers
+        self._stack = ExitStack()
+        self._judges: dict[Kind, JudgeMany] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._judges.clear()
+        self._stack.__exit__(kind, error, trace)
+
+    def judge(self, items: Sequence[Item]) -> list[Verdict]:
+        """One verdict per item, in order.
+
+        Raises:
+            SandboxUnavailableError: there is code among the items and nowhere safe to run it.
+        """
+        malformed = Verdict(
+            status=Status.MALFORMED, strict=False, lenient=False, detail="no text at all"
+        )
+        verdicts = dict.fromkeys(range(len(items)), malformed)
+        for kind, positions in _by_kind(items).items():
+            judged = self._judge_of(kind)([items[position] for position in positions])
+            verdicts.update(zip(positions, judged, strict=True))
+        return list(verdicts.values())
+
+    def _judge_of(self, kind: Kind) -> JudgeMany:
+        if kind not in self._judges:
+            self._judges[kind] = _OPENERS[kind](self._params, self._workers, self._stack)
+        return self._judges[kind]
+
+
+def _by_kind(items: Sequence[Item]) -> dict[Kind, list[int]]:
+    positions: dict[Kind, list[int]] = {}
+    for position, item in enumerate(items):
+        if item.text is not None:
+            positions.setdefault(_KIND_OF_GOLD[type(item.gold)], []).append(position)
+    return positions
+
+
+def open_verifier(params: VerifyParams, *, workers: int = 1) -> Verifier:
+    """A verifier with the limits of ``params`` and ``workers`` processes where a kind needs them."""
+    return Verifier(params, workers=workers)
