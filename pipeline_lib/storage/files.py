@@ -1,9 +1,11 @@
 """Files that are either whole or absent, their digests, and JSON lines read with clear errors."""
 
+import gzip
 import hashlib
 import json
 import os
 import pathlib
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -79,17 +81,30 @@ def write_json_lines(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> N
 
 
 def read_json_lines(path: pathlib.Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON-lines file (a byte-order mark and CRLF are accepted).
+    """Yield the objects of a JSON-lines file; see :func:`numbered_json_lines`."""
+    for _, value in numbered_json_lines(path):
+        yield value
+
+
+def numbered_json_lines(path: pathlib.Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield line number (from 1) and object of each line of a JSON-lines file, plain or ``.gz``.
+
+    A byte-order mark and CRLF are accepted, empty lines are skipped.
 
     Raises:
         BadInputError: a missing file, or a line that is no JSON object, with its number.
     """
     if not path.is_file():
         raise BadInputError(f"{path}: no such file")
-    with path.open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
-            if line.strip():
-                yield _json_object(path, number, line)
+    opener = gzip.open if path.suffix == ".gz" else open
+    number = 0
+    with opener(path, "rb") as stream:
+        try:
+            for number, line in enumerate(stream, start=1):
+                if line.strip():
+                    yield number, _json_object(path, number, line)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise BadInputError(f"{path}: broken after line {number} ({error})") from error
 
 
 def _json_object(path: pathlib.Path, number: int, line: bytes) -> dict[str, Any]:

@@ -1,0 +1,85 @@
+"""Rows that ask for a Python function as problems: HumanEval and MBPP.
+
+Tests are carried as text and only parsed here, never run.
+"""
+
+import ast
+import builtins
+from collections.abc import Iterator, Mapping, Sequence
+
+from pipeline_lib.problems.raw_rows import RawRow
+from pipeline_lib.records import CodeGold, Problem
+
+MBPP_TASKS: Mapping[str, range] = {
+    "prompt": range(1, 11),
+    "test": range(11, 511),
+    "validation": range(511, 601),
+    "train": range(601, 975),
+}
+"""The official splits of MBPP, by ``task_id``."""
+
+
+def humaneval_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
+    """A row of HumanEval: the prompt is a function's head, ``test`` defines ``check(candidate)``."""
+    del id_prefix  # its rows have ids of their own
+    prompt = row.text("prompt")
+    return Problem(
+        id=row.text("task_id"),
+        question=prompt,
+        gold=CodeGold(entry_point=row.text("entry_point"), tests=row.text("test")),
+        source=source,
+        solution=prompt + row.text("canonical_solution"),
+    )
+
+
+def mbpp_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
+    """A row of MBPP. The asserts stand in the question: nothing else names the function."""
+    del id_prefix  # as above, and the same row keeps its id whatever the split's file is
+    asserts = [line.strip() for line in row.texts("test_list")]
+    setup = _unix_lines(row.text("test_setup_code")) if row.has("test_setup_code") else ""
+    shown = "\n".join(asserts)
+    return Problem(
+        id=f"mbpp-{row.whole('task_id')}",
+        question=f"{row.text('text').strip()}\nYour code should pass these tests:\n\n{shown}",
+        gold=CodeGold(
+            entry_point=_entry_point_of(row, asserts), tests=f"{setup}\n{shown}\n".lstrip("\n")
+        ),
+        source=source,
+        solution=_unix_lines(row.text("code")),
+    )
+
+
+def _unix_lines(code: str) -> str:
+    return code.replace("\r\n", "\n")
+
+
+def _entry_point_of(row: RawRow, asserts: Sequence[str]) -> str:
+    try:
+        name = entry_point(asserts)
+    except SyntaxError as error:
+        raise row.error("test_list", f"not Python ({error.msg})") from error
+    if name is None:
+        raise row.error("test_list", "no function is called in every assert")
+    return name
+
+
+def entry_point(asserts: Sequence[str]) -> str | None:
+    """The function under test: the first name that every assert calls.
+
+    Outer calls come before those in their arguments. A builtin is only taken if there is nothing
+    else: ``set`` in ``set(f(x)) == {1}`` is not it, but one problem does ask for a ``sum``.
+
+    Raises:
+        SyntaxError: an assert is not Python.
+    """
+    called = [list(_called_names(ast.parse(line))) for line in asserts]
+    in_all = [name for name in called[0] if all(name in names for names in called)]
+    own = [name for name in in_all if not hasattr(builtins, name)]
+    return next(iter(own or in_all), None)
+
+
+def _called_names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        yield node.func.id
+    for child in ast.iter_child_nodes(node):
+        yield from _called_names(child)

@@ -1,0 +1,91 @@
+"""Golds and ids of problems with a short final answer."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.math_word import contest_problem, gsm8k_problem, last_boxed
+from pipeline_lib.problems.raw_rows import RawRow
+from pipeline_lib.records import MathGold
+
+
+def row_of(**fields: object) -> RawRow:
+    return RawRow(fields=fields, where="set.jsonl:7", index=6)
+
+
+def test_gsm8k_gold_is_what_follows_the_mark():
+    """The gold is the last line's number without thousands separators; the solution stays raw."""
+    answer = "He has 900 + 180 = <<900+180=1080>>1080.\n#### 1,080"
+    problem = gsm8k_problem(
+        row_of(question="How many?", answer=answer), id_prefix="gsm8k-train", source="gsm8k"
+    )
+    assert problem.gold == MathGold(answer="1080")
+    assert problem.id == "gsm8k-train-6"
+    assert problem.solution == answer
+
+
+@pytest.mark.parametrize("answer", ["1080", "#### ", "#### ,"])
+def test_gsm8k_without_an_answer_is_refused(answer: str):
+    """No mark, or nothing after it, is an error of the data, not an empty gold."""
+    with pytest.raises(BadInputError, match=r"set\.jsonl:7: 'answer'"):
+        gsm8k_problem(row_of(question="?", answer=answer), id_prefix="g", source="g")
+
+
+@pytest.mark.parametrize(
+    ("fields", "gold"),
+    [
+        ({"answer": " 204 "}, "204"),
+        ({"answer": 204}, "204"),
+        ({"solution": r"Hence \boxed{\frac{1}{2}}."}, r"\frac{1}{2}"),
+        ({"answer": r"\frac12", "solution": r"Hence \boxed{0.5}."}, r"\frac12"),
+    ],
+)
+def test_contest_gold(fields: dict, gold: str):
+    """``answer`` counts, as text or number; without it, the last box of the solution does."""
+    problem = contest_problem(row_of(problem="?", **fields), id_prefix="aime24-test", source="a")
+    assert problem.gold == MathGold(answer=gold)
+
+
+def test_publisher_id_is_kept():
+    """A row that has an id of its own is known by it, others by file order."""
+    named = contest_problem(
+        row_of(problem="?", answer="1", unique_id="math500/3"), id_prefix="math-test", source="m"
+    )
+    unnamed = contest_problem(row_of(problem="?", answer="1"), id_prefix="math-test", source="m")
+    assert (named.id, unnamed.id) == ("math500/3", "math-test-6")
+
+
+@pytest.mark.parametrize("fields", [{}, {"answer": " "}, {"solution": "no box"}])
+def test_contest_without_an_answer_is_refused(fields: dict):
+    """A row without any final answer names its place."""
+    with pytest.raises(BadInputError, match=r"set\.jsonl:7: 'answer"):
+        contest_problem(row_of(problem="?", **fields), id_prefix="a", source="a")
+
+
+@pytest.mark.parametrize(
+    ("solution", "content"),
+    [
+        (r"\boxed{1} or \boxed{2}", "2"),
+        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"\boxed{1} then \boxed{2", "1"),
+        (r"\fbox{7}", "7"),
+        ("nothing", None),
+    ],
+)
+def test_last_boxed_cases(solution: str, content: str | None):
+    """The last balanced box counts; escaped braces do not balance anything."""
+    assert last_boxed(solution) == content
+
+
+balanced = st.recursive(
+    st.text(alphabet="ab1 +", max_size=5),
+    lambda inner: st.builds("{}{{{}}}{}".format, inner, inner, inner),
+    max_leaves=8,
+)
+
+
+@given(before=balanced, content=balanced, after=st.text(alphabet="ab}. ", max_size=10))
+def test_last_boxed_inverts_boxing(before: str, content: str, after: str):
+    """Any balanced content comes back out of its box, whatever stands around it."""
+    assert last_boxed(f"{before}\\boxed{{{content}}}{after}") == content.strip()

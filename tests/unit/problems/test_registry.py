@@ -1,0 +1,142 @@
+"""Data sets as their publishers lay them out, and what is refused."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.registry import load, load_splits
+
+GSM8K = [
+    {"question": "How many are one and one?", "answer": "#### 2"},
+    {"question": "How many are two and two?", "answer": "#### 4"},
+]
+
+
+def write_lines(path: pathlib.Path, rows: list[dict]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "sizes"),
+    [
+        ("gsm8k", "gsm8k", {"train": 7473, "test": 1319}),
+        ("math", "math500", {"test": 500}),
+        ("aime", "aime24", {"test": 30}),
+        ("aime", "aime25", {"test": 30}),
+        ("aime", "aime26", {"test": 30}),
+        ("hmmt", "hmmt25", {"test": 30}),
+        ("humaneval", "humaneval", {"test": 164}),
+        ("mbpp", "mbpp", {"prompt": 10, "test": 500, "validation": 90, "train": 374}),
+    ],
+)
+def test_reference_counts(reference_data: pathlib.Path, name: str, folder: str, sizes: dict):
+    """Every published row becomes a problem of its official split, with a gold and a question."""
+    splits = load_splits(name, str(reference_data / folder))
+    assert {split: len(problems) for split, problems in splits.items()} == sizes
+    assert all(problem.question.strip() for problems in splits.values() for problem in problems)
+
+
+def test_ids_follow_split_and_file_order(tmp_path: pathlib.Path):
+    """Row n of a split without ids is problem n of it."""
+    write_lines(tmp_path / "train.jsonl", GSM8K)
+    write_lines(tmp_path / "test.jsonl", GSM8K[:1])
+    ids = {
+        split: [problem.id for problem in problems]
+        for split, problems in load_splits("gsm8k", str(tmp_path)).items()
+    }
+    assert ids == {"train": ["gsm8k-train-0", "gsm8k-train-1"], "test": ["gsm8k-test-0"]}
+
+
+def test_editions_of_a_contest_have_different_ids(tmp_path: pathlib.Path):
+    """The years of AIME stay apart when their results are put together."""
+    for year in ("aime24", "aime25"):
+        write_lines(tmp_path / year / "test.jsonl", [{"problem": "?", "answer": "1"}])
+    ids = [load("aime", str(tmp_path / year), "test")[0].id for year in ("aime24", "aime25")]
+    assert ids == ["aime24-test-0", "aime25-test-0"]
+
+
+def test_missing_folder_says_what_to_give(tmp_path: pathlib.Path):
+    """A path that does not exist is named, with the param that it came from."""
+    with pytest.raises(BadInputError, match=r"prepare\.folder=.*/absent: no such folder"):
+        load("gsm8k", str(tmp_path / "absent"), "test")
+
+
+def test_folder_of_something_else_lists_what_was_looked_for(tmp_path: pathlib.Path):
+    """A folder without a file of the set says which names would do."""
+    with pytest.raises(BadInputError, match=r"no problems of humaneval; .*HumanEval\.jsonl"):
+        load("humaneval", str(tmp_path), "test")
+
+
+def test_absent_split_lists_those_there_are(tmp_path: pathlib.Path):
+    """Asking MATH-500 for a train split is answered with the splits that it has."""
+    write_lines(tmp_path / "test.jsonl", [{"problem": "?", "answer": "1"}])
+    with pytest.raises(BadInputError, match="no split 'train', only test"):
+        load("math", str(tmp_path), "train")
+
+
+def test_empty_split_is_refused(tmp_path: pathlib.Path):
+    """A file without rows is not a data set of zero problems."""
+    write_lines(tmp_path / "train.jsonl", GSM8K)
+    write_lines(tmp_path / "test.jsonl", [])
+    with pytest.raises(BadInputError, match="the test split of gsm8k is empty"):
+        load_splits("gsm8k", str(tmp_path))
+
+
+def test_truncated_file_names_line_and_reason(tmp_path: pathlib.Path):
+    """A download that broke off in line 2 is told as such."""
+    write_lines(tmp_path / "test.jsonl", GSM8K)
+    content = (tmp_path / "test.jsonl").read_bytes()
+    (tmp_path / "test.jsonl").write_bytes(content[:-20])
+    with pytest.raises(BadInputError, match=r"test\.jsonl:2: .*truncated"):
+        load("gsm8k", str(tmp_path), "test")
+
+
+def test_missing_field_names_line_and_key(tmp_path: pathlib.Path):
+    """A row without an answer is named by file and line; what it does have is listed."""
+    write_lines(tmp_path / "test.jsonl", [GSM8K[0], {"question": "?"}])
+    with pytest.raises(BadInputError, match=r"test\.jsonl:2: 'answer': missing; .*question"):
+        load("gsm8k", str(tmp_path), "test")
+
+
+def test_repeated_id_names_both_places(tmp_path: pathlib.Path):
+    """An id that stands twice, even in two splits, is refused with both lines."""
+    row = {"problem": "?", "answer": "1", "unique_id": "algebra/1"}
+    write_lines(tmp_path / "train.jsonl", [row])
+    write_lines(tmp_path / "test.jsonl", [row])
+    with pytest.raises(BadInputError, match=r"test\.jsonl:1: .*'algebra/1'.*train\.jsonl:1"):
+        load_splits("math", str(tmp_path))
+
+
+def test_unknown_name_lists_those_there_are():
+    """A generated set is not loaded, and the message says what is."""
+    with pytest.raises(BadInputError, match="'countdown' is unknown; there are gsm8k, math"):
+        load("countdown", "somewhere", "test")
+
+
+def test_unreachable_hub_says_what_to_do():
+    """Without a network a hub id ends in one line with the remedy, not in a client's traceback."""
+    program = (
+        "from pipeline_lib.errors import BadInputError\n"
+        "from pipeline_lib.problems.registry import load\n"
+        "try:\n"
+        "    load('gsm8k', 'no-such-owner/no-such-set', 'test')\n"
+        "except BadInputError as error:\n"
+        "    print(error)\n"
+    )
+    # The client reads its offline switch once, when it is imported: hence another process.
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"},
+        cwd=pathlib.Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("no-such-owner/no-such-set: neither a folder nor")
+    assert "set prepare.folder to that folder" in done.stdout
+    assert done.stdout.count("\n") == 1
