@@ -1,0 +1,84 @@
+"""How much of an evaluation set stands, word for word, in the training questions.
+
+A report, never a filter: shared 13-grams are often a shared theme with other numbers, which a human
+has to look at. Exact repeats are refused when the splits are made.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pipeline_lib.records import Problem
+
+NGRAM_WORDS = 13
+_MAX_SAMPLES = 20
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlapSample:
+    """A run of words that one test and one train question share."""
+
+    test_id: str
+    train_id: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlapReport:
+    """Counts of problems that share at least one n-gram with the other side."""
+
+    ngram_words: int
+    num_train: int
+    num_test: int
+    touched_train: int
+    touched_test: int
+    samples: tuple[OverlapSample, ...]
+    """At most 20, one a touched test problem, in the order of the test set."""
+
+    @property
+    def test_fraction(self) -> float:
+        """Share of the test problems that are touched."""
+        return self.touched_test / self.num_test if self.num_test else 0.0
+
+
+def normalized_question(text: str) -> str:
+    """The question with compatibility forms, case and white space made equal."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def overlap_report(train: Sequence[Problem], test: Sequence[Problem]) -> OverlapReport:
+    """Compare the questions of two sets by runs of 13 words (letters and digits, case folded).
+
+    A question of fewer than 13 words counts as one run. Time and memory are linear in the words.
+
+    Source: the decontamination of GPT-3 (Brown et al. 2020, arXiv:2005.14165, appendix C).
+    """
+    tests_of: dict[str, list[int]] = {}
+    for position, problem in enumerate(test):
+        for ngram in set(_ngrams(problem.question)):
+            tests_of.setdefault(ngram, []).append(position)
+    touched_train = 0
+    first_touch: dict[int, OverlapSample] = {}
+    for problem in train:
+        shared = [ngram for ngram in _ngrams(problem.question) if ngram in tests_of]
+        touched_train += bool(shared)
+        for ngram in shared:
+            for position in tests_of[ngram]:
+                sample = OverlapSample(test_id=test[position].id, train_id=problem.id, words=ngram)
+                first_touch.setdefault(position, sample)
+    return OverlapReport(
+        ngram_words=NGRAM_WORDS,
+        num_train=len(train),
+        num_test=len(test),
+        touched_train=touched_train,
+        touched_test=len(first_touch),
+        samples=tuple(first_touch[position] for position in sorted(first_touch)[:_MAX_SAMPLES]),
+    )
+
+
+def _ngrams(question: str) -> Iterator[str]:
+    words = _WORD.findall(normalized_question(question))
+    for start in range(max(1, len(words) - NGRAM_WORDS + 1)):
+        yield " ".join(words[start : start + NGRAM_WORDS])

@@ -1,0 +1,191 @@
+"""Bootstrap, train and test problems that share nothing, cut from whatever data set is asked for.
+
+Which problem lands where depends on the seed and the problem's id alone, so a larger split holds
+the smaller one of the same seed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params import PrepareParams
+from pipeline_lib.problems import countdown
+from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
+from pipeline_lib.problems.registry import load_splits
+from pipeline_lib.records import Gold, Problem
+from pipeline_lib.seeding import child_seed
+
+GoldProblem = Callable[[Gold], str | None]
+"""What keeps a gold from being used by its verifier, or None if nothing does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnusableGold:
+    """A problem that was removed because no answer could be judged against its gold."""
+
+    problem_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitReport:
+    """What was loaded, what was removed and why, and what was drawn."""
+
+    loaded: Mapping[str, int]
+    """Problems by official split; empty for a generated data set."""
+    duplicates: int
+    """Problems removed because an earlier one of their split asks the same."""
+    unusable_golds: tuple[UnusableGold, ...]
+    wanted: Mapping[str, int]
+    drawn: Mapping[str, int]
+    """Below ``wanted`` where the data set is smaller than what was asked for."""
+    overlap: OverlapReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splits:
+    """Problems for making the base policy, for the loop, and held out."""
+
+    bootstrap: tuple[Problem, ...]
+    train: tuple[Problem, ...]
+    test: tuple[Problem, ...]
+    report: SplitReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cleaned:
+    """Usable problems by official split, and what is gone from them."""
+
+    pools: Mapping[str, list[Problem]]
+    loaded: Mapping[str, int]
+    duplicates: int
+    unusable: tuple[UnusableGold, ...]
+
+
+def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) -> Splits:
+    """Draw the three splits.
+
+    Countdown is generated. Other data sets keep their official train and test splits where they
+    have both, and are otherwise divided (in the wanted proportion if they are too small). The
+    bootstrap split takes what the train split leaves, which may be nothing.
+
+    Args:
+        params: sizes and source.
+        seed: the root seed.
+        gold_problem: says why a gold cannot be used; such problems are removed and counted.
+
+    Raises:
+        BadInputError: the data cannot be used, nothing is left of it, or train and test overlap.
+    """
+    wanted = {
+        "test": params.test_problems,
+        "train": params.train_problems,
+        "bootstrap": params.bootstrap_problems,
+    }
+    if params.dataset == "countdown":
+        drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
+        cleaned = _Cleaned(pools={}, loaded={}, duplicates=0, unusable=())
+    else:
+        cleaned = _cleaned(_loaded(params), gold_problem)
+        drawn = _divided(params, cleaned.pools, wanted, seed)
+    return Splits(
+        bootstrap=tuple(drawn["bootstrap"]),
+        train=tuple(drawn["train"]),
+        test=tuple(drawn["test"]),
+        report=SplitReport(
+            loaded=cleaned.loaded,
+            duplicates=cleaned.duplicates,
+            unusable_golds=cleaned.unusable,
+            wanted=wanted,
+            drawn={name: len(problems) for name, problems in drawn.items()},
+            overlap=overlap_report([*drawn["train"], *drawn["bootstrap"]], drawn["test"]),
+        ),
+    )
+
+
+def _loaded(params: PrepareParams) -> dict[str, list[Problem]]:
+    if params.folder is None:
+        raise BadInputError(
+            f"prepare.folder is not set; {params.dataset} needs a folder in its original format "
+            "or a hub id"
+        )
+    return load_splits(params.dataset, params.folder)
+
+
+def _cleaned(loaded: Mapping[str, list[Problem]], gold_problem: GoldProblem) -> _Cleaned:
+    pools: dict[str, list[Problem]] = {}
+    duplicates = 0
+    unusable: list[UnusableGold] = []
+    for split in loaded.keys() & {"train", "test"}:
+        distinct = _distinct(loaded[split])
+        duplicates += len(loaded[split]) - len(distinct)
+        pools[split] = []
+        for problem in distinct:
+            reason = gold_problem(problem.gold)
+            if reason is None:
+                pools[split].append(problem)
+            else:
+                unusable.append(UnusableGold(problem_id=problem.id, reason=reason))
+    return _Cleaned(
+        pools=pools,
+        loaded={split: len(problems) for split, problems in loaded.items()},
+        duplicates=duplicates,
+        unusable=tuple(sorted(unusable, key=lambda gone: gone.problem_id)),
+    )
+
+
+def _distinct(problems: Iterable[Problem]) -> list[Problem]:
+    first_of: dict[str, Problem] = {}
+    for problem in problems:
+        first_of.setdefault(normalized_question(problem.question), problem)
+    return list(first_of.values())
+
+
+def _divided(
+    params: PrepareParams, pools: Mapping[str, list[Problem]], wanted: Mapping[str, int], seed: int
+) -> dict[str, list[Problem]]:
+    ordered = {split: _in_seeded_order(pool, seed) for split, pool in pools.items()}
+    if len(ordered) == 2:
+        _refuse_overlap(params, ordered["train"], ordered["test"])
+        test, rest = ordered["test"][: wanted["test"]], ordered["train"]
+    else:
+        pool = next(iter(ordered.values()), [])
+        num_test = _share_of_test(len(pool), wanted)
+        test, rest = pool[:num_test], pool[num_test:]
+    train = rest[: wanted["train"]]
+    if not train or not test:
+        raise BadInputError(
+            f"{params.folder}: {len(train)} train and {len(test)} test problems of "
+            f"{params.dataset} are left after removing duplicates and unusable golds; "
+            "both are needed"
+        )
+    bootstrap = rest[len(train) : len(train) + wanted["bootstrap"]]
+    return {"test": test, "train": train, "bootstrap": bootstrap}
+
+
+def _in_seeded_order(problems: Iterable[Problem], seed: int) -> list[Problem]:
+    return sorted(problems, key=lambda problem: child_seed(seed, "split", problem.id))
+
+
+def _share_of_test(available: int, wanted: Mapping[str, int]) -> int:
+    both = wanted["train"] + wanted["test"]
+    if both <= available:
+        return wanted["test"]
+    return max(1, round(available * wanted["test"] / both))
+
+
+def _refuse_overlap(
+    params: PrepareParams, train: Sequence[Problem], test: Sequence[Problem]
+) -> None:
+    test_ids = {normalized_question(problem.question): problem.id for problem in test}
+    shared = [
+        (problem.id, test_ids[question])
+        for problem in train
+        if (question := normalized_question(problem.question)) in test_ids
+    ]
+    if shared:
+        train_id, test_id = min(shared)
+        raise BadInputError(
+            f"{params.folder}: {len(shared)} train problems are test problems too (first: "
+            f"{train_id} is {test_id}); remove them from the train file"
+        )
