@@ -1,0 +1,133 @@
+"""Intervals: hand-worked ends, degenerate samples, and coverage by simulation."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.evaluation.intervals import (
+    bootstrap_interval,
+    contracted_tail,
+    expanded_tail,
+    resampled_means,
+    wilson_interval,
+)
+from pipeline_lib.evaluation.pass_at_k import pass_at_k
+
+PASS_AT = {
+    k: np.array([pass_at_k(16, num_correct, k) for num_correct in range(17)]) for k in (1, 8)
+}
+
+
+def interval(values, *, seed=0, resamples=2000, support=(0.0, 1.0)):
+    return bootstrap_interval(
+        np.array(values, dtype=float), resamples=resamples, level=0.95, seed=seed, support=support
+    )
+
+
+def coverage(draw, truth, *, num_problems, runs, resamples=1000):
+    """Share of simulated evaluations whose interval holds the truth."""
+    generator = np.random.default_rng(7)
+    hits = 0
+    for run in range(runs):
+        found = interval(draw(generator, num_problems), seed=run, resamples=resamples)
+        hits += found.low <= truth <= found.high
+    return hits / runs
+
+
+def beta_scores(a, b, k):
+    """Problems of Beta(a, b) difficulty, 16 paths each, scored by pass@k; and the true mean."""
+
+    def draw(generator, num_problems):
+        return PASS_AT[k][generator.binomial(16, generator.beta(a, b, size=num_problems))]
+
+    # E[pass@k] of a Beta-binomial problem is 1 - E[(1 - p)^k], and 1 - p is Beta(b, a).
+    truth = 1 - np.prod([(b + i) / (a + b + i) for i in range(k)])
+    return draw, truth
+
+
+def test_bootstrap_agrees_with_the_t_interval_on_a_symmetric_sample():
+    """Values 0.2, 0.4, 0.6, 0.8 five times: 0.5 +- 2.093 s / sqrt(20) = 0.107, in steps of 0.01."""
+    values = [0.2, 0.4, 0.6, 0.8] * 5
+    half_width = stats.t.ppf(0.975, 19) * np.std(values, ddof=1) / np.sqrt(20)
+    found = interval(values, resamples=20_000)
+    assert found.value == 0.5
+    assert found.high - found.value == pytest.approx(half_width, abs=0.01)
+    assert found.value - found.low == pytest.approx(half_width, abs=0.01)
+
+
+def test_equal_values_are_not_certainty():
+    """20 of 20 problems solved: the truth may be as low as 1 - (1 - 0.05^(1/20)) = 0.861."""
+    found = interval([1.0] * 20)
+    assert (found.value, found.high) == (1, 1)
+    assert found.low == pytest.approx(0.05 ** (1 / 20)) == pytest.approx(0.861, abs=1e-3)
+
+
+def test_two_problems_say_nothing():
+    """A t quantile with one degree of freedom lies beyond every resample: the whole support."""
+    found = interval([0.0, 1.0])
+    assert (found.low, found.high) == (0, 1)
+
+
+def test_the_seed_decides_and_nothing_else():
+    """Same seed, same interval; another seed moves the ends a little."""
+    values = np.linspace(0, 1, 50) ** 2
+    assert interval(values, seed=3) == interval(values, seed=3)
+    assert interval(values, seed=3) != interval(values, seed=4)
+
+
+def test_resampling_in_pieces_keeps_their_number():
+    """3 million problems and 3 resamples: more elements than one piece holds."""
+    means_R = resampled_means(np.tile([0.0, 1.0], 1_500_000), resamples=3, seed=0)
+    assert means_R.shape == (3,)
+    assert np.all(np.abs(means_R - 0.5) < 0.01)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
+def test_interval_holds_the_mean_within_the_support(values):
+    """0 <= low <= mean <= high <= 1 for any scores."""
+    found = interval(values, resamples=200)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+@given(st.floats(0.001, 0.49), st.integers(2, 500))
+def test_the_two_tails_are_inverse(tail, num_problems):
+    """A tail that is expanded and contracted is itself, so p-values and intervals agree."""
+    expanded = expanded_tail(tail, num_problems)
+    if expanded > 0:
+        assert contracted_tail(expanded, num_problems) == pytest.approx(tail, rel=1e-6)
+
+
+def test_wilson_hand_worked():
+    """7 of 20, z = 1.96: centre (0.35 + 0.0960) / 1.192 = 0.374, half width 0.193."""
+    found = wilson_interval(7, 20, level=0.95)
+    assert found.value == 0.35
+    assert (found.low, found.high) == pytest.approx((0.1812, 0.5671), abs=1e-4)
+
+
+def test_no_problem_has_no_interval():
+    """An empty evaluation is bad input, not a division by zero."""
+    with pytest.raises(BadInputError, match="no problem"):
+        interval([])
+    with pytest.raises(BadInputError, match="no problem"):
+        wilson_interval(0, 0, level=0.95)
+
+
+def test_coverage_of_a_typical_evaluation():
+    """100 problems of Beta(0.5, 1) difficulty: 400 intervals hold the truth 95 +- 3.3 % (3 sigma)."""
+    draw, truth = beta_scores(0.5, 1, 1)
+    assert truth == pytest.approx(1 / 3)
+    assert abs(coverage(draw, truth, num_problems=100, runs=400) - 0.95) < 0.033
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_problems", [50, 100, 300])
+@pytest.mark.parametrize(
+    ("a", "b", "k"), [(0.5, 0.5, 1), (0.5, 2, 1), (0.3, 3, 1), (0.5, 1, 8), (1, 1, 8)]
+)
+def test_coverage_is_honest(num_problems, a, b, k):
+    """Over easy, hard and skewed problems, 3000 intervals hold the truth in 95 +- 2 %."""
+    draw, truth = beta_scores(a, b, k)
+    assert abs(coverage(draw, truth, num_problems=num_problems, runs=3000) - 0.95) <= 0.02

@@ -1,0 +1,121 @@
+"""The paired test: hand-worked cases, its size under the null, and its agreement with itself."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_lib.evaluation.paired import (
+    Finding,
+    Flip,
+    gained_flips,
+    lost_flips,
+    mcnemar,
+    paired_difference,
+)
+
+
+def difference(base, trained, *, seed=0, resamples=2000):
+    return paired_difference(
+        np.array(base, dtype=float),
+        np.array(trained, dtype=float),
+        resamples=resamples,
+        level=0.95,
+        seed=seed,
+    )
+
+
+def null_rejections(*, num_problems, runs, resamples=1000):
+    """Share of simulated comparisons of a policy with itself that find a difference."""
+    generator = np.random.default_rng(11)
+    rejected = 0
+    for run in range(runs):
+        chance_P = generator.beta(0.5, 1, size=num_problems)
+        base, trained = generator.binomial(16, chance_P, size=(2, num_problems)) / 16
+        found = difference(base, trained, seed=run, resamples=resamples)
+        rejected += found.finding is not Finding.NO_SIGNIFICANT_GAIN
+    return rejected / runs
+
+
+def test_a_claim_like_seven_of_twenty_to_eleven_of_twenty_is_no_gain():
+    """4 problems gained, none lost, of 20: +20 points, but the interval holds zero.
+
+    With 7 gained and 3 lost (the same totals) even more so.
+    """
+    lucky = difference([1] * 7 + [0] * 13, [1] * 11 + [0] * 9)
+    usual = difference([1] * 7 + [0] * 13, [0] * 3 + [1] * 11 + [0] * 6)
+    for found in (lucky, usual):
+        assert found.interval.value == pytest.approx(0.2)
+        assert found.finding is Finding.NO_SIGNIFICANT_GAIN
+        assert found.p_value > 0.05
+
+
+def test_a_steady_gain_is_found_and_a_steady_loss_too():
+    """200 problems that move by 0.1 +- 0.1: the half width is 1.97 * 0.1 / sqrt(200) = 0.014."""
+    base = np.full(200, 0.4)
+    trained = base + np.tile([0.0, 0.2], 100)
+    gain, loss = difference(base, trained), difference(trained, base)
+    assert gain.finding is Finding.GAIN
+    assert loss.finding is Finding.SIGNIFICANTLY_LOWER
+    assert gain.interval.low == pytest.approx(0.1 - 0.014, abs=0.002)
+    assert gain.p_value < 0.01
+
+
+def test_equal_differences_are_judged_by_their_number():
+    """Every problem from 0 to 1: p = 2^-n, so 4 problems show nothing and 5 do (1/32)."""
+    four, five = difference([0] * 4, [1] * 4), difference([0] * 5, [1] * 5)
+    assert (four.p_value, four.finding) == (1 / 16, Finding.NO_SIGNIFICANT_GAIN)
+    assert (five.p_value, five.finding) == (1 / 32, Finding.GAIN)
+
+
+def test_no_difference_has_p_one():
+    """Two policies that agree everywhere: zero, p = 1, and the bound 1 - 0.05^(1/10) = 0.259."""
+    found = difference([0.5] * 10, [0.5] * 10)
+    assert found.p_value == 1
+    assert (found.interval.low, found.interval.high) == pytest.approx((-0.259, 0.259), abs=1e-3)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=30),
+    st.integers(0, 100),
+)
+def test_p_value_and_interval_never_disagree(counts, seed):
+    """p < 0.05 exactly where the 95 % interval misses zero, for any pair of policies."""
+    base, trained = np.array(counts).T / 8
+    found = difference(base, trained, seed=seed, resamples=500)
+    assert 0 < found.p_value <= 1
+    assert (found.p_value <= 0.05 + 1e-9) == (found.finding is not Finding.NO_SIGNIFICANT_GAIN)
+
+
+def test_size_under_the_null():
+    """A policy against itself on 60 problems: 5 % rejections within 3 sigma of 400 runs (3.3 %)."""
+    assert abs(null_rejections(num_problems=60, runs=400) - 0.05) < 0.033
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_problems", [30, 100, 400])
+def test_size_under_the_null_is_exact(num_problems):
+    """4000 comparisons of a policy with itself: 5 +- 1.5 % find a difference."""
+    assert abs(null_rejections(num_problems=num_problems, runs=4000) - 0.05) < 0.015
+
+
+def test_mcnemar_hand_worked():
+    """1 problem lost, 6 gained: p = 2 (C(7,0) + C(7,1)) / 2^7 = 16 / 128."""
+    base = [True] + [False] * 6 + [True, False]
+    trained = [False] + [True] * 6 + [True, False]
+    found = mcnemar(base, trained)
+    assert (found.only_base, found.only_trained) == (1, 6)
+    assert found.p_value == pytest.approx(0.125)
+
+
+def test_mcnemar_without_discordant_problems():
+    """Where both agree on every problem nothing speaks against equality."""
+    assert mcnemar([True, False], [True, False]).p_value == 1
+
+
+def test_flips_cross_one_half_and_come_largest_first():
+    """0.1 to 0.9 and 0.4 to 0.6 are gained, 0.9 to 0 is lost; one half is neither side."""
+    values = {"a": (0.4, 0.6), "b": (0.1, 0.9), "c": (0.9, 0.0), "d": (0.5, 0.9), "e": (0.4, 0.5)}
+    flips = [Flip(problem_id=name, base=b, trained=t) for name, (b, t) in values.items()]
+    assert [flip.problem_id for flip in gained_flips(flips)] == ["b", "a"]
+    assert [flip.problem_id for flip in lost_flips(flips)] == ["c"]
