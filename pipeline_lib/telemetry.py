@@ -1,19 +1,21 @@
-"""Events of a run (seconds, tokens, counts), one JSON line each, outside every digest.
+"""Events of a run (work done, seconds, tokens), one JSON line each, outside every digest.
 
 Durations differ from run to run, so they never stand in a record that is hashed: they are written
-to ``telemetry/events.jsonl`` of the workspace, and the report reads them from there.
+to ``telemetry/events.jsonl`` of the workspace; the console and the report read them from there.
+Two events exist: ``work`` (a shard or a step was done) and ``stage`` (a stage that did work ended).
 """
 
 import json
 import os
 import pathlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 EVENTS_FILE = pathlib.Path("telemetry") / "events.jsonl"
+Event = dict[str, Any]
 
 
 def record_event(workspace: pathlib.Path, name: str, **fields: Any) -> None:
@@ -29,29 +31,62 @@ def record_event(workspace: pathlib.Path, name: str, **fields: Any) -> None:
         os.close(descriptor)
 
 
-def read_events(workspace: pathlib.Path, name: str | None = None) -> list[dict[str, Any]]:
-    """All events (of one name), oldest first. A last line cut by a crash is left out."""
-    target = workspace / EVENTS_FILE
-    if not target.exists():
-        return []
-    events = []
-    for line in target.read_text(encoding="utf-8").splitlines():
-        try:
-            event = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if name is None or event["event"] == name:
-            events.append(event)
-    return events
+def record_work(
+    workspace: pathlib.Path, stage: str, *, done: int, total: int, **fields: Any
+) -> None:
+    """Say that one of ``total`` pieces of a stage (shard ``done``, step ``done``) was completed."""
+    record_event(workspace, "work", stage=stage, done=done, total=total, **fields)
 
 
 @contextmanager
-def timed_event(workspace: pathlib.Path, name: str, **fields: Any) -> Iterator[dict[str, Any]]:
-    """Record ``name`` with its ``seconds`` when the block ends without an error.
+def timed_stage(workspace: pathlib.Path, stage: str, **fields: Any) -> Iterator[None]:
+    """Record a ``stage`` event with its seconds, unless the stage was found done and did no work.
 
-    The yielded dictionary takes further fields that are known only inside the block.
+    A stage that was killed and continued is recorded with the seconds of the last part.
     """
+    begin = events_size(workspace)
     start = time.perf_counter()
-    extra: dict[str, Any] = {}
-    yield extra
-    record_event(workspace, name, seconds=time.perf_counter() - start, **fields, **extra)
+    yield
+    seconds = time.perf_counter() - start
+    worked = any(
+        event["event"] == "work" and event["stage"] == stage
+        for event in read_events(workspace, offset=begin)
+    )
+    if worked:
+        record_event(workspace, "stage", stage=stage, seconds=seconds, **fields)
+
+
+def events_size(workspace: pathlib.Path) -> int:
+    """Bytes written so far: an offset to read later events from."""
+    target = workspace / EVENTS_FILE
+    return target.stat().st_size if target.exists() else 0
+
+
+def read_events(workspace: pathlib.Path, *, offset: int = 0) -> list[Event]:
+    """Events from byte ``offset`` on, oldest first. A line cut by a crash is left out."""
+    target = workspace / EVENTS_FILE
+    if not target.exists():
+        return []
+    with target.open("rb") as stream:
+        stream.seek(offset)
+        lines = stream.read().splitlines()
+    events = []
+    for line in lines:
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            continue
+    return events
+
+
+def stage_seconds(events: list[Event]) -> Mapping[str, float]:
+    """Seconds of each stage: per draw the last time that it did work, summed over draws."""
+    latest = {
+        (event["stage"], event.get("draw")): float(event["seconds"])
+        for event in events
+        if event["event"] == "stage"
+    }
+    totals: dict[str, float] = {}
+    for (stage, _), seconds in latest.items():
+        totals[stage] = totals.get(stage, 0.0) + seconds
+    return totals

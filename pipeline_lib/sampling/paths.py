@@ -15,16 +15,16 @@ KIND = "paths"
 
 
 def sample_paths(
-    problems: Sequence[Problem], model: ChatModel, params: SampleParams, *, seed: int, stage: str
+    problems: Sequence[Problem], model: ChatModel, params: SampleParams, *, seed: int, draw: str
 ) -> list[Path]:
     """Draw ``params.num_paths`` paths per problem, in the order of problems and path indices.
 
-    The seed of a path depends on the root seed, the stage, the problem and its index alone.
+    The seed of a path depends on the root seed, the draw's name, the problem and its index alone.
     """
     requests = [
         Request(
             prompt=render(problem, model.chat_format),
-            seeds=[child_seed(seed, stage, problem.id, i) for i in range(params.num_paths)],
+            seeds=[child_seed(seed, draw, problem.id, i) for i in range(params.num_paths)],
         )
         for problem in problems
     ]

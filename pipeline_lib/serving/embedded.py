@@ -9,7 +9,7 @@ Axes: B rows decoded together, P prompts, L prompt tokens, V vocabulary.
 
 import hashlib
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -50,6 +50,21 @@ class TokenizerChatFormat:
 def chat_format_of(tokenizer: PreTrainedTokenizerBase) -> ChatFormat | None:
     """The tokenizer's chat format, or None when it has no template."""
     return TokenizerChatFormat(tokenizer) if tokenizer.chat_template else None
+
+
+def load_chat_format(source: str) -> ChatFormat | None:
+    """The chat format of a model, from its tokenizer alone."""
+    return chat_format_of(_loaded(AutoTokenizer.from_pretrained, source))
+
+
+def _loaded(loader: Callable[..., Any], source: str, **options: Any) -> Any:
+    try:
+        return loader(source, **options)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise BadInputError(
+            f"model {source}: {reason}; give a Hugging Face folder or a reachable hub id"
+        ) from error
 
 
 def model_identity(source: str) -> str:
@@ -97,14 +112,10 @@ class EmbeddedEngine:
         """
         device = "cuda" if torch.cuda.is_available() else "cpu"
         dtype = torch.bfloat16 if device == "cuda" else torch.float32
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source)
-            model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
-        except (OSError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise BadInputError(
-                f"model {source}: {reason}; give a Hugging Face folder or a reachable hub id"
-            ) from error
+        tokenizer = _loaded(AutoTokenizer.from_pretrained, source)
+        model = _loaded(AutoModelForCausalLM.from_pretrained, source, dtype=dtype)
+        # Engines are fanned out, one a core; sums over other numbers of threads round differently.
+        torch.set_num_threads(1)
         return cls(
             model=model.to(device).eval(),
             tokenizer=tokenizer,

@@ -64,14 +64,18 @@ def finished_shard(folder: pathlib.Path, index: int, *, kind: str, key: str) -> 
     return manifests.current(folder, kind=kind, key=key, manifest_name=_manifest_name(index))
 
 
+def shard_manifest(folder: pathlib.Path, index: int) -> Manifest:
+    """The manifest of shard ``index``, whose files are not checked."""
+    return manifests.read_manifest(folder, manifest_name=_manifest_name(index))
+
+
 def read_shard(folder: pathlib.Path, index: int) -> list[dict[str, Any]]:
     """Read one shard after checking its digest.
 
     Raises:
         CorruptArtifactError: the content is not what its manifest says; the message names the file.
     """
-    manifest = manifests.read_manifest(folder, manifest_name=_manifest_name(index))
-    manifests.check(folder, manifest)
+    manifests.check(folder, shard_manifest(folder, index))
     return _read_rows(folder / shard_name(index))
 
 
@@ -82,10 +86,7 @@ def seal_table(folder: pathlib.Path, num_shards: int, *, kind: str, key: str) ->
         if leftover.name not in expected:
             leftover.unlink()
             leftover.with_suffix(".json").unlink(missing_ok=True)
-    parts = [
-        manifests.read_manifest(folder, manifest_name=_manifest_name(index))
-        for index in range(num_shards)
-    ]
+    parts = [shard_manifest(folder, index) for index in range(num_shards)]
     return manifests.seal(folder, kind=kind, key=key, names=expected, counts=_summed(parts))
 
 

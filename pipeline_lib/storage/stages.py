@@ -14,15 +14,15 @@ import grimp
 
 from pipeline_lib.storage.files import digest_file, digest_json
 
-ROOT_PACKAGE = "pipeline_lib"
-_PACKAGE_FOLDER = pathlib.Path(__file__).parents[1]
+_SOURCES = pathlib.Path(__file__).parents[2]
+_PACKAGES = ("pipeline_lib", "tasks")
 
 
 def stage_key(module: str, *, params: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
-    """Key of a stage that is done by ``module`` (dotted) with ``params`` from ``inputs``.
+    """Key of the stage that is done by ``module`` (dotted) with ``params`` from ``inputs``.
 
     Args:
-        module: e.g. ``"pipeline_lib.sampling.paths"``.
+        module: the module whose import closure does the work, e.g. ``"tasks.sampling"``.
         params: plain values; infrastructure (workers, hosts) does not belong here.
         inputs: digest of each input by name.
     """
@@ -38,19 +38,17 @@ def code_digest(module: str) -> str:
 
 
 def import_closure(module: str) -> list[str]:
-    """``module`` and every module of the library that it imports, directly or not, sorted."""
-    graph = _import_graph()
-    return sorted({module, *graph.find_upstream_modules(module)})
+    """``module`` and every module of ours that it imports, directly or not, sorted."""
+    return sorted({module, *_import_graph().find_upstream_modules(module)})
 
 
 @functools.cache
 def _import_graph() -> grimp.ImportGraph:
-    # No cache folder: the graph takes a fraction of a second and must not litter a read-only install.
-    return grimp.build_graph(ROOT_PACKAGE, cache_dir=None)
+    # No cache folder: the graph takes a fraction of a second, and an install may be read-only.
+    return grimp.build_graph(*_PACKAGES, cache_dir=None)
 
 
 def source_file(module: str) -> pathlib.Path:
-    """The file of a module of the library."""
-    parts = module.split(".")[1:]
-    package = _PACKAGE_FOLDER.joinpath(*parts)
+    """The file of a module of ours."""
+    package = _SOURCES.joinpath(*module.split("."))
     return package / "__init__.py" if package.is_dir() else package.with_suffix(".py")

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from pipeline_lib.errors import ReasonloopError
 
+SPLITS = ("bootstrap", "train", "test")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFolders:
@@ -30,7 +32,7 @@ class Workspace:
     root: pathlib.Path
 
     def problems(self, split: str) -> pathlib.Path:
-        """Table of one split: "bootstrap", "train" or "test"."""
+        """Table of one of the SPLITS."""
         return self.root / "data" / "problems" / split
 
     @property

@@ -13,9 +13,9 @@ PROBLEMS = [
 PARAMS = SampleParams(num_paths=3, max_new_tokens=5)
 
 
-def draw(problems, *, seed=7, stage="sample"):
+def draw(problems, *, seed=7, name="round-1"):
     model = ScriptedModel(answer=lambda prompt, path_seed: f"{prompt.strip()} {path_seed}")
-    return sample_paths(problems, model, PARAMS, seed=seed, stage=stage)
+    return sample_paths(problems, model, PARAMS, seed=seed, draw=name)
 
 
 def test_a_path_depends_on_names_not_on_company():
@@ -26,18 +26,18 @@ def test_a_path_depends_on_names_not_on_company():
     assert [path.id for path in together[:4]] == ["c1#0", "c1#1", "c1#2", "c2#0"]
 
 
-def test_seed_and_stage_change_the_draw():
-    """Another root seed or stage gives other path seeds throughout."""
+def test_seed_and_name_change_the_draw():
+    """Another root seed or draw gives other path seeds throughout."""
     reference = {path.provenance.seed for path in draw(PROBLEMS)}
     assert len(reference) == 9
     assert not reference & {path.provenance.seed for path in draw(PROBLEMS, seed=8)}
-    assert not reference & {path.provenance.seed for path in draw(PROBLEMS, stage="evaluate")}
+    assert not reference & {path.provenance.seed for path in draw(PROBLEMS, name="evaluate")}
 
 
 def test_a_failed_request_is_a_status(tmp_path):
     """No answer gives an ERROR path with a reason, counted in the shard's manifest."""
     model = ScriptedModel(answer=lambda prompt, _: None if "2,1" in prompt else "ok")
-    paths = sample_paths(PROBLEMS, model, PARAMS, seed=7, stage="sample")
+    paths = sample_paths(PROBLEMS, model, PARAMS, seed=7, draw="round-1")
     failed = [path for path in paths if path.finish_reason is FinishReason.ERROR]
     assert [path.problem_id for path in failed] == ["c2"] * 3
     assert all(path.error and path.text == "" for path in failed)

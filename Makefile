@@ -1,0 +1,45 @@
+# `make demo` and `make test` do everything on a fresh machine; both are quick when nothing changed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+SOURCES := flows tasks pipeline_lib tests benchmarks
+
+.PHONY: help install demo test test-slow test-gpu check format clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+install: $(INSTALLED) ## virtual environment with exact versions of everything
+
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: install ## the main job on the embedded default: a policy made here gets better at Countdown
+	$(BIN)/reasonloop run
+
+test: check ## checks, then all tests that are neither slow nor for a GPU
+	$(BIN)/python -m pytest
+
+test-slow: install ## the slow tests
+	$(BIN)/python -m pytest -m slow
+
+test-gpu: install ## the tests that need a CUDA device
+	$(BIN)/python -m pytest -m gpu
+
+check: install ## format, lint, types, import contracts, dead code
+	$(BIN)/ruff format --quiet --check $(SOURCES)
+	$(BIN)/ruff check --quiet $(SOURCES)
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/vulture
+
+format: install ## write the format, fix what the linter can fix
+	$(BIN)/ruff check --quiet --fix $(SOURCES)
+	$(BIN)/ruff format --quiet $(SOURCES)
+
+clean: ## what a run wrote, and the caches; the environment stays
+	rm -rf data models reports telemetry .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,291 @@
+"""The `reasonloop` command: a thin front. Heavy imports wait until a command needs them."""
+
+import pathlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+from rich.console import Console
+
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params import PARAMS_FILE, REPOSITORY, Method, Params, load_params
+
+app = App(
+    name="reasonloop",
+    help="Many reasoning paths, one verified loop: sample, verify, train, evaluate.",
+    version_flags=["--version"],
+    help_format="markdown",
+)
+server_app = App(name="server", help="The local Prefect server that runs are recorded on.")
+app.command(server_app)
+
+INTERRUPTED, TERMINATED = 130, 143
+console = Console()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ParamsOptions:
+    """Where the params come from."""
+
+    params_file: Annotated[pathlib.Path, Parameter(name="--params", help="The params file.")] = (
+        PARAMS_FILE
+    )
+    profile: Annotated[
+        str | None,
+        Parameter(help="Values over the params file: a name in profiles/, or a YAML file."),
+    ] = None
+    overrides: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--set",
+            negative="",
+            help="KEY=VALUE over both, as in train.lr=1e-4; may be repeated.",
+        ),
+    ] = ()
+
+    def load(self, *more: str) -> Params:
+        """Read and check them; ``more`` are further overrides."""
+        return load_params(
+            self.params_file, profile=self.profile, overrides=[*self.overrides, *more]
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Where a run lives and works."""
+
+    workspace: Annotated[
+        pathlib.Path, Parameter(help="Folder that holds data/, models/ and reports/ of the run.")
+    ] = REPOSITORY
+    runner: Annotated[
+        Literal["ray", "thread"] | None,
+        Parameter(
+            help="Where shards run; without it, execution.runner of the params file decides."
+        ),
+    ] = None
+
+    @property
+    def overrides(self) -> list[str]:
+        """The runner as an override of the params."""
+        return [f"execution.runner={self.runner}"] if self.runner else []
+
+
+Stage = Literal["prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate", "report"]
+Workers = Annotated[int, Parameter(help="Processes that judge.")]
+DEFAULT_PARAMS = ParamsOptions()
+DEFAULT_RUN = RunOptions()
+
+
+@app.command
+def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
+    """Run the whole loop: prepare, bootstrap, sample, verify, build, train, evaluate, report.
+
+    Finished stages and shards are taken up again, so the same command continues a broken run.
+
+    **Examples:**
+
+        reasonloop run
+        reasonloop run --workspace /tmp/trial --profile smoke --set train.lr=1e-4
+    """
+    loaded = params.load(*options.overrides)
+    from flows.console import run_whole_loop  # noqa: PLC0415 - Prefect takes seconds to import
+
+    run_whole_loop(options.workspace.resolve(), loaded, console)
+
+
+@app.command
+def stage(
+    name: Stage,
+    /,
+    *,
+    options: RunOptions = DEFAULT_RUN,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Run one stage of the loop; dvc.yaml calls this.
+
+    **Example:**
+
+        reasonloop stage sample
+    """
+    loaded = params.load(*options.overrides)
+    from flows.console import run_one_stage  # noqa: PLC0415 - Prefect takes seconds to import
+
+    run_one_stage(name, options.workspace.resolve(), loaded, console)
+
+
+@app.command
+def sample(
+    model: Annotated[str, Parameter(help="A Hugging Face folder or hub id.")],
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
+    num_paths: Annotated[int | None, Parameter(help="Paths per problem.")] = None,
+    problems: Annotated[int | None, Parameter(help="How many test problems.")] = None,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Draw paths for the test problems of a data set, as lines that `reasonloop verify` reads.
+
+    **Example:**
+
+        reasonloop sample models/policy --output paths.jsonl --num-paths 10 --problems 50
+    """
+    more = [f"sample.num_paths={num_paths}"] if num_paths is not None else []
+    more += [f"prepare.test_problems={problems}"] if problems is not None else []
+    loaded = params.load(*more)
+    from flows.commands import sample_to_file  # noqa: PLC0415 - torch takes seconds to import
+
+    sample_to_file(model, output, loaded, console)
+
+
+@app.command
+def verify(
+    source: Annotated[pathlib.Path, Parameter(help="Answers to judge, as JSON lines.")],
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
+    workers: Workers = 2,
+    audit: Annotated[
+        bool, Parameter(negative="", help="Show answers that only the strict score refuses.")
+    ] = False,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Judge the answers of a JSON-lines file; one verdict line per input line, in order.
+
+    Input lines: `{"id","kind":"math","gold","text"}`,
+    `{"id","kind":"countdown","numbers","target","text"}` or
+    `{"id","kind":"code","entry_point","tests","text"}`. Output lines:
+    `{"id","status","strict","lenient","extracted","rule","seconds"}`.
+
+    **Example:**
+
+        reasonloop verify answers.jsonl --output verdicts.jsonl --workers 2
+    """
+    loaded = params.load()
+    from flows.commands import verify_file  # noqa: PLC0415 - only this command needs it
+
+    verify_file(source, output, loaded.verify, console, workers=workers, audit=audit)
+
+
+@app.command
+def build(
+    source: Annotated[pathlib.Path, Parameter(help="Paths, several per `problem_id`.")],
+    /,
+    *,
+    method: Annotated[Method, Parameter(help="What the data is for.")],
+    output: Annotated[
+        pathlib.Path, Parameter(help="JSON-lines file to write; a data card is put beside it.")
+    ],
+    workers: Workers = 2,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Judge the paths of a JSON-lines file and build training data from them.
+
+    **Example:**
+
+        reasonloop build paths.jsonl --method dpo --output pairs.jsonl
+    """
+    loaded = params.load()
+    from flows.commands import build_file  # noqa: PLC0415 - only this command needs it
+
+    build_file(source, output, method, loaded, console, workers=workers)
+
+
+@app.command
+def evaluate(
+    source: Annotated[pathlib.Path, Parameter(help="Paths, several per `problem_id`.")],
+    /,
+    *,
+    against: Annotated[
+        pathlib.Path | None, Parameter(help="Paths of another policy for the same problems.")
+    ] = None,
+    workers: Workers = 2,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Judge the paths of a JSON-lines file and print pass@k with intervals.
+
+    **Example:**
+
+        reasonloop evaluate trained.jsonl --against base.jsonl --set evaluate.ks=[1,4]
+    """
+    loaded = params.load()
+    from flows.commands import evaluate_files  # noqa: PLC0415 - only this command needs it
+
+    evaluate_files(source, against, loaded, console, workers=workers)
+
+
+@app.command
+def report(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
+    """Write metrics.json, plots and report.html of a finished run again.
+
+    **Example:**
+
+        reasonloop report --workspace /tmp/trial
+    """
+    stage("report", options=options, params=params)
+
+
+@server_app.command(name="start")
+def server_start() -> None:
+    """Find or start the local Prefect server and print the address of its UI.
+
+    **Example:**
+
+        reasonloop server start
+    """
+    from flows import server  # noqa: PLC0415 - only this command needs it
+
+    console.print(f"Prefect UI: {server.ensure()}")
+
+
+@server_app.command(name="status")
+def server_status() -> None:
+    """Say whether the local Prefect server runs, and where."""
+    from flows import server  # noqa: PLC0415 - only this command needs it
+
+    found = server.find()
+    console.print(f"running, process {found.pid}, UI: {found.ui_url}" if found else "not running")
+
+
+@server_app.command(name="stop")
+def server_stop() -> None:
+    """Stop the local Prefect server that reasonloop started."""
+    from flows import server  # noqa: PLC0415 - only this command needs it
+
+    console.print("stopped" if server.stop() else "there was none to stop")
+
+
+@app.command
+def doctor() -> None:
+    """Check this machine: packages, server, Ray, DVC, sandbox, GPU, disk; each line says what to do.
+
+    **Example:**
+
+        reasonloop doctor
+    """
+    from flows.doctor import examine  # noqa: PLC0415 - only this command needs it
+
+    sys.exit(0 if examine(console) else 1)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; an error that a user can act on is one line and an exit code."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        _complain(" ".join(str(error).split()))
+        sys.exit(BadInputError.exit_code)
+    except ReasonloopError as error:
+        _complain(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _complain(message: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(
+        f"reasonloop: {message}", markup=False
+    )

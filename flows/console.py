@@ -1,0 +1,131 @@
+"""What a person sees of a run: a line per stage while it works, and the summary at its end.
+
+The view follows the workspace's events, so it shows the same whether the work is done in this
+process, in threads or by Ray workers.
+"""
+
+import pathlib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from flows import server
+from pipeline_lib.params import Params
+from pipeline_lib.storage.files import read_json
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.telemetry import Event, events_size, read_events
+
+_REFRESH_S = 0.25
+TERMINATED = 143
+
+
+class ProgressView:
+    """One bar per stage (and draw), moved by the events that workers write."""
+
+    def __init__(self, root: pathlib.Path, progress: Progress) -> None:
+        self._root = root
+        self._progress = progress
+        self._offset = events_size(root)
+        self._bars: dict[str, TaskID] = {}
+        self._done: dict[str, set[int]] = {}
+
+    def refresh(self) -> None:
+        """Read the events that came since the last time."""
+        events = read_events(self._root, offset=self._offset)
+        self._offset = events_size(self._root)
+        for event in events:
+            if event["event"] == "work":
+                self._show(event)
+
+    def _show(self, event: Event) -> None:
+        name = " ".join(filter(None, [event["stage"], event.get("draw")]))
+        if name not in self._bars:
+            self._bars[name] = self._progress.add_task(name, total=event["total"])
+        done = self._done.setdefault(name, set())
+        done.add(event["done"])
+        # Shards end in any order, so they are counted; steps come in order, and a training that
+        # is continued starts in the middle.
+        completed = event["done"] if event.get("unit") == "step" else len(done)
+        self._progress.update(self._bars[name], completed=completed, total=event["total"])
+
+
+@contextmanager
+def shown_progress(root: pathlib.Path, console: Console) -> Iterator[None]:
+    """Show the bars while the block runs."""
+    columns = (
+        TextColumn("  {task.description:<22}"),
+        BarColumn(bar_width=28),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    stop = threading.Event()
+    with Progress(*columns, console=console) as progress:
+        view = ProgressView(root, progress)
+
+        def follow() -> None:
+            while not stop.wait(_REFRESH_S):
+                view.refresh()
+
+        follower = threading.Thread(target=follow, name="progress", daemon=True)
+        follower.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            follower.join()
+            view.refresh()
+
+
+def run_whole_loop(root: pathlib.Path, params: Params, console: Console) -> None:
+    """Run `post_training` under a Prefect server, then print the summary."""
+    _run(root, params, console, lambda module: module.post_training)
+    workspace = Workspace(root)
+    from pipeline_lib.reporting.tables import console_summary  # noqa: PLC0415 - only needed now
+
+    console.print(console_summary(read_json(workspace.metrics)), markup=False, highlight=False)
+    console.print(f"report:     {workspace.reports / 'report.html'}", soft_wrap=True)
+    console.print(f"Prefect UI: {server.ensure()}", soft_wrap=True)
+
+
+def run_one_stage(name: str, root: pathlib.Path, params: Params, console: Console) -> None:
+    """Run one stage under a Prefect server."""
+
+    def pick(module: Any) -> Callable[[Any], None]:
+        return lambda settings: module.run_stage(name, settings)
+
+    _run(root, params, console, pick)
+
+
+def _run(
+    root: pathlib.Path,
+    params: Params,
+    console: Console,
+    pick: Callable[[Any], Callable[[Any], None]],
+) -> None:
+    signal.signal(signal.SIGTERM, _terminate)
+    with Workspace(root).lease():
+        console.print(f"Prefect UI: {server.ensure()}", soft_wrap=True)
+        # Prefect reads the server's address when it is imported.
+        from flows import post_training  # noqa: PLC0415
+        from flows.runners import RunSettings  # noqa: PLC0415
+
+        with shown_progress(root, console):
+            pick(post_training)(RunSettings(root=root, params=params))
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    sys.exit(TERMINATED)

@@ -1,0 +1,90 @@
+"""N paths per problem, then a verdict for each: fanned out by shards, resumed by shards."""
+
+import pathlib
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal
+
+from prefect import flow
+from pydantic import BaseModel, ConfigDict
+
+from flows.runners import RunSettings, task_runner
+from pipeline_lib.params import SampleParams
+from pipeline_lib.storage.workspace import RoundFolders
+from pipeline_lib.telemetry import timed_stage
+from tasks.sampling import SamplePlan, SampleShard, plan_sampling, sample_shard, seal_paths
+from tasks.verification import VerifyShard, seal_verdicts, verify_shard
+
+Part = Literal["sample", "verify"]
+BOTH: tuple[Part, Part] = ("sample", "verify")
+
+
+class Draw(BaseModel):
+    """What is drawn: by which policy, for which problems, into which folders."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    """"round-1", "evaluate-base", ...: the subflow's name."""
+    seed_name: str
+    """Names the seeds; base and trained policy are evaluated with the same ones."""
+    problems: pathlib.Path
+    policy: pathlib.Path
+    folders: RoundFolders
+    params: SampleParams
+    within: str | None = None
+    """The stage that both parts belong to, timed by its own flow; None: each is a stage itself."""
+
+    def stage(self, part: Part) -> str:
+        """The stage under which the work of a part is booked."""
+        return self.within or part
+
+
+@flow(name="sample-and-verify", flow_run_name="sample-and-verify-{draw.name}")
+def sample_and_verify(settings: RunSettings, draw: Draw, parts: tuple[Part, ...] = BOTH) -> None:
+    """Both parts, or one of them when a stage is run alone."""
+    shards = plan_sampling(_plan(settings, draw))
+    if "sample" in parts:
+        with _timed(settings, draw, "sample"):
+            seal_paths(sample_shard.map(shards).result())
+    if "verify" in parts:
+        with _timed(settings, draw, "verify"):
+            seal_verdicts(verify_shard.map(_to_verify(settings, draw, shards)).result())
+
+
+def run_draw(settings: RunSettings, draw: Draw, parts: tuple[Part, ...] = BOTH) -> None:
+    """Run the subflow on the runner that the params ask for."""
+    runner = task_runner(settings.params.execution)
+    sample_and_verify.with_options(task_runner=runner)(settings, draw, parts)
+
+
+def _timed(settings: RunSettings, draw: Draw, part: Part) -> AbstractContextManager[None]:
+    return nullcontext() if draw.within else timed_stage(settings.root, part, draw=draw.name)
+
+
+def _plan(settings: RunSettings, draw: Draw) -> SamplePlan:
+    return SamplePlan(
+        workspace=settings.root,
+        stage=draw.stage("sample"),
+        draw=draw.seed_name,
+        problems=draw.problems,
+        output=draw.folders.paths,
+        model=str(draw.policy),
+        params=draw.params,
+        seed=settings.params.seed,
+    )
+
+
+def _to_verify(settings: RunSettings, draw: Draw, shards: list[SampleShard]) -> list[VerifyShard]:
+    return [
+        VerifyShard(
+            workspace=settings.root,
+            stage=draw.stage("verify"),
+            problems=draw.problems,
+            paths=draw.folders.paths,
+            output=draw.folders.verdicts,
+            params=settings.params.verify,
+            index=shard.index,
+            num_shards=len(shards),
+        )
+        for shard in shards
+    ]

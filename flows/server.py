@@ -1,0 +1,174 @@
+"""One local Prefect server for all flows, tasks and Ray workers of this user.
+
+Without an API address every Ray worker would start a server of its own, so a run always has one:
+the one that PREFECT_API_URL names, else a local one that is found, or started and left running.
+"""
+
+import fcntl
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+import platformdirs
+import psutil
+
+from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.params import environment
+from pipeline_lib.storage.files import read_json, write_json
+
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 15.0
+_POLL_S = 0.2
+QUIET_ENVIRONMENT = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "PREFECT_LOGGING_LEVEL": "WARNING",
+    "PREFECT_CLI_COLORS": "false",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalServer:
+    """A server that we started. The start time tells a re-used process id apart."""
+
+    pid: int
+    started: float
+    """Seconds since the epoch, as the process table gives it."""
+    port: int
+
+    @property
+    def api_url(self) -> str:
+        """What PREFECT_API_URL is set to."""
+        return f"http://127.0.0.1:{self.port}/api"
+
+    @property
+    def ui_url(self) -> str:
+        """What a person opens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def process(self) -> psutil.Process | None:
+        """The running process, or None if it is gone."""
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.started) < 1
+        except psutil.NoSuchProcess:
+            return None
+        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+
+
+def state_folder() -> pathlib.Path:
+    """Where the server keeps its database, its log and its address."""
+    configured = environment("REASONLOOP_STATE")
+    return pathlib.Path(configured or platformdirs.user_state_path("reasonloop"))
+
+
+def _record() -> pathlib.Path:
+    return state_folder() / "server.json"
+
+
+def find() -> LocalServer | None:
+    """The local server that was started earlier and answers, or None."""
+    if not _record().is_file():
+        return None
+    server = LocalServer(**read_json(_record()))
+    return server if server.process() and answers(server.api_url) else None
+
+
+def answers(api_url: str) -> bool:
+    """Whether a Prefect API answers there."""
+    try:
+        return httpx.get(f"{api_url}/health", timeout=5).status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
+
+
+def ensure() -> str:
+    """Find or start the server, point this process and its children to it, return the UI's address.
+
+    Must run before ``prefect`` is imported, since Prefect reads its settings then.
+
+    Raises:
+        ReasonloopError: PREFECT_API_URL names a server that does not answer, or none can be started.
+    """
+    configured = environment("PREFECT_API_URL")
+    if configured and not answers(configured):
+        raise ReasonloopError(
+            f"PREFECT_API_URL={configured} does not answer; start that server or unset the variable"
+        )
+    os.environ.update({k: v for k, v in QUIET_ENVIRONMENT.items() if k not in os.environ})
+    if configured:
+        return configured.removesuffix("/api")
+    with _start_lock():
+        server = find() or _start()
+    os.environ["PREFECT_API_URL"] = server.api_url
+    return server.ui_url
+
+
+@contextmanager
+def _start_lock() -> Iterator[None]:
+    """Two runs that begin together must not start two servers."""
+    state_folder().mkdir(parents=True, exist_ok=True)
+    with (state_folder() / "server.lock").open("w", encoding="utf-8") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _start() -> LocalServer:
+    port = _free_port()
+    log = state_folder() / "server.log"
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1"]
+    with log.open("ab") as stream:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter, fixed arguments
+            [*command, "--port", str(port)],
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # it outlives this run, and a Ctrl-C meant for it
+            env={
+                **os.environ,
+                **QUIET_ENVIRONMENT,
+                "PREFECT_HOME": str(state_folder() / "prefect"),
+            },
+        )
+    started = psutil.Process(process.pid).create_time()
+    server = LocalServer(pid=process.pid, started=started, port=port)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not answers(server.api_url):
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            raise ReasonloopError(f"the Prefect server did not start; see {log}")
+        time.sleep(_POLL_S)
+    write_json(_record(), {"pid": server.pid, "started": server.started, "port": server.port})
+    return server
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def stop() -> bool:
+    """Stop the server that we started; False if there was none."""
+    if not _record().is_file():
+        return False
+    process = LocalServer(**read_json(_record())).process()
+    _record().unlink()
+    if process is None:
+        return False
+    family = [process, *process.children(recursive=True)]
+    process.send_signal(signal.SIGTERM)
+    _, alive = psutil.wait_procs(family, timeout=STOP_TIMEOUT_S)
+    for survivor in alive:
+        survivor.kill()
+    psutil.wait_procs(alive, timeout=STOP_TIMEOUT_S)
+    return True

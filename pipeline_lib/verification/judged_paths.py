@@ -1,0 +1,39 @@
+"""Verdicts for sampled paths, and their rows. A path that failed to be drawn is never judged wrong."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from pipeline_lib.records import Path, Problem, Row, Status, Verdict
+from pipeline_lib.verification.dispatch import Item, Verifier
+
+KIND = "verdicts"
+
+
+def judge_paths(
+    paths: Sequence[Path], problems: Iterable[Problem], verifier: Verifier
+) -> list[Verdict]:
+    """One verdict per path, in order; a path without text scores nothing instead of zero."""
+    golds = {problem.id: problem.gold for problem in problems}
+    drawn = [path for path in paths if path.error is None]
+    judged = verifier.judge([Item(gold=golds[path.problem_id], text=path.text) for path in drawn])
+    by_id = {path.id: verdict for path, verdict in zip(drawn, judged, strict=True)}
+    return [by_id.get(path.id) or _never_drawn(path) for path in paths]
+
+
+def _never_drawn(path: Path) -> Verdict:
+    return Verdict(
+        status=Status.VERIFIER_ERROR, strict=None, lenient=None, detail=f"not sampled: {path.error}"
+    )
+
+
+def verdict_rows(paths: Sequence[Path], verdicts: Sequence[Verdict]) -> list[Row]:
+    """Rows of the verdict table; (problem_id, index) says whose verdict it is."""
+    return [
+        {"problem_id": path.problem_id, "index": path.index, **verdict.row()}
+        for path, verdict in zip(paths, verdicts, strict=True)
+    ]
+
+
+def verdict_counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """How many verdicts of each status, for a manifest."""
+    return {status.value: count for status, count in Counter(v.status for v in verdicts).items()}

@@ -1,0 +1,71 @@
+"""One round of training: from the tables that were built to the next policy."""
+
+import pathlib
+from dataclasses import dataclass
+
+from prefect import task
+
+from pipeline_lib.params import TrainParams, VerifyParams
+from pipeline_lib.records import Problem
+from pipeline_lib.serving.embedded import model_identity
+from pipeline_lib.storage import manifests, shards
+from pipeline_lib.storage.stages import stage_key
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.telemetry import record_work
+from pipeline_lib.traindata.builders import MAIN_TABLE, WARM_START_TABLE
+from pipeline_lib.training.methods import TrainingRequest, train_policy
+from tasks.policies import TRAINING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainJob:
+    """What is trained from what."""
+
+    workspace: Workspace
+    start: pathlib.Path
+    traindata: pathlib.Path
+    output: pathlib.Path
+    round_number: int
+    max_new_tokens: int
+
+
+@task(**TRAINING, task_run_name="train-{params.method}-round-{job.round_number}")
+def train_round(job: TrainJob, params: TrainParams, verify: VerifyParams, *, seed: int) -> None:
+    """Train the policy of a round, unless it is there; a broken training is continued."""
+    problems = job.workspace.problems("train")
+    key = stage_key(
+        __name__,
+        params={
+            "train": params.model_dump(),
+            "verify": verify.model_dump(),
+            "max_new_tokens": job.max_new_tokens,
+            "round": job.round_number,
+            "seed": seed,
+        },
+        inputs={
+            "start": model_identity(str(job.start)),
+            "traindata": manifests.read_manifest(job.traindata).digest,
+            "problems": manifests.read_manifest(problems).digest,
+        },
+    )
+    train_policy(
+        TrainingRequest(
+            base=str(job.start),
+            output=job.output,
+            rows=_rows(job.traindata / MAIN_TABLE[params.method]),
+            warm_start_rows=_rows(job.traindata / WARM_START_TABLE),
+            problems=[Problem.from_row(row) for row in shards.iter_table(problems)],
+            params=params,
+            verify=verify,
+            max_new_tokens=job.max_new_tokens,
+            seed=seed,
+            key=key,
+            progress=lambda step, total, _: record_work(
+                job.workspace.root, "train", done=step, total=total, unit="step"
+            ),
+        )
+    )
+
+
+def _rows(table: pathlib.Path) -> list[dict[str, object]]:
+    return shards.read_table(table) if table.is_dir() else []
