@@ -1,0 +1,79 @@
+"""The one entry: verified groups become the rows that a training method reads."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params import BuildParams, Method
+from pipeline_lib.records import Group, Problem, Row
+from pipeline_lib.traindata.card import data_card
+from pipeline_lib.traindata.preferences import build_preferences
+from pipeline_lib.traindata.rollout_groups import build_rollout_groups
+from pipeline_lib.traindata.supervised import build_supervised
+from pipeline_lib.traindata.tables import BuildContext, Tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainData:
+    """Rows by table, figures about them, and the data card (Markdown)."""
+
+    rows_by_table: Mapping[str, Sequence[Row]]
+    counts: Mapping[str, float]
+    card: str
+
+
+BUILDERS: Mapping[Method, Callable[[Sequence[Group], BuildContext], Tables]] = {
+    Method.SFT: build_supervised,
+    Method.DPO: build_preferences,
+    Method.GRPO: build_rollout_groups,
+}
+MAIN_TABLE: Mapping[Method, str] = {
+    Method.SFT: "sft",
+    Method.DPO: "dpo",
+    Method.GRPO: "problems",
+}
+"""The table that a method trains on."""
+WARM_START_TABLE = "warm_start"
+"""SFT rows for before GRPO."""
+
+
+def build(
+    method: Method,
+    groups: Sequence[Group],
+    *,
+    params: BuildParams,
+    render: Callable[[Problem], str],
+    seed: int,
+    verifier_version: str,
+) -> TrainData:
+    """Make the training data of ``method``; the same whatever the order of the groups.
+
+    Args:
+        method: which builder.
+        groups: judged paths by problem.
+        params: bounds and limits.
+        render: gives the prompt of a problem exactly as it was sampled.
+        seed: the root seed; it decides the order of the rows and ties between pairs.
+        verifier_version: what judged the paths.
+
+    Raises:
+        BadInputError: no row is left to train on; the message says what became of the problems.
+    """
+    context = BuildContext(
+        params=params, render=render, seed=seed, verifier_version=verifier_version
+    )
+    tables = BUILDERS[method](groups, context)
+    if not tables.rows:
+        counts = ", ".join(f"{name}={count}" for name, count in tables.counts.items())
+        raise BadInputError(
+            f"build: no {method.value} rows ({counts}); sample more paths or widen the bounds in "
+            "build.*"
+        )
+    rows_by_table = {MAIN_TABLE[method]: tables.rows}
+    if tables.warm_start is not None:
+        rows_by_table[WARM_START_TABLE] = tables.warm_start
+    return TrainData(
+        rows_by_table=rows_by_table,
+        counts=tables.counts,
+        card=data_card(method, groups, tables.counts, context),
+    )

@@ -1,0 +1,113 @@
+"""Which problems and which paths are worth training on. What is made of them, the builders know."""
+
+import re
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from pipeline_lib.params import BuildParams
+from pipeline_lib.records import FinishReason, Group, JudgedPath
+
+NEAR_DUPLICATE_JACCARD = 0.9
+_NGRAM_TOKENS = 3
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difficulty:
+    """The groups that are neither too easy nor too hard, and what became of the others."""
+
+    kept: Sequence[Group]
+    all_right: int
+    all_wrong: int
+    out_of_bounds: int
+    """Neither all right nor all wrong, but outside the bounds of the params."""
+    unscored: int
+    """Our side failed on every path, so nothing is known."""
+
+    def counts(self) -> dict[str, int]:
+        """How many problems went where; together they are all."""
+        return {
+            "problems_kept": len(self.kept),
+            "problems_all_right": self.all_right,
+            "problems_all_wrong": self.all_wrong,
+            "problems_out_of_bounds": self.out_of_bounds,
+            "problems_unscored": self.unscored,
+        }
+
+
+def pass_rate(group: Group) -> float | None:
+    """Share of the scored paths that are strictly right; None if nothing was scored."""
+    scored = len(group.scored())
+    return group.num_correct(strict=True) / scored if scored else None
+
+
+def by_difficulty(groups: Iterable[Group], params: BuildParams) -> Difficulty:
+    """Keep the groups whose pass rate lies strictly between the bounds.
+
+    Paths of a group that are all right or all wrong have no advantage over each other. Leaving
+    their problems out beforehand stands in for the dynamic sampling of DAPO.
+
+    Source: Yu et al. 2025, arXiv:2503.14476, section 3.2.
+    """
+    kept: list[Group] = []
+    unkept: list[float | None] = []
+    for group in groups:
+        rate = pass_rate(group)
+        if rate is not None and params.min_pass_rate < rate < params.max_pass_rate:
+            kept.append(group)
+        else:
+            unkept.append(rate)
+    return Difficulty(
+        kept=kept,
+        all_right=unkept.count(1.0),
+        all_wrong=unkept.count(0.0),
+        out_of_bounds=sum(rate not in {None, 0.0, 1.0} for rate in unkept),
+        unscored=unkept.count(None),
+    )
+
+
+def path_counts(groups: Sequence[Group]) -> dict[str, int]:
+    """How the paths were judged, the wrong ones split into reasoning and format."""
+    members = [member for group in groups for member in group.members]
+    scored = [member for group in groups for member in group.scored()]
+    return {
+        "problems": len(groups),
+        "paths": len(members),
+        "paths_unscored": len(members) - len(scored),
+        "paths_right": sum(member.verdict.strict is True for member in scored),
+        "paths_wrong_in_format_only": sum(
+            member.verdict.lenient is True and member.verdict.strict is False for member in scored
+        ),
+        "paths_wrong": sum(member.verdict.lenient is False for member in scored),
+        "paths_truncated": sum(not ended(member) for member in scored),
+    }
+
+
+def ended(member: JudgedPath) -> bool:
+    """Whether the path came to an end of its own, so that training on it teaches an end."""
+    return member.path.finish_reason is FinishReason.STOP and bool(member.path.text.strip())
+
+
+def distinct(members: Iterable[JudgedPath]) -> list[JudgedPath]:
+    """The first of every set of duplicates, exact or near, in the order given.
+
+    Near duplicates share at least 0.9 (Jaccard) of their runs of 3 tokens; case and white space
+    do not count. Groups are small, so every pair is compared and no sketch is needed.
+    """
+    kept: list[tuple[JudgedPath, AbstractSet[str]]] = []
+    for member in members:
+        ngrams = _ngrams(member.path.text)
+        if all(_jaccard(ngrams, other) < NEAR_DUPLICATE_JACCARD for _, other in kept):
+            kept.append((member, ngrams))
+    return [member for member, _ in kept]
+
+
+def _ngrams(text: str) -> AbstractSet[str]:
+    tokens = _TOKEN.findall(text.casefold())
+    starts = range(max(1, len(tokens) - _NGRAM_TOKENS + 1))
+    return {" ".join(tokens[start : start + _NGRAM_TOKENS]) for start in starts}
+
+
+def _jaccard(first: AbstractSet[str], second: AbstractSet[str]) -> float:
+    return len(first & second) / len(first | second)

@@ -1,0 +1,36 @@
+"""What a builder is told, and what it gives back."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline_lib.params import BuildParams
+from pipeline_lib.records import Problem, Row
+from pipeline_lib.seeding import child_seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildContext:
+    """Everything but the groups that decides what the rows are."""
+
+    params: BuildParams
+    render: Callable[[Problem], str]
+    """The prompt of a problem, exactly as it was sampled."""
+    seed: int
+    verifier_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """The rows that a method trains on, and figures about them."""
+
+    rows: Sequence[Row]
+    counts: Mapping[str, float]
+    warm_start: Sequence[Row] | None = None
+    """SFT rows for before the method's own training; None if it has no use for any."""
+
+
+def in_seeded_order(rows: Iterable[Row], seed: int, *id_columns: str) -> list[Row]:
+    """Shuffle by seed and id, so that the order of the input does not matter."""
+    return sorted(
+        rows, key=lambda row: child_seed(seed, "build", *(row[name] for name in id_columns))
+    )

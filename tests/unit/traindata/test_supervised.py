@@ -1,0 +1,57 @@
+"""SFT rows: strictly right, ended, distinct."""
+
+from pipeline_lib.traindata.supervised import supervised_rows
+from tests.unit.traindata.made_groups import make_context, make_group
+
+
+def path_ids(rows) -> set[str]:
+    return {row["path_id"] for row in rows}
+
+
+def test_only_strictly_right_and_ended_paths():
+    """Of one path of every sort, the right one that ended alone becomes a row."""
+    rows = supervised_rows([make_group("a", "rfwxumheRW")], make_context())
+    assert path_ids(rows) == {"a#0"}
+
+
+def test_row_holds_prompt_completion_and_lineage():
+    """A row says what is learned, and where from."""
+    (row,) = supervised_rows([make_group("a", "wr")], make_context())
+    assert row == {
+        "problem_id": "a",
+        "prompt": "Q a?\n",
+        "completion": "r 001",
+        "path_id": "a#1",
+        "model": "policy",
+        "adapter": None,
+        "template": "plain",
+        "seed": 101,
+        "verifier_version": "v1",
+    }
+
+
+def test_problems_that_are_always_solved_are_kept():
+    """The difficulty bounds are not for SFT: an all-right group gives rows."""
+    assert len(supervised_rows([make_group("a", "rrr")], make_context())) == 3
+
+
+def test_shortest_takes_one_a_problem():
+    """Of right paths with 9, 3 and 3 characters the earlier one of 3 is taken."""
+    group = make_group("a", "rrrw", texts=["123456789", "1 2", "3 4", "5"])
+    assert path_ids(supervised_rows([group], make_context(correct_paths="shortest"))) == {"a#1"}
+
+
+def test_duplicates_give_one_row():
+    """The same text drawn twice is learned once."""
+    group = make_group("a", "rrr", texts=["1+1=2", "1+1=2", "2*1=2"])
+    assert path_ids(supervised_rows([group], make_context())) == {"a#0", "a#2"}
+
+
+def test_order_depends_on_the_seed_not_on_the_input():
+    """Groups the other way round give the same rows; another seed gives another order."""
+    groups = [make_group(name, "rr") for name in "abcdef"]
+    rows = supervised_rows(groups, make_context())
+    assert supervised_rows(groups[::-1], make_context()) == rows
+    other = supervised_rows(groups, make_context(seed=8))
+    assert other != rows
+    assert path_ids(other) == path_ids(rows)
