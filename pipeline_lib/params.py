@@ -121,12 +121,12 @@ class BuildParams(_Section):
     """Which judged paths become training data."""
 
     min_pass_rate: Fraction = 0.0
-    """Problems are kept whose pass rate lies strictly above this ..."""
+    """DPO and GRPO keep the problems whose pass rate lies strictly above this ..."""
     max_pass_rate: Fraction = 1.0
     """... and strictly below this."""
     max_pairs_per_problem: Count = 4
     max_length_ratio: Annotated[float, Field(ge=1)] = 2.0
-    """A pair's longer text has at most this many times the tokens of its shorter one."""
+    """A pair's longer text has at most this many times the characters of its shorter one."""
     correct_paths: Literal["all", "shortest"] = "all"
 
     @model_validator(mode="after")
