@@ -289,3 +289,7 @@ def _complain(message: str) -> None:
     Console(stderr=True, soft_wrap=True, highlight=False).print(
         f"reasonloop: {message}", markup=False
     )
+
+
+if __name__ == "__main__":
+    main()

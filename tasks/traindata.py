@@ -11,7 +11,7 @@ from pipeline_lib.storage.stages import stage_key
 from pipeline_lib.storage.workspace import RoundFolders, Workspace
 from pipeline_lib.telemetry import record_work
 from pipeline_lib.traindata.builders import build
-from pipeline_lib.traindata.groups import join_groups
+from pipeline_lib.traindata.groups import read_groups
 from pipeline_lib.verification.dispatch import VERIFIER_VERSION
 from tasks.policies import PLAN
 
@@ -38,7 +38,7 @@ def build_traindata(
     )
     if manifests.current(folders.traindata, kind=KIND, key=key):
         return
-    groups = join_groups(*(shards.read_table(path) for path in tables.values()))
+    groups = read_groups(problems, folders.paths, folders.verdicts)
     chat_format = load_chat_format(model)
     data = build(
         method,

@@ -77,9 +77,9 @@ class Workspace:
         return self.reports / "metrics.json"
 
     @property
-    def evaluation_summary(self) -> pathlib.Path:
+    def evaluation_result(self) -> pathlib.Path:
         """What the evaluate stage hands to the report: all but seconds, so it is reproducible."""
-        return self.root / "data" / "evaluation" / "summary.json"
+        return self.root / "data" / "evaluation" / "result"
 
     @contextmanager
     def lease(self) -> Iterator[None]:

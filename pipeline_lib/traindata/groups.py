@@ -1,10 +1,12 @@
 """Problems, sampled paths and verdicts, put together: the input of every builder."""
 
+import pathlib
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, TypeVar
 
 from pipeline_lib.errors import CorruptArtifactError
 from pipeline_lib.records import Group, JudgedPath, Path, Problem, Verdict
+from pipeline_lib.storage import shards
 
 PathKey = tuple[str, int]
 """Problem id and index of a path."""
@@ -35,6 +37,13 @@ def join_groups(
     _refuse("problems have no path", problems.keys() - members.keys())
     _refuse("problems of paths are unknown", members.keys() - problems.keys())
     return [Group(problem=problem, members=members[name]) for name, problem in problems.items()]
+
+
+def read_groups(
+    problems: pathlib.Path, paths: pathlib.Path, verdicts: pathlib.Path
+) -> list[Group]:
+    """The groups of three sealed tables; see :func:`join_groups`."""
+    return join_groups(*(shards.iter_table(table) for table in (problems, paths, verdicts)))
 
 
 def _problem_key(problem: Problem) -> str:

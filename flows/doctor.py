@@ -1,0 +1,176 @@
+"""`reasonloop doctor`: what this machine has, what is missing, and what to do about it."""
+
+import importlib.metadata
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from flows import server
+from pipeline_lib.params import REPOSITORY, CodeLimits, environment
+
+_PACKAGES = ("prefect", "prefect-ray", "ray", "dvc", "torch", "transformers", "trl", "peft")
+_CONSTRAINTS = REPOSITORY / "constraints.txt"
+_MIN_FREE_GIB = 5
+_COMMAND_TIMEOUT_S = 20
+_MARKS = {True: "[green]ok[/]", False: "[red]missing[/]", None: "[yellow]optional[/]"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line. ``ok`` None means that it is absent and only some work needs it."""
+
+    what: str
+    ok: bool | None
+    detail: str
+    remedy: str = ""
+
+
+def examine(console: Console) -> bool:
+    """Print all findings; False if something that the default run needs is missing."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("check", "", "found", "what to do"):
+        table.add_column(heading, overflow="fold")
+    findings = [finding for check in _CHECKS for finding in check()]
+    for finding in findings:
+        remedy = "" if finding.ok else finding.remedy
+        table.add_row(finding.what, _MARKS[finding.ok], finding.detail, remedy)
+    console.print(table)
+    return all(finding.ok is not False for finding in findings)
+
+
+def _python() -> Iterator[Finding]:
+    yield Finding(
+        what="Python",
+        ok=sys.version_info >= (3, 11),
+        detail=platform.python_version(),
+        remedy="install Python 3.11 or newer",
+    )
+
+
+def _packages() -> Iterator[Finding]:
+    wanted = dict(
+        line.split("==") for line in _CONSTRAINTS.read_text("utf-8").splitlines() if "==" in line
+    )
+    for name in _PACKAGES:
+        try:
+            found = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found = ""
+        same = found.split("+")[0] == wanted.get(name)
+        yield Finding(
+            what=name,
+            ok=bool(found),
+            detail=found + ("" if same else f" (tested with {wanted.get(name)})"),
+            remedy="make install",
+        )
+
+
+def _server() -> Iterator[Finding]:
+    configured = environment("PREFECT_API_URL")
+    found = server.find()
+    if configured:
+        yield Finding(
+            what="Prefect server",
+            ok=server.answers(configured),
+            detail=configured,
+            remedy="start that server, or unset PREFECT_API_URL",
+        )
+    else:
+        detail = f"UI at {found.ui_url}" if found else "not running; a run starts one"
+        yield Finding(what="Prefect server", ok=True, detail=detail)
+
+
+def _ray() -> Iterator[Finding]:
+    address = environment("RAY_ADDRESS")
+    yield Finding(what="Ray", ok=True, detail=address or "local; started by each run")
+
+
+def _dvc() -> Iterator[Finding]:
+    here = (REPOSITORY / ".dvc").is_dir()
+    yield Finding(
+        what="DVC repository",
+        ok=here,
+        detail=str(REPOSITORY) if here else "none",
+        remedy="dvc init",
+    )
+
+
+def _docker() -> Iterator[Finding]:
+    client = shutil.which("docker")
+    answer = _answer([client, "info", "--format", "{{.ServerVersion}}"]) if client else None
+    yield Finding(
+        what="Docker",
+        ok=True if answer else None,
+        detail=answer or ("client only, no daemon answers" if client else "not installed"),
+        remedy="only for the docker sandbox tier: install it and start its daemon",
+    )
+
+
+def _sandbox() -> Iterator[Finding]:
+    from pipeline_lib.verification.python_tests import probe_tiers  # noqa: PLC0415 - runs programs
+
+    reports = probe_tiers(CodeLimits())
+    best = next((report.name for report in reports if report.available), None)
+    for report in reports:
+        used = " (in use)" if report.name == best else ""
+        yield Finding(
+            what=f"sandbox tier {report.name}",
+            ok=True if report.available else None,
+            detail=f"self-test passed{used}" if report.available else report.reason,
+            remedy=f"{best} is used instead" if best else "no tier works: code is not verified",
+        )
+
+
+def _gpu() -> Iterator[Finding]:
+    client = shutil.which("nvidia-smi")
+    answer = (
+        _answer([client, "--query-gpu=name,memory.total", "--format=csv,noheader"])
+        if client
+        else None
+    )
+    yield Finding(
+        what="GPU",
+        ok=True if answer else None,
+        detail=answer or "none; the embedded engine uses the CPU",
+        remedy="only for larger models",
+    )
+
+
+def _disk() -> Iterator[Finding]:
+    free_gib = shutil.disk_usage(REPOSITORY).free / 2**30
+    yield Finding(
+        what="disk",
+        ok=free_gib >= _MIN_FREE_GIB,
+        detail=f"{free_gib:.0f} GiB free at {REPOSITORY}",
+        remedy=f"free {_MIN_FREE_GIB} GiB, or pass --workspace on another disk",
+    )
+
+
+def _answer(command: list[str]) -> str | None:
+    """Standard output of a command, in one line, or None if it failed or hung."""
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed commands
+            command, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return "; ".join(done.stdout.split("\n")).strip("; ") or None
+
+
+_CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    _python,
+    _packages,
+    _server,
+    _ray,
+    _dvc,
+    _docker,
+    _sandbox,
+    _gpu,
+    _disk,
+)

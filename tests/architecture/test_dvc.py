@@ -1,0 +1,65 @@
+"""dvc.yaml: every stage depends on the code that it runs, on its params and on its inputs."""
+
+import pathlib
+
+import pytest
+import yaml
+
+from pipeline_lib.params import REPOSITORY, Params
+from pipeline_lib.storage.stages import import_closure, source_file
+
+PIPELINE = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text("utf-8"))["stages"]
+
+TASK_MODULES = {
+    "prepare": ["tasks.problems"],
+    "bootstrap": ["tasks.bootstrapping"],
+    "sample": ["tasks.sampling"],
+    "verify": ["tasks.verification"],
+    "build": ["tasks.traindata"],
+    "train": ["tasks.training"],
+    "evaluate": ["tasks.sampling", "tasks.verification", "tasks.evaluation"],
+    "report": ["tasks.reporting"],
+}
+
+
+def is_covered(source: pathlib.Path, deps: list[str]) -> bool:
+    relative = source.relative_to(REPOSITORY).as_posix()
+    return any(relative == dep or relative.startswith(f"{dep}/") for dep in deps)
+
+
+def test_stages_are_the_flow():
+    """dvc.yaml has the stages of the main job, in its order."""
+    assert list(PIPELINE) == list(TASK_MODULES)
+
+
+@pytest.mark.parametrize("stage", TASK_MODULES)
+def test_deps_cover_the_import_closure(stage):
+    """Every module of ours that a stage's tasks import is among its dependencies."""
+    closure = {name for module in TASK_MODULES[stage] for name in import_closure(module)}
+    missing = [
+        str(source_file(name).relative_to(REPOSITORY))
+        for name in sorted(closure)
+        if not is_covered(source_file(name), PIPELINE[stage]["deps"])
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("stage", TASK_MODULES)
+def test_deps_name_nothing_else(stage):
+    """A dependency on code that the stage does not import would run it for nothing."""
+    closure = {name for module in TASK_MODULES[stage] for name in import_closure(module)}
+    sources = {source_file(name).relative_to(REPOSITORY).as_posix() for name in closure}
+    code = [dep for dep in PIPELINE[stage]["deps"] if dep.endswith(".py") or "lib/" in dep]
+    idle = [
+        dep for dep in code if not any(s == dep or s.startswith(f"{dep}/") for s in sources)
+    ]
+    assert idle == []
+
+
+def test_params_exist_and_leave_execution_out():
+    """Each stage names existing params; where the work runs invalidates nothing."""
+    known = set(Params.model_fields)
+    for stage in PIPELINE.values():
+        names = {name.split(".")[0] for name in stage.get("params", [])}
+        assert names <= known
+        assert "execution" not in names

@@ -1,0 +1,62 @@
+"""params.yaml, the models that read it and the code that uses them say the same."""
+
+import ast
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from pipeline_lib.params import PARAMS_FILE, PROFILES_FOLDER, REPOSITORY, Params, load_params
+
+
+def leaves(model: BaseModel, prefix: str = "") -> dict[str, object]:
+    """Dotted key and value of every leaf of the models."""
+    found: dict[str, object] = {}
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            found |= leaves(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def attributes_used() -> set[str]:
+    """Every attribute that is read anywhere in the product, by its name, except in params.py."""
+    used: set[str] = set()
+    for package in ("flows", "tasks", "pipeline_lib"):
+        for path in (REPOSITORY / package).rglob("*.py"):
+            if path.name != "params.py":
+                tree = ast.parse(path.read_text("utf-8"))
+                used |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    return used
+
+
+def test_every_param_is_used():
+    """A key that no code reads would be a promise that is not kept."""
+    used = attributes_used()
+    unused = [key for key in leaves(Params()) if key.split(".")[-1] not in used]
+    assert unused == []
+
+
+def test_params_file_names_every_key():
+    """params.yaml is the list of all keys: a newcomer sees what can be set."""
+    written = yaml.safe_load(PARAMS_FILE.read_text("utf-8"))
+    known = Params().model_dump()
+
+    def keys(tree: dict[str, object], prefix: str = "") -> set[str]:
+        return {
+            key
+            for name, value in tree.items()
+            for key in (
+                keys(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name}
+            )
+        }
+
+    assert keys(written) == keys(known)
+
+
+@pytest.mark.parametrize("profile", sorted(path.stem for path in PROFILES_FOLDER.glob("*.yaml")))
+def test_profiles_load(profile):
+    """Every profile that ships is valid over the params file."""
+    assert load_params(profile=profile) != load_params()
