@@ -9,6 +9,10 @@ import unicodedata
 
 _THOUGHT_END = "</think>"
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
+_BOXED = "\\boxed"
+_BARE = re.compile(r"[ ]*([^\s{}$\\.,;]+(?:[.,]\d+)*)")
+_JOINT = re.compile(r"(?:[\s$,;.]|\\[()\[\]]|\\text\{|\}|\band\b|\bor\b)*")
+_MAX_JOINT_CHARS = 40
 _MAX_BOXES = 20
 _MAX_BOX_CHARS = 20_000
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
@@ -49,40 +53,50 @@ def after_thought(text: str) -> str:
     return text.rpartition(_THOUGHT_END)[2]
 
 
-def last_boxed(text: str) -> str | None:
-    r"""The content of the last ``\boxed{...}`` whose braces balance, or of a bare ``\boxed 7``.
+def last_boxes(text: str) -> list[str]:
+    r"""The contents of the last boxes, in order.
 
-    A box that was cut off by the token limit is passed over. At most 20 boxes are looked at, each
-    20,000 characters deep, so hostile text costs no more than long text.
+    More than one is returned only if nothing but "and", "or" or commas stands between them. A box
+    that was cut off by the token limit is passed over. At most 20 boxes are looked at, each 20,000
+    characters deep, so hostile text costs no more than long text.
     """
-    end = len(text)
+    boxes: list[str] = []
+    next_start = end = len(text)
     for _ in range(_MAX_BOXES):
-        start = text.rfind("\\boxed", 0, end)
+        start = text.rfind(_BOXED, 0, end)
         if start < 0:
-            return None
-        content = _group_after(text, start + len("\\boxed"))
-        if content is not None:
-            return content
+            break
+        group = _group_after(text, start + len(_BOXED))
         end = start
-    return None
+        if group is None:
+            continue
+        content, group_end = group
+        if boxes and not _joined(text, group_end, next_start):
+            break
+        boxes.insert(0, content)
+        next_start = start
+    return boxes
 
 
-def _group_after(text: str, position: int) -> str | None:
+def _joined(text: str, start: int, end: int) -> bool:
+    # A box inside another one starts before that one ends.
+    return start <= end <= start + _MAX_JOINT_CHARS and bool(_JOINT.fullmatch(text, start, end))
+
+
+def _group_after(text: str, position: int) -> tuple[str, int] | None:
+    """Content and end of the group that starts at ``position``."""
     tail = text[position : position + _MAX_BOX_CHARS]
-    opened = tail.lstrip()
-    if opened.startswith("{"):
-        return _balanced(opened)
-    bare = re.match(r"[ ]*([^\s{}$\\]+)", tail)
-    return bare[1].rstrip(".,;") if bare else None
+    indent = len(tail) - len(tail.lstrip())
+    if tail.startswith("{", indent):
+        return _balanced(tail, position=position, start=indent + 1)
+    bare = _BARE.match(tail)
+    return (bare[1], position + bare.end(1)) if bare else None
 
 
-def _balanced(text: str) -> str | None:
-    depth = 0
-    for brace in _BRACES.finditer(text):
-        if brace[0] == "{":
-            depth += 1
-        elif brace[0] == "}":
-            depth -= 1
-            if depth == 0:
-                return text[1 : brace.start()]
+def _balanced(tail: str, *, position: int, start: int) -> tuple[str, int] | None:
+    depth = 1
+    for brace in _BRACES.finditer(tail, start):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if depth == 0:
+            return tail[start : brace.start()], position + brace.end()
     return None

@@ -15,7 +15,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from pipeline_lib.records import CountdownGold, Status, Verdict
-from pipeline_lib.verification.answer_text import after_thought, last_boxed, plain
+from pipeline_lib.verification.answer_text import after_thought, last_boxes, plain
 
 MAX_TEXT_CHARS = 20_000
 """Of a longer text only the end is read, and it is not in the strict format."""
@@ -115,8 +115,8 @@ def _extract(text: str, *, num_numbers: int) -> _Found | None:
     tagged = _ANSWER.findall(ending)
     if tagged:
         return _Found(text=_without_latex(tagged[-1]).strip(), rule=Rule.ANSWER_TAG)
-    boxed = last_boxed(ending)
-    if boxed is not None and _has_operator(boxed := _without_latex(boxed)):
+    boxed = _without_latex("".join(last_boxes(ending)[-1:]))
+    if _has_operator(boxed):
         return _Found(text=boxed.strip(), rule=Rule.BOXED)
     return _in_prose(_without_latex(ending), num_numbers=num_numbers)
 

@@ -22,6 +22,8 @@ from pipeline_lib.records import (
     Verdict,
 )
 from pipeline_lib.verification import countdown_expression
+from pipeline_lib.verification.failures import verifier_error
+from pipeline_lib.verification.math_answer import MathJudge
 
 VERIFIER_VERSION = "1"
 """Part of every verdict's lineage: change it whenever some verdict may change."""
@@ -54,16 +56,25 @@ def _timed(judge: Callable[[Item], Verdict], item: Item) -> Verdict:
     try:
         verdict = judge(item)
     except Exception as error:  # noqa: BLE001 - a bug of ours must not cost a batch its verdicts
-        verdict = _our_failure(error)
+        verdict = verifier_error(error)
     return replace(verdict, seconds=time.perf_counter() - start)
 
 
-def _our_failure(error: BaseException) -> Verdict:
-    detail = f"{type(error).__name__}: {error}"[:200]
-    return Verdict(status=Status.VERIFIER_ERROR, strict=None, lenient=None, detail=detail)
+def _open_math(params: VerifyParams, workers: int, stack: ExitStack) -> JudgeMany:
+    judge = stack.enter_context(MathJudge(params.math, workers=workers))
+    return lambda items: judge.judge([_math_pair(item) for item in items])
 
 
-_OPENERS: Mapping[Kind, Opener] = {Kind.COUNTDOWN: _open_countdown}
+def _math_pair(item: Item) -> tuple[MathGold, str]:
+    assert isinstance(item.gold, MathGold)
+    assert item.text is not None
+    return item.gold, item.text
+
+
+_OPENERS: Mapping[Kind, Opener] = {
+    Kind.MATH: _open_math,
+    Kind.COUNTDOWN: _open_countdown,
+}
 _KIND_OF_GOLD = {MathGold: Kind.MATH, CountdownGold: Kind.COUNTDOWN, CodeGold: Kind.CODE}
 
 

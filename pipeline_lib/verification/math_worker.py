@@ -1,0 +1,140 @@
+"""The program that judges hard answers with SymPy, in processes that may be killed at any time.
+
+Started by exec (``python -m pipeline_lib.verification.math_worker FD LIMITS``), so nothing of the
+parent is in it: no threads, no locks, no signal handlers. It imports SymPy once and then forks a
+worker for every socket that `math_pool` hands over. A worker dies with this process, and this
+process ends when the parent's end of the control socket closes, however the parent died.
+"""
+
+import ctypes
+import gc
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+from enum import StrEnum
+from types import FrameType
+from typing import Any, NoReturn
+
+MAX_MESSAGE_BYTES = 1 << 16
+_PR_SET_PDEATHSIG = 1
+_MEBIBYTE = 1 << 20
+_MAX_INT_DIGITS = 50_000
+_WARM_UP = (("\\frac{1}{2}x", "0.5x"), ("\\{1, 2\\}", "(1, 2]"), ("\\text{east}", "x=5"))
+_WARM_UP_TIMEOUT_S = 60.0
+
+
+class Outcome(StrEnum):
+    """What became of one comparison."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    UNPARSED = "unparsed"
+    GOLD_UNPARSED = "gold_unparsed"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    CRASHED = "crashed"
+
+
+class _SoftTimeoutError(BaseException):
+    """Not an Exception: SymPy and math-verify catch those."""
+
+
+def main() -> None:
+    """Serve the control socket whose descriptor is the first argument."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    limits = json.loads(sys.argv[2])
+    signal.signal(signal.SIGALRM, _on_alarm)
+    sys.set_int_max_str_digits(_MAX_INT_DIGITS)
+    for gold, answer in _WARM_UP:
+        _answer(gold, answer, soft_timeout_s=_WARM_UP_TIMEOUT_S)
+    gc.freeze()
+    control.send(b"ready")
+    children: set[int] = set()
+    try:
+        while request := _fork_or_stop(control, children):
+            worker, parent = request
+            _become_worker(worker, control, parent_pid=parent, limits=limits)
+    finally:
+        for child in children:
+            _stop(child)
+
+
+def _fork_or_stop(control: socket.socket, children: set[int]) -> tuple[socket.socket, int] | None:
+    """Serve requests until the parent is gone (None), or, in a new child, return its socket."""
+    own_pid = os.getpid()
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
+        if not data:
+            return None
+        if not descriptors:
+            child = int(data)
+            children.discard(child)
+            _stop(child)
+            continue
+        child = os.fork()
+        if child == 0:
+            children.clear()
+            return socket.socket(fileno=descriptors[0]), own_pid
+        os.close(descriptors[0])
+        children.add(child)
+        control.send(str(child).encode())
+
+
+def _stop(child: int) -> None:
+    # Not yet waited for, so the process id cannot belong to anyone else.
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def _become_worker(
+    questions: socket.socket, control: socket.socket, *, parent_pid: int, limits: dict[str, Any]
+) -> NoReturn:
+    control.close()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent_pid:
+        os._exit(1)
+    memory_bytes = int(limits["memory_mb"]) * _MEBIBYTE
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    while data := questions.recv(MAX_MESSAGE_BYTES):
+        question = json.loads(data)
+        outcome = _answer(
+            question["gold"], question["answer"], soft_timeout_s=limits["soft_timeout_s"]
+        )
+        questions.send(outcome.encode())
+    os._exit(0)
+
+
+def _on_alarm(_number: int, _frame: FrameType | None) -> None:
+    raise _SoftTimeoutError
+
+
+def _answer(gold: str, answer: str | None, *, soft_timeout_s: float) -> Outcome:
+    """Compare; with no answer, only tell whether the gold can be parsed."""
+    # The parent imports this module for its names, and must stay free of SymPy.
+    from pipeline_lib.verification import math_equality  # noqa: PLC0415
+
+    try:
+        signal.setitimer(signal.ITIMER_REAL, soft_timeout_s)
+        try:
+            if not math_equality.parsed_gold(gold):
+                return Outcome.GOLD_UNPARSED
+            if answer is None:
+                return Outcome.EQUAL
+            equal = math_equality.equal(gold, answer)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except _SoftTimeoutError:
+        return Outcome.TIMEOUT
+    except MemoryError:
+        return Outcome.MEMORY
+    if equal is None:
+        return Outcome.UNPARSED
+    return Outcome.EQUAL if equal else Outcome.DIFFERENT
+
+
+if __name__ == "__main__":
+    main()
