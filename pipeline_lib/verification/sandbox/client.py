@@ -1,0 +1,221 @@
+"""The trusted side: starts a jailed interpreter, hands it programs, survives its death.
+
+Nothing that comes back is executed or unpickled. The outer process of a jail is killed by its
+handle, and the jail dies with it; it also watches this process, and ends when this process does.
+"""
+
+import json
+import os
+import pathlib
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.records import Status
+
+PACKAGE_ROOT = pathlib.Path(__file__).parents[3]
+_LAUNCH = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from pipeline_lib.verification.sandbox.zygote import main; main(sys.argv[2])"
+)
+# Not -I: it would ignore the seed of str hashes, without which the order of a set, and so now and
+# then a verdict, differs from run to run. The environment is made here, so -E adds nothing.
+_INTERPRETER_FLAGS = ("-s", "-S", "-P")
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "LANG": "C.UTF-8", "PATH": ""}
+_START_TIMEOUT_S = 20.0
+_ANSWER_GRACE_S = 10.0
+_ATTEMPTS = 2
+
+
+class JailRefusedError(ReasonloopError):
+    """The kernel or the container does not permit this jail."""
+
+
+class _InterpreterDiedError(Exception):
+    """The jailed interpreter is gone, or gave no answer in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestSuite:
+    """What decides about a program."""
+
+    __test__ = False  # not pytest's
+
+    entry_point: str
+    tests: str
+    alter: bool = False
+    """Whether one expected value is altered first: the negative control."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What became of one program."""
+
+    status: Status
+    detail: str
+    output: str
+    """The first 64 KiB of what the program printed."""
+    seconds: float
+
+
+class JailedInterpreter:
+    """One warm interpreter in one jail. Runs are taken in turn, from any thread.
+
+    Args:
+        jail: ``namespace`` or ``landlock``.
+        timeout_s: Wall-clock seconds of one program with its tests.
+        memory_bytes: Address space of the candidate's process.
+
+    Raises:
+        JailRefusedError: the jail cannot be entered here.
+    """
+
+    def __init__(self, jail: str, *, timeout_s: float, memory_bytes: int) -> None:
+        self._jail = jail
+        self._timeout_s = timeout_s
+        self._memory_bytes = memory_bytes
+        self._lock = threading.Lock()
+        self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(self, program: str, suite: TestSuite) -> RunReport:
+        """Run one program; never raises for what the program does."""
+        start = time.perf_counter()
+        report: dict[str, Any] = {}
+        with self._lock:
+            for _ in range(_ATTEMPTS):
+                try:
+                    report = self._run_once(program, suite)
+                    break
+                except _InterpreterDiedError:
+                    self._stop()
+                    self._start()
+        status, detail = _judged(report)
+        seconds = time.perf_counter() - start
+        return RunReport(
+            status=status, detail=detail, output=report.get("output", ""), seconds=seconds
+        )
+
+    def close(self) -> None:
+        """End the interpreter and everything in its jail. Safe to call twice."""
+        with self._lock:
+            self._stop()
+
+    @property
+    def pid(self) -> int:
+        """The outer process of the jail."""
+        return self._process.pid
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        own_pidfd = os.pidfd_open(os.getpid())
+        options = {
+            "jail": self._jail,
+            "memory_bytes": self._memory_bytes,
+            "own_path": str(PACKAGE_ROOT),
+            "control": theirs.fileno(),
+            "client_pidfd": own_pidfd,
+        }
+        interpreter = str(pathlib.Path(sys.executable).resolve())
+        command = [interpreter, *_INTERPRETER_FLAGS, "-c", _LAUNCH, str(PACKAGE_ROOT)]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [*command, json.dumps(options)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), own_pidfd),
+                env=_ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+            )
+        finally:
+            os.close(own_pidfd)
+            theirs.close()
+        self._control = ours
+        try:
+            answer = self._receive(_START_TIMEOUT_S)
+        except _InterpreterDiedError as error:
+            self._stop()
+            raise JailRefusedError("the interpreter did not start") from error
+        if "refused" in answer:
+            self._stop()
+            raise JailRefusedError(answer["refused"])
+
+    def _stop(self) -> None:
+        self._control.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _run_once(self, program: str, suite: TestSuite) -> dict[str, Any]:
+        finding, finding_end = os.pipe()
+        tests = {"entry_point": suite.entry_point, "tests": suite.tests, "alter": suite.alter}
+        sent = [
+            _memory_file(program.encode("utf-8", "surrogatepass")),
+            _memory_file(json.dumps(tests).encode()),
+            finding_end,
+        ]
+        request = json.dumps({"timeout_s": self._timeout_s}).encode()
+        try:
+            socket.send_fds(self._control, [request], sent)
+        except OSError as error:
+            os.close(finding)
+            raise _InterpreterDiedError from error
+        finally:
+            for descriptor in sent:
+                os.close(descriptor)
+        with os.fdopen(finding, "rb") as finding_file:
+            report = self._receive(self._timeout_s + _ANSWER_GRACE_S)
+            # All writers are dead by now, so this does not block.
+            report["finding"] = finding_file.read()
+        return report
+
+    def _receive(self, timeout_s: float) -> dict[str, Any]:
+        deadline = time.monotonic() + timeout_s
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            remaining = max(deadline - time.monotonic(), 0)
+            if not select.select([self._control], [], [], remaining)[0]:
+                raise _InterpreterDiedError
+            try:
+                part = self._control.recv(1 << 16)
+            except OSError as error:
+                raise _InterpreterDiedError from error
+            if not part:
+                raise _InterpreterDiedError
+            line += part
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+
+def _memory_file(content: bytes) -> int:
+    descriptor = os.memfd_create("run")
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(content)
+    return descriptor
+
+
+def _judged(report: dict[str, Any]) -> tuple[Status, str]:
+    match report:
+        case {"end": "deadline"}:
+            return Status.TIMEOUT, "no verdict before the deadline"
+        case {"end": "output_limit"}:
+            return Status.OUTPUT_LIMIT, "printed more than 1 MiB"
+        case {"end": "exit", "finding": bytes(content)} if content:
+            finding = json.loads(content)
+            return Status(finding["status"]), finding["detail"]
+        case {"end": "exit"}:
+            return Status.VERIFIER_ERROR, "the tests process died"
+        case _:
+            return Status.VERIFIER_ERROR, f"the jailed interpreter died {_ATTEMPTS} times"

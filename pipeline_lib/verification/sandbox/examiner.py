@@ -1,0 +1,288 @@
+"""The tests' side: run trusted tests against a candidate that lives in another process.
+
+Tests see the candidate's functions as proxies. Only plain values come back, so the comparison that
+decides is made here, between exact builtin objects, by code that the candidate cannot reach.
+"""
+
+import ast
+import builtins
+import contextlib
+import importlib
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline_lib.records import Status
+from pipeline_lib.verification.sandbox.channel import (
+    Channel,
+    ChannelClosedError,
+    FrameTooLargeError,
+)
+from pipeline_lib.verification.sandbox.negative_control import ALTERED, alter_one, altered
+from pipeline_lib.verification.sandbox.plain_values import NotPlainError, decode, encode
+
+_TESTS_FILE = "<tests>"
+_DETAIL_LENGTH = 300
+_GRACE_FOR_DEATH_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What the tests say about the candidate."""
+
+    status: Status
+    detail: str
+
+
+class CandidateFaultError(BaseException):
+    """The candidate can answer no more. Not an Exception: tests must not be able to catch it."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.detail)
+        self.finding = finding
+
+
+class Opaque:
+    """A value that stays with the candidate, such as a tree's node: its attributes can be used.
+
+    It has no equality, truth, order or length here, since all of those would be the candidate's.
+    """
+
+    __slots__ = ("_number", "_session")
+
+    def __init__(self, session: "Session", number: int) -> None:
+        object.__setattr__(self, "_session", session)
+        object.__setattr__(self, "_number", number)
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Call it, over there."""
+        return self._session.call(self, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._session.request("get", self, name)
+
+    # typing.override is not in Python 3.11, and the jail has no third-party packages.
+    def __setattr__(  # type: ignore[explicit-override]
+        self, name: str, value: object
+    ) -> None:
+        self._session.request("set", self, name, value)
+
+    def _refuse(self, *_: object) -> Any:
+        raise NotPlainError("the candidate's value is not plain, so it cannot be judged")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __bool__ = __len__ = __iter__ = __contains__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Session:
+    """Requests to one candidate process, and what became of the last one."""
+
+    def __init__(self, channel: Channel, candidate_pid: int) -> None:
+        self._channel = channel
+        self._candidate_pid = candidate_pid
+        self.num_calls = 0
+        self.last_raised: Exception | None = None
+        self.fault: CandidateFaultError | None = None
+
+    def call(self, target: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+        """Call a function of the candidate; containers that it changed are changed here, too."""
+        self.num_calls += 1
+        return self.request("call", target, list(args), kwargs)
+
+    def request(self, *operands: Any) -> Any:
+        """One request and its answer; an exception of the candidate is raised again here."""
+        kind, *content = self._exchange(operands)
+        match kind, content:
+            case "value", [value]:
+                return value
+            case "mutated", [value, [*args]]:
+                for ours, theirs in zip(operands[2], args, strict=False):
+                    _overwrite(ours, theirs)
+                return value
+            case "raised", [str(builtin), str(name), str(message)]:
+                self.last_raised = _exception(builtin, name, message)
+                raise self.last_raised
+            case "not_plain", [str(what)]:
+                raise NotPlainError(f"the candidate gave {what}")
+            case "too_large", []:
+                raise self._failed(Status.OUTPUT_LIMIT, "a value that is too large to return")
+            case "malformed", [str(what)]:
+                raise self._failed(Status.MALFORMED, what)
+            case _:
+                raise self._failed(Status.CRASHED, "the candidate's answer is not one")
+
+    def _exchange(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self.fault is not None:
+            raise self.fault
+        try:
+            self._channel.send(encode(operands, _number_of))
+        except (NotPlainError, FrameTooLargeError) as error:
+            detail = f"the tests pass {error}"
+            raise self._failed(Status.VERIFIER_ERROR, detail) from error
+        except TimeoutError as error:
+            raise self._failed(Status.TIMEOUT, "no call taken before the deadline") from error
+        except ChannelClosedError as error:
+            raise self._failed(Status.CRASHED, self._death()) from error
+        return self._received()
+
+    def _received(self) -> tuple[Any, ...]:
+        try:
+            answer = decode(self._channel.receive(), lambda number: Opaque(self, number))
+        except TimeoutError as error:
+            raise self._failed(Status.TIMEOUT, "no answer before the deadline") from error
+        except FrameTooLargeError as error:
+            raise self._failed(Status.OUTPUT_LIMIT, f"a value too large ({error})") from error
+        except ChannelClosedError as error:
+            raise self._failed(Status.CRASHED, self._death()) from error
+        except NotPlainError as error:
+            raise self._failed(Status.CRASHED, f"the candidate sent {error}") from error
+        return answer if isinstance(answer, tuple) and answer else ("",)
+
+    def _failed(self, status: Status, detail: str) -> CandidateFaultError:
+        self.fault = CandidateFaultError(Finding(status=status, detail=detail[:_DETAIL_LENGTH]))
+        return self.fault
+
+    def _death(self) -> str:
+        end = time.monotonic() + _GRACE_FOR_DEATH_S
+        while time.monotonic() < end:
+            pid, wait_status = os.waitpid(self._candidate_pid, os.WNOHANG)
+            if pid:
+                code = os.waitstatus_to_exitcode(wait_status)
+                how = (
+                    f"exited with {code}" if code >= 0 else f"died of {signal.Signals(-code).name}"
+                )
+                return f"the candidate {how}"
+            time.sleep(0.005)
+        return "the candidate closed its channel"
+
+
+def examine(session: Session, *, entry_point: str, tests: str, alter: bool) -> Finding:
+    """Run ``tests`` against the candidate behind ``session``.
+
+    Args:
+        session: A candidate that has not been asked anything yet.
+        entry_point: The function under test.
+        tests: Top-level asserts that call it by name, or a definition of ``check(candidate)``.
+        alter: Change one expected value first: the negative control, which must not pass.
+    """
+    try:
+        session.request("load", entry_point)
+        _run_tests(session, entry_point=entry_point, tests=tests, alter=alter)
+    except CandidateFaultError as error:
+        return error.finding
+    except BaseException as error:  # noqa: BLE001 - whatever tests raise is a finding
+        return session.fault.finding if session.fault else _judged(error, session)
+    if session.fault is not None:
+        return session.fault.finding
+    if session.num_calls == 0:
+        return _finding(Status.VERIFIER_ERROR, "the tests never call the candidate")
+    return _finding(Status.CORRECT, "")
+
+
+def _run_tests(session: Session, *, entry_point: str, tests: str, alter: bool) -> None:
+    tree = ast.parse(tests, _TESTS_FILE)
+    bound = _bound_names(tree)
+    if alter:
+        tree = alter_one(tree)
+
+    def candidate(*args: object, **kwargs: object) -> Any:
+        return session.call(entry_point, args, kwargs)
+
+    names: dict[str, Any] = {"__name__": "tests", ALTERED: altered}
+    for name in _loaded_names(tree) - bound - {entry_point, ALTERED} - set(dir(builtins)):
+        names[name] = _resolved(session, name)
+    if entry_point not in bound:
+        names[entry_point] = candidate
+    exec(compile(tree, _TESTS_FILE, "exec"), names)  # noqa: S102 - trusted, and jailed anyhow
+    if any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
+        names["check"](candidate)
+
+
+def _loaded_names(tree: ast.Module) -> set[str]:
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return {node.id for node in names if isinstance(node.ctx, ast.Load)}
+
+
+def _bound_names(tree: ast.Module) -> set[str]:
+    bound = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                bound.add(name)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                bound.add(name)
+            case ast.alias(name=name, asname=alias):
+                bound.add((alias or name).partition(".")[0])
+            case ast.ExceptHandler(name=str(name)):
+                bound.add(name)
+            case _:
+                pass
+    return bound
+
+
+def _resolved(session: Session, name: str) -> Any:
+    """A name that tests use without defining it: ours where we can, else the candidate's."""
+    if name in sys.stdlib_module_names:
+        return importlib.import_module(name)
+    return session.request("name", name)
+
+
+def _judged(error: BaseException, session: Session) -> Finding:
+    if isinstance(error, MemoryError):
+        return _finding(Status.MEMORY, "out of memory")
+    described = f"{type(error).__name__}: {error}"
+    if error is session.last_raised:
+        # The note is the name of the candidate's own class.
+        return _finding(Status.CRASHED, f"{error.__notes__[0]}: {error}")
+    if isinstance(error, AssertionError | NotPlainError):
+        return _finding(Status.WRONG, _failed_line(error) or described)
+    if session.num_calls == 0:
+        return _finding(Status.VERIFIER_ERROR, f"the tests do not run: {described}")
+    return _finding(Status.WRONG, f"the tests cannot use the candidate's value: {described}")
+
+
+def _failed_line(error: BaseException) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == _TESTS_FILE]
+    return f"{type(error).__name__} in line {frames[-1].lineno} of the tests" if frames else ""
+
+
+def _finding(status: Status, detail: str) -> Finding:
+    return Finding(status=status, detail=" ".join(detail.split())[:_DETAIL_LENGTH])
+
+
+def _number_of(value: object) -> int | None:
+    if type(value) is Opaque:
+        number: int = object.__getattribute__(value, "_number")
+        return number
+    return None
+
+
+def _exception(builtin: str, name: str, message: str) -> Exception:
+    kind = getattr(builtins, builtin, None)
+    made: Exception = RuntimeError(message)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        # UnicodeDecodeError and its like want more than a message.
+        with contextlib.suppress(TypeError):
+            made = kind(message)
+    made.add_note(name)
+    return made
+
+
+_OVERWRITERS: dict[type, Callable[[Any, Any], None]] = {
+    list: lambda ours, theirs: ours.__setitem__(slice(None), theirs),
+    dict: lambda ours, theirs: (ours.clear(), ours.update(theirs))[0],
+    set: lambda ours, theirs: (ours.clear(), ours.update(theirs))[0],
+}
+
+
+def _overwrite(ours: object, theirs: object) -> None:
+    """Give our container the content that the candidate left in its copy."""
+    overwriter = _OVERWRITERS.get(type(ours))
+    if overwriter is not None and type(theirs) is type(ours):
+        overwriter(ours, theirs)

@@ -1,0 +1,125 @@
+"""The seccomp filter of a jailed process: a list of the system calls that pure Python needs.
+
+An allow list, so that a call which the kernel gains tomorrow is refused today. Everything that is
+not named fails with EPERM; no process and no thread can be made, no program executed, no socket
+opened, and no signal sent to anyone else. Assembled here, since libseccomp is not everywhere.
+"""
+
+import os
+import struct
+
+AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+# name, number on x86_64, number on aarch64 ("-": the machine has no such call)
+_ALLOWED = """
+read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, pwrite64 18 68, lseek 8 62,
+close 3 57, close_range 436 436, dup 32 23, dup2 33 -, dup3 292 24,
+stat 4 -, lstat 6 -, fstat 5 80, newfstatat 262 79, statx 332 291, statfs 137 43, fstatfs 138 44,
+access 21 -, faccessat 269 48, faccessat2 439 439, readlink 89 -, readlinkat 267 78,
+getdents 78 -, getdents64 217 61, getcwd 79 17, chdir 80 49, fchdir 81 50, umask 95 166,
+mkdir 83 -, mkdirat 258 34, rmdir 84 -, unlink 87 -, unlinkat 263 35,
+rename 82 -, renameat 264 38, renameat2 316 276,
+ftruncate 77 46, fsync 74 82, fdatasync 75 83, fadvise64 221 223,
+mmap 9 222, munmap 11 215, mprotect 10 226, mremap 25 216, madvise 28 233, brk 12 214,
+rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139, rt_sigpending 127 136,
+rt_sigtimedwait 128 137, sigaltstack 131 132, pause 34 -, restart_syscall 219 128,
+select 23 -, pselect6 270 72, poll 7 -, ppoll 271 73, epoll_create1 291 20, epoll_ctl 233 21,
+epoll_wait 232 -, epoll_pwait 281 22, eventfd2 290 19, pipe 22 -, pipe2 293 59,
+recvfrom 45 207, recvmsg 47 212, sendto 44 206, sendmsg 46 211, shutdown 48 210,
+getsockname 51 204, getpeername 52 205, getsockopt 55 209,
+nanosleep 35 101, clock_nanosleep 230 115, clock_gettime 228 113, clock_getres 229 114,
+gettimeofday 96 169, time 201 -, times 100 153, alarm 37 -, getitimer 36 102, setitimer 38 103,
+getpid 39 172, getppid 110 173, gettid 186 178, getuid 102 174, geteuid 107 175, getgid 104 176,
+getegid 108 177, getgroups 115 158, getresuid 118 148, getresgid 120 150, getpgrp 111 -,
+getpgid 121 155, getsid 124 156, getrlimit 97 163, getrusage 98 165, sysinfo 99 179, uname 63 160,
+getrandom 318 278, getcpu 309 168, sched_yield 24 124, sched_getaffinity 204 123,
+futex 202 98, set_robust_list 273 99, rseq 334 293, wait4 61 260, waitid 247 95,
+exit 60 93, exit_group 231 94
+"""
+_OPEN = "open 2 -, openat 257 56"
+_SIGNAL_ONE = "kill 62 129, tkill 200 130, tgkill 234 131"
+_SPECIAL = "fcntl 72 25, ioctl 16 29, prlimit64 302 261, socketpair 53 199, clone3 435 435"
+
+# F_SETOWN with F_SETSIG sends any signal to any process of the user, and F_SETLEASE blocks others'
+# opens. Left are F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL and F_DUPFD_CLOEXEC.
+_FCNTL_COMMANDS = (0, 1, 2, 3, 4, 1030)
+# What file objects ask for: TCGETS (isatty), FIOCLEX, FIONCLEX, FIONBIO and FIONREAD.
+_IOCTL_COMMANDS = (0x5401, 0x5451, 0x5450, 0x5421, 0x541B)
+_AF_UNIX, _SOCK_STREAM, _SOCK_TYPE_MASK = 1, 1, 0xF
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
+_LOAD, _AND, _JUMP_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
+_KILL, _ALLOW, _EPERM, _ENOSYS = 0x80000000, 0x7FFF0000, 0x00050001, 0x00050026
+_NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
+
+_Instruction = tuple[int, int, int, int]
+"""Operation, jump if true, jump if false, operand: one ``struct sock_filter``."""
+
+
+def assemble_filter(machine: str, *, own_pid: int, may_write_files: bool) -> bytes:
+    """The BPF program for one process, as an array of ``struct sock_filter``.
+
+    Args:
+        machine: ``x86_64`` or ``aarch64``.
+        own_pid: The only process that may be signalled, as the process itself sees its id.
+        may_write_files: Whether files may be opened for writing at all.
+    """
+    code = [(_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]), _end(_KILL)]
+    code.append((_LOAD, 0, 0, _NUMBER_AT))
+    special = _numbers(_SPECIAL, machine)
+    code += _guarded(special["fcntl"], _if_argument_in(1, _FCNTL_COMMANDS))
+    code += _guarded(special["ioctl"], _if_argument_in(1, _IOCTL_COMMANDS))
+    code += _guarded(special["prlimit64"], _if_argument_in(0, (0,)))
+    code += _guarded(special["socketpair"], _if_stream_pair())
+    code += _guarded(special["clone3"], [_end(_ENOSYS)])
+    for number in _numbers(_SIGNAL_ONE, machine).values():
+        code += _guarded(number, _if_argument_in(0, (own_pid,)))
+    for name, number in _numbers(_OPEN, machine).items():
+        flags_at = 1 if name == "open" else 2
+        code += _guarded(number, [_end(_ALLOW)] if may_write_files else _if_reading(flags_at))
+    for number in _numbers(_ALLOWED, machine).values():
+        code += _guarded(number, [_end(_ALLOW)])
+    code.append(_end(_EPERM))
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+def _numbers(table: str, machine: str) -> dict[str, int]:
+    column = 1 if machine == "x86_64" else 2
+    rows = [entry.split() for entry in table.split(",")]
+    return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
+
+
+def _end(action: int) -> _Instruction:
+    return (_RETURN, 0, 0, action)
+
+
+def _guarded(number: int, body: list[_Instruction]) -> list[_Instruction]:
+    """``body`` decides when the loaded call is ``number``; otherwise the next guard is tried."""
+    return [(_JUMP_EQUAL, 0, len(body), number), *body]
+
+
+def _argument(index: int) -> _Instruction:
+    # The low half, on little-endian machines; pids, commands, flags and types are ints in C.
+    return (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * index)
+
+
+def _if_argument_in(index: int, allowed: tuple[int, ...]) -> list[_Instruction]:
+    tests = [(_JUMP_EQUAL, len(allowed) - i, 0, value) for i, value in enumerate(allowed)]
+    return [_argument(index), *tests, _end(_EPERM), _end(_ALLOW)]
+
+
+def _if_stream_pair() -> list[_Instruction]:
+    # A datagram pair could still send to the address of an abstract socket.
+    return [
+        _argument(0),
+        (_JUMP_EQUAL, 0, 3, _AF_UNIX),
+        _argument(1),
+        (_AND, 0, 0, _SOCK_TYPE_MASK),
+        (_JUMP_EQUAL, 1, 0, _SOCK_STREAM),
+        _end(_EPERM),
+        _end(_ALLOW),
+    ]
+
+
+def _if_reading(flags_at: int) -> list[_Instruction]:
+    return [_argument(flags_at), (_JUMP_SET, 0, 1, _WRITING), _end(_EPERM), _end(_ALLOW)]

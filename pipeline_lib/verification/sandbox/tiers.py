@@ -1,0 +1,140 @@
+"""Which jail is used: the best one whose self-test of hostile programs passes, or none at all."""
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.params import CodeLimits
+from pipeline_lib.records import Status
+from pipeline_lib.verification.sandbox.client import (
+    JailedInterpreter,
+    JailRefusedError,
+    RunReport,
+    TestSuite,
+)
+
+TIERS = ("namespace", "landlock")
+"""Best first."""
+_SELF_TEST_TIMEOUT_S = 0.4
+_LOYAL = "def answer():\n    return 42\n"
+_ANSWER_42 = TestSuite(entry_point="answer", tests="assert answer() == 42")
+_NO_ESCAPE = TestSuite(entry_point="escapes", tests="assert escapes() == []")
+_ESCAPES = """
+import ctypes, mmap, os, signal, socket
+
+def raw(number):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(number, 0, 0, 0, 0, 0) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
+ATTEMPTS = {
+    "reads the host's files": lambda: open("/etc/passwd").read(),
+    "reads processes": lambda: os.listdir("/proc/1"),
+    "writes outside": lambda: open("/escape", "w"),
+    "opens a socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
+    "forks": lambda: os.fork() or os._exit(0),
+    "executes": lambda: os.execv("/bin/true", ["true"]),
+    "signals all": lambda: os.kill(-1, 0),
+    "signals its parent": lambda: os.kill(os.getppid() or -1, 0),
+    "gains rights": lambda: os.setuid(0),
+    "takes 2 GB": lambda: mmap.mmap(-1, 2 << 30),
+    "makes a memory file": lambda: os.memfd_create("x"),
+    "leaves namespaces": lambda: raw({UNSHARE}),
+}
+
+def escapes():
+    done = []
+    for name, attempt in ATTEMPTS.items():
+        try:
+            attempt()
+        except (OSError, MemoryError):
+            continue
+        done.append(name)
+    return done
+""".replace("{UNSHARE}", "272 if os.uname().machine == 'x86_64' else 97")
+_SELF_TESTS: tuple[tuple[str, TestSuite, Status], ...] = (
+    (_LOYAL, _ANSWER_42, Status.CORRECT),
+    (_ESCAPES, _NO_ESCAPE, Status.CORRECT),
+    ("import os\nos._exit(0)\n", _ANSWER_42, Status.CRASHED),
+    ("def answer():\n    return [0] * 10**9\n", _ANSWER_42, Status.MEMORY),
+    ("def answer():\n    return 9**9**8\n", _ANSWER_42, Status.TIMEOUT),
+)
+
+
+class Sandbox(Protocol):
+    """Runs a program against tests, in a jail."""
+
+    def run(self, program: str, suite: TestSuite) -> RunReport:
+        """Run one program; never raises for what the program does."""
+
+    def close(self) -> None:
+        """End everything that belongs to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierReport:
+    """Whether one tier can be used here."""
+
+    name: str
+    available: bool
+    reason: str
+    """Why not; empty when it is available."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTier:
+    """A tier that passed its self-test, ready to run programs."""
+
+    name: str
+    sandbox: Sandbox
+
+
+def open_tier(limits: CodeLimits) -> OpenTier:
+    """Open the best tier, or the one that ``limits.tier`` names.
+
+    Raises:
+        SandboxUnavailableError: none passes its self-test; the message says why, tier by tier.
+    """
+    reasons = []
+    for name in wanted_tiers(limits):
+        report = probe_tier(name)
+        if report.available:
+            return OpenTier(name=name, sandbox=_opened(name, limits))
+        reasons.append(f"{name}: {report.reason}")
+    raise SandboxUnavailableError(f"no sandbox for model-written code ({'; '.join(reasons)})")
+
+
+def probe_tier(name: str) -> TierReport:
+    """Open a tier, run the hostile programs in it, close it again."""
+    start = time.perf_counter()
+    reason = _failure(name)
+    return TierReport(
+        name=name, available=not reason, reason=reason, seconds=time.perf_counter() - start
+    )
+
+
+def wanted_tiers(limits: CodeLimits) -> tuple[str, ...]:
+    """The tiers that ``limits`` permit, best first."""
+    return TIERS if limits.tier == "auto" else (limits.tier,)
+
+
+def _opened(name: str, limits: CodeLimits) -> Sandbox:
+    return JailedInterpreter(name, timeout_s=limits.timeout_s, memory_bytes=limits.memory_mb << 20)
+
+
+def _failure(name: str) -> str:
+    limits = CodeLimits(timeout_s=_SELF_TEST_TIMEOUT_S)
+    try:
+        sandbox = _opened(name, limits)
+    except JailRefusedError as error:
+        return str(error)
+    try:
+        for program, suite, expected in _SELF_TESTS:
+            report = sandbox.run(program, suite)
+            if report.status is not expected:
+                return f"self-test expected {expected.value}, got {report.status.value} ({report.detail})"
+    finally:
+        sandbox.close()
+    return ""
