@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.intervals import Floats
+from pipeline_lib.evaluation.bootstrap import Floats
 from pipeline_lib.evaluation.paired import (
     Flip,
     McNemar,

@@ -1,22 +1,17 @@
 """Base against trained on the same problems: paired differences, McNemar's test, flips.
 
 Problems differ far more than policies do, so only differences within a problem are compared.
-Inputs are aligned by the caller. Axes: P problems, R resamples.
+Inputs are aligned by the caller. Axis: P problems.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
 from scipy import stats
 
-from pipeline_lib.evaluation.intervals import (
-    Floats,
-    contracted_tail,
-    percentile_interval,
-    resampled_means,
-)
+from pipeline_lib.evaluation import bootstrap
+from pipeline_lib.evaluation.bootstrap import Floats
 from pipeline_lib.records import Interval
 
 _DIFFERENCE_SUPPORT = (-1.0, 1.0)
@@ -33,7 +28,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """Trained minus base. The p-value is below 1 - level exactly where the interval misses zero."""
+    """Trained minus base, with two independent looks at whether it is more than chance."""
 
     base: float
     trained: float
@@ -42,12 +37,11 @@ class PairedDifference:
 
     @property
     def finding(self) -> Finding:
-        """An interval that holds zero is no gain, whatever its middle."""
-        if self.interval.low > 0:
-            return Finding.GAIN
-        return (
-            Finding.SIGNIFICANTLY_LOWER if self.interval.high < 0 else Finding.NO_SIGNIFICANT_GAIN
-        )
+        """A difference counts only if the interval misses zero and the test agrees."""
+        bounds = self.interval
+        if self.p_value > 1 - bounds.level or bounds.low <= 0 <= bounds.high:
+            return Finding.NO_SIGNIFICANT_GAIN
+        return Finding.GAIN if bounds.low > 0 else Finding.SIGNIFICANTLY_LOWER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,32 +65,19 @@ class Flip:
 def paired_difference(
     base_P: Floats, trained_P: Floats, *, resamples: int, level: float, seed: int
 ) -> PairedDifference:
-    """Mean of ``trained_P - base_P`` with its bootstrap interval and two-sided p-value.
-
-    The p-value inverts the interval, so the two never disagree.
+    """Mean of ``trained_P - base_P`` with its bootstrap interval and sign-flip p-value.
 
     Raises:
         BadInputError: no problem.
     """
     differences_P = trained_P - base_P
-    means_R = resampled_means(differences_P, resamples=resamples, seed=seed)
+    drawn = bootstrap.resample(differences_P, resamples=resamples, seed=seed)
     return PairedDifference(
         base=float(base_P.mean()),
         trained=float(trained_P.mean()),
-        interval=percentile_interval(
-            differences_P, means_R, level=level, support=_DIFFERENCE_SUPPORT
-        ),
-        p_value=_p_value(differences_P, means_R),
+        interval=bootstrap.interval(drawn, level=level, support=_DIFFERENCE_SUPPORT),
+        p_value=bootstrap.sign_flip_p_value(differences_P, resamples=resamples, seed=seed),
     )
-
-
-def _p_value(differences_P: Floats, means_R: Floats) -> float:
-    if np.ptp(differences_P) == 0:
-        # Level at which the bound for equal values reaches zero: c - q (c + 1) = 0.
-        return float((1 + abs(differences_P[0])) ** -len(differences_P))
-    beyond = min(np.count_nonzero(means_R <= 0), np.count_nonzero(means_R >= 0))
-    tail = min(_HALF, (beyond + 1) / (len(means_R) + 1))
-    return 2 * contracted_tail(tail, len(differences_P))
 
 
 def mcnemar(base: Sequence[bool], trained: Sequence[bool]) -> McNemar:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.intervals import bootstrap_interval, wilson_interval
+from pipeline_lib.evaluation.intervals import score_interval, wilson_interval
 from pipeline_lib.evaluation.pass_at_k import pass_at_k
 from pipeline_lib.evaluation.voting import Vote, majority_at_k
 from pipeline_lib.params import EvaluateParams
@@ -144,7 +144,7 @@ def _problem_score(group: Group, max_k: int) -> ProblemScore:
 
 
 def _interval(values: Sequence[float], params: EvaluateParams, seed: int, name: str) -> Interval:
-    return bootstrap_interval(
+    return score_interval(
         np.array(values),
         resamples=params.resamples,
         level=params.level,

@@ -61,11 +61,21 @@ def test_a_steady_gain_is_found_and_a_steady_loss_too():
     assert gain.p_value < 0.01
 
 
-def test_equal_differences_are_judged_by_their_number():
-    """Every problem from 0 to 1: p = 2^-n, so 4 problems show nothing and 5 do (1/32)."""
-    four, five = difference([0] * 4, [1] * 4), difference([0] * 5, [1] * 5)
-    assert (four.p_value, four.finding) == (1 / 16, Finding.NO_SIGNIFICANT_GAIN)
-    assert (five.p_value, five.finding) == (1 / 32, Finding.GAIN)
+@pytest.mark.parametrize(("num_problems", "expected"), [(5, 2 / 32), (6, 2 / 64)])
+def test_equal_differences_are_judged_by_their_number(num_problems, expected):
+    """Every problem from 0 to 1: of 2^n sign patterns 2 are as extreme, so 5 show nothing, 6 do."""
+    found = difference([0] * num_problems, [1] * num_problems, resamples=20_000)
+    assert found.p_value == pytest.approx(expected, abs=0.005)
+    assert (found.finding is Finding.GAIN) == (expected < 0.05)
+
+
+def test_for_single_paths_the_test_is_mcnemars():
+    """9 problems gained and 2 lost of 40: the exact p-value is 2 (1 + 11 + 55) / 2^11 = 0.0654."""
+    base, trained = [0] * 9 + [1] * 2 + [1] * 29, [1] * 9 + [0] * 2 + [1] * 29
+    exact = mcnemar([bool(b) for b in base], [bool(t) for t in trained]).p_value
+    assert exact == pytest.approx(134 / 2048)
+    found = difference(base, trained, resamples=50_000)
+    assert found.p_value == pytest.approx(exact, abs=0.005)
 
 
 def test_no_difference_has_p_one():
@@ -75,16 +85,14 @@ def test_no_difference_has_p_one():
     assert (found.interval.low, found.interval.high) == pytest.approx((-0.259, 0.259), abs=1e-3)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=30),
-    st.integers(0, 100),
-)
-def test_p_value_and_interval_never_disagree(counts, seed):
-    """p < 0.05 exactly where the 95 % interval misses zero, for any pair of policies."""
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=30))
+def test_exchanging_the_policies_mirrors_the_verdict(counts):
+    """A gain of one over the other is a loss of the other; the p-value is the same."""
     base, trained = np.array(counts).T / 8
-    found = difference(base, trained, seed=seed, resamples=500)
-    assert 0 < found.p_value <= 1
-    assert (found.p_value <= 0.05 + 1e-9) == (found.finding is not Finding.NO_SIGNIFICANT_GAIN)
+    there, back = difference(base, trained, resamples=200), difference(trained, base, resamples=200)
+    assert there.p_value == back.p_value
+    assert there.interval.low == pytest.approx(-back.interval.high)
+    assert (there.finding is Finding.GAIN) == (back.finding is Finding.SIGNIFICANTLY_LOWER)
 
 
 def test_size_under_the_null():
