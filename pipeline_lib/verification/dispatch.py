@@ -4,8 +4,11 @@ A batch never raises because of an item. Pools and sandboxes are started when th
 their kind comes, and stopped with the verifier. What a right answer is, the verifiers know.
 """
 
+import functools
+import queue
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -24,6 +27,7 @@ from pipeline_lib.records import (
 from pipeline_lib.verification import countdown_expression
 from pipeline_lib.verification.failures import verifier_error
 from pipeline_lib.verification.math_answer import MathJudge
+from pipeline_lib.verification.python_tests import CodeJudge, open_code_judge
 
 VERIFIER_VERSION = "1"
 """Part of every verdict's lineage: change it whenever some verdict may change."""
@@ -65,6 +69,25 @@ def _open_math(params: VerifyParams, workers: int, stack: ExitStack) -> JudgeMan
     return lambda items: judge.judge([_math_pair(item) for item in items])
 
 
+def _open_code(params: VerifyParams, workers: int, stack: ExitStack) -> JudgeMany:
+    """One jail a worker, each used by one thread at a time."""
+    free: queue.SimpleQueue[CodeJudge] = queue.SimpleQueue()
+    for _ in range(workers):
+        free.put(stack.enter_context(open_code_judge(params.code)))
+    threads = stack.enter_context(ThreadPoolExecutor(workers))
+
+    def judge_code(item: Item) -> Verdict:
+        assert isinstance(item.gold, CodeGold)
+        assert item.text is not None
+        judge = free.get()
+        try:
+            return judge.judge(item.gold, item.text)
+        finally:
+            free.put(judge)
+
+    return lambda items: list(threads.map(functools.partial(_timed, judge_code), items))
+
+
 def _math_pair(item: Item) -> tuple[MathGold, str]:
     assert isinstance(item.gold, MathGold)
     assert item.text is not None
@@ -73,6 +96,7 @@ def _math_pair(item: Item) -> tuple[MathGold, str]:
 
 _OPENERS: Mapping[Kind, Opener] = {
     Kind.MATH: _open_math,
+    Kind.CODE: _open_code,
     Kind.COUNTDOWN: _open_countdown,
 }
 _KIND_OF_GOLD = {MathGold: Kind.MATH, CountdownGold: Kind.COUNTDOWN, CodeGold: Kind.CODE}

@@ -1,0 +1,154 @@
+"""Files of answers judged: a verdict line per input line, or groups for building and evaluating.
+
+The whole file is checked before the first answer is judged; then it streams by in chunks, so a file
+may be larger than memory. What a line looks like is said in `line_format`.
+"""
+
+import itertools
+import pathlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params import VerifyParams
+from pipeline_lib.records import (
+    FinishReason,
+    Group,
+    JudgedPath,
+    Path,
+    Problem,
+    Provenance,
+    Row,
+    Verdict,
+)
+from pipeline_lib.storage.files import write_json_lines
+from pipeline_lib.verification.dispatch import Item, open_verifier
+from pipeline_lib.verification.line_format import Line, read_lines
+from pipeline_lib.verification.line_summary import LineSummary, Tally
+
+CHUNK_LINES = 512
+UNKNOWN = "recorded"
+"""Stands in a path's provenance for what a file does not say."""
+
+OnProgress = Callable[[int, int], None]
+"""Called with the number of lines done and the number of all lines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedLine:
+    """A line with its verdict."""
+
+    line: Line
+    verdict: Verdict
+
+    def row(self) -> Row:
+        """What is written for the line."""
+        return {
+            "id": self.line.id,
+            "status": self.verdict.status.value,
+            "strict": self.verdict.strict,
+            "lenient": self.verdict.lenient,
+            "extracted": self.verdict.extracted,
+            "rule": self.verdict.rule,
+            "seconds": round(self.verdict.seconds, 6),
+        }
+
+
+def verify_lines(
+    source: pathlib.Path,
+    output: pathlib.Path,
+    params: VerifyParams,
+    *,
+    workers: int = 1,
+    on_progress: OnProgress | None = None,
+) -> LineSummary:
+    """Judge ``source`` and write one verdict line per line to ``output``, in order.
+
+    Raises:
+        BadInputError: a line cannot be used (nothing is judged or written then), or ``output`` is
+            ``source``.
+        SandboxUnavailableError: there is code to judge, and nowhere safe to run it.
+    """
+    if output.resolve() == source.resolve():
+        raise BadInputError(f"{output}: is the input itself; choose another --output")
+    tally = Tally()
+    judged = _judged_lines(source, params, workers=workers, on_progress=on_progress)
+    write_json_lines(output, _tallied_rows(judged, tally))
+    return tally.summary()
+
+
+def _tallied_rows(judged: Iterable[JudgedLine], tally: Tally) -> Iterator[Row]:
+    for item in judged:
+        tally.add(item.line, item.verdict)
+        yield item.row()
+
+
+def groups_from_lines(
+    source: pathlib.Path,
+    params: VerifyParams,
+    *,
+    workers: int = 1,
+    on_progress: OnProgress | None = None,
+) -> list[Group]:
+    """Judge ``source``; one group per ``problem_id``, problems and paths in the order of the lines.
+
+    Raises:
+        BadInputError: a line cannot be used, or two lines of one problem ask for different things.
+        SandboxUnavailableError: there is code to judge, and nowhere safe to run it.
+    """
+    problems = _problems(source)
+    members: dict[str, list[JudgedPath]] = {name: [] for name in problems}
+    for judged in _judged_lines(source, params, workers=workers, on_progress=on_progress):
+        group = members[judged.line.problem_id]
+        group.append(_judged_path(judged, index=len(group)))
+    return [Group(problem=problem, members=members[name]) for name, problem in problems.items()]
+
+
+def _problems(source: pathlib.Path) -> dict[str, Problem]:
+    problems: dict[str, Problem] = {}
+    for line in read_lines(source):
+        name = line.problem_id
+        problem = Problem(id=name, question=line.question, gold=line.gold, source=UNKNOWN)
+        if problems.setdefault(name, problem) != problem:
+            raise BadInputError(
+                f"{source}: problem {name} has two questions or golds; give each its own problem_id"
+            )
+    return problems
+
+
+def _judged_lines(
+    source: pathlib.Path, params: VerifyParams, *, workers: int, on_progress: OnProgress | None
+) -> Iterator[JudgedLine]:
+    total = sum(1 for _ in read_lines(source))
+    lines = read_lines(source)
+    done = 0
+    with open_verifier(params, workers=workers) as verifier:
+        while chunk := list(itertools.islice(lines, CHUNK_LINES)):
+            verdicts = verifier.judge([Item(gold=line.gold, text=line.text) for line in chunk])
+            for line, verdict in zip(chunk, verdicts, strict=True):
+                yield JudgedLine(line=line, verdict=verdict)
+            done += len(chunk)
+            if on_progress is not None:
+                on_progress(done, total)
+
+
+def _judged_path(judged: JudgedLine, *, index: int) -> JudgedPath:
+    line = judged.line
+    path = Path(
+        problem_id=line.problem_id,
+        index=index,
+        text=line.text or "",
+        finish_reason=FinishReason.STOP,
+        prompt_tokens=0,
+        completion_tokens=0,
+        logprob=None,
+        provenance=Provenance(
+            model=line.model or UNKNOWN,
+            template=UNKNOWN,
+            seed=0,
+            temperature=0.0,
+            top_p=1.0,
+            max_new_tokens=0,
+        ),
+    )
+    return JudgedPath(path=path, verdict=judged.verdict)
