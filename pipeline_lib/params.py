@@ -4,8 +4,10 @@ What a stage computes depends on its own section, on ``seed`` and on its inputs.
 where it runs and never changes a result, so no stage of DVC depends on it.
 """
 
+import json
 import os
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -28,7 +30,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class CountdownParams(_Section):
@@ -242,6 +244,12 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+# The floats of YAML 1.1 need a dot, so that 1e-4 would be a text.
+_UniqueKeyLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
 def load_params(
     path: pathlib.Path = PARAMS_FILE, *, profile: str | None = None, overrides: Sequence[str] = ()
 ) -> Params:
@@ -260,7 +268,9 @@ def load_params(
         values = _merged(values, _parsed_override(assignment))
         sources.append(f"--set {assignment}")
     try:
-        return Params.model_validate(values)
+        # By way of JSON, strict still takes a list for a tuple and a text for an enum, but neither
+        # true nor "7" for a number.
+        return Params.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
         raise BadInputError(f"{', '.join(sources)}: {_first_problem(error)}") from error
 
@@ -277,19 +287,29 @@ def _first_problem(error: ValidationError) -> str:
 
 def _read_yaml(path: pathlib.Path) -> dict[str, Any]:
     try:
-        # A SafeLoader subclass: no object is ever constructed.
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)  # noqa: S506
-    except FileNotFoundError as error:
-        raise BadInputError(f"{path}: no such file; pass --params FILE") from error
-    except BadInputError as error:
-        raise BadInputError(f"{path}: {error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInputError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInputError(
+            f"{path}: cannot be read ({error.strerror}); pass --params FILE"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
+    content = _parsed_yaml(text, where=str(path))
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise BadInputError(f"{path}: expected sections, got {type(content).__name__}")
     return content
+
+
+def _parsed_yaml(text: str, *, where: str) -> Any:
+    try:
+        # A SafeLoader subclass: no object is ever constructed.
+        return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506
+    except BadInputError as error:
+        raise BadInputError(f"{where}: {error}") from error
+    except yaml.YAMLError as error:
+        raise BadInputError(f"{where}: not YAML ({' '.join(str(error).split())})") from error
 
 
 def _profile_path(profile: str) -> pathlib.Path:
@@ -306,21 +326,11 @@ def _parsed_override(override: str) -> dict[str, Any]:
     key, separator, text = override.partition("=")
     if not separator or not key:
         raise BadInputError(f"--set {override}: expected KEY=VALUE, as in train.lr=1e-4")
-    value: Any = yaml.safe_load(text)
-    if isinstance(value, str):
-        # YAML 1.1 takes 1e-4 for a string.
-        value = _as_number(value)
+    value = _parsed_yaml(text, where=f"--set {override}")
     for part in reversed(key.split(".")):
         value = {part: value}
     result: dict[str, Any] = value
     return result
-
-
-def _as_number(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

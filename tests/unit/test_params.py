@@ -1,0 +1,160 @@
+"""params.yaml: strict types, one line an error, profiles and overrides in order."""
+
+import pathlib
+
+import pytest
+from pydantic import BaseModel
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params import PARAMS_FILE, Method, Params, environment, load_params
+
+
+def write(folder: pathlib.Path, content: str, name: str = "params.yaml") -> pathlib.Path:
+    path = folder / name
+    path.write_text(content)
+    return path
+
+
+def error_of(folder: pathlib.Path, content: str) -> str:
+    with pytest.raises(BadInputError) as caught:
+        load_params(write(folder, content))
+    return str(caught.value)
+
+
+def keys_left_out(section: BaseModel, prefix: str = "") -> list[str]:
+    missing = []
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if name not in section.model_fields_set:
+            missing.append(prefix + name)
+        elif isinstance(value, BaseModel):
+            missing += keys_left_out(value, f"{prefix}{name}.")
+    return missing
+
+
+def test_shipped_file_names_every_key():
+    """params.yaml of the repository can be read instead of the code: no default is hidden."""
+    assert keys_left_out(load_params(PARAMS_FILE)) == []
+
+
+def test_empty_file_gives_the_defaults(tmp_path: pathlib.Path):
+    """Every key has a default."""
+    assert load_params(write(tmp_path, "")) == Params()
+
+
+def test_overrides_beat_the_profile_beats_the_file(tmp_path: pathlib.Path):
+    """Each source changes its own keys only: lr by the override, steps by the profile."""
+    path = write(tmp_path, "train: {lr: 0.1, steps: 1, batch_size: 4}")
+    profile = write(tmp_path, "train: {lr: 0.2, steps: 2}", name="short.yaml")
+    train = load_params(path, profile=str(profile), overrides=["train.lr=0.3"]).train
+    assert (train.lr, train.steps, train.batch_size) == (0.3, 2, 4)
+
+
+@pytest.mark.parametrize("text", ["1e-4", "1E-4", "1.0e-4", "0.0001", "+1e-4"])
+def test_exponents_are_numbers(tmp_path: pathlib.Path, text: str):
+    """1e-4 is a number in a file and in an override, dot or no dot."""
+    assert load_params(write(tmp_path, f"train: {{lr: {text}}}")).train.lr == 0.0001
+    assert load_params(write(tmp_path, ""), overrides=[f"train.lr={text}"]).train.lr == 0.0001
+
+
+def test_override_values_are_yaml(tmp_path: pathlib.Path):
+    """Lists, enums, null and texts can be given, and a later override of a key counts."""
+    params = load_params(
+        write(tmp_path, ""),
+        overrides=[
+            "evaluate.ks=[1, 2]",
+            "train.method=dpo",
+            "bootstrap.model=first",
+            "bootstrap.model=owner/name",
+            "prepare.folder=null",
+        ],
+    )
+    assert params.evaluate.ks == (1, 2)
+    assert params.train.method is Method.DPO
+    assert params.bootstrap.model == "owner/name"
+    assert params.prepare.folder is None
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("tran: {lr: 1}", "unknown key 'tran'; see params.yaml"),
+        ("train: {rate: 1}", "unknown key 'train.rate'"),
+        ("train: {lr: fast}", "train.lr: Input should be a valid number (got 'fast')"),
+        ("train: {lr: 5 m}", "train.lr: Input should be a valid number (got '5 m')"),
+        ("train: {lr: .inf}", "train.lr: Input should be a finite number"),
+        ("train: {lr: -1}", "train.lr: Input should be greater than 0 (got -1)"),
+        ("train: {steps: true}", "train.steps: Input should be a valid integer (got True)"),
+        ("train: {steps: '7'}", "train.steps: Input should be a valid integer (got '7')"),
+        ("train: {steps: 2.5}", "train.steps: Input should be a valid integer (got 2.5)"),
+        ("train: {lora: {enabled: 1}}", "train.lora.enabled: Input should be a valid boolean"),
+        ("train: {method: best}", "train.method: Input should be 'sft', 'dpo' or 'grpo'"),
+        ("train: {group_size: 1}", "train: group_size=1; GRPO needs at least 2"),
+        ("evaluate: {num_paths: 8}", "num_paths=8; pass@8 needs at least 16"),
+        ("build: {min_pass_rate: 0.5, max_pass_rate: 0.5}", "min_pass_rate=0.5 is not below"),
+        ("prepare: {countdown: {low: 9, high: 3}}", "low=9 is above high=3"),
+        ("train: 3", "train: Input should be an object (got 3)"),
+        ("- 1", "expected sections, got list"),
+        ("seed: 1\nseed: 2", "duplicate key 'seed' in the mapping at line 1"),
+        ("a: 1\ntrain:\n  lr: 1\n  lr: 2", "duplicate key 'lr' in the mapping at line 3"),
+        ("train: [", "not YAML"),
+    ],
+)
+def test_bad_content_is_one_line_with_file_and_key(
+    tmp_path: pathlib.Path, content: str, complaint: str
+):
+    """Whatever is wrong, the error is one line that names the file, the key and the value."""
+    message = error_of(tmp_path, content)
+    assert message.startswith(f"{tmp_path}/params.yaml: ")
+    assert complaint in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("override", "complaint"),
+    [
+        ("train.lr", "expected KEY=VALUE, as in train.lr=1e-4"),
+        ("=1", "expected KEY=VALUE"),
+        ("train.lr=[", "not YAML"),
+        ("train={lr: 1, lr: 2}", "duplicate key 'lr'"),
+        ("train.lr.x=1", "train.lr: Input should be a valid number"),
+        ("train.rate=1", "unknown key 'train.rate'"),
+    ],
+)
+def test_bad_override_is_named(tmp_path: pathlib.Path, override: str, complaint: str):
+    """An override that cannot be used is quoted in the error."""
+    with pytest.raises(BadInputError) as caught:
+        load_params(write(tmp_path, ""), overrides=[override])
+    assert f"--set {override}" in str(caught.value)
+    assert complaint in str(caught.value)
+
+
+def test_missing_file_and_profile_are_named(tmp_path: pathlib.Path):
+    """The error says which file is missing, or which profiles there are."""
+    with pytest.raises(BadInputError, match=r"absent\.yaml: cannot be read \(No such file"):
+        load_params(tmp_path / "absent.yaml")
+    with pytest.raises(
+        BadInputError, match=r"--profile absent: no such profile; there are .*smoke"
+    ):
+        load_params(profile="absent")
+
+
+def test_undecodable_file_is_named(tmp_path: pathlib.Path):
+    """A file that is not UTF-8 is refused with the place of the first bad byte."""
+    (tmp_path / "params.yaml").write_bytes(b"seed: \xff")
+    with pytest.raises(BadInputError, match=r"params\.yaml: not UTF-8 .* at byte 6"):
+        load_params(tmp_path / "params.yaml")
+
+
+def test_params_cannot_be_changed():
+    """Params are values: a stage cannot alter them for the next."""
+    with pytest.raises(ValueError, match="frozen"):
+        Params().seed = 8  # type: ignore[misc]
+
+
+def test_environment_reads_one_variable(monkeypatch: pytest.MonkeyPatch):
+    """A variable that is set is read, one that is not is None."""
+    monkeypatch.setenv("REASONLOOP_TEST", "here")
+    monkeypatch.delenv("REASONLOOP_ABSENT", raising=False)
+    assert environment("REASONLOOP_TEST") == "here"
+    assert environment("REASONLOOP_ABSENT") is None
