@@ -44,6 +44,11 @@ def atomic_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
         temporary.unlink(missing_ok=True)
 
 
+def is_temporary(path: pathlib.Path) -> bool:
+    """Whether a killed process left ``path`` behind in :func:`atomic_file`."""
+    return path.name.startswith(".") and path.name.endswith(".part")
+
+
 def _sync(path: pathlib.Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Mapping
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline_lib.errors import BadInputError, CorruptArtifactError
-from pipeline_lib.storage.files import digest_file, digest_json, read_json, write_json
+from pipeline_lib.storage.files import (
+    digest_file,
+    digest_json,
+    is_temporary,
+    read_json,
+    write_json,
+)
 
 MANIFEST_NAME = "manifest.json"
 SCHEMA_VERSION = 1
@@ -61,8 +67,11 @@ def seal(
 
 
 def _content_names(folder: pathlib.Path) -> list[str]:
-    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST_NAME)
-    return sorted(path.relative_to(folder).as_posix() for path in paths)
+    return sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != MANIFEST_NAME and not is_temporary(path)
+    )
 
 
 def _entry(path: pathlib.Path) -> FileEntry:

@@ -1,0 +1,140 @@
+"""The glossary: flat rows and back, and what a group counts."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_lib.records import (
+    CodeGold,
+    CountdownGold,
+    FinishReason,
+    Group,
+    JudgedPath,
+    Kind,
+    MathGold,
+    Path,
+    Problem,
+    Provenance,
+    Status,
+    Verdict,
+)
+
+texts = st.text(max_size=20)
+golds = st.one_of(
+    st.builds(MathGold, answer=texts),
+    st.builds(CodeGold, entry_point=texts, tests=texts),
+    st.builds(
+        CountdownGold,
+        numbers=st.lists(st.integers(), max_size=6).map(tuple),
+        target=st.integers(),
+    ),
+)
+problems = st.builds(
+    Problem, id=texts, question=texts, gold=golds, source=texts, solution=st.none() | texts
+)
+provenances = st.builds(
+    Provenance,
+    model=texts,
+    template=texts,
+    seed=st.integers(),
+    temperature=st.floats(0, 2),
+    top_p=st.floats(0, 1),
+    max_new_tokens=st.integers(1),
+    adapter=st.none() | texts,
+)
+paths = st.builds(
+    Path,
+    problem_id=texts,
+    index=st.integers(0),
+    text=texts,
+    finish_reason=st.sampled_from(FinishReason),
+    prompt_tokens=st.integers(0),
+    completion_tokens=st.integers(0),
+    logprob=st.none() | st.floats(max_value=0),
+    provenance=provenances,
+    error=st.none() | texts,
+)
+verdicts = st.builds(
+    Verdict,
+    status=st.sampled_from(Status),
+    strict=st.none() | st.booleans(),
+    lenient=st.none() | st.booleans(),
+    extracted=st.none() | texts,
+    rule=st.none() | texts,
+    detail=st.none() | texts,
+    seconds=st.just(0.0),
+)
+
+
+def is_flat(row: dict[str, Any]) -> bool:
+    return all(type(value) in {str, int, float, bool, type(None)} for value in row.values())
+
+
+@given(problems)
+def test_problem_round_trip(problem: Problem):
+    """A problem of any kind comes back equal from its flat row."""
+    assert is_flat(problem.row())
+    assert Problem.from_row(problem.row()) == problem
+
+
+@given(paths)
+def test_path_round_trip(path: Path):
+    """A path comes back equal, provenance included, whatever else the row holds."""
+    assert is_flat(path.row())
+    assert Path.from_row(path.row() | {"further": 1}) == path
+
+
+@given(verdicts)
+def test_verdict_round_trip(verdict: Verdict):
+    """A verdict comes back equal, whatever else the row holds."""
+    assert is_flat(verdict.row())
+    assert Verdict.from_row(verdict.row() | {"problem_id": "a"}) == verdict
+
+
+def test_verdict_row_is_the_same_however_long_it_took():
+    """Seconds are not in the row, so equal runs write equal shards."""
+    quick = Verdict(status=Status.WRONG, strict=False, lenient=False, seconds=0.1)
+    slow = Verdict(status=Status.WRONG, strict=False, lenient=False, seconds=3.0)
+    assert quick.row() == slow.row()
+
+
+@pytest.mark.parametrize(
+    ("gold", "kind"),
+    [
+        (MathGold(answer="1"), Kind.MATH),
+        (CodeGold(entry_point="f", tests=""), Kind.CODE),
+        (CountdownGold(numbers=(1, 2), target=3), Kind.COUNTDOWN),
+    ],
+)
+def test_kind_follows_from_the_gold(gold, kind: Kind):
+    """A problem cannot claim another kind than its gold has."""
+    assert Problem(id="a", question="?", gold=gold, source="made").kind is kind
+
+
+def judged(strict: bool | None, lenient: bool | None) -> JudgedPath:
+    path = Path(
+        problem_id="a",
+        index=0,
+        text="",
+        finish_reason=FinishReason.STOP,
+        prompt_tokens=1,
+        completion_tokens=1,
+        logprob=None,
+        provenance=Provenance(
+            model="m", template="t", seed=1, temperature=1, top_p=1, max_new_tokens=1
+        ),
+    )
+    verdict = Verdict(status=Status.WRONG, strict=strict, lenient=lenient)
+    return JudgedPath(path=path, verdict=verdict)
+
+
+def test_group_leaves_out_what_was_not_judged():
+    """Right, right in another format, wrong, not judged: 3 scored, 1 strictly and 2 leniently right."""
+    members = [judged(True, True), judged(False, True), judged(False, False), judged(None, None)]
+    problem = Problem(id="a", question="?", gold=MathGold(answer="1"), source="made")
+    group = Group(problem=problem, members=members)
+    assert group.scored() == members[:3]
+    assert group.num_correct(strict=True) == 1
+    assert group.num_correct(strict=False) == 2

@@ -1,0 +1,79 @@
+"""Events of a run: whole lines, in order, and none for work that was not done."""
+
+import pathlib
+from concurrent.futures import ThreadPoolExecutor
+
+from pipeline_lib.telemetry import (
+    EVENTS_FILE,
+    events_size,
+    read_events,
+    record_event,
+    record_work,
+    stage_seconds,
+    timed_stage,
+)
+
+
+def test_events_come_back_in_order(tmp_path: pathlib.Path):
+    """What was recorded is read, oldest first, with its fields."""
+    for tokens in (5, 7):
+        record_event(tmp_path, "work", tokens=tokens)
+    assert [event["tokens"] for event in read_events(tmp_path)] == [5, 7]
+
+
+def test_no_file_is_no_events(tmp_path: pathlib.Path):
+    """A workspace without events is not an error."""
+    assert read_events(tmp_path) == []
+    assert events_size(tmp_path) == 0
+
+
+def test_offset_skips_what_was_there(tmp_path: pathlib.Path):
+    """Reading from an earlier size gives the events since then."""
+    record_event(tmp_path, "work", number=1)
+    before = events_size(tmp_path)
+    record_event(tmp_path, "work", number=2)
+    assert [event["number"] for event in read_events(tmp_path, offset=before)] == [2]
+
+
+def test_cut_line_is_left_out(tmp_path: pathlib.Path):
+    """A crash in the middle of a write costs that event, not the reading of the others."""
+    record_event(tmp_path, "work", number=1)
+    with (tmp_path / EVENTS_FILE).open("ab") as stream:
+        stream.write(b'{"event": "wo')
+    assert [event["number"] for event in read_events(tmp_path)] == [1]
+
+
+def test_concurrent_writers_do_not_interleave(tmp_path: pathlib.Path):
+    """4 writers with 25 long events each leave 100 whole lines."""
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: record_event(tmp_path, "work", n=n, pad="x" * 3000), range(100)))
+    assert sorted(event["n"] for event in read_events(tmp_path)) == list(range(100))
+
+
+def test_stage_that_worked_is_timed(tmp_path: pathlib.Path):
+    """A stage with work of its own gets a ``stage`` event with its fields and seconds."""
+    with timed_stage(tmp_path, "sample", draw=1):
+        record_work(tmp_path, "sample", done=1, total=1)
+    (stage,) = [event for event in read_events(tmp_path) if event["event"] == "stage"]
+    assert (stage["stage"], stage["draw"]) == ("sample", 1)
+    assert stage["seconds"] >= 0
+
+
+def test_stage_that_was_found_done_is_not_timed(tmp_path: pathlib.Path):
+    """Neither earlier work nor that of another stage makes a skipped stage count."""
+    record_work(tmp_path, "sample", done=1, total=1)
+    with timed_stage(tmp_path, "sample"):
+        record_work(tmp_path, "verify", done=1, total=1)
+    assert [event["event"] for event in read_events(tmp_path)] == ["work", "work"]
+
+
+def test_stage_seconds_take_the_last_of_each_draw():
+    """sample: draw 1 took 3 s at last (not 9), draw 2 took 4 s: 7 s; report has no draw: 1 s."""
+    events = [
+        {"event": "stage", "stage": "sample", "draw": 1, "seconds": 9},
+        {"event": "stage", "stage": "sample", "draw": 2, "seconds": 4},
+        {"event": "work", "stage": "sample", "seconds": 50},
+        {"event": "stage", "stage": "sample", "draw": 1, "seconds": 3},
+        {"event": "stage", "stage": "report", "seconds": 1},
+    ]
+    assert stage_seconds(events) == {"sample": 7.0, "report": 1.0}
