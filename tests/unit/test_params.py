@@ -3,10 +3,9 @@
 import pathlib
 
 import pytest
-from pydantic import BaseModel
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import PARAMS_FILE, Method, Params, environment, load_params
+from pipeline_lib.params import Method, Params, environment, load_params
 
 
 def write(folder: pathlib.Path, content: str, name: str = "params.yaml") -> pathlib.Path:
@@ -19,22 +18,6 @@ def error_of(folder: pathlib.Path, content: str) -> str:
     with pytest.raises(BadInputError) as caught:
         load_params(write(folder, content))
     return str(caught.value)
-
-
-def keys_left_out(section: BaseModel, prefix: str = "") -> list[str]:
-    missing = []
-    for name in type(section).model_fields:
-        value = getattr(section, name)
-        if name not in section.model_fields_set:
-            missing.append(prefix + name)
-        elif isinstance(value, BaseModel):
-            missing += keys_left_out(value, f"{prefix}{name}.")
-    return missing
-
-
-def test_shipped_file_names_every_key():
-    """params.yaml of the repository can be read instead of the code: no default is hidden."""
-    assert keys_left_out(load_params(PARAMS_FILE)) == []
 
 
 def test_empty_file_gives_the_defaults(tmp_path: pathlib.Path):
