@@ -66,8 +66,8 @@ def build(
     if not tables.rows:
         counts = ", ".join(f"{name}={count}" for name, count in tables.counts.items())
         raise BadInputError(
-            f"build: no {method.value} rows ({counts}); sample more paths or widen the bounds in "
-            "build.*"
+            f"build: no {method.value} rows ({counts}); sample more paths, widen the bounds in "
+            "build.*, or teach the format first if most paths are wrong in format only"
         )
     rows_by_table = {MAIN_TABLE[method]: tables.rows}
     if tables.warm_start is not None:

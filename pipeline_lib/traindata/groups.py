@@ -39,9 +39,7 @@ def join_groups(
     return [Group(problem=problem, members=members[name]) for name, problem in problems.items()]
 
 
-def read_groups(
-    problems: pathlib.Path, paths: pathlib.Path, verdicts: pathlib.Path
-) -> list[Group]:
+def read_groups(problems: pathlib.Path, paths: pathlib.Path, verdicts: pathlib.Path) -> list[Group]:
     """The groups of three sealed tables; see :func:`join_groups`."""
     return join_groups(*(shards.iter_table(table) for table in (problems, paths, verdicts)))
 
