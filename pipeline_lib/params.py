@@ -79,6 +79,7 @@ class BootstrapParams(_Section):
     batch_size: Count = 128
     lr: Positive = 2e-3
     warmup_fraction: Fraction = 0.05
+    checkpoint_every: Count = 200
     threads: Count = 2
     """CPU threads of torch; part of the result, since sums round differently."""
 
@@ -164,11 +165,15 @@ class TrainParams(_Section):
     steps: Count = 100
     batch_size: Count = 32
     """Sequences (SFT), pairs (DPO) or prompts (GRPO) a step."""
+    micro_batch_size: Count | None = None
+    """Sequences, pairs or paths that are in memory at once; null takes the whole batch."""
+    warmup_fraction: Fraction = 0.05
     group_size: Annotated[int, Field(ge=1)] = 8
     """Paths a prompt in GRPO."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.0
     warm_start_steps: Whole = 0
     """Steps of SFT on the distinct correct stored paths before GRPO; 0 skips it."""
+    warm_start_batch_size: Count = 64
     warm_start_lr: Positive = 5e-4
     dpo_beta: Positive = 0.1
     checkpoint_every: Count = 50
@@ -180,6 +185,15 @@ class TrainParams(_Section):
     def _group(self) -> "TrainParams":
         if self.method is Method.GRPO and self.group_size < 2:
             raise ValueError(f"group_size={self.group_size}; GRPO needs at least 2")
+        return self
+
+    @model_validator(mode="after")
+    def _micro_batches(self) -> "TrainParams":
+        paths = self.group_size if self.method is Method.GRPO else 1
+        for whole in (self.batch_size * paths, self.warm_start_batch_size):
+            micro = min(self.micro_batch_size or whole, whole)
+            if whole % micro:
+                raise ValueError(f"micro_batch_size={micro} does not divide a batch of {whole}")
         return self
 
 
@@ -194,6 +208,8 @@ class EvaluateParams(_Section):
 
     @model_validator(mode="after")
     def _enough_paths(self) -> "EvaluateParams":
+        if 1 not in self.ks:
+            raise ValueError(f"ks={list(self.ks)}; it must hold 1, pass@1 is the headline")
         if self.num_paths < 2 * max(self.ks):
             raise ValueError(
                 f"num_paths={self.num_paths}; pass@{max(self.ks)} needs at least {2 * max(self.ks)}"

@@ -1,0 +1,145 @@
+"""The base policy of the loop: a small Llama made from scratch, or a model that exists already.
+
+From scratch means random weights, a byte-level tokenizer trained on the solver's solutions, and
+supervised steps on them, stopped early on purpose: the loop is to have something to improve.
+"""
+
+import pathlib
+from collections.abc import Sequence
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params import BootstrapParams, LoraParams
+from pipeline_lib.records import Problem
+from pipeline_lib.sampling.prompts import render
+from pipeline_lib.storage.manifests import Manifest
+from pipeline_lib.training import policies, sft
+from pipeline_lib.training.determinism import deterministic, trainer_seed
+from pipeline_lib.training.methods import run_phases, work_folder
+from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting, quiet
+
+_PAD = "<pad>"
+_EOS = "<eos>"
+_MAX_VOCABULARY = 1024
+_CONTEXT_TOKENS = 512
+
+
+def make_base_policy(
+    problems: Sequence[Problem],
+    output: pathlib.Path,
+    *,
+    params: BootstrapParams,
+    seed: int,
+    key: str,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Make the base policy from the solutions of ``problems``, or copy ``params.model``.
+
+    Raises:
+        BadInputError: the named model cannot be loaded, or no problem has a solution to learn from.
+    """
+    if params.model is not None:
+        return _adopt(params.model, output, key=key)
+    rows = solution_rows(problems)
+    if not rows:
+        raise BadInputError(
+            "bootstrap: no problem has a worked solution to learn from; set bootstrap.model to a "
+            "Hugging Face folder or hub id, or prepare.bootstrap_problems above 0"
+        )
+    setting = Setting(
+        work=work_folder(output, key),
+        key=key,
+        seed=seed,
+        threads=params.threads,
+        progress=progress,
+    )
+    blank = setting.work / "blank"
+    weights_seed = trainer_seed(seed, "bootstrap", "weights")
+    with quiet(), deterministic(threads=params.threads, seed=weights_seed):
+        save_blank_policy(blank, rows, params)
+    return run_phases([_phase(rows, params)], str(blank), output, setting=setting)
+
+
+def _adopt(source: str, output: pathlib.Path, *, key: str) -> Manifest:
+    """Copy an existing model into the workspace, so that every later stage reads one folder."""
+    model = policies.load_policy(source).model
+    return policies.save_policy(model, output, tokenizer_source=source, log=[], key=key)
+
+
+def _phase(rows: Sequence[Row], params: BootstrapParams) -> Phase:
+    return Phase(
+        name="bootstrap",
+        schedule=Schedule(
+            steps=params.steps,
+            lr=params.lr,
+            batch_size=params.batch_size,
+            micro_batch_size=params.batch_size,
+            shape="cosine",
+            warmup_fraction=params.warmup_fraction,
+            checkpoint_every=params.checkpoint_every,
+        ),
+        make_trainer=sft.trainer_maker(rows, lora=LoraParams(enabled=False)),
+    )
+
+
+def solution_rows(problems: Sequence[Problem]) -> list[Row]:
+    """SFT rows from worked solutions; prompts are those of a plain completion model."""
+    return [
+        {"prompt": render(problem, None), "completion": problem.solution}
+        for problem in problems
+        if problem.solution is not None
+    ]
+
+
+def save_blank_policy(folder: pathlib.Path, rows: Sequence[Row], params: BootstrapParams) -> None:
+    """Save a Llama of random weights, from torch's generator, with a tokenizer made from ``rows``."""
+    tokenizer = make_tokenizer([row["prompt"] + row["completion"] for row in rows])
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=params.hidden_size,
+        intermediate_size=3 * params.hidden_size,
+        num_hidden_layers=params.num_layers,
+        num_attention_heads=params.num_heads,
+        num_key_value_heads=params.num_heads,
+        max_position_embeddings=_CONTEXT_TOKENS,
+        tie_word_embeddings=True,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
+    tokenizer.save_pretrained(folder)
+
+
+def make_tokenizer(texts: Sequence[str]) -> PreTrainedTokenizerFast:
+    """A byte-pair tokenizer for which a number of ``texts`` is one token, as is any other byte.
+
+    Whole numbers make the sums of Countdown a matter of looking up, which a small model learns in
+    half the time that digits take. It encodes every text, and adds no tokens of its own.
+    """
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r"\d+|\D"), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    inner.decoder = decoders.ByteLevel()
+    inner.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(
+            vocab_size=_MAX_VOCABULARY,
+            special_tokens=[_PAD, _EOS],
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        ),
+    )
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=inner, pad_token=_PAD, eos_token=_EOS
+    )

@@ -1,0 +1,206 @@
+"""From a request to a trained policy: which phases a method has, and in what order.
+
+GRPO may begin with a warm start, supervised on the distinct correct stored paths (expert
+iteration): mass-covering, where the policy gradient sharpens.
+"""
+
+import pathlib
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params import Method, TrainParams, VerifyParams
+from pipeline_lib.records import Problem
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import read_json_lines, write_json_lines
+from pipeline_lib.storage.manifests import Manifest
+from pipeline_lib.training import dpo, grpo, policies, sft
+from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting, run_phase
+from pipeline_lib.verification.dispatch import open_verifier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRequest:
+    """One training of one policy on verified paths."""
+
+    base: str
+    """A Hugging Face folder or hub id."""
+    output: pathlib.Path
+    rows: Sequence[Row]
+    """SFT: prompt, completion. DPO: prompt, chosen, rejected. GRPO: prompt, problem_id."""
+    warm_start_rows: Sequence[Row] = ()
+    """SFT rows for the start of GRPO."""
+    problems: Sequence[Problem] = ()
+    """The problems that the rows of GRPO name."""
+    params: TrainParams
+    verify: VerifyParams
+    max_new_tokens: int
+    """Length limit of the paths that GRPO draws."""
+    seed: int
+    key: str
+    """The stage key: checkpoints of another key are not resumed."""
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSummary:
+    """What a training left behind."""
+
+    digest: str
+    """Of the folder's content."""
+    steps: int
+    seconds: float
+    """Of this call: near zero where the result stood there already."""
+    last: Mapping[str, float]
+    """Metrics of the last step."""
+
+
+PhasesOf = Callable[[TrainingRequest, ExitStack], list[Phase]]
+
+
+def train_policy(request: TrainingRequest) -> TrainingSummary:
+    """Train, save and seal the policy; what is finished for ``request.key`` is not done again.
+
+    Raises:
+        BadInputError: the base cannot be loaded, or there are no rows to train on.
+    """
+    _check(request)
+    start = time.perf_counter()
+    manifest = manifests.current(request.output, kind=policies.KIND, key=request.key)
+    if manifest is None:
+        with ExitStack() as stack:
+            phases = TRAINERS[request.params.method](request, stack)
+            manifest = run_phases(phases, request.base, request.output, setting=_setting(request))
+    return summary(request.output, manifest, seconds=time.perf_counter() - start)
+
+
+def _check(request: TrainingRequest) -> None:
+    if not request.rows:
+        raise BadInputError(
+            f"train: no rows for method {request.params.method.value}; no stored path passed the "
+            "filters of build: sample more paths, or widen build.min_pass_rate and max_pass_rate"
+        )
+
+
+def run_phases(
+    phases: Sequence[Phase], source: str, output: pathlib.Path, *, setting: Setting
+) -> Manifest:
+    """Run the phases one after another, each from the result of the one before, then publish."""
+    log: list[Row] = []
+    for phase in phases:
+        folder = run_phase(phase, source, setting)
+        log.extend(read_json_lines(folder / policies.LOG_NAME))
+        source = str(folder)
+    with policies.replaced(output) as fresh:
+        shutil.copytree(source, fresh, dirs_exist_ok=True)
+        write_json_lines(fresh / policies.LOG_NAME, log)
+        manifest = manifests.seal(
+            fresh, kind=policies.KIND, key=setting.key, counts={"steps": len(log)}
+        )
+    shutil.rmtree(setting.work.parent)
+    return manifest
+
+
+def work_folder(output: pathlib.Path, key: str) -> pathlib.Path:
+    """Where checkpoints for ``key`` stand: beside the output, which its stage may clear."""
+    return output.with_name(f".{output.name}.work") / key[:16]
+
+
+def summary(folder: pathlib.Path, manifest: Manifest, *, seconds: float) -> TrainingSummary:
+    """Summary of a finished policy folder."""
+    log = list(read_json_lines(folder / policies.LOG_NAME))
+    last = {name: value for name, value in log[-1].items() if name not in {"phase", "step"}}
+    return TrainingSummary(
+        digest=manifest.digest, steps=len(log), seconds=seconds, last=MappingProxyType(last)
+    )
+
+
+def _setting(request: TrainingRequest) -> Setting:
+    return Setting(
+        work=work_folder(request.output, request.key),
+        key=request.key,
+        seed=request.seed,
+        threads=request.params.threads,
+        progress=request.progress,
+    )
+
+
+def _sft_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
+    params = request.params
+    make_trainer = sft.trainer_maker(request.rows, lora=params.lora)
+    return [Phase(name="sft", schedule=_over_stored_rows(params), make_trainer=make_trainer)]
+
+
+def _dpo_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
+    params = request.params
+    make_trainer = dpo.trainer_maker(request.rows, beta=params.dpo_beta, lora=params.lora)
+    return [Phase(name="dpo", schedule=_over_stored_rows(params), make_trainer=make_trainer)]
+
+
+def _grpo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
+    warm = request.params.warm_start_steps > 0 and len(request.warm_start_rows) > 0
+    return [*([_warm_start(request)] if warm else []), _online(request, stack)]
+
+
+def _warm_start(request: TrainingRequest) -> Phase:
+    params = request.params
+    schedule = replace(
+        _over_stored_rows(params),
+        steps=params.warm_start_steps,
+        lr=params.warm_start_lr,
+        batch_size=params.warm_start_batch_size,
+        micro_batch_size=_micro(params, params.warm_start_batch_size),
+    )
+    make_trainer = sft.trainer_maker(request.warm_start_rows, lora=params.lora)
+    return Phase(name="warm-start", schedule=schedule, make_trainer=make_trainer)
+
+
+def _online(request: TrainingRequest, stack: ExitStack) -> Phase:
+    params = request.params
+    paths_a_step = params.batch_size * params.group_size
+    schedule = replace(
+        _over_stored_rows(params),
+        batch_size=paths_a_step,
+        micro_batch_size=_micro(params, paths_a_step),
+        shape="constant_with_warmup",
+    )
+    make_trainer = grpo.trainer_maker(
+        request.rows,
+        golds={problem.id: problem.gold for problem in request.problems},
+        verifier=stack.enter_context(open_verifier(request.verify)),
+        rollouts=grpo.Rollouts(
+            group_size=params.group_size,
+            max_new_tokens=request.max_new_tokens,
+            entropy_coef=params.entropy_coef,
+        ),
+        lora=params.lora,
+    )
+    return Phase(name="grpo", schedule=schedule, make_trainer=make_trainer)
+
+
+def _over_stored_rows(params: TrainParams) -> Schedule:
+    return Schedule(
+        steps=params.steps,
+        lr=params.lr,
+        batch_size=params.batch_size,
+        micro_batch_size=_micro(params, params.batch_size),
+        shape="cosine",
+        warmup_fraction=params.warmup_fraction,
+        checkpoint_every=params.checkpoint_every,
+    )
+
+
+def _micro(params: TrainParams, batch_size: int) -> int:
+    return min(params.micro_batch_size or batch_size, batch_size)
+
+
+TRAINERS: Mapping[Method, PhasesOf] = {
+    Method.SFT: _sft_phases,
+    Method.DPO: _dpo_phases,
+    Method.GRPO: _grpo_phases,
+}
+"""The phases of each method."""

@@ -1,0 +1,80 @@
+"""The base policy: a standard Llama folder with a tokenizer that loses nothing and adds nothing."""
+
+import pathlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.records import MathGold, Problem
+from pipeline_lib.storage.manifests import current
+from pipeline_lib.training.bootstrap import make_base_policy, make_tokenizer, solution_rows
+
+TOKENIZER = make_tokenizer(["12,5,3=51\n", "12+5=17\n17*3=51"])
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_every_text_survives_the_tokenizer(text):
+    """Bytes are the alphabet, so decoding the tokens gives back the text, whatever it is."""
+    ids = TOKENIZER.encode(text, add_special_tokens=False)
+    assert TOKENIZER.decode(ids) == text
+
+
+def test_numbers_are_tokens_and_nothing_is_added():
+    """Six tokens for 12 + 5 = 17 and the newline; with or without special tokens."""
+    ids = TOKENIZER.encode("12+5=17\n", add_special_tokens=False)
+    assert [TOKENIZER.decode([i]) for i in ids] == ["12", "+", "5", "=", "17", "\n"]
+    assert TOKENIZER("12+5=17\n")["input_ids"] == ids
+
+
+def test_tokens_do_not_span_prompt_and_completion():
+    """Prompt and completion apart give the tokens of both together."""
+    prompt, completion = "12,5,3=51\n", "12+5=17\n17*3=51"
+    apart = [*TOKENIZER.encode(prompt), *TOKENIZER.encode(completion)]
+    assert apart == TOKENIZER.encode(prompt + completion)
+
+
+def test_the_folder_loads_as_a_llama(base: pathlib.Path):
+    """The auto classes know it, and the end and pad tokens are the tokenizer's."""
+    model = AutoModelForCausalLM.from_pretrained(base)
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    assert isinstance(model, LlamaForCausalLM)
+    assert tokenizer.chat_template is None
+    assert model.generation_config.eos_token_id == tokenizer.eos_token_id
+    assert model.config.pad_token_id == tokenizer.pad_token_id
+    assert current(base, kind="model", key="base") is not None
+
+
+def test_the_seed_decides_the_weights(base: pathlib.Path, problems, tiny, tmp_path: pathlib.Path):
+    """Seed 1 again gives the same digest; seed 2 gives another."""
+    digests = [
+        make_base_policy(problems, tmp_path / str(seed), params=tiny, seed=seed, key="base").digest
+        for seed in (1, 2)
+    ]
+    assert digests[0] == current(base, kind="model", key="base").digest
+    assert digests[1] != digests[0]
+
+
+def test_a_given_model_is_copied(base: pathlib.Path, tiny, tmp_path: pathlib.Path):
+    """No step is made: the weights of the copy are the bytes of the original."""
+    params = tiny.model_copy(update={"model": str(base)})
+    make_base_policy([], tmp_path / "copy", params=params, seed=1, key="copy")
+    weights = "model.safetensors"
+    assert (tmp_path / "copy" / weights).read_bytes() == (base / weights).read_bytes()
+
+
+def test_a_missing_model_is_bad_input(tiny, tmp_path: pathlib.Path):
+    """The message names the folder and the remedy."""
+    params = tiny.model_copy(update={"model": str(tmp_path / "nowhere")})
+    with pytest.raises(BadInputError, match=r"nowhere.*Hugging Face folder"):
+        make_base_policy([], tmp_path / "copy", params=params, seed=1, key="copy")
+
+
+def test_problems_without_solutions_are_bad_input(tiny, tmp_path: pathlib.Path):
+    """There is nothing to imitate, and the message says what to set."""
+    problem = Problem(id="p", question="?", gold=MathGold(answer="1"), source="test")
+    assert solution_rows([problem]) == []
+    with pytest.raises(BadInputError, match=r"no problem has a worked solution.*bootstrap\.model"):
+        make_base_policy([problem], tmp_path / "base", params=tiny, seed=1, key="key")
