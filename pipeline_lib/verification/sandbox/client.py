@@ -4,10 +4,12 @@ Nothing that comes back is executed or unpickled. The outer process of a jail is
 handle, and the jail dies with it; it also watches this process, and ends when this process does.
 """
 
+import contextlib
 import json
 import os
 import pathlib
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from typing import Any, Self
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.records import Status
+from pipeline_lib.verification.sandbox.examiner import GONE
 
 PACKAGE_ROOT = pathlib.Path(__file__).parents[3]
 _LAUNCH = (
@@ -30,6 +33,7 @@ _INTERPRETER_FLAGS = ("-s", "-S", "-P")
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "LANG": "C.UTF-8", "PATH": ""}
 _START_TIMEOUT_S = 20.0
 _ANSWER_GRACE_S = 10.0
+_CLOSE_TIMEOUT_S = 2.0
 _ATTEMPTS = 2
 
 
@@ -110,6 +114,9 @@ class JailedInterpreter:
     def close(self) -> None:
         """End the interpreter and everything in its jail. Safe to call twice."""
         with self._lock:
+            self._control.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_CLOSE_TIMEOUT_S)
             self._stop()
 
     @property
@@ -214,8 +221,20 @@ def _judged(report: dict[str, Any]) -> tuple[Status, str]:
             return Status.OUTPUT_LIMIT, "printed more than 1 MiB"
         case {"end": "exit", "finding": bytes(content)} if content:
             finding = json.loads(content)
-            return Status(finding["status"]), finding["detail"]
+            detail = finding["detail"]
+            if detail == GONE:
+                detail = _death(report["candidate_status"])
+            return Status(finding["status"]), detail
         case {"end": "exit"}:
             return Status.VERIFIER_ERROR, "the tests process died"
         case _:
             return Status.VERIFIER_ERROR, f"the jailed interpreter died {_ATTEMPTS} times"
+
+
+def _death(code: int | None) -> str:
+    """How a candidate ended that did so before its tests were done."""
+    if code is None:
+        return GONE
+    if code < 0:
+        return f"the candidate died of {signal.Signals(-code).name}"
+    return f"the candidate exited with {code}"

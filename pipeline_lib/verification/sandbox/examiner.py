@@ -8,10 +8,7 @@ import ast
 import builtins
 import contextlib
 import importlib
-import os
-import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +25,7 @@ from pipeline_lib.verification.sandbox.plain_values import NotPlainError, decode
 
 _TESTS_FILE = "<tests>"
 _DETAIL_LENGTH = 300
-_GRACE_FOR_DEATH_S = 0.2
+GONE = "the candidate closed its channel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +80,8 @@ class Opaque:
 class Session:
     """Requests to one candidate process, and what became of the last one."""
 
-    def __init__(self, channel: Channel, candidate_pid: int) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._candidate_pid = candidate_pid
         self.num_calls = 0
         self.last_raised: Exception | None = None
         self.fault: CandidateFaultError | None = None
@@ -128,7 +124,7 @@ class Session:
         except TimeoutError as error:
             raise self._failed(Status.TIMEOUT, "no call taken before the deadline") from error
         except ChannelClosedError as error:
-            raise self._failed(Status.CRASHED, self._death()) from error
+            raise self._failed(Status.CRASHED, GONE) from error
         return self._received()
 
     def _received(self) -> tuple[Any, ...]:
@@ -139,7 +135,7 @@ class Session:
         except FrameTooLargeError as error:
             raise self._failed(Status.OUTPUT_LIMIT, f"a value too large ({error})") from error
         except ChannelClosedError as error:
-            raise self._failed(Status.CRASHED, self._death()) from error
+            raise self._failed(Status.CRASHED, GONE) from error
         except NotPlainError as error:
             raise self._failed(Status.CRASHED, f"the candidate sent {error}") from error
         return answer if isinstance(answer, tuple) and answer else ("",)
@@ -147,19 +143,6 @@ class Session:
     def _failed(self, status: Status, detail: str) -> CandidateFaultError:
         self.fault = CandidateFaultError(Finding(status=status, detail=detail[:_DETAIL_LENGTH]))
         return self.fault
-
-    def _death(self) -> str:
-        end = time.monotonic() + _GRACE_FOR_DEATH_S
-        while time.monotonic() < end:
-            pid, wait_status = os.waitpid(self._candidate_pid, os.WNOHANG)
-            if pid:
-                code = os.waitstatus_to_exitcode(wait_status)
-                how = (
-                    f"exited with {code}" if code >= 0 else f"died of {signal.Signals(-code).name}"
-                )
-                return f"the candidate {how}"
-            time.sleep(0.005)
-        return "the candidate closed its channel"
 
 
 def examine(session: Session, *, entry_point: str, tests: str, alter: bool) -> Finding:

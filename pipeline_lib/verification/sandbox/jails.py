@@ -1,16 +1,16 @@
 """How a process locks itself in: the namespace jail, the Landlock jail, and what both share.
 
-``enter`` runs once, in the warm interpreter before it serves; ``separate`` runs in each program's
-tests process before the candidate is forked; ``lock_down`` runs last in both, and cannot be undone.
+``enter`` runs once, in the warm interpreter before it serves; ``fork_candidate`` and ``separate`` once
+a program; ``lock_down`` last, in the candidate's and in the tests' process, and cannot be undone.
 """
 
+import _ctypes
 import os
 import pathlib
 import platform
 import resource
 import socket
 import stat
-import sysconfig
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +25,10 @@ _ROOT_OPTIONS = "size=1m,nr_inodes=512,mode=755"
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo")
 _LIBRARY_CACHE = "/etc/ld.so.cache"
+
+_STANDARD_LIBRARY = pathlib.Path(os.__file__).parent
+_EXTENSION_MODULES = pathlib.Path(_ctypes.__file__).parent.parent
+"""Elsewhere than the library on some systems (lib64)."""
 
 _LANDLOCK_READ = 0b1100  # READ_FILE, READ_DIR
 _LANDLOCK_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
@@ -46,21 +50,21 @@ class Jail(Protocol):
 
     may_write_files: bool
     """Whether programs have a scratch folder."""
-    owns_processes: bool
-    """Whether every process that this one can signal is its own descendant."""
 
     def enter(self) -> None:
         """Lock the warm interpreter in."""
 
+    def fork_candidate(self) -> int:
+        """``os.fork`` into a process that sees no other one."""
+
     def separate(self) -> None:
-        """Give the process that is forked next a world of its own."""
+        """Called in that process: give it files of its own."""
 
 
 class NamespaceJail:
     """User, mount, PID, network, IPC and UTS namespaces, with a read-only root and no /proc."""
 
     may_write_files = True
-    owns_processes = True
 
     def enter(self) -> None:
         """Return in a new process that is PID 1 of the jail; the caller only waits for it."""
@@ -78,9 +82,20 @@ class NamespaceJail:
         socket.sethostname("sandbox")
         _continue_as_first_process()
 
+    def fork_candidate(self) -> int:
+        """The child is PID 1 of a PID namespace of its own."""
+        own_namespace = os.pidfd_open(os.getpid())
+        kernel.unshare(kernel.CLONE_NEWPID)
+        child = os.fork()
+        if child:
+            # The next one must not be its sibling in there.
+            kernel.enter_namespaces(own_namespace, kernel.CLONE_NEWPID)
+            os.close(own_namespace)
+        return child
+
     def separate(self) -> None:
-        """A new PID, mount and IPC namespace, and an empty scratch folder."""
-        kernel.unshare(kernel.CLONE_NEWPID | kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
+        """A mount and an IPC namespace, and an empty scratch folder."""
+        kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
         flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
         kernel.mount("tmpfs", SCRATCH, "tmpfs", flags, _SCRATCH_OPTIONS)
         os.chdir(SCRATCH)
@@ -90,14 +105,12 @@ class LandlockJail:
     """Landlock and seccomp alone, for places where namespaces are refused. Nothing is writable."""
 
     may_write_files = False
-    owns_processes = False
 
     def enter(self) -> None:
         """Give up rights, then all files but the interpreter's libraries."""
-        if os.geteuid() == 0 and _readable_by_all(pathlib.Path(sysconfig.get_path("stdlib"))):
+        if os.geteuid() == 0 and _readable_by_all(_STANDARD_LIBRARY):
             _become_nobody()
         os.chdir("/")
-        kernel.adopt_orphans()
         kernel.drop_capabilities()
         kernel.forbid_new_privileges()
         version = kernel.landlock_version()
@@ -116,8 +129,12 @@ class LandlockJail:
         kernel.landlock_restrict(ruleset)
         os.close(ruleset)
 
+    def fork_candidate(self) -> int:
+        """Other processes stay visible by their numbers; the filter refuses to signal them."""
+        return os.fork()
+
     def separate(self) -> None:
-        """Nothing: the filter alone keeps programs apart, and there is nowhere to leave a file."""
+        """Nothing: there is nowhere to leave a file."""
 
 
 def lock_down(jail: Jail, limits: ProcessLimits) -> None:
@@ -134,10 +151,14 @@ def lock_down(jail: Jail, limits: ProcessLimits) -> None:
         resource.setrlimit(name, (value, value))
     kernel.drop_capabilities()
     kernel.forbid_new_privileges()
-    program = assemble_filter(
+    kernel.install_filter(process_filter(jail))
+
+
+def process_filter(jail: Jail) -> bytes:
+    """The seccomp program for this very process."""
+    return assemble_filter(
         platform.machine(), own_pid=os.getpid(), may_write_files=jail.may_write_files
     )
-    kernel.install_filter(program)
 
 
 def _become_nobody() -> None:
@@ -215,8 +236,8 @@ def _copy_link(folder: pathlib.Path, root: pathlib.Path) -> None:
 
 def _library_sources() -> list[pathlib.Path]:
     """Folders and files that a Python program without third-party packages reads."""
-    standard = [pathlib.Path(sysconfig.get_path(name)).parent for name in ("stdlib", "platstdlib")]
-    wanted = [*standard, *map(pathlib.Path, _LIBRARY_FOLDERS), pathlib.Path(_LIBRARY_CACHE)]
+    parents = (_STANDARD_LIBRARY.parent, _EXTENSION_MODULES.parent)
+    wanted = [*parents, *map(pathlib.Path, _LIBRARY_FOLDERS), pathlib.Path(_LIBRARY_CACHE)]
     found = sorted({path.resolve() for path in wanted if path.exists()})
     return [p for p in found if not any(other in p.parents for other in found)]
 

@@ -20,7 +20,7 @@ MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
 _MNT_DETACH = 2
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
-_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+_PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_MODE_FILTER = 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -53,6 +53,11 @@ def unshare(flags: int) -> None:
     _checked("unshare", _libc.unshare(ctypes.c_int(flags)))
 
 
+def enter_namespaces(pidfd: int, flags: int) -> None:
+    """Join the namespaces, named by the ``CLONE_NEW*`` flags, of the process behind ``pidfd``."""
+    _checked("setns", _libc.setns(ctypes.c_int(pidfd), ctypes.c_int(flags)))
+
+
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
     """``mount(2)``."""
     kind_bytes = None if kind is None else kind.encode()
@@ -73,11 +78,6 @@ def pivot_root_here() -> None:
 def die_with_parent() -> None:
     """SIGKILL for this process when the *thread* that made it ends. A change of user clears it."""
     _prctl("pdeathsig", _PR_SET_PDEATHSIG, 9)
-
-
-def adopt_orphans() -> None:
-    """Descendants that lose their parent become children of this process."""
-    _prctl("child_subreaper", _PR_SET_CHILD_SUBREAPER, 1)
 
 
 def set_dumpable() -> None:

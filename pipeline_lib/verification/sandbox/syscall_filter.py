@@ -5,6 +5,7 @@ not named fails with EPERM; no process and no thread can be made, no program exe
 opened, and no signal sent to anyone else. Assembled here, since libseccomp is not everywhere.
 """
 
+import functools
 import os
 import struct
 
@@ -64,22 +65,31 @@ def assemble_filter(machine: str, *, own_pid: int, may_write_files: bool) -> byt
         own_pid: The only process that may be signalled, as the process itself sees its id.
         may_write_files: Whether files may be opened for writing at all.
     """
-    code = [(_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]), _end(_KILL)]
-    code.append((_LOAD, 0, 0, _NUMBER_AT))
+    head = [(_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]), _end(_KILL)]
+    head.append((_LOAD, 0, 0, _NUMBER_AT))
+    for number in _numbers(_SIGNAL_ONE, machine).values():
+        head += _guarded(number, _if_argument_in(0, (own_pid,)))
+    return _packed(head) + _same_for_all(machine, may_write_files=may_write_files)
+
+
+@functools.cache
+def _same_for_all(machine: str, *, may_write_files: bool) -> bytes:
+    """The part that depends on no process: made once, before any fork."""
     special = _numbers(_SPECIAL, machine)
-    code += _guarded(special["fcntl"], _if_argument_in(1, _FCNTL_COMMANDS))
+    code = _guarded(special["fcntl"], _if_argument_in(1, _FCNTL_COMMANDS))
     code += _guarded(special["ioctl"], _if_argument_in(1, _IOCTL_COMMANDS))
     code += _guarded(special["prlimit64"], _if_argument_in(0, (0,)))
     code += _guarded(special["socketpair"], _if_stream_pair())
     code += _guarded(special["clone3"], [_end(_ENOSYS)])
-    for number in _numbers(_SIGNAL_ONE, machine).values():
-        code += _guarded(number, _if_argument_in(0, (own_pid,)))
     for name, number in _numbers(_OPEN, machine).items():
         flags_at = 1 if name == "open" else 2
         code += _guarded(number, [_end(_ALLOW)] if may_write_files else _if_reading(flags_at))
     for number in _numbers(_ALLOWED, machine).values():
         code += _guarded(number, [_end(_ALLOW)])
-    code.append(_end(_EPERM))
+    return _packed([*code, _end(_EPERM)])
+
+
+def _packed(code: list[_Instruction]) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 

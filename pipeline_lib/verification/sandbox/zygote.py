@@ -2,9 +2,11 @@
 
 Started by ``client`` as a fresh interpreter with a scrubbed environment. It never reads a program or
 its tests itself, only passes descriptors on, so nothing of one run can be seen by the next. Two
-processes a program: the tests process is the parent of the candidate, on the other side of a socket.
+processes a program, candidate and tests, with a socket between them.
 """
 
+import ast
+import contextlib
 import fcntl
 import gc
 import importlib
@@ -28,7 +30,10 @@ from pipeline_lib.verification.sandbox.jails import (
     NamespaceJail,
     ProcessLimits,
     lock_down,
+    process_filter,
 )
+from pipeline_lib.verification.sandbox.negative_control import alter_one
+from pipeline_lib.verification.sandbox.plain_values import decode, encode
 
 JAILS: dict[str, type[Jail]] = {"namespace": NamespaceJail, "landlock": LandlockJail}
 KEPT_OUTPUT_BYTES = 64 << 10
@@ -38,8 +43,8 @@ TESTS_EXTRA_BYTES = 512 << 20
 HARD_DEADLINE_GRACE_S = 1.0
 _REQUEST_BYTES = 4096
 _WARM_MODULES = """
-array bisect cmath collections copy dataclasses datetime decimal enum fractions functools hashlib
-heapq io itertools json math operator random re statistics string textwrap typing
+array bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io
+itertools json math operator random re statistics string textwrap typing
 """
 
 
@@ -86,64 +91,35 @@ class Zygote:
     def run(self, job: Job, *, timeout_s: float) -> dict[str, Any] | None:
         """Run one program; None when the client went away meanwhile."""
         output, output_end = os.pipe()
+        candidate_end, tests_end = socket.socketpair()
+        cpu_seconds = int(timeout_s) + 2
+        candidate_pid = self._jail.fork_candidate()
+        if candidate_pid == 0:
+            self._be_candidate(job.program, candidate_end, output_end, cpu_seconds)
         tests_pid = os.fork()
         if tests_pid == 0:
-            os.close(output)
-            self._be_tests(job, output_end, timeout_s)
+            self._be_tests(job, tests_end, timeout_s, cpu_seconds)
         job.close()
         os.close(output_end)
-        pidfd = os.pidfd_open(tests_pid)
-        try:
-            watch = _Watch(output=output, process=pidfd, client=self._client_pidfd)
-            end = watch.until_end(time.monotonic() + timeout_s + HARD_DEADLINE_GRACE_S)
-            self._end_all(pidfd)
-            watch.drain()
-        finally:
-            os.close(pidfd)
-            os.close(output)
+        candidate_end.close()
+        tests_end.close()
+        pidfds = [os.pidfd_open(pid) for pid in (tests_pid, candidate_pid)]
+        watch = _Watch(output=output, tests=pidfds[0], client=self._client_pidfd)
+        end = watch.until_end(time.monotonic() + timeout_s + HARD_DEADLINE_GRACE_S)
+        candidate_status = _kill_and_reap(pidfds, candidate_pid)
+        watch.drain()
+        for descriptor in (*pidfds, output):
+            os.close(descriptor)
         if end == "client_gone":
             return None
-        if watch.num_bytes > MAX_OUTPUT_BYTES:
-            end = "output_limit"
-        return {"end": end, "output": watch.kept.decode("utf-8", "replace")}
-
-    def _end_all(self, tests_pidfd: int) -> None:
-        """Kill and reap whatever this run left."""
-        if self._jail.owns_processes and os.getpid() == 1:
-            os.kill(-1, signal.SIGKILL)
-        else:
-            _kill_by(tests_pidfd)
-        while True:
-            try:
-                # The candidate is killed by the kernel when its parent, the tests process, ends.
-                os.waitpid(-1, 0)
-            except ChildProcessError:
-                return
-
-    def _be_tests(self, job: Job, output: int, timeout_s: float) -> NoReturn:
-        """The tests process. It forks the candidate before it reads any test."""
-        try:
-            deadline = time.monotonic() + timeout_s
-            kernel.die_with_parent()
-            self._jail.separate()
-            ours, theirs = socket.socketpair()
-            cpu_seconds = int(timeout_s) + 2
-            candidate_pid = os.fork()
-            if candidate_pid == 0:
-                limits = ProcessLimits(memory_bytes=self._memory_bytes, cpu_seconds=cpu_seconds)
-                self._be_candidate(job.program, theirs, output, limits)
-            _keep_only(ours.fileno(), job.tests, job.finding)
-            session = Session(Channel(_socket_at(3), deadline=deadline), candidate_pid)
-            memory_bytes = self._memory_bytes + TESTS_EXTRA_BYTES
-            lock_down(self._jail, ProcessLimits(memory_bytes=memory_bytes, cpu_seconds=cpu_seconds))
-            finding = examine(session, **json.loads(_read_all(4)))
-            content = json.dumps({"status": finding.status.value, "detail": finding.detail})
-            os.write(5, content.encode())
-        finally:
-            os._exit(0)
+        return {
+            "end": "output_limit" if watch.num_bytes > MAX_OUTPUT_BYTES else end,
+            "candidate_status": candidate_status,
+            "output": watch.kept.decode("utf-8", "replace"),
+        }
 
     def _be_candidate(
-        self, program: int, end: socket.socket, output: int, limits: ProcessLimits
+        self, program: int, end: socket.socket, output: int, cpu_seconds: int
     ) -> NoReturn:
         try:
             os.setsid()
@@ -153,20 +129,39 @@ class Zygote:
             _keep_only(end.fileno(), program)
             source = _read_all(4)
             os.close(4)
+            self._jail.separate()
+            limits = ProcessLimits(memory_bytes=self._memory_bytes, cpu_seconds=cpu_seconds)
             lock_down(self._jail, limits)
             serve_calls(source, Channel(_socket_at(3)))
         finally:
             os._exit(1)
 
+    def _be_tests(
+        self, job: Job, end: socket.socket, timeout_s: float, cpu_seconds: int
+    ) -> NoReturn:
+        try:
+            deadline = time.monotonic() + timeout_s
+            os.setsid()
+            kernel.die_with_parent()
+            _keep_only(end.fileno(), job.tests, job.finding)
+            memory_bytes = self._memory_bytes + TESTS_EXTRA_BYTES
+            lock_down(self._jail, ProcessLimits(memory_bytes=memory_bytes, cpu_seconds=cpu_seconds))
+            session = Session(Channel(_socket_at(3), deadline=deadline))
+            finding = examine(session, **json.loads(_read_all(4)))
+            content = json.dumps({"status": finding.status.value, "detail": finding.detail})
+            os.write(5, content.encode())
+        finally:
+            os._exit(0)
+
 
 class _Watch:
     """One run, seen from outside: its output, its end, the clock and the client."""
 
-    def __init__(self, *, output: int, process: int, client: int) -> None:
+    def __init__(self, *, output: int, tests: int, client: int) -> None:
         self._output = output
-        self._process = process
+        self._tests = tests
         self._poll = select.poll()
-        for descriptor in (output, process, client):
+        for descriptor in (output, tests, client):
             self._poll.register(descriptor, select.POLLIN)
         self._client = client
         self.kept = bytearray()
@@ -178,7 +173,7 @@ class _Watch:
             ready = {descriptor for descriptor, _ in self._poll.poll(remaining * 1000)}
             if self._client in ready:
                 return "client_gone"
-            if self._process in ready:
+            if self._tests in ready:
                 return "exit"
             if self._output in ready and not self._take():
                 self._poll.unregister(self._output)
@@ -198,11 +193,23 @@ class _Watch:
         return bool(chunk)
 
 
-def _kill_by(pidfd: int) -> None:
-    try:
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+def _kill_and_reap(pidfds: list[int], candidate_pid: int) -> int | None:
+    """End the tests process, then the candidate; the exit code of one that had ended by itself.
+
+    Neither can have children, so nothing else is left. A negative code is a signal's number.
+    """
+    candidate_status: int | None = None
+    ended, wait_status = os.waitpid(candidate_pid, os.WNOHANG)
+    if ended:
+        candidate_status = os.waitstatus_to_exitcode(wait_status)
+    for pidfd in pidfds:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return candidate_status
 
 
 def _keep_only(*descriptors: int) -> None:
@@ -235,6 +242,14 @@ def _warm_up(own_path: str) -> None:
     sys.path.remove(own_path)
 
 
+def _rehearse(jail: Jail) -> None:
+    """Do once what every run does: what is set up on first use is then shared by all forks."""
+    tree = alter_one(ast.parse("def check(candidate):\n    assert candidate(1) == (1, 2.0)\n"))
+    compile(tree, "<rehearsal>", "exec")
+    decode(encode(("call", "f", [[1, "a"], {2.5: None}], {}), lambda _: None), lambda _: None)
+    process_filter(jail)
+
+
 def main(arguments: str) -> None:
     """Entry point of the jailed interpreter.
 
@@ -256,6 +271,7 @@ def main(arguments: str) -> None:
     zygote = Zygote(
         jail, memory_bytes=options["memory_bytes"], client_pidfd=options["client_pidfd"]
     )
+    _rehearse(jail)
     gc.collect()
     gc.freeze()
     control.sendall(json.dumps({"ready": True}).encode() + b"\n")
