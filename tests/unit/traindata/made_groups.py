@@ -19,6 +19,7 @@ from pipeline_lib.traindata.tables import BuildContext
 VERDICTS = {
     "r": Verdict(status=Status.CORRECT, strict=True, lenient=True),
     "f": Verdict(status=Status.CORRECT, strict=False, lenient=True),
+    "o": Verdict(status=Status.WRONG, strict=False, lenient=True),
     "w": Verdict(status=Status.WRONG, strict=False, lenient=False),
     "x": Verdict(status=Status.CRASHED, strict=False, lenient=False),
     "u": Verdict(status=Status.UNPARSED, strict=False, lenient=False),
@@ -28,7 +29,7 @@ VERDICTS = {
     "R": Verdict(status=Status.CORRECT, strict=True, lenient=True),
     "W": Verdict(status=Status.WRONG, strict=False, lenient=False),
 }
-"""Right, format, wrong, crashed, unparsed, malformed, hack, error. Capitals: truncated."""
+"""Right, wrong in format only (by either status), wrong, crashed, unparsed, malformed, hack, error. Capitals: truncated."""
 
 
 def make_path(problem_id: str, index: int, text: str, *, truncated: bool = False) -> Path:
