@@ -37,11 +37,6 @@ class OverlapReport:
     samples: tuple[OverlapSample, ...]
     """At most 20, one a touched test problem, in the order of the test set."""
 
-    @property
-    def test_fraction(self) -> float:
-        """Share of the test problems that are touched."""
-        return self.touched_test / self.num_test if self.num_test else 0.0
-
 
 def normalized_question(text: str) -> str:
     """The question with compatibility forms, case and white space made equal."""
