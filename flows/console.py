@@ -24,9 +24,10 @@ from rich.progress import (
 )
 
 from flows import server
+from flows.commands import print_table
 from pipeline_lib.params import Params
 from pipeline_lib.storage.files import read_json
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.storage.workspace import STAGES, Workspace
 from pipeline_lib.telemetry import Event, events_size, read_events
 
 _REFRESH_S = 0.25
@@ -93,12 +94,32 @@ def shown_progress(root: pathlib.Path, console: Console) -> Iterator[None]:
 def run_whole_loop(root: pathlib.Path, params: Params, console: Console) -> None:
     """Run `post_training` under a Prefect server, then print the summary."""
     _run(root, params, console, lambda module: module.post_training)
-    workspace = Workspace(root)
-    from pipeline_lib.reporting.tables import console_summary  # noqa: PLC0415 - only needed now
-
-    console.print(console_summary(read_json(workspace.metrics)), markup=False, highlight=False)
-    console.print(f"report:     {workspace.reports / 'report.html'}", soft_wrap=True)
+    print_summary(Workspace(root), console)
     console.print(f"Prefect UI: {server.ensure()}", soft_wrap=True)
+
+
+def print_summary(workspace: Workspace, console: Console) -> None:
+    """Scores, difference, tokens, seconds and headline of a finished run."""
+    from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult  # noqa: PLC0415 - scipy
+    from pipeline_lib.reporting import tables  # noqa: PLC0415 - as above
+    from pipeline_lib.reporting.headline import headline  # noqa: PLC0415 - as above
+    from pipeline_lib.reporting.metrics import TokenCount  # noqa: PLC0415 - as above
+
+    result = EvaluationResult.from_json(
+        (workspace.evaluation_result / RESULT_NAME).read_text("utf-8")
+    )
+    figures = read_json(workspace.metrics)
+    seconds = {name: figures["seconds"][name] for name in STAGES if name in figures["seconds"]}
+    tokens = {name: TokenCount(**spent) for name, spent in figures["tokens"].items()}
+    print_table(console, tables.score_table(result.base, result.trained))
+    print_table(console, tables.paired_table(result.comparison))
+    print_table(console, tables.cost_table(seconds, tokens))
+    found = headline(result.comparison)
+    console.print(f"\n[bold]{found.title}[/]")
+    for sentence in found.sentences:
+        console.print(sentence)
+    console.print(f"\nreport:     {workspace.reports / 'report.html'}", soft_wrap=True)
+    console.print(f"metrics:    {workspace.metrics}", soft_wrap=True)
 
 
 def run_one_stage(name: str, root: pathlib.Path, params: Params, console: Console) -> None:

@@ -17,7 +17,7 @@ from pipeline_lib.params import ExecutionParams, Params, environment
 from pipeline_lib.storage.workspace import Workspace
 
 # Ray workers must talk to the server of this run; each would start one of its own otherwise.
-_PASSED_ON = ("PREFECT_API_URL", "PREFECT_LOGGING_LEVEL", "DO_NOT_TRACK")
+_PASSED_ON = ("PREFECT_API_URL", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "DO_NOT_TRACK")
 
 
 class RunSettings(BaseModel):

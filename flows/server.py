@@ -30,7 +30,8 @@ _POLL_S = 0.2
 QUIET_ENVIRONMENT = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
-    "PREFECT_LOGGING_LEVEL": "WARNING",
+    # The console is ours; the server keeps all logs.
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_CLI_COLORS": "false",
 }
 

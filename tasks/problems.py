@@ -12,7 +12,7 @@ from pipeline_lib.storage.files import digest_file, digest_json, write_json
 from pipeline_lib.storage.stages import stage_key
 from pipeline_lib.storage.workspace import SPLITS, Workspace
 from pipeline_lib.telemetry import record_work
-from pipeline_lib.verification.golds import gold_problem
+from pipeline_lib.verification.golds import open_gold_check
 from tasks.policies import PLAN
 
 KIND = "problems"
@@ -27,7 +27,8 @@ def prepare_problems(workspace: Workspace, params: PrepareParams, *, seed: int) 
     folders = [workspace.problems(split) for split in SPLITS]
     if all(manifests.current(folder, kind=KIND, key=key) for folder in folders):
         return key
-    splits = make_splits(params, seed=seed, gold_problem=gold_problem)
+    with open_gold_check() as gold_problem:
+        splits = make_splits(params, seed=seed, gold_problem=gold_problem)
     write_json(workspace.problems_report, dataclasses.asdict(splits.report))
     for split in SPLITS:
         rows = [problem.row() for problem in getattr(splits, split)]

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pipeline_lib.errors import ReasonloopError
 
 SPLITS = ("bootstrap", "train", "test")
+STAGES = ("prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate", "report")
+"""In the order in which they run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

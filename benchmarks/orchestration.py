@@ -1,0 +1,135 @@
+"""What Prefect and Ray cost: the stages of the loop as bare function calls, and as the real run.
+
+Both do the same work on the same shards with the same number of worker processes, in one run of
+this script; the bare side uses a plain process pool. Their outputs are compared by digest.
+
+    python benchmarks/orchestration.py --profile smoke --output orchestration.json
+"""
+
+import argparse
+import json
+import multiprocessing
+import pathlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+
+from flows import server
+from pipeline_lib.params import Params, load_params
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.workspace import Workspace
+
+Seconds = dict[str, float]
+
+
+@contextmanager
+def clocked(seconds: Seconds, name: str) -> Iterator[None]:
+    """Add the block's duration to ``seconds[name]``."""
+    start = time.perf_counter()
+    yield
+    seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def bare(root: pathlib.Path, params: Params) -> Seconds:
+    """Sample, verify and build by calling the functions behind the tasks."""
+    from flows.post_training import _round_draw
+    from flows.runners import RunSettings
+    from flows.sample_and_verify import _plan, _to_verify
+    from tasks.sampling import plan_sampling, sample_shard, seal_paths
+    from tasks.traindata import build_traindata
+    from tasks.verification import seal_verdicts, verify_shard
+
+    settings = RunSettings(root=root, params=params)
+    draw = _round_draw(settings, 1)
+    seconds: Seconds = {}
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(params.execution.workers, mp_context=spawn) as pool:
+        with clocked(seconds, "sample"):
+            shards = plan_sampling.fn(_plan(settings, draw))
+            seal_paths.fn(list(pool.map(_call, [(sample_shard, shard) for shard in shards])))
+        with clocked(seconds, "verify"):
+            todo = _to_verify(settings, draw, shards)
+            seal_verdicts.fn(list(pool.map(_call, [(verify_shard, shard) for shard in todo])))
+    with clocked(seconds, "build"):
+        build_traindata.fn(
+            settings.workspace,
+            draw.folders,
+            params.build,
+            method=params.train.method,
+            model=str(draw.policy),
+            seed=params.seed,
+        )
+    return seconds
+
+
+def _call(work: tuple[Callable[..., object], object]) -> object:
+    task, shard = work
+    return task.fn(shard)  # type: ignore[attr-defined]
+
+
+def orchestrated(root: pathlib.Path, params: Params) -> Seconds:
+    """The same as Prefect flows on Ray."""
+    from flows.post_training import STAGES
+    from flows.runners import RunSettings, cluster
+
+    settings = RunSettings(root=root, params=params)
+    seconds: Seconds = {}
+    with clocked(seconds, "start Ray"):
+        running = cluster(params.execution)
+        running.__enter__()
+    for name in ("sample", "verify", "build"):
+        with clocked(seconds, name):
+            STAGES[name](settings)
+    with clocked(seconds, "stop Ray"):
+        running.__exit__(None, None, None)
+    return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--profile", default=None, help="profile of the params; default: none")
+    parser.add_argument("--problems", type=int, default=1000, help="train problems to sample")
+    parser.add_argument("--output", type=pathlib.Path, help="JSON file for the figures")
+    arguments = parser.parse_args()
+    params = load_params(
+        profile=arguments.profile,
+        overrides=[f"prepare.train_problems={arguments.problems}", "execution.runner=ray"],
+    )
+    server.ensure()
+    from tasks.bootstrapping import bootstrap_policy
+    from tasks.problems import prepare_problems
+
+    figures: dict[str, Seconds] = {}
+    digests = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, run in (("bare", bare), ("prefect + ray", orchestrated)):
+            workspace = Workspace(pathlib.Path(folder) / name.replace(" ", ""))
+            prepare_problems.fn(workspace, params.prepare, seed=params.seed)
+            bootstrap_policy.fn(workspace, params.bootstrap, seed=params.seed)
+            figures[name] = run(workspace.root, params)
+            digests.append(manifests.read_manifest(workspace.round_folders(1).verdicts).digest)
+    report(figures, num_shards=-(-arguments.problems // params.sample.shard_size))
+    print("same verdicts:", digests[0] == digests[1])
+    if arguments.output:
+        arguments.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+def report(figures: dict[str, Seconds], num_shards: int) -> None:
+    """Print both sides, and the overhead as a share and per shard."""
+    plain, full = figures["bare"], figures["prefect + ray"]
+    print(f"{'stage':<12}{'bare s':>10}{'run s':>10}")
+    for name in full:
+        print(f"{name:<12}{plain.get(name, 0.0):>10.2f}{full[name]:>10.2f}")
+    total, bare_total = sum(full.values()), sum(plain.values())
+    over = total - bare_total
+    print(f"{'total':<12}{bare_total:>10.2f}{total:>10.2f}")
+    # Each shard is a sampling task and a verification task.
+    print(
+        f"overhead: {over:.2f} s, {over / total:.1%} of the run, {over / num_shards:.2f} s a shard"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""What the commands on files do: library calls with a progress bar before and a table after them.
+
+No Prefect here: `verify`, `build` and `evaluate` start in under a second.
+"""
+
+import pathlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as RichTable
+
+from pipeline_lib.params import Method, Params, VerifyParams
+from pipeline_lib.records import CodeGold, CountdownGold, Gold, Group, MathGold, Path, Problem, Row
+from pipeline_lib.sampling.prompts import render
+from pipeline_lib.storage.files import write_json_lines, write_text
+from pipeline_lib.verification.dispatch import VERIFIER_VERSION
+from pipeline_lib.verification.line_summary import FormatAudit, LabelAgreement, LineSummary
+from pipeline_lib.verification.lines import groups_from_lines, verify_lines
+
+if TYPE_CHECKING:
+    from pipeline_lib.reporting.tables import Table as PlainTable
+
+_SHOWN_DISAGREEMENTS = 10
+
+
+@contextmanager
+def _bar(console: Console, title: str) -> Iterator[Callable[[int, int], None]]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task(title, total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)
+
+
+def verify_file(
+    source: pathlib.Path,
+    output: pathlib.Path,
+    params: VerifyParams,
+    console: Console,
+    *,
+    workers: int,
+    audit: bool,
+) -> None:
+    """Judge every line of ``source`` into ``output`` and print what came of it."""
+    with _bar(console, "verify") as moved:
+        summary = verify_lines(source, output, params, workers=workers, on_progress=moved)
+    _print_summary(console, summary)
+    if summary.agreement:
+        _print_agreement(console, summary.agreement)
+    if audit:
+        _print_audit(console, summary.audit)
+    console.print(f"verdicts: {output}", soft_wrap=True)
+
+
+def _print_summary(console: Console, summary: LineSummary) -> None:
+    table = RichTable("status", "lines", box=None, pad_edge=False)
+    for status, count in summary.by_status.items():
+        table.add_row(status, str(count))
+    console.print(table)
+    if summary.num_scored:
+        console.print(
+            f"right: {summary.num_strict} strict ({summary.strict_rate:.1%}), "
+            f"{summary.num_lenient} lenient ({summary.lenient_rate:.1%}) "
+            f"of {summary.num_scored} scored; {summary.num_lines - summary.num_scored} not scored"
+        )
+
+
+def _print_agreement(console: Console, agreement: LabelAgreement) -> None:
+    console.print(
+        f"labels: lenient score agrees on {agreement.num_agree} of {agreement.num_labelled} "
+        f"({agreement.rate:.2%}); {agreement.num_refused_but_right} labelled wrong are right"
+    )
+    shown = agreement.disagreeing_ids[:_SHOWN_DISAGREEMENTS]
+    if shown:
+        more = len(agreement.disagreeing_ids) - len(shown)
+        rest = f" and {more} more" if more else ""
+        console.print(f"disagreements: {', '.join(shown)}{rest}", soft_wrap=True)
+
+
+def _print_audit(console: Console, audit: FormatAudit) -> None:
+    console.print(f"refused by the strict score alone: {audit.num_refused} {dict(audit.by_rule)}")
+    for sample in audit.samples:
+        tail = " ".join(sample.tail.split())
+        console.print(f"  {sample.id} [{sample.rule}] ... {tail}", markup=False, soft_wrap=True)
+
+
+def build_file(
+    source: pathlib.Path,
+    output: pathlib.Path,
+    method: Method,
+    params: Params,
+    console: Console,
+    *,
+    workers: int,
+) -> None:
+    """Judge the paths of ``source`` and write what ``method`` trains on, with its data card."""
+    from pipeline_lib.traindata.builders import MAIN_TABLE, build  # noqa: PLC0415 - not for verify
+
+    groups = _judged(source, params, console, workers=workers)
+    data = build(
+        method,
+        groups,
+        params=params.build,
+        render=lambda problem: render(problem, None),
+        seed=params.seed,
+        verifier_version=VERIFIER_VERSION,
+    )
+    rows = data.rows_by_table[MAIN_TABLE[method]]
+    write_json_lines(output, rows)
+    card = output.with_suffix(".card.md")
+    write_text(card, data.card)
+    table = RichTable("", "", show_header=False, box=None, pad_edge=False)
+    for name, count in data.counts.items():
+        table.add_row(name.replace("_", " "), f"{count:g}")
+    console.print(table)
+    console.print(f"{len(rows)} rows: {output}\ndata card: {card}", soft_wrap=True)
+
+
+def _judged(source: pathlib.Path, params: Params, console: Console, *, workers: int) -> list[Group]:
+    with _bar(console, f"judge {source.name}") as moved:
+        return groups_from_lines(source, params.verify, workers=workers, on_progress=moved)
+
+
+def evaluate_files(
+    source: pathlib.Path,
+    against: pathlib.Path | None,
+    params: Params,
+    console: Console,
+    *,
+    workers: int,
+) -> None:
+    """Judge the paths of ``source`` (and of ``against``) and print scores with intervals."""
+    from pipeline_lib.evaluation.summary import evaluate_groups  # noqa: PLC0415 - not for verify
+    from pipeline_lib.reporting.tables import policy_table  # noqa: PLC0415 - not for verify
+
+    groups = _judged(source, params, console, workers=workers)
+    if against is None:
+        summary = evaluate_groups(groups, params.evaluate, seed=params.seed)
+        print_table(console, policy_table(summary))
+        return
+    from pipeline_lib.evaluation.result import evaluate_policies  # noqa: PLC0415 - not for verify
+    from pipeline_lib.reporting.headline import headline  # noqa: PLC0415 - not for verify
+    from pipeline_lib.reporting.tables import paired_table, score_table  # noqa: PLC0415 - as above
+
+    before = _judged(against, params, console, workers=workers)
+    result = evaluate_policies(before, groups, params.evaluate, seed=params.seed)
+    print_table(console, score_table(result.base, result.trained))
+    print_table(console, paired_table(result.comparison))
+    found = headline(result.comparison)
+    console.print(found.title, style="bold")
+    for sentence in found.sentences:
+        console.print(sentence)
+
+
+def sample_to_file(model: str, output: pathlib.Path, params: Params, console: Console) -> None:
+    """Draw paths for the test problems, as lines that `verify`, `build` and `evaluate` read."""
+    from pipeline_lib.problems.splits import make_splits  # noqa: PLC0415 - not for verify
+    from pipeline_lib.sampling.paths import sample_paths  # noqa: PLC0415 - not for verify
+    from pipeline_lib.serving.embedded import EmbeddedEngine  # noqa: PLC0415 - torch
+    from pipeline_lib.storage.shards import split  # noqa: PLC0415 - not for verify
+    from pipeline_lib.verification.golds import open_gold_check  # noqa: PLC0415 - as above
+
+    with open_gold_check() as gold_problem:
+        problems = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem).test
+    engine = EmbeddedEngine.load(model, batch_size=params.sample.batch_size)
+
+    def lines() -> Iterator[Row]:
+        done = 0
+        for shard in split(problems, params.sample.shard_size):
+            by_id = {problem.id: problem for problem in shard}
+            paths = sample_paths(shard, engine, params.sample, seed=params.seed, draw="sample")
+            yield from (_line(path, by_id[path.problem_id]) for path in paths)
+            done += len(shard)
+            moved(done, len(problems))
+
+    with _bar(console, "sample") as moved:
+        write_json_lines(output, lines())
+    console.print(
+        f"{len(problems)} problems x {params.sample.num_paths} paths: {output}", soft_wrap=True
+    )
+
+
+def _line(path: Path, problem: Problem) -> Row:
+    return {
+        "id": path.id,
+        "problem_id": problem.id,
+        "kind": problem.kind.value,
+        "question": problem.question,
+        **_gold_fields(problem.gold),
+        "model": path.provenance.model,
+        "finish_reason": path.finish_reason.value,
+        "completion_tokens": path.completion_tokens,
+        "text": path.text if path.error is None else None,
+    }
+
+
+def _gold_fields(gold: Gold) -> Row:
+    match gold:
+        case MathGold(answer=answer):
+            return {"gold": answer}
+        case CountdownGold(numbers=numbers, target=target):
+            return {"numbers": list(numbers), "target": target}
+        case CodeGold(entry_point=entry_point, tests=tests):
+            return {"entry_point": entry_point, "tests": tests}
+
+
+def print_table(console: Console, table: "PlainTable") -> None:
+    """Print one of the report's tables."""
+    shown = RichTable(*table.columns, title=table.caption, title_justify="left", box=None)
+    for row in table.rows:
+        shown.add_row(*row)
+    console.print(shown)

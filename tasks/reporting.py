@@ -1,0 +1,100 @@
+"""The report: metrics, plots, one HTML file, and the headline as artifacts of the run."""
+
+import pathlib
+from collections.abc import Iterator, Mapping
+
+from prefect import task
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+
+from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
+from pipeline_lib.params import Params
+from pipeline_lib.reporting import tables
+from pipeline_lib.reporting.headline import headline
+from pipeline_lib.reporting.metrics import TokenCount, metrics
+from pipeline_lib.reporting.report import ReportInput, write_report
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import digest_json, read_json, read_json_lines, write_json
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.telemetry import read_events, record_work, stage_seconds
+from pipeline_lib.traindata.groups import read_groups
+from tasks.policies import PLAN
+
+TRAINING_LOG = "training_log.jsonl"
+
+
+@task(**PLAN, task_run_name="write-report")
+def write_reports(workspace: Workspace, params: Params) -> None:
+    """Write metrics.json, plots and report.html from what the stages left behind."""
+    record_work(workspace.root, "report", done=1, total=1)
+    source = _input(workspace, params)
+    result = source.result
+    write_json(
+        workspace.metrics,
+        metrics(result, seconds=source.seconds, tokens=source.tokens),
+    )
+    files = write_report(source, workspace.reports)
+    found = headline(result.comparison)
+    scores = tables.score_table(result.base, result.trained)
+    shown = [scores, tables.paired_table(result.comparison)]
+    create_markdown_artifact(tables.markdown(found, shown), key="headline", description=found.title)
+    create_table_artifact(
+        [dict(zip(scores.columns, row, strict=True)) for row in scores.rows],
+        key="scores",
+        description=scores.caption,
+    )
+    create_link_artifact(files.report.as_uri(), link_text="report.html", key="report")
+
+
+def _input(workspace: Workspace, params: Params) -> ReportInput:
+    text = (workspace.evaluation_result / RESULT_NAME).read_text("utf-8")
+    problems = workspace.problems("test")
+    groups = {
+        name: read_groups(problems, folders.paths, folders.verdicts)
+        for name in ("base", "trained")
+        for folders in [workspace.evaluation(name)]
+    }
+    last = workspace.round_folders(params.rounds)
+    policy = workspace.policy(params.rounds, rounds=params.rounds)
+    return ReportInput(
+        result=EvaluationResult.from_json(text),
+        seconds=stage_seconds(read_events(workspace.root)),
+        tokens=dict(_tokens(workspace, params.rounds)),
+        training_log=list(read_json_lines(policy / TRAINING_LOG)),
+        data_counts=read_json(last.traindata / "counts.json"),
+        overlap=_overlap(workspace),
+        lineage=_lineage(workspace, params, policy),
+        base_groups=groups["base"],
+        trained_groups=groups["trained"],
+        num_examples=params.report.num_examples,
+    )
+
+
+def _tokens(workspace: Workspace, rounds: int) -> Iterator[tuple[str, TokenCount]]:
+    sampled = [workspace.round_folders(number).paths for number in range(1, rounds + 1)]
+    evaluated = [workspace.evaluation(name).paths for name in ("base", "trained")]
+    for stage, folders in (("sample", sampled), ("evaluate", evaluated)):
+        counts = [manifests.read_manifest(folder).counts for folder in folders]
+        yield (
+            stage,
+            TokenCount(
+                prompt=int(sum(count["prompt_tokens"] for count in counts)),
+                completion=int(sum(count["completion_tokens"] for count in counts)),
+            ),
+        )
+
+
+def _overlap(workspace: Workspace) -> Mapping[str, float]:
+    overlap = read_json(workspace.problems_report)["overlap"]
+    return {name: value for name, value in overlap.items() if isinstance(value, int | float)}
+
+
+def _lineage(workspace: Workspace, params: Params, policy: pathlib.Path) -> dict[str, str]:
+    folders = {
+        "test problems": workspace.problems("test"),
+        "base policy": workspace.base,
+        "trained policy": policy,
+        "training data": workspace.round_folders(params.rounds).traindata,
+    }
+    digests = {name: manifests.read_manifest(path).digest[:16] for name, path in folders.items()}
+    settings = params.model_dump(mode="json", exclude={"execution"})
+    return {"params": digest_json(settings)[:16], "seed": str(params.seed), **digests}

@@ -1,0 +1,72 @@
+"""Runs of the real command, in processes of their own, against one real Prefect server."""
+
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from flows import server
+from pipeline_lib.params import REPOSITORY
+
+RUN_TIMEOUT_S = 280
+
+
+@dataclass(frozen=True)
+class Command:
+    """The `reasonloop` command with an environment of its own."""
+
+    environment: dict[str, str]
+
+    def argv(self, *arguments: str | pathlib.Path) -> list[str]:
+        return [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+
+    def __call__(self, *arguments: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.argv(*arguments),
+            cwd=REPOSITORY,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT_S,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.LocalServer]:
+    """A local server with a database of its own, stopped at the end."""
+    state = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REASONLOOP_STATE", str(state))
+        patch.delenv("PREFECT_API_URL", raising=False)
+        server.ensure()
+        found = server.find()
+        assert found is not None
+        yield found
+        assert server.stop()
+
+
+@pytest.fixture(scope="session")
+def reasonloop(prefect_server, tmp_path_factory) -> Command:
+    """The command, pointed at the session's server the way a user's would find it."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "RAY"))}
+    environment["PREFECT_HOME"] = str(tmp_path_factory.mktemp("prefect-home"))
+    environment["PREFECT_API_URL"] = prefect_server.api_url
+    return Command(environment)
+
+
+SmokeRun = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def finished_run(reasonloop, tmp_path_factory) -> pathlib.Path:
+    """The workspace of one unbroken smoke run on threads."""
+    workspace = tmp_path_factory.mktemp("finished")
+    done = reasonloop("run", "--workspace", workspace, "--profile", "smoke", "--runner", "thread")
+    assert done.returncode == 0, done.stderr + done.stdout
+    (workspace / "stdout.txt").write_text(done.stdout, encoding="utf-8")
+    return workspace

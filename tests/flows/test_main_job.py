@@ -1,0 +1,193 @@
+"""The main job as a user runs it: what it prints, writes, records, resumes and refuses."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import httpx
+import pytest
+
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.telemetry import events_size, read_events
+
+SMOKE = ("--profile", "smoke")
+
+
+def digests(root: pathlib.Path) -> dict[str, str]:
+    """Content digest of everything that a run leaves behind, but for what holds seconds."""
+    workspace = Workspace(root)
+    first = workspace.round_folders(1)
+    folders = {
+        **{split: workspace.problems(split) for split in ("bootstrap", "train", "test")},
+        "paths": first.paths,
+        "verdicts": first.verdicts,
+        "traindata": first.traindata,
+        "base": workspace.base,
+        "policy": workspace.policy(1, rounds=1),
+        "result": workspace.evaluation_result,
+    }
+    return {name: manifests.read_manifest(folder).digest for name, folder in folders.items()}
+
+
+def work_done(root: pathlib.Path, *, offset: int = 0) -> list[tuple[str, int]]:
+    events = read_events(root, offset=offset)
+    return [(e["stage"], e["done"]) for e in events if e["event"] == "work"]
+
+
+def test_summary_and_metrics(finished_run):
+    """The run ends with the figures that a user needs, on the console and in metrics.json."""
+    printed = (finished_run / "stdout.txt").read_text("utf-8")
+    metrics = json.loads((finished_run / "reports" / "metrics.json").read_text("utf-8"))
+    for policy in ("base", "trained"):
+        for k in (1, 4):
+            found = metrics[policy][f"pass_at_{k}"]
+            assert 0 <= found["low"] <= found["value"] <= found["high"] <= 1
+    difference = metrics["paired"]["difference"]
+    assert difference["low"] <= difference["value"] <= difference["high"]
+    gain = metrics["trained"]["pass_at_1"]["value"] - metrics["base"]["pass_at_1"]["value"]
+    assert difference["value"] == pytest.approx(gain)
+    assert metrics["num_problems"] == 24
+    stages = {"prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate"}
+    assert stages <= metrics["seconds"].keys()
+    assert metrics["seconds"]["total"] >= sum(metrics["seconds"][stage] for stage in stages) - 1e-6
+    for word in ("pass@1", "pass@4", "Prefect UI: http://127.0.0.1", "report.html", "train"):
+        assert word in printed
+    report = (finished_run / "reports" / "report.html").read_text("utf-8")
+    assert "<html" in report
+    assert "http://" not in report.replace("http://www.w3.org", "")
+
+
+def test_everything_is_recorded_on_the_server(finished_run, prefect_server):
+    """The flow runs, their subflows and the headline artifact are on the server, completed."""
+    api = prefect_server.api_url
+    body = {"flow_runs": {"name": {"like_": "post-training"}}, "limit": 5}
+    [parent] = httpx.post(f"{api}/flow_runs/filter", json=body).json()
+    assert parent["state_type"] == "COMPLETED"
+    names = {
+        run["name"] for run in httpx.post(f"{api}/flow_runs/filter", json={"limit": 50}).json()
+    }
+    assert {"sample-and-verify-round-1", "train-policy-round-1", "report"} <= names
+    tasks = httpx.post(f"{api}/task_runs/filter", json={"limit": 200}).json()
+    task_names = {run["name"] for run in tasks}
+    assert {"sample-round-1-shard-000", "verify-shard-003", "train-grpo-round-1"} <= task_names
+    artifacts = httpx.post(f"{api}/artifacts/filter", json={"limit": 50}).json()
+    headline = next(a for a in artifacts if a["key"] == "headline")
+    assert "pass@1" in headline["data"]
+
+
+def test_second_run_does_nothing_again(finished_run, reasonloop):
+    """The same command on a finished workspace repeats no work but the report."""
+    before, begin = digests(finished_run), events_size(finished_run)
+    done = reasonloop("run", "--workspace", finished_run, *SMOKE, "--runner", "thread")
+    assert done.returncode == 0, done.stderr
+    assert {stage for stage, _ in work_done(finished_run, offset=begin)} <= {"report"}
+    assert digests(finished_run) == before
+
+
+def test_ray_gives_what_threads_give(finished_run, reasonloop, tmp_path):
+    """On real Ray, with other processes and another order of work, every digest is the same."""
+    done = reasonloop("run", "--workspace", tmp_path, *SMOKE, "--runner", "ray")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert digests(tmp_path) == digests(finished_run)
+
+
+def test_killed_while_sampling_it_continues(finished_run, reasonloop, tmp_path):
+    """SIGKILL after the first shards: they are not sampled twice, and the result is the same."""
+    for part in ("data/problems", "models/base"):
+        shutil.copytree(finished_run / part, tmp_path / part)
+    argv = reasonloop.argv("run", "--workspace", tmp_path, *SMOKE, "--runner", "thread")
+    # One problem a shard and one worker: plenty of shards to be killed between.
+    slow = ["--set", "sample.shard_size=1", "--set", "execution.workers=1"]
+    process = subprocess.Popen(
+        [*argv, *slow],
+        env=reasonloop.environment,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while len(sampled := [d for s, d in work_done(tmp_path) if s == "sample"]) < 3:
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = [done for stage, done in work_done(tmp_path) if stage == "sample"]
+    assert len(sampled) <= len(before) < 32
+    begin = events_size(tmp_path)
+    done = reasonloop("run", "--workspace", tmp_path, *SMOKE, "--runner", "thread", *slow)
+    assert done.returncode == 0, done.stderr
+    after = [done for stage, done in work_done(tmp_path, offset=begin) if stage == "sample"]
+    # A shard whose manifest was written in the moment of the kill may lack its event.
+    assert not set(before) & set(after)
+    assert 31 <= len(before) + len(after) <= 32
+    unbroken = tmp_path / "unbroken"
+    for part in ("data/problems", "models/base"):
+        shutil.copytree(finished_run / part, unbroken / part)
+    done = reasonloop(
+        "stage", "sample", "--workspace", unbroken, *SMOKE, "--runner", "thread", *slow
+    )
+    assert done.returncode == 0, done.stderr
+    broken_paths = Workspace(tmp_path).round_folders(1).paths
+    unbroken_paths = Workspace(unbroken).round_folders(1).paths
+    assert (
+        manifests.read_manifest(broken_paths).digest
+        == manifests.read_manifest(unbroken_paths).digest
+    )
+
+
+def test_second_run_at_once_is_refused(finished_run, reasonloop):
+    """A workspace that another process holds is left alone, with one line that names it."""
+    with Workspace(finished_run).lease():
+        done = reasonloop("run", "--workspace", finished_run, *SMOKE)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert f"process {os.getpid()}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--set", "train.learning_rate=1"], "unknown key 'train.learning_rate'"),
+        (["--set", "train.group_size=1"], "GRPO needs at least 2"),
+        (["--set", "train.lr=-1"], "train.lr"),
+        (["--set", "prepare.dataset=gsm8k", "--set", "prepare.folder=/no/such"], "/no/such"),
+        (["--profile", "no-such"], "no such profile"),
+        (["--params", "no-such.yaml"], "no-such.yaml"),
+    ],
+)
+def test_bad_input_is_one_line(reasonloop, tmp_path, arguments, words):
+    """One line that names what and where, exit code 2, nothing computed."""
+    done = reasonloop("run", "--workspace", tmp_path, "--runner", "thread", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+    assert done.stderr.strip().count("\n") == 0, done.stderr
+    assert not (tmp_path / "models").exists()
+
+
+def test_truncated_data_is_refused(reasonloop, tmp_path):
+    """A JSON-lines file that ends in mid-line is named with its line."""
+    folder = tmp_path / "gsm8k"
+    folder.mkdir()
+    row = json.dumps({"question": "1+1?", "answer": "#### 2"})
+    (folder / "train.jsonl").write_text(f"{row}\n{row[:20]}", encoding="utf-8")
+    (folder / "test.jsonl").write_text(f"{row}\n", encoding="utf-8")
+    done = reasonloop(
+        "run",
+        "--workspace",
+        tmp_path / "w",
+        "--runner",
+        "thread",
+        "--set",
+        "prepare.dataset=gsm8k",
+        "--set",
+        f"prepare.folder={folder}",
+    )
+    assert done.returncode == 2
+    assert "train.jsonl:2" in done.stderr
+    assert done.stderr.strip().count("\n") == 0, done.stderr
