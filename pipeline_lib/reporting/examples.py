@@ -1,0 +1,178 @@
+"""The problems and paths that the report lets a reader look through.
+
+What a model wrote stays data here: control characters become visible signs, and the template
+escapes the rest. Identical paths of a problem are shown once, with their number.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pipeline_lib.evaluation.comparison import Comparison
+from pipeline_lib.records import (
+    CodeGold,
+    CountdownGold,
+    FinishReason,
+    Gold,
+    Group,
+    JudgedPath,
+    MathGold,
+    Status,
+)
+from pipeline_lib.reporting.wording import words
+
+_CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
+
+
+class Outcome(StrEnum):
+    """How a path counts. Discarded means that our side failed, so it counts in no score."""
+
+    CORRECT = "correct"
+    WRONG = "wrong"
+    DISCARDED = "discarded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExamplePath:
+    """One distinct path, with how often it was drawn and why it counts as it does."""
+
+    outcome: Outcome
+    reason: str
+    text: str
+    answer: str | None
+    tokens: int
+    times: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExamplePolicy:
+    """The paths of one policy for one problem."""
+
+    name: str
+    num_correct: int
+    num_scored: int
+    paths: tuple[ExamplePath, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One problem with the paths of both policies."""
+
+    problem_id: str
+    question: str
+    gold: str
+    flip: str
+    """``gained``, ``lost`` or empty."""
+    policies: tuple[ExamplePolicy, ...]
+
+
+def examples(
+    comparison: Comparison,
+    base_groups: Sequence[Group],
+    trained_groups: Sequence[Group],
+    *,
+    limit: int,
+) -> list[Example]:
+    """Up to ``limit`` problems: at most half of them flips, lost and gained in turn; then a spread.
+
+    Args:
+        comparison: of the two policies.
+        base_groups: all judged paths before training.
+        trained_groups: all judged paths after it.
+        limit: problems to show.
+    """
+    base = {group.problem.id: group for group in base_groups}
+    trained = {group.problem.id: group for group in trained_groups}
+    flips = dict.fromkeys((flip.problem_id for flip in comparison.gained), "gained")
+    flips |= dict.fromkeys((flip.problem_id for flip in comparison.lost), "lost")
+    chosen = _chosen(comparison, sorted(base.keys() & trained.keys()), limit)
+    return [
+        _example({"base": base[name], "trained": trained[name]}, flips.get(name, ""))
+        for name in chosen
+    ]
+
+
+def _chosen(comparison: Comparison, names: Sequence[str], limit: int) -> list[str]:
+    alternating = itertools.zip_longest(comparison.lost, comparison.gained)
+    flips = [flip.problem_id for pair in alternating for flip in pair if flip is not None]
+    first = [name for name in flips if name in set(names)][: limit // 2]
+    rest = [name for name in names if name not in set(flips)]
+    room = min(limit - len(first), len(rest))
+    return [*first, *(rest[index * len(rest) // room] for index in range(room))]
+
+
+def _example(groups: Mapping[str, Group], flip: str) -> Example:
+    problem = groups["base"].problem
+    return Example(
+        problem_id=problem.id,
+        question=_visible(problem.question),
+        gold=_visible(_gold_text(problem.gold)),
+        flip=flip,
+        policies=tuple(_policy(name, group) for name, group in groups.items()),
+    )
+
+
+def _gold_text(gold: Gold) -> str:
+    match gold:
+        case MathGold():
+            return gold.answer
+        case CountdownGold():
+            return f"{gold.target} from {', '.join(map(str, gold.numbers))}"
+        case CodeGold():
+            return gold.tests
+
+
+def _policy(name: str, group: Group) -> ExamplePolicy:
+    distinct: dict[tuple[Outcome, str, str], list[JudgedPath]] = {}
+    for member in group.members:
+        key = (_outcome(member), _reason(member), member.path.text)
+        distinct.setdefault(key, []).append(member)
+    order = list(Outcome)
+    return ExamplePolicy(
+        name=name,
+        num_correct=group.num_correct(strict=True),
+        num_scored=len(group.scored()),
+        paths=tuple(
+            _path(outcome, reason, members)
+            for (outcome, reason, _), members in sorted(
+                distinct.items(), key=lambda item: (order.index(item[0][0]), -len(item[1]))
+            )
+        ),
+    )
+
+
+def _path(outcome: Outcome, reason: str, members: Sequence[JudgedPath]) -> ExamplePath:
+    first = members[0]
+    extracted = first.verdict.extracted
+    return ExamplePath(
+        outcome=outcome,
+        reason=_visible(reason),
+        text=_visible(first.path.text),
+        answer=_visible(extracted) if extracted is not None else None,
+        tokens=first.path.completion_tokens,
+        times=len(members),
+    )
+
+
+def _outcome(member: JudgedPath) -> Outcome:
+    if member.verdict.lenient is None:
+        return Outcome.DISCARDED
+    return Outcome.CORRECT if member.verdict.strict else Outcome.WRONG
+
+
+def _reason(member: JudgedPath) -> str:
+    verdict = member.verdict
+    parts = []
+    if verdict.lenient and not verdict.strict:
+        parts.append("right answer, not in the format that was asked for")
+    elif verdict.status not in {Status.CORRECT, Status.WRONG}:
+        parts.append(words(verdict.status.value))
+    if member.path.finish_reason is FinishReason.LENGTH:
+        parts.append("cut off at the token limit")
+    parts += [detail for detail in (verdict.detail, member.path.error) if detail]
+    return "; ".join(parts)
+
+
+def _visible(text: str) -> str:
+    return text.translate(_CONTROL_PICTURES)

@@ -1,0 +1,91 @@
+"""The content of reports/metrics.json. Everything but ``seconds`` is the same on every repetition."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline_lib.evaluation.comparison import Comparison
+from pipeline_lib.evaluation.paired import PairedDifference
+from pipeline_lib.evaluation.result import EvaluationResult
+from pipeline_lib.evaluation.summary import EvalSummary
+from pipeline_lib.records import Interval
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCount:
+    """Tokens that a stage read and wrote."""
+
+    prompt: int
+    completion: int
+
+
+def metrics(
+    result: EvaluationResult, *, seconds: Mapping[str, float], tokens: Mapping[str, TokenCount]
+) -> Figures:
+    """All figures of a run as plain JSON values.
+
+    Args:
+        result: of the evaluation.
+        seconds: by stage.
+        tokens: by stage.
+    """
+    return {
+        "base": _policy(result.base),
+        "trained": _policy(result.trained),
+        "paired": _paired(result.comparison),
+        "num_problems": result.comparison.num_problems,
+        "seconds": {**seconds, "total": sum(seconds.values())},
+        "tokens": {
+            stage: {"prompt": count.prompt, "completion": count.completion}
+            for stage, count in tokens.items()
+        },
+    }
+
+
+def _policy(summary: EvalSummary) -> Figures:
+    majority = summary.majority
+    return {
+        **{f"pass_at_{k}": _bounds(found) for k, found in summary.strict.items()},
+        "lenient": {f"pass_at_{k}": _bounds(found) for k, found in summary.lenient.items()},
+        **({f"majority_at_{max(summary.ks)}": _bounds(majority)} if majority else {}),
+        "single_sample": _bounds(summary.single),
+        "truncated_fraction": summary.truncated_fraction,
+        "mean_completion_tokens": summary.mean_completion_tokens,
+        "statuses": {status.value: count for status, count in summary.statuses.items()},
+        "verifier_failures": summary.num_unscored,
+        "num_problems": summary.num_problems,
+        "num_left_out": summary.num_left_out,
+    }
+
+
+def _paired(comparison: Comparison) -> Figures:
+    further = {k: found for k, found in comparison.strict.items() if k != 1}
+    single = comparison.single
+    return {
+        "difference": _found(comparison.strict[1]),
+        **{f"pass_at_{k}": _found(found) for k, found in further.items()},
+        "lenient": {f"pass_at_{k}": _found(found) for k, found in comparison.lenient.items()},
+        "format_share": _found(comparison.format_share),
+        "single_sample": {
+            "only_base": single.only_base,
+            "only_trained": single.only_trained,
+            "p_value": single.p_value,
+        },
+        "num_gained": len(comparison.gained),
+        "num_lost": len(comparison.lost),
+        "num_unpaired": comparison.num_unpaired,
+    }
+
+
+def _found(found: PairedDifference) -> Figures:
+    return {
+        **_bounds(found.interval),
+        "p_value": found.p_value,
+        "finding": found.finding.value,
+    }
+
+
+def _bounds(interval: Interval) -> Figures:
+    return {"value": interval.value, "low": interval.low, "high": interval.high}

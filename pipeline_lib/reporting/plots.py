@@ -1,0 +1,191 @@
+"""Figures as SVG text that follows light and dark mode, without any state of matplotlib's own.
+
+A figure is narrow enough to stand beside another on a desk and alone on a phone. Colours are
+drawn as fixed values and then replaced by CSS variables that the SVG itself defines, so one file
+serves the page, the folder of plots and whatever else shows it.
+"""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
+
+from pipeline_lib.evaluation.summary import EvalSummary
+from pipeline_lib.records import Interval
+from pipeline_lib.reporting.wording import words
+
+TrainingRow = Mapping[str, float]
+"""One logged step: ``step`` and any of loss, reward, entropy, mean_length and others."""
+
+TRAINING_PREFIX = "training_"
+_INK, _FAINT, _BASE, _ACCENT = "#1c2024", "#d8dbdf", "#7d858e", "#0b6e6e"
+_DARK = {_INK: "#e6e8ea", _FAINT: "#3a4046", _BASE: "#98a1aa", _ACCENT: "#4fc3bd"}
+_SIZE_INCHES = (4.4, 2.9)
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "reasonloop",
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "axes.edgecolor": _FAINT,
+    "axes.labelcolor": _INK,
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "grid.color": _FAINT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.8,
+    "legend.frameon": False,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+}
+_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+"""The same figures give the same bytes, whatever the version and the day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """One figure: its file stem, what it shows in words, and the SVG text."""
+
+    name: str
+    title: str
+    alt: str
+    svg: str
+
+
+def pass_at_k_plot(base: EvalSummary, trained: EvalSummary) -> Plot:
+    """pass@k of both policies with the bands of their intervals."""
+    with mpl.rc_context(_STYLE):
+        figure, axes = _figure()
+        ks = sorted(base.curve)
+        _band(axes, base.curve, color=_BASE, label="base")
+        _band(axes, trained.curve, color=_ACCENT, label="trained")
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(FixedLocator(ks))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xticklabels([str(k) for k in ks])
+        axes.set_xlabel("k")
+        axes.set_ylim(0, 1)
+        axes.yaxis.set_major_formatter(PercentFormatter(xmax=1))
+        axes.legend(loc="lower right")
+        ends = ", ".join(
+            f"{name} {found.curve[1].value:.2f} at 1 to {found.curve[max(ks)].value:.2f} at {max(ks)}"
+            for name, found in (("base", base), ("trained", trained))
+        )
+        return Plot(
+            name="pass_at_k", title="pass@k", alt=f"pass@k over k: {ends}.", svg=_svg(figure)
+        )
+
+
+def _band(axes: Axes, curve: Mapping[int, Interval], *, color: str, label: str) -> None:
+    ks = sorted(curve)
+    axes.fill_between(
+        ks, [curve[k].low for k in ks], [curve[k].high for k in ks], color=color, alpha=0.18, lw=0
+    )
+    axes.plot(ks, [curve[k].value for k in ks], color=color, label=label, marker="o", ms=4)
+
+
+def difficulty_plot(base: EvalSummary, trained: EvalSummary) -> Plot:
+    """How many held-out problems have which pass rate, base beside trained."""
+    with mpl.rc_context(_STYLE):
+        figure, axes = _figure()
+        edges = [tenth / 10 for tenth in range(11)]
+        rates = {
+            name: [score.pass_at(1, strict=True) for score in summary.problems]
+            for name, summary in (("base", base), ("trained", trained))
+        }
+        axes.hist(
+            list(rates.values()), bins=edges, color=[_BASE, _ACCENT], label=list(rates), rwidth=0.85
+        )
+        axes.set_xlabel("pass@1 of the problem")
+        axes.set_ylabel("problems")
+        axes.xaxis.set_major_formatter(PercentFormatter(xmax=1))
+        axes.legend()
+        ends = "; ".join(
+            f"{name}: {sum(r == 0 for r in found)} never solved, {sum(r == 1 for r in found)} always"
+            for name, found in rates.items()
+        )
+        return Plot(
+            name="difficulty",
+            title="Difficulty of the held-out problems",
+            alt=f"Histogram of pass@1 over problems. {ends}.",
+            svg=_svg(figure),
+        )
+
+
+def training_plots(rows: Sequence[TrainingRow], names: Sequence[str]) -> list[Plot]:
+    """One curve over steps for each of ``names`` that was logged at least twice."""
+    plots = []
+    for name in names:
+        points = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
+        if len(points) > 1:
+            plots.append(_training_plot(name, points))
+    return plots
+
+
+def _training_plot(name: str, points: Sequence[tuple[float, float]]) -> Plot:
+    with mpl.rc_context(_STYLE):
+        figure, axes = _figure()
+        steps, values = zip(*points, strict=True)
+        axes.plot(steps, values, color=_ACCENT, alpha=0.3, lw=1)
+        axes.plot(steps, _smoothed(values), color=_ACCENT)
+        axes.set_xlabel("step")
+        return Plot(
+            name=f"{TRAINING_PREFIX}{name}",
+            title=f"Training: {words(name)}",
+            alt=f"{words(name)} over {len(points)} steps: from {values[0]:.3g} to {values[-1]:.3g}.",
+            svg=_svg(figure),
+        )
+
+
+def _smoothed(values: Sequence[float]) -> list[float]:
+    """Means over a window of about a tenth of the curve, shorter at its ends."""
+    reach = len(values) // 20
+    windows = (values[max(0, i - reach) : i + reach + 1] for i in range(len(values)))
+    return [sum(window) / len(window) for window in windows]
+
+
+def seconds_plot(seconds: Mapping[str, float]) -> Plot:
+    """Seconds by stage, in the order of the stages."""
+    with mpl.rc_context(_STYLE | {"axes.grid.axis": "x"}):
+        figure, axes = _figure()
+        axes.barh([words(stage) for stage in seconds], list(seconds.values()), color=_ACCENT)
+        axes.invert_yaxis()
+        axes.set_xlabel("seconds")
+        shares = ", ".join(f"{words(stage)} {value:.0f}" for stage, value in seconds.items())
+        return Plot(
+            name="seconds",
+            title="Seconds by stage",
+            alt=f"Seconds by stage: {shares}.",
+            svg=_svg(figure),
+        )
+
+
+def _figure() -> tuple[Figure, Axes]:
+    figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
+    FigureCanvasSVG(figure)
+    return figure, figure.add_subplot()
+
+
+def _svg(figure: Figure) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
+    text = buffer.getvalue()
+    for color in _DARK:
+        text = text.replace(color, f"var(--c{color[1:]}, {color})")
+    light = "".join(f"--c{color[1:]}:{color};" for color in _DARK)
+    dark = "".join(f"--c{color[1:]}:{value};" for color, value in _DARK.items())
+    style = (
+        f"<style>svg{{{light}}} text{{font-family:system-ui,sans-serif!important}}"
+        f"@media (prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
+    )
+    return text.replace("<defs>", f"{style}<defs>", 1)

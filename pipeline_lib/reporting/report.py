@@ -1,0 +1,152 @@
+"""report.html: one file that can be mailed, read on a phone, and asks nothing of any network.
+
+It only shows what it is given. Model output is escaped by the template; there is no script, and
+the page's own policy forbids every request.
+"""
+
+import base64
+import csv
+import io
+import pathlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import jinja2
+
+from pipeline_lib.evaluation.result import EvaluationResult
+from pipeline_lib.records import Group
+from pipeline_lib.reporting import plots, tables
+from pipeline_lib.reporting.examples import examples
+from pipeline_lib.reporting.headline import headline
+from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.plots import TRAINING_PREFIX, Plot, TrainingRow
+from pipeline_lib.reporting.wording import difference, p_equation, percent
+from pipeline_lib.storage.files import write_text
+
+REPORT_NAME = "report.html"
+PLOTS_FOLDER = "plots"
+_TEMPLATE_NAME = "report.html.j2"
+_TRAINING_CURVES = ("reward", "entropy", "mean_length", "loss")
+_FLIPS_SHOWN = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportInput:
+    """All that the report shows."""
+
+    result: EvaluationResult
+    seconds: Mapping[str, float]
+    """By stage, in the order of the stages."""
+    tokens: Mapping[str, TokenCount]
+    training_log: Sequence[TrainingRow]
+    data_counts: Mapping[str, float]
+    """The data card: how many problems, paths, pairs there are, were kept, were left out."""
+    overlap: Mapping[str, float]
+    """Decontamination: what train and evaluation sets share."""
+    lineage: Mapping[str, str]
+    """Digests and versions that identify the run."""
+    base_groups: Sequence[Group]
+    trained_groups: Sequence[Group]
+    num_examples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFiles:
+    """What was written."""
+
+    report: pathlib.Path
+    plots: tuple[pathlib.Path, ...]
+    data: tuple[pathlib.Path, ...]
+    """The figures behind the plots, as CSV."""
+
+
+def write_report(source: ReportInput, folder: pathlib.Path) -> ReportFiles:
+    """Write report.html, and below ``plots`` the figures as SVG and their data as CSV."""
+    drawn = _plots(source)
+    report = folder / REPORT_NAME
+    write_text(report, render(source, drawn))
+    plot_paths = {folder / PLOTS_FOLDER / f"{plot.name}.svg": plot.svg for plot in drawn.values()}
+    data_paths = {
+        folder / PLOTS_FOLDER / f"{name}.csv": _csv(rows) for name, rows in _data(source).items()
+    }
+    for path, text in (plot_paths | data_paths).items():
+        write_text(path, text)
+    return ReportFiles(report=report, plots=tuple(plot_paths), data=tuple(data_paths))
+
+
+def _plots(source: ReportInput) -> dict[str, Plot]:
+    base, trained = source.result.base, source.result.trained
+    drawn = [
+        plots.pass_at_k_plot(base, trained),
+        plots.difficulty_plot(base, trained),
+        *plots.training_plots(source.training_log, _TRAINING_CURVES),
+        *([plots.seconds_plot(source.seconds)] if source.seconds else []),
+    ]
+    return {plot.name: plot for plot in drawn}
+
+
+def _data(source: ReportInput) -> dict[str, list[dict[str, object]]]:
+    """Rows behind the plots, by the name of their file; no file without a row."""
+    curves = {"base": source.result.base.curve, "trained": source.result.trained.curve}
+    rows: dict[str, list[dict[str, object]]] = {
+        "pass_at_k": [
+            {"policy": name, "k": k, "value": found.value, "low": found.low, "high": found.high}
+            for name, curve in curves.items()
+            for k, found in curve.items()
+        ],
+        "training": [dict(row) for row in source.training_log],
+    }
+    return {name: table for name, table in rows.items() if table}
+
+
+def _csv(rows: Sequence[Mapping[str, object]]) -> str:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def render(source: ReportInput, drawn: Mapping[str, Plot]) -> str:
+    """The page's HTML."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "difference": difference, "p_equation": p_equation}
+    environment.filters["data_uri"] = _data_uri
+    result = source.result
+    return environment.get_template(_TEMPLATE_NAME).render(
+        headline=headline(result.comparison),
+        comparison=result.comparison,
+        plots=drawn,
+        training_plots=[drawn[name] for name in drawn if name.startswith(TRAINING_PREFIX)],
+        tables=_tables(source),
+        examples=examples(
+            result.comparison, source.base_groups, source.trained_groups, limit=source.num_examples
+        ),
+    )
+
+
+def _tables(source: ReportInput) -> dict[str, tables.Table]:
+    base, trained = source.result.base, source.result.trained
+    comparison = source.result.comparison
+    return {
+        "scores": tables.score_table(base, trained),
+        "paired": tables.paired_table(comparison),
+        "split": tables.split_table(comparison),
+        "flips": tables.flip_table(comparison, limit=_FLIPS_SHOWN),
+        "statuses": tables.status_table(base, trained),
+        "costs": tables.cost_table(source.seconds, source.tokens),
+        "data": tables.mapping_table("Data card", source.data_counts),
+        "overlap": tables.mapping_table("Overlap of train and test", source.overlap),
+        "lineage": tables.mapping_table("What the run was made of", source.lineage),
+    }
+
+
+def _data_uri(svg: str) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"

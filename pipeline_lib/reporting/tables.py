@@ -1,0 +1,179 @@
+"""The report's tables as plain text cells: for HTML, the console and Prefect artifacts alike."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline_lib.evaluation.comparison import Comparison
+from pipeline_lib.evaluation.paired import PairedDifference
+from pipeline_lib.evaluation.summary import EvalSummary
+from pipeline_lib.records import Interval, Status
+from pipeline_lib.reporting.headline import Headline
+from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.wording import (
+    count,
+    difference,
+    duration,
+    level,
+    p_value,
+    percent,
+    score,
+    words,
+)
+
+EMPTY = "\N{EN DASH}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A caption, column titles and rows of text; the first cell of a row names it."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def score_table(base: EvalSummary, trained: EvalSummary) -> Table:
+    """pass@k (strict, then lenient), maj@k and accuracy of one path, base beside trained."""
+    max_k = max(base.ks)
+    rows = [
+        *((f"pass@{k}", score(base.strict[k]), score(trained.strict[k])) for k in base.ks),
+        *(
+            (f"pass@{k}, lenient", score(base.lenient[k]), score(trained.lenient[k]))
+            for k in base.ks
+        ),
+        (f"maj@{max_k}", _optional_score(base.majority), _optional_score(trained.majority)),
+        ("one path", score(base.single), score(trained.single)),
+        ("cut off", percent(base.truncated_fraction), percent(trained.truncated_fraction)),
+        (
+            "tokens a path",
+            f"{base.mean_completion_tokens:.1f}",
+            f"{trained.mean_completion_tokens:.1f}",
+        ),
+    ]
+    return Table(
+        caption=f"Scores with {level(base.single)} intervals over {base.num_problems} problems",
+        columns=("", "base", "trained"),
+        rows=tuple(rows),
+    )
+
+
+def _optional_score(interval: Interval | None) -> str:
+    return score(interval) if interval is not None else EMPTY
+
+
+def paired_table(comparison: Comparison) -> Table:
+    """Trained minus base in points on the same problems, and what may be said of it."""
+    named = {
+        **{f"pass@{k}": found for k, found in comparison.strict.items()},
+        **{f"pass@{k}, lenient": found for k, found in comparison.lenient.items()},
+    }
+    return Table(
+        caption=f"Trained minus base, in points, on the same {comparison.num_problems} problems",
+        columns=("", "difference", "p", "finding"),
+        rows=tuple(_paired_row(name, found) for name, found in named.items()),
+    )
+
+
+def _paired_row(name: str, found: PairedDifference) -> tuple[str, ...]:
+    return (name, difference(found.interval), p_value(found.p_value), found.finding.value)
+
+
+def split_table(comparison: Comparison) -> Table:
+    """The pass@1 difference as the sum of a reasoning part and a format part."""
+    parts = {
+        "answers (lenient)": comparison.lenient[1],
+        "format (strict minus lenient)": comparison.format_share,
+        "both (strict)": comparison.strict[1],
+    }
+    return Table(
+        caption="Where the difference of pass@1 comes from, in points",
+        columns=("part", "difference", "finding"),
+        rows=tuple(
+            (name, difference(found.interval), found.finding.value) for name, found in parts.items()
+        ),
+    )
+
+
+def flip_table(comparison: Comparison, *, limit: int) -> Table:
+    """Problems that went from mostly wrong to mostly right or back, at most ``limit`` each way."""
+    flips = [
+        *(("gained", flip) for flip in comparison.gained[:limit]),
+        *(("lost", flip) for flip in comparison.lost[:limit]),
+    ]
+    return Table(
+        caption=(
+            f"Problems that crossed one half: {len(comparison.gained)} gained, "
+            f"{len(comparison.lost)} lost"
+        ),
+        columns=("problem", "", "base", "trained"),
+        rows=tuple(
+            (flip.problem_id, direction, percent(flip.base), percent(flip.trained))
+            for direction, flip in flips
+        ),
+    )
+
+
+def status_table(base: EvalSummary, trained: EvalSummary) -> Table:
+    """Paths by what became of them; only statuses that occur."""
+    shown = [status for status in Status if base.statuses[status] or trained.statuses[status]]
+    rows = [
+        (words(status.value), count(base.statuses[status]), count(trained.statuses[status]))
+        for status in shown
+    ]
+    failures = ("of these, not scored", count(base.num_unscored), count(trained.num_unscored))
+    left_out = ("problems left out", count(base.num_left_out), count(trained.num_left_out))
+    return Table(
+        caption="What became of the paths; our own failures are never scored as wrong",
+        columns=("", "base", "trained"),
+        rows=(*rows, failures, left_out),
+    )
+
+
+def cost_table(seconds: Mapping[str, float], tokens: Mapping[str, TokenCount]) -> Table:
+    """Seconds and tokens by stage, with totals."""
+    stages = [*seconds, *(stage for stage in tokens if stage not in seconds)]
+    total = TokenCount(
+        prompt=sum(spent.prompt for spent in tokens.values()),
+        completion=sum(spent.completion for spent in tokens.values()),
+    )
+    return Table(
+        caption="Time and tokens by stage",
+        columns=("stage", "time", "prompt tokens", "completion tokens"),
+        rows=(
+            *(_cost_row(stage, seconds.get(stage), tokens.get(stage)) for stage in stages),
+            _cost_row("total", sum(seconds.values()), total),
+        ),
+    )
+
+
+def _cost_row(name: str, seconds: float | None, tokens: TokenCount | None) -> tuple[str, ...]:
+    return (
+        name,
+        duration(seconds) if seconds is not None else EMPTY,
+        count(tokens.prompt) if tokens is not None else EMPTY,
+        count(tokens.completion) if tokens is not None else EMPTY,
+    )
+
+
+def mapping_table(caption: str, values: Mapping[str, str | float]) -> Table:
+    """Names and values, such as the lineage or the data card's counts."""
+    rows = tuple(
+        (words(name), value if isinstance(value, str) else count(value))
+        for name, value in values.items()
+    )
+    return Table(caption=caption, columns=("", "value"), rows=rows)
+
+
+def markdown(headline: Headline, tables: Sequence[Table]) -> str:
+    """Headline and tables as Markdown, for an artifact of the orchestrator."""
+    parts = [f"# {headline.title}", *headline.sentences, *(_markdown_table(t) for t in tables)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(table: Table) -> str:
+    return "\n".join([f"**{table.caption}**", "", *_markdown_lines(table)])
+
+
+def _markdown_lines(table: Table) -> Iterator[str]:
+    for cells in (table.columns, ("---",) * len(table.columns), *table.rows):
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

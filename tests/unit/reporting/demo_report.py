@@ -1,0 +1,76 @@
+"""A report on invented policies, for tests and for looking at it: `python -m` this module FOLDER."""
+
+import math
+import pathlib
+import sys
+
+import numpy as np
+
+from pipeline_lib.evaluation.result import evaluate_policies
+from pipeline_lib.params import EvaluateParams
+from pipeline_lib.records import Group
+from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.report import ReportInput, write_report
+from tests.unit.evaluation.judged_groups import judged_group
+
+HOSTILE = (
+    '</pre><script>alert("x")</script><img src="http://example.invalid/a.png" onerror=alert(1)>'
+)
+STAGES = ("prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate")
+
+
+def invented_groups(num_problems: int, *, ease: float, num_paths: int, seed: int) -> list[Group]:
+    """Groups of Beta difficulty; ``ease`` above 1 makes them easier. Some paths fail in every way."""
+    difficulty = np.random.default_rng(3).beta(0.6, 1.1, size=num_problems)
+    generator = np.random.default_rng(seed)
+    groups = []
+    for index, chance in enumerate(difficulty):
+        right = generator.random(num_paths) < chance ** (1 / ease)
+        odd = generator.choice(list("wwwwwwwwlfx"), size=num_paths)
+        letters = "".join("c" if ok else letter for ok, letter in zip(right, odd, strict=True))
+        text = HOSTILE if index == 0 else f"3+{index}={3 + index}\n{3 + index}-1={2 + index}"
+        groups.append(judged_group(f"countdown-test-{index:04d}", letters, text=text))
+    return groups
+
+
+def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 500) -> ReportInput:
+    """Everything a report shows, invented."""
+    params = EvaluateParams(num_paths=num_paths, resamples=resamples)
+    base = invented_groups(num_problems, ease=1.0, num_paths=num_paths, seed=1)
+    trained = invented_groups(num_problems, ease=2.4, num_paths=num_paths, seed=2)
+    return ReportInput(
+        result=evaluate_policies(base, trained, params, seed=7),
+        seconds={stage: 3.0 * 2**index for index, stage in enumerate(STAGES)},
+        tokens={
+            "sample": TokenCount(prompt=240_000, completion=612_345),
+            "train": TokenCount(prompt=310_000, completion=901_200),
+            "evaluate": TokenCount(prompt=128_000, completion=301_000),
+        },
+        training_log=[
+            {
+                "step": step,
+                "reward": 0.35 + 0.25 * step / 100 + 0.05 * math.sin(step * 1.7),
+                "entropy": 1.2 * math.exp(-step / 80) + 0.02 * math.cos(step * 2.3),
+                "mean_length": 21 + math.sin(step),
+                "loss": 0.02 * math.cos(step),
+            }
+            for step in range(1, 101)
+        ],
+        data_counts={"problems": 2000, "all_right": 311, "all_wrong": 402, "kept": 1287},
+        overlap={"shared_ids": 0, "shared_13_grams": 0},
+        lineage={
+            "base_model": "3f" * 32,
+            "trained_model": "a7" * 32,
+            "template": "9c1d2e3f4a5b6c7d",
+            "verifier": "countdown 1",
+            "params": "e4" * 32,
+            "dvc_revision": "4814b06",
+        },
+        base_groups=base,
+        trained_groups=trained,
+        num_examples=12,
+    )
+
+
+if __name__ == "__main__":
+    print(write_report(demo_input(400, resamples=5000), pathlib.Path(sys.argv[1])).report)

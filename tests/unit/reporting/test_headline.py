@@ -1,0 +1,71 @@
+"""The headline says what the comparison found, and nothing more."""
+
+from pipeline_lib.evaluation.result import evaluate_policies
+from pipeline_lib.params import EvaluateParams
+from pipeline_lib.reporting.headline import headline
+from tests.unit.evaluation.judged_groups import judged_group
+
+
+def headline_of(base, trained, *, ks=(1, 2)):
+    """Headline for lists of letters, one text a problem."""
+    groups = [
+        [judged_group(f"p{index:03d}", letters) for index, letters in enumerate(policy)]
+        for policy in (base, trained)
+    ]
+    params = EvaluateParams(num_paths=2 * max(ks), ks=ks, resamples=1000)
+    found = headline(evaluate_policies(*groups, params, seed=7).comparison)
+    return found.title, " ".join(found.sentences).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_seven_of_twenty_to_eleven_of_twenty_is_not_a_gain():
+    """The claim of 20 points on 20 problems is refused, and the reader is told what 20 can show."""
+    base = ["cc"] * 7 + ["ww"] * 13
+    trained = ["ww"] * 2 + ["cc"] * 11 + ["ww"] * 7
+    title, text = headline_of(base, trained, ks=(1,))
+    assert title == "No significant gain in pass@1"
+    assert "No significant gain: pass@1 went from 35.0 % to 55.0 % (+20.0 points" in text
+    assert "With only 20 problems a difference of less than about" in text
+    assert "rose" not in title + text
+
+
+def test_a_gain_carries_its_interval_and_number_of_problems():
+    """100 problems from 1 of 4 to 3 of 4, give or take one: +50 points, and the interval is given."""
+    base = ["cwww", "ccww"] * 50
+    title, text = headline_of(base, ["ccwc", "cccc"] * 50)
+    assert title == "pass@1 rose by 50.0 points"
+    assert "pass@1 rose from 37.5 % to 87.5 % (+50.0 points, 95 % interval" in text
+    assert "on 100 held-out problems" in text
+    assert "With only" not in text
+
+
+def test_lost_coverage_stands_in_the_title():
+    """Sharpening: pass@1 from 0.25 to 0.4, but pass@2 from 0.5 to 0.4, said in title and text."""
+    base = ["cwww"] * 200
+    title, text = headline_of(base, ["cccc"] * 80 + ["wwww"] * 120)
+    assert title == "pass@1 rose by 15.0 points; coverage (pass@2) fell by 10.0"
+    assert "Coverage fell: pass@2 went from 50.0 % to 40.0 %" in text
+
+
+def test_a_loss_is_called_a_loss():
+    """From 3 of 4 to 1 of 4 everywhere."""
+    title, text = headline_of(["cccw"] * 30, ["cwww"] * 30)
+    assert title.startswith("pass@1 fell by 50.0 points")
+    assert "pass@1 fell from 75.0 % to 25.0 %" in text
+
+
+def test_a_gain_of_format_is_called_one():
+    """The same answers, now in the format that was asked for: the lenient score did not move."""
+    _, text = headline_of(["ffww"] * 120, ["ccww"] * 120)
+    assert "The gain is one of format" in text
+
+
+def test_unchanged_coverage_is_not_called_kept():
+    """No significant change is all that may be said where nothing was found."""
+    _, text = headline_of(["ccww"] * 120, ["ccww"] * 120)
+    assert "No significant change of coverage: pass@2" in text
+
+
+def test_unpaired_problems_are_told():
+    """One problem has too few scored paths after training: it is left out, in so many words."""
+    _, text = headline_of(["ccww"] * 120, ["ccww"] * 119 + ["cxxx"])
+    assert "1 problems were scored for one policy only and left out." in text

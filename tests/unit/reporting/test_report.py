@@ -1,0 +1,121 @@
+"""The page: self-contained, safe against what models write, readable by machines that read aloud."""
+
+import csv
+import dataclasses
+import html.parser
+import re
+
+import pytest
+
+from pipeline_lib.reporting.report import write_report
+from tests.unit.reporting.demo_report import HOSTILE, demo_input
+
+
+class Page(html.parser.HTMLParser):
+    """Collects elements, ids and text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.text = [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def source():
+    return demo_input(30, resamples=100)
+
+
+@pytest.fixture(scope="module")
+def written(source, tmp_path_factory):
+    return write_report(source, tmp_path_factory.mktemp("reports"))
+
+
+@pytest.fixture(scope="module")
+def page(written):
+    return Page(written.report.read_text(encoding="utf-8"))
+
+
+def test_model_output_stays_text(page):
+    """A path that closes its element and opens a script is shown letter by letter."""
+    assert HOSTILE in page.text
+    assert not page.all("script")
+    assert all(
+        attributes["src"].startswith("data:image/svg+xml;base64,") for attributes in page.all("img")
+    )
+
+
+def test_nothing_can_leave_the_machine(page):
+    """The page's own policy forbids every request, and nothing in it would make one."""
+    policy = next(a["content"] for a in page.all("meta") if "http-equiv" in a)
+    assert policy.startswith("default-src 'none'")
+    targets = [a[name] for _, a in page.elements for name in ("src", "href", "action") if name in a]
+    assert targets
+    assert all(target.startswith(("data:", "#")) for target in targets)
+
+
+def test_links_and_ids_belong_together(page):
+    """Every section link has its target, and no id stands twice."""
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {a["href"].removeprefix("#") for a in page.all("a")} <= set(ids)
+
+
+def test_it_can_be_read_aloud(page):
+    """One h1, a caption in every table, words for every picture, a language, row headers."""
+    assert len(page.all("h1")) == 1
+    assert len(page.all("caption")) == len(page.all("table")) > 5
+    assert all(attributes["alt"] for attributes in page.all("img"))
+    assert page.all("html")[0]["lang"] == "en"
+    assert {a["scope"] for a in page.all("th")} == {"row", "col"}
+
+
+def test_title_and_headline_are_the_finding(page):
+    """The first thing to read is built from the comparison."""
+    assert "pass@1 rose by" in page.text
+    assert re.search(r"95\N{NO-BREAK SPACE}% interval \+[\d.]+ to \+[\d.]+", page.text)
+
+
+def test_the_examples_are_as_many_as_asked_for(page, source):
+    """12 problems were asked for: 12 can be opened, the first one is."""
+    details = page.all("details")
+    assert len(details) == source.num_examples
+    assert [("open" in attributes) for attributes in details[:2]] == [True, False]
+
+
+def test_plots_and_their_data_are_files(written):
+    """Each figure is an SVG file, and the curves can be read as CSV."""
+    assert {path.name for path in written.plots} >= {
+        "pass_at_k.svg",
+        "difficulty.svg",
+        "seconds.svg",
+    }
+    assert all(path.read_text(encoding="utf-8").startswith("<?xml") for path in written.plots)
+    curves = next(path for path in written.data if path.name == "pass_at_k.csv")
+    rows = list(csv.DictReader(curves.read_text(encoding="utf-8").splitlines()))
+    assert [(row["policy"], row["k"]) for row in rows[:4]] == [("base", k) for k in "1248"]
+
+
+def test_a_run_without_training_log_or_examples_has_a_report_too(source, tmp_path):
+    """Sections without content are left out rather than empty."""
+    bare = dataclasses.replace(
+        source, training_log=[], base_groups=[], trained_groups=[], seconds={}, tokens={}
+    )
+    files = write_report(bare, tmp_path)
+    page = Page(files.report.read_text(encoding="utf-8"))
+    assert {a.get("id") for a in page.all("section")}.isdisjoint({"training", "browser"})
+    assert [path.name for path in files.data] == ["pass_at_k.csv"]
+
+
+def test_the_same_input_gives_the_same_page(source, written, tmp_path):
+    """No date and no random id: two reports of one run are equal byte for byte."""
+    again = write_report(source, tmp_path)
+    assert again.report.read_bytes() == written.report.read_bytes()

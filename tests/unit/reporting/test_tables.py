@@ -1,0 +1,62 @@
+"""Tables as text cells."""
+
+import pytest
+
+from pipeline_lib.reporting import tables
+from pipeline_lib.reporting.headline import Headline
+from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.tables import Table
+from tests.unit.reporting.demo_report import demo_input
+
+
+@pytest.fixture(scope="module")
+def result():
+    return demo_input(30, resamples=100).result
+
+
+def test_every_row_is_as_wide_as_its_header(result):
+    """No table of the report has a ragged row."""
+    made = [
+        tables.score_table(result.base, result.trained),
+        tables.paired_table(result.comparison),
+        tables.split_table(result.comparison),
+        tables.flip_table(result.comparison, limit=3),
+        tables.status_table(result.base, result.trained),
+        tables.cost_table({"train": 1.0}, {}),
+        tables.mapping_table("Lineage", {"model": "abc", "rows": 3}),
+    ]
+    assert all(len(row) == len(table.columns) for table in made for row in table.rows)
+
+
+def test_scores_name_every_k_strict_before_lenient(result):
+    """The headline score comes first."""
+    names = [row[0] for row in tables.score_table(result.base, result.trained).rows]
+    assert names[:6] == [f"pass@{k}{kind}" for kind in ("", ", lenient") for k in (1, 4, 8)]
+
+
+def test_flips_are_cut_but_counted(result):
+    """The caption has all flips, the rows at most the limit each way."""
+    table = tables.flip_table(result.comparison, limit=1)
+    assert f"{len(result.comparison.gained)} gained" in table.caption
+    assert len(result.comparison.gained) > 1
+    assert sum(row[1] == "gained" for row in table.rows) == 1
+
+
+def test_costs_have_totals_and_stages_without_tokens_a_dash():
+    """2 s and 3 s are 5.0 s; verifying has no tokens, which is not zero tokens."""
+    table = tables.cost_table(
+        {"sample": 2.0, "verify": 3.0}, {"sample": TokenCount(prompt=5, completion=7)}
+    )
+    cells = [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in table.rows]
+    assert cells == [
+        ["sample", "2.0 s", "5", "7"],
+        ["verify", "3.0 s", tables.EMPTY, tables.EMPTY],
+        ["total", "5.0 s", "5", "7"],
+    ]
+
+
+def test_markdown_keeps_bars_inside_their_cell():
+    """A bar in a problem id must not open a new column."""
+    table = Table(caption="Flips", columns=("problem", "base"), rows=(("a|b", "1"),))
+    text = tables.markdown(Headline(title="T", sentences=("S.",)), [table])
+    assert text == "# T\n\nS.\n\n**Flips**\n\n| problem | base |\n| --- | --- |\n| a\\|b | 1 |\n"
