@@ -4,6 +4,11 @@ import os
 import pathlib
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes on a shared machine says nothing about whether it is right.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
 

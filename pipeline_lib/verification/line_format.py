@@ -29,7 +29,7 @@ from typing_extensions import override
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import CodeGold, CountdownGold, Gold, Kind, MathGold
-from pipeline_lib.storage.files import read_json_lines
+from pipeline_lib.storage.files import numbered_json_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ def read_lines(path: pathlib.Path) -> Iterator[Line]:
         BadInputError: no such file, or a line that cannot be used; with file, line and key.
     """
     seen: dict[str, int] = {}
-    for number, row in enumerate(read_json_lines(path), start=1):
+    for number, row in numbered_json_lines(path):
         parsed = _parsed(row, where=f"{path}:{number}")
         problem_id = parsed.problem_id or parsed.id or f"line-{number}"
         index = seen.get(problem_id, 0)

@@ -74,7 +74,7 @@ class MathJudge:
         hard = {
             text: Question(gold=text, answer=None)
             for text, reason in zip(written, reasons, strict=True)
-            if reason is None and exact_value(text) is None
+            if reason is None and not _is_number(text)
         }
         replies = self._replies(list(hard.values()))
         return [
@@ -154,8 +154,13 @@ def _settled(base: Verdict, reply: Reply) -> Verdict:
 def _gold_reason(gold: str) -> str | None:
     if not gold:
         return "the gold is empty"
-    reason = cap_reason(gold)
-    return f"the gold is {reason}" if reason and exact_value(gold) is None else None
+    reason = None if _is_number(gold) else cap_reason(gold)
+    return reason and f"the gold is {reason}"
+
+
+def _is_number(text: str) -> bool:
+    """Whether ``text`` is compared exactly, or, if it is too long for that, as text."""
+    return exact_value(text) is not None or text.removeprefix("-").isdecimal()
 
 
 def _unreadable(reply: Reply) -> str | None:

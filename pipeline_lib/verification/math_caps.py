@@ -118,7 +118,7 @@ class _Estimate:
         start = self._position
         bits = self.bits()
         inner = self._tokens[start : self._position - 1]
-        if len(inner) == 1 and inner[0].isdigit() and bits < 1000:
+        if len(inner) == 1 and inner[0][0].isdigit() and bits < 1000:
             return bits, float(inner[0])
         if not any(mark[0].isdigit() or mark == "!" for mark in inner):
             return bits, 1.0

@@ -29,6 +29,7 @@ _AFTER_VERB = re.compile(
     r"(?:=|(?<!that )(?<!which )\b(?:is|are|was|were|equals|have|has|total of))[\s*:$\\(]{0,6}$"
 )
 _LOOK_BACK_CHARS = 24
+_FORMULA = re.compile(r"(?<!\\)\$[^$]+(?<!\\)\$|\\\(.+?\\\)")
 _COMMAND = re.compile(r"\\(?:text|mbox|mathrm|textbf)\s?\{[^{}]*\}|\\[A-Za-z]+|\\.")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _ALTERNATIVE = re.compile(r"\b(?:or|either)\b|\bis not\b", re.IGNORECASE)
@@ -93,20 +94,27 @@ def _last_number(tail: str) -> str | None:
 
 
 def _stated(line: str) -> str | None:
-    """The answer in what follows a marker: an expression as it is, or the number of a sentence."""
+    """The answer in what follows a marker: an expression as it is, or what a sentence states."""
     line = line.replace("**", "").strip()
     if not _is_prose(line):
         return line.rstrip(".").strip() or None
     end = _SENTENCE_END.search(line)
     # "Mr. Benson paid $476." ends later.
-    if end and _NUMBER.search(line[: end.start()]):
+    if end and _candidates(line[: end.start()]):
         line = line[: end.start()]
-    numbers = list(_NUMBER.finditer(line))
-    if len(numbers) > 1 and _ALTERNATIVE.search(line):
+    candidates = _candidates(line)
+    if len(candidates) > 1 and _ALTERNATIVE.search(line):
         return line
-    if len(numbers) > 1:
-        return _after_verb(line, numbers) or numbers[0][0].strip()
-    return numbers[0][0].strip() if numbers else line
+    if not candidates:
+        return line
+    return _after_verb(line, candidates) or candidates[0][0].strip()
+
+
+def _candidates(line: str) -> list[re.Match[str]]:
+    """The formulas of a sentence, or its numbers if it has no formula."""
+    # Between two amounts in dollars there are words.
+    formulas = [found for found in _FORMULA.finditer(line) if not _is_prose(found[0])]
+    return formulas or list(_NUMBER.finditer(line))
 
 
 def _is_prose(line: str) -> bool:

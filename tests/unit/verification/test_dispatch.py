@@ -1,10 +1,11 @@
 """The front: one verdict an item, in order, whatever is in the batch."""
 
+import psutil
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.params import VerifyParams
-from pipeline_lib.records import CountdownGold, Status
+from pipeline_lib.records import CodeGold, CountdownGold, MathGold, Status
 from pipeline_lib.verification.dispatch import Item, open_verifier
 
 GOLD = CountdownGold(numbers=(3, 5, 3), target=24)
@@ -52,3 +53,27 @@ def test_a_gold_that_breaks_a_verifier_scores_nothing():
         first, second, third = verifier.judge(items)
     assert (second.status, second.strict, second.lenient) == (Status.VERIFIER_ERROR, None, None)
     assert first.status is third.status is Status.CORRECT
+
+
+def test_kinds_may_be_mixed():
+    """Math, Countdown and code in one batch: each goes to its verifier, the order stays."""
+    doubled = CodeGold(entry_point="f", tests="assert f(2) == 4\nassert f(3) == 6")
+    items = [
+        Item(gold=doubled, text="```python\ndef f(x):\n    return 2 * x\n```"),
+        Item(gold=MathGold(answer="x^2-1"), text="\\boxed{(x-1)(x+1)}"),
+        Item(gold=GOLD, text="3+5=8\n8*3=24"),
+        Item(gold=doubled, text="```python\ndef f(x):\n    return x + 2\n```"),
+        Item(gold=MathGold(answer="5"), text=None),
+        Item(gold=MathGold(answer="5"), text="\\boxed{6}"),
+    ]
+    with open_verifier(VerifyParams(), workers=2) as verifier:
+        statuses = [verdict.status for verdict in verifier.judge(items)]
+    right, wrong = Status.CORRECT, Status.WRONG
+    assert statuses == [right, right, right, wrong, Status.MALFORMED, wrong]
+
+
+def test_nothing_is_started_that_is_not_needed():
+    """Countdown needs no process, so a verifier that saw nothing else has opened none."""
+    with open_verifier(VerifyParams()) as verifier:
+        verifier.judge([Item(gold=GOLD, text="3+5=8\n8*3=24")])
+        assert psutil.Process().children() == []

@@ -1,0 +1,105 @@
+"""Lines of answers: the accepted forms, and what a bad line is told."""
+
+import json
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.records import CodeGold, CountdownGold, MathGold
+from pipeline_lib.verification.line_format import read_lines, reference_answer
+
+MATH = {"id": "a", "kind": "math", "gold": "5", "text": "\\boxed{5}"}
+COUNTDOWN = {"id": "b", "kind": "countdown", "numbers": [3, 5], "target": 8, "text": "3+5=8"}
+CODE = {"id": "c", "kind": "code", "entry_point": "f", "tests": "assert f()", "text": "def f(): 1"}
+
+
+def _read(tmp_path, *rows):
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return list(read_lines(path))
+
+
+def test_the_three_kinds(tmp_path):
+    """Each kind of line carries the gold of its kind."""
+    lines = _read(tmp_path, MATH, COUNTDOWN, CODE)
+    assert [line.id for line in lines] == ["a", "b", "c"]
+    assert [line.gold for line in lines] == [
+        MathGold(answer="5"),
+        CountdownGold(numbers=(3, 5), target=8),
+        CodeGold(entry_point="f", tests="assert f()"),
+    ]
+
+
+def test_published_lines(tmp_path):
+    """Without kind and id: math, numbered within the problem; both names of a label are read."""
+    rows = [
+        {"problem_id": "p", "question": "?", "gold": "7", "text": "7", "label_by_source": True},
+        {"problem_id": "p", "question": "?", "gold": "7", "text": "8", "label": False},
+        {"problem_id": "q", "reference": "3+4=7\nA: 7", "text": "7", "model": "m"},
+    ]
+    lines = _read(tmp_path, *rows)
+    assert [line.id for line in lines] == ["p#0", "p#1", "q#0"]
+    assert [line.label for line in lines] == [True, False, None]
+    assert [line.model for line in lines] == [None, None, "m"]
+    assert {line.gold for line in lines} == {MathGold(answer="7")}
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer"),
+    [("6+12=18\n#### 18", "18"), ("6+12=18\nA: 18\n", "18"), ("18", "18"), ("", "")],
+)
+def test_the_answer_of_a_reference(reference, answer):
+    """A worked solution ends in its answer."""
+    assert reference_answer(reference) == answer
+
+
+def test_unknown_keys_numbers_for_strings_and_null_texts(tmp_path):
+    """Further keys are ignored; an id or a gold may be a number; a text may be missing as null."""
+    (line,) = _read(tmp_path, {"id": 3, "gold": 5, "text": None, "extra": {}})
+    assert (line.id, line.gold, line.text) == ("3", MathGold(answer="5"), None)
+
+
+def test_lone_surrogates_are_read(tmp_path):
+    """Text that is no valid Unicode reaches the verifier as it is."""
+    (line,) = _read(tmp_path, {**MATH, "text": "\ud800 \\boxed{5}"})
+    assert line.text == "\ud800 \\boxed{5}"
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ({**MATH, "kind": "maths"}, "kind='maths'; expected one of math, countdown, code"),
+        ({**MATH, "kind": ["math"]}, "kind=['math']"),
+        ({**MATH, "text": 5}, "text: expected a string, got int"),
+        ({"id": "a", "gold": "5"}, "text: Field required"),
+        ({"id": "a", "text": "5"}, "gold: Field required (or a reference)"),
+        ({**MATH, "gold": True}, "gold: Input should be a valid string"),
+        ({**COUNTDOWN, "numbers": []}, "numbers: "),
+        ({**COUNTDOWN, "numbers": ["3", 5]}, "numbers.0: "),
+        ({**COUNTDOWN, "target": 8.5}, "target: "),
+        ({**CODE, "tests": None}, "tests: "),
+        ([], "expected a JSON object"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, row, complaint):
+    """The error says file, line and key."""
+    with pytest.raises(BadInputError) as error:
+        _read(tmp_path, MATH, row)
+    assert f"{tmp_path / 'in.jsonl'}:2: {complaint}" in str(error.value)
+
+
+def test_blank_lines_count(tmp_path):
+    """Line numbers are those of the file, blank lines, byte-order mark and CRLF included."""
+    path = tmp_path / "in.jsonl"
+    good = json.dumps(MATH).encode()
+    path.write_bytes(b"\xef\xbb\xbf" + good + b"\r\n\r\n" + good + b"\r\n{")
+    with pytest.raises(BadInputError, match=r"in\.jsonl:4: .*truncated"):
+        list(read_lines(path))
+
+
+def test_invalid_utf8_is_named(tmp_path):
+    """Bytes that are no UTF-8 are refused with their line."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"id": "a", "gold": "5", "text": "\xff"}\n')
+    with pytest.raises(BadInputError, match=r"in\.jsonl:1: "):
+        list(read_lines(path))

@@ -1,0 +1,232 @@
+"""The pool: deadlines, deaths and limits, from any thread, and nothing left behind."""
+
+import asyncio
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from pipeline_lib.params import MathLimits
+from pipeline_lib.verification.math_pool import RECYCLE_AFTER, MathPool, Question
+from pipeline_lib.verification.math_worker import Outcome
+
+EQUAL = Question(gold="x^2-1", answer="(x-1)(x+1)")
+DIFFERENT = Question(gold="x^2-1", answer="(x-1)(x+2)")
+SLOW = Question(gold="5", answer="(x+y+z+w+a+b+c)^{60}")  # minutes of expansion
+REPOSITORY = pathlib.Path(__file__).parents[3]
+
+
+def _outcomes(pool, questions):
+    return [reply.outcome for reply in pool.ask(questions)]
+
+
+def _eventually(condition):
+    """Whether ``condition`` comes true while the suite's own deadline lasts."""
+    for _ in range(1000):
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+@pytest.fixture(scope="module")
+def pool():
+    pool = MathPool(MathLimits(), num_workers=2)
+    yield pool
+    pool.close()
+
+
+def test_replies_keep_the_order_of_the_questions(pool):
+    """Two workers answer in any order; replies stand as the questions did."""
+    replies = _outcomes(pool, [EQUAL, DIFFERENT] * 10)
+    assert replies == [Outcome.EQUAL, Outcome.DIFFERENT] * 10
+
+
+def test_no_questions_no_replies(pool):
+    """An empty batch needs no process."""
+    assert pool.ask([]) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "outcome"),
+    [
+        (Question(gold="x", answer=None), Outcome.EQUAL),
+        (Question(gold="\\frac{", answer=None), Outcome.GOLD_UNPARSED),
+        (Question(gold="\\frac{", answer="1"), Outcome.GOLD_UNPARSED),
+        (Question(gold="x", answer="\\frac{"), Outcome.UNPARSED),
+        (Question(gold="x", answer="\ud800\0"), Outcome.UNPARSED),
+        (Question(gold="5", answer="5=5"), Outcome.EQUAL),
+        (Question(gold="5", answer="1, 5"), Outcome.DIFFERENT),
+    ],
+)
+def test_outcomes(pool, question, outcome):
+    """What is equal, different, or cannot be read."""
+    assert _outcomes(pool, [question]) == [outcome]
+
+
+def test_a_slow_question_holds_up_only_its_own_process():
+    """The soft deadline ends it; the other worker answers all the rest meanwhile."""
+    pool = MathPool(MathLimits(soft_timeout_s=1.0, hard_timeout_s=30.0), num_workers=2)
+    try:
+        slow, *rest = pool.ask([SLOW, *[EQUAL] * 20])
+    finally:
+        pool.close()
+    assert slow.outcome is Outcome.TIMEOUT
+    assert slow.seconds < 30.0
+    assert {reply.outcome for reply in rest} == {Outcome.EQUAL}
+    assert sum(reply.seconds for reply in rest) < 30.0
+
+
+def test_a_question_that_ignores_its_alarm_is_killed():
+    """With the soft deadline far away only the parent's SIGKILL ends it; a new worker goes on."""
+    pool = MathPool(MathLimits(soft_timeout_s=500.0, hard_timeout_s=2.0), num_workers=1)
+    try:
+        replies = _outcomes(pool, [EQUAL, SLOW, EQUAL])
+    finally:
+        pool.close()
+    assert replies == [Outcome.EQUAL, Outcome.TIMEOUT, Outcome.EQUAL]
+
+
+def test_memory_is_limited():
+    """Expansion runs into the address-space limit, which SymPy hides; it is no verdict of wrong."""
+    limits = MathLimits(memory_mb=120, soft_timeout_s=200.0, hard_timeout_s=201.0)
+    pool = MathPool(limits, num_workers=1)
+    try:
+        replies = _outcomes(pool, [SLOW, EQUAL])
+    finally:
+        pool.close()
+    assert replies == [Outcome.MEMORY, Outcome.EQUAL]
+
+
+def test_a_process_is_replaced_after_its_share(pool):
+    """One more question than the share of two workers leaves at least one new process."""
+    pool.ask([EQUAL] * 2)
+    before = {worker.pid for worker in pool._idle}
+    for worker in pool._idle:
+        worker.num_judged = RECYCLE_AFTER - 1
+    assert _outcomes(pool, [EQUAL] * 4) == [Outcome.EQUAL] * 4
+    assert before.isdisjoint(worker.pid for worker in pool._idle)
+
+
+def test_a_killed_worker_costs_nothing(pool):
+    """A worker that was killed while idle is found out, and its question asked again."""
+    pool.ask([EQUAL] * 2)
+    for worker in pool._idle:
+        os.kill(worker.pid, signal.SIGKILL)
+    assert _outcomes(pool, [EQUAL, DIFFERENT] * 3) == [Outcome.EQUAL, Outcome.DIFFERENT] * 3
+
+
+def test_a_killed_forker_costs_nothing(pool):
+    """All workers die with the process that forks them; the pool starts over."""
+    pool.ask([EQUAL] * 2)
+    workers = [psutil.Process(worker.pid) for worker in pool._idle]
+    os.kill(pool._forker._process.pid, signal.SIGKILL)
+    assert _eventually(lambda: not any(_alive(worker) for worker in workers))
+    assert _outcomes(pool, [EQUAL, DIFFERENT]) == [Outcome.EQUAL, Outcome.DIFFERENT]
+
+
+def test_a_forker_killed_in_the_middle_costs_nothing():
+    """Questions in hand when everything dies are asked again."""
+    pool = MathPool(MathLimits(soft_timeout_s=2.0, hard_timeout_s=60.0), num_workers=2)
+    try:
+        pool.ask([EQUAL])
+        killer = threading.Timer(0.5, os.kill, (pool._forker._process.pid, signal.SIGKILL))
+        killer.start()
+        replies = _outcomes(pool, [SLOW, *[EQUAL] * 5])
+        killer.join()
+    finally:
+        pool.close()
+    assert replies == [Outcome.TIMEOUT, *[Outcome.EQUAL] * 5]
+
+
+def _alive(process):
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_the_same_from_every_context(pool):
+    """Main thread, another thread and an event loop's thread get the same replies."""
+    questions = [EQUAL, DIFFERENT, EQUAL]
+    expected = _outcomes(pool, questions)
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(_outcomes(pool, questions))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found.append(asyncio.run(asyncio.to_thread(_outcomes, pool, questions)))
+    assert found == [expected] * 5
+
+
+def test_nothing_of_the_caller_is_touched():
+    """Signal handlers and a running alarm are the caller's; descriptors and children all go."""
+    process = psutil.Process()
+    calls = []
+    previous = signal.signal(signal.SIGALRM, lambda *_: calls.append(1))
+    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    signal.setitimer(signal.ITIMER_REAL, 3600.0)
+    descriptors, children = process.num_fds(), process.children(recursive=True)
+    try:
+        pool = MathPool(MathLimits(soft_timeout_s=0.5, hard_timeout_s=30.0), num_workers=2)
+        pool.ask([EQUAL, SLOW, DIFFERENT])
+        pool.close()
+        remaining, _ = signal.getitimer(signal.ITIMER_REAL)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        now = {number: signal.getsignal(number) for number in signal.valid_signals()}
+        signal.signal(signal.SIGALRM, previous)
+    assert now == handlers
+    assert remaining > 0
+    assert calls == []
+    assert process.num_fds() == descriptors
+    assert process.children(recursive=True) == children
+
+
+def test_closing_twice_and_asking_again():
+    """A closed pool holds nothing, and starts again when it is asked."""
+    pool = MathPool(MathLimits(), num_workers=1)
+    pool.close()
+    assert _outcomes(pool, [EQUAL]) == [Outcome.EQUAL]
+    pool.close()
+    pool.close()
+
+
+_ORPHAN = """
+import os, signal, sys, threading, time
+from pipeline_lib.params import MathLimits
+from pipeline_lib.verification.math_pool import MathPool, Question
+pool = MathPool(MathLimits(soft_timeout_s=900, hard_timeout_s=900), num_workers=2)
+easy = Question(gold="x^2-1", answer="(x-1)(x+1)")
+pool.ask([easy] * 2)
+pids = [pool._forker._process.pid, *(worker.pid for worker in pool._idle)]
+slow = Question(gold="5", answer="(x+y+z+w+a+b+c)^{60}")
+threading.Thread(target=pool.ask, args=([slow, slow],), daemon=True).start()
+while len(pool._busy) < 2:
+    time.sleep(0.01)
+print(*pids, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_process_outlives_its_parent():
+    """The parent is killed outright while two workers hang: all three processes go with it."""
+    done = subprocess.run(
+        [sys.executable, "-c", _ORPHAN], cwd=REPOSITORY, stdout=subprocess.PIPE, check=False
+    )
+    pids = [int(pid) for pid in done.stdout.split()]
+    assert len(pids) == 3
+    assert _eventually(lambda: not any(_alive_pid(pid) for pid in pids))
+
+
+def _alive_pid(pid):
+    return psutil.pid_exists(pid) and _alive(psutil.Process(pid))
