@@ -114,8 +114,6 @@ class EmbeddedEngine:
         dtype = torch.bfloat16 if device == "cuda" else torch.float32
         tokenizer = _loaded(AutoTokenizer.from_pretrained, source)
         model = _loaded(AutoModelForCausalLM.from_pretrained, source, dtype=dtype)
-        # Engines are fanned out, one a core; sums over other numbers of threads round differently.
-        torch.set_num_threads(1)
         return cls(
             model=model.to(device).eval(),
             tokenizer=tokenizer,
@@ -130,6 +128,9 @@ class EmbeddedEngine:
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
         """Draw all completions; results stand in the order of requests and seeds."""
+        # Engines are fanned out, one a core; sums over other numbers of threads round differently.
+        # Set here and not at load, since the number belongs to the calling thread.
+        torch.set_num_threads(1)
         prompts = [
             self.tokenizer.encode(request.prompt, add_special_tokens=False) for request in requests
         ]

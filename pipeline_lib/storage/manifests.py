@@ -70,7 +70,7 @@ def _content_names(folder: pathlib.Path) -> list[str]:
     return sorted(
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != MANIFEST_NAME and not is_temporary(path)
+        if path.is_file() and not path.name.endswith(MANIFEST_NAME) and not is_temporary(path)
     )
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pipeline_lib.errors import CorruptArtifactError
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import atomic_file
-from pipeline_lib.storage.manifests import Manifest
+from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
 
 Item = TypeVar("Item")
 
@@ -26,7 +26,7 @@ def shard_name(index: int) -> str:
 
 
 def _manifest_name(index: int) -> str:
-    return f"part-{index:05d}.json"
+    return f"part-{index:05d}.{MANIFEST_NAME}"
 
 
 def write_shard(
@@ -85,7 +85,7 @@ def seal_table(folder: pathlib.Path, num_shards: int, *, kind: str, key: str) ->
     for leftover in folder.glob("part-*.parquet"):
         if leftover.name not in expected:
             leftover.unlink()
-            leftover.with_suffix(".json").unlink(missing_ok=True)
+            leftover.with_suffix(f".{MANIFEST_NAME}").unlink(missing_ok=True)
     parts = [shard_manifest(folder, index) for index in range(num_shards)]
     return manifests.seal(folder, kind=kind, key=key, names=expected, counts=_summed(parts))
 
