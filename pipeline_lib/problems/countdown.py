@@ -50,7 +50,7 @@ def splits(
 def generate(
     params: CountdownParams, *, seed: int, count: int, exclude: Set[ProblemKey] = frozenset()
 ) -> list[Problem]:
-    """Draw ``count`` distinct solvable problems, none of them in ``exclude``.
+    """Draw ``count`` distinct solvable problems, none of them in ``exclude``; numbers are sorted.
 
     Draw number n depends on ``seed`` and n alone.
 
@@ -65,13 +65,12 @@ def generate(
             break
         if dry == _DRY_DRAWS:
             raise _too_few(params, wanted=count + len(exclude), found=len(seen))
-        gold = _draw(params, seed, index)
-        key = (tuple(sorted(gold.numbers)), gold.target)
+        numbers, target = key = _draw(params, seed, index)
         dry += 1
-        if key not in seen and gold.target in _reachable(key[0]):
+        if key not in seen and target in _reachable(numbers):
             dry = 0
             seen.add(key)
-            problems.append(_problem(gold, key, seed))
+            problems.append(_problem(numbers, target, seed))
     return problems
 
 
@@ -86,23 +85,20 @@ def _too_few(params: CountdownParams, *, wanted: int, found: int) -> BadInputErr
     )
 
 
-def _draw(params: CountdownParams, seed: int, index: int) -> CountdownGold:
+def _draw(params: CountdownParams, seed: int, index: int) -> ProblemKey:
     random = child_random(seed, "countdown", index)
-    numbers = tuple(random.randint(params.low, params.high) for _ in range(params.num_numbers))
-    return CountdownGold(
-        numbers=numbers, target=random.randint(params.target_low, params.target_high)
-    )
+    numbers = [random.randint(params.low, params.high) for _ in range(params.num_numbers)]
+    return tuple(sorted(numbers)), random.randint(params.target_low, params.target_high)
 
 
-def _problem(gold: CountdownGold, key: ProblemKey, seed: int) -> Problem:
-    numbers, target = key
+def _problem(numbers: tuple[int, ...], target: int, seed: int) -> Problem:
     name = f"countdown-{'.'.join(map(str, numbers))}-{target}"
-    *first, last = map(str, gold.numbers)
+    *first, last = map(str, numbers)
     return Problem(
         id=name,
         question=f"Combine the numbers {', '.join(first)} and {last} with +, -, * and / "
         f"to get {target}.",
-        gold=gold,
+        gold=CountdownGold(numbers=numbers, target=target),
         source="countdown",
         solution=child_random(seed, "solution", name).choice(solutions(numbers, target)),
     )

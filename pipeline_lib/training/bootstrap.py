@@ -16,7 +16,8 @@ from transformers import (
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params import BootstrapParams, LoraParams
-from pipeline_lib.records import Problem
+from pipeline_lib.problems.countdown import problem_key, solutions
+from pipeline_lib.records import CountdownGold, Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import policies, sft
@@ -89,12 +90,22 @@ def _phase(rows: Sequence[Row], params: BootstrapParams) -> Phase:
 
 
 def solution_rows(problems: Sequence[Problem]) -> list[Row]:
-    """SFT rows from worked solutions; prompts are those of a plain completion model."""
+    """SFT rows from worked solutions; prompts are those of a plain completion model.
+
+    A Countdown problem gives every solution that the solver finds: one alone would teach the base
+    to be sure of it, and leave little to explore.
+    """
     return [
-        {"prompt": render(problem, None), "completion": problem.solution}
+        {"prompt": render(problem, None), "completion": text}
         for problem in problems
-        if problem.solution is not None
+        for text in _solutions(problem)
     ]
+
+
+def _solutions(problem: Problem) -> list[str]:
+    if isinstance(problem.gold, CountdownGold):
+        return solutions(*problem_key(problem))
+    return [problem.solution] if problem.solution is not None else []
 
 
 def save_blank_policy(folder: pathlib.Path, rows: Sequence[Row], params: BootstrapParams) -> None:
