@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 
 from prefect import flow
 
@@ -92,13 +93,14 @@ STAGES: Mapping[str, Callable[[RunSettings], None]] = {
 }
 """The stages of dvc.yaml, in order; together they are `post_training`."""
 
-_FANNED_OUT = frozenset({"sample", "verify", "train", "evaluate"})
-
 
 def run_stage(name: str, settings: RunSettings) -> None:
     """One stage alone, as DVC runs it."""
-    if name in _FANNED_OUT:
-        with cluster(settings.params.execution):
-            STAGES[name](settings)
-    else:
+    with cluster(settings.params.execution) if _fans_out(name, settings) else nullcontext():
         STAGES[name](settings)
+
+
+def _fans_out(name: str, settings: RunSettings) -> bool:
+    """Whether a stage has shards; training has them in the rounds after the first."""
+    later_rounds = name == "train" and settings.params.rounds > 1
+    return later_rounds or name in {"sample", "verify", "evaluate"}

@@ -63,7 +63,7 @@ def cluster(execution: ExecutionParams) -> Iterator[None]:
 
     ray.init(**_ray_options(execution))
     try:
-        if ray.cluster_resources().get("CPU", 0) < 1:
+        if ray.cluster_resources().get("CPU", 0) < 1:  # type: ignore[no-untyped-call]
             raise ReasonloopError("the Ray cluster has no CPU; add a node or unset RAY_ADDRESS")
         yield
     finally:

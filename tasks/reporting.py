@@ -14,7 +14,7 @@ from pipeline_lib.reporting.metrics import TokenCount, metrics
 from pipeline_lib.reporting.report import ReportInput, write_report
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_json, read_json, read_json_lines, write_json
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.storage.workspace import STAGES, Workspace
 from pipeline_lib.telemetry import read_events, record_work, stage_seconds
 from pipeline_lib.traindata.groups import read_groups
 from tasks.policies import PLAN
@@ -57,9 +57,13 @@ def _input(workspace: Workspace, params: Params) -> ReportInput:
     policy = workspace.policy(params.rounds, rounds=params.rounds)
     return ReportInput(
         result=EvaluationResult.from_json(text),
-        seconds=stage_seconds(read_events(workspace.root)),
+        seconds=_in_order(stage_seconds(read_events(workspace.root))),
         tokens=dict(_tokens(workspace, params.rounds)),
-        training_log=list(read_json_lines(policy / TRAINING_LOG)),
+        # Each phase of a training counts its own steps; a curve goes over all of them.
+        training_log=[
+            {**row, "step": step}
+            for step, row in enumerate(read_json_lines(policy / TRAINING_LOG), start=1)
+        ],
         data_counts=read_json(last.traindata / "counts.json"),
         overlap=_overlap(workspace),
         lineage=_lineage(workspace, params, policy),
@@ -67,6 +71,10 @@ def _input(workspace: Workspace, params: Params) -> ReportInput:
         trained_groups=groups["trained"],
         num_examples=params.report.num_examples,
     )
+
+
+def _in_order(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {stage: seconds[stage] for stage in STAGES if stage in seconds}
 
 
 def _tokens(workspace: Workspace, rounds: int) -> Iterator[tuple[str, TokenCount]]:

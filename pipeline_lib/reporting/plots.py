@@ -21,7 +21,7 @@ from pipeline_lib.records import Interval
 from pipeline_lib.reporting.wording import words
 
 TrainingRow = Mapping[str, float]
-"""One logged step: ``step`` and any of loss, reward, entropy, mean_length and others."""
+"""One logged step: ``step`` and any of loss, reward, entropy, mean_tokens and others."""
 
 TRAINING_PREFIX = "training_"
 _INK, _FAINT, _BASE, _ACCENT = "#1c2024", "#d8dbdf", "#7d858e", "#0b6e6e"

@@ -26,7 +26,7 @@ from pipeline_lib.storage.files import write_text
 REPORT_NAME = "report.html"
 PLOTS_FOLDER = "plots"
 _TEMPLATE_NAME = "report.html.j2"
-_TRAINING_CURVES = ("reward", "entropy", "mean_length", "loss")
+_TRAINING_CURVES = ("reward", "entropy", "mean_tokens", "loss")
 _FLIPS_SHOWN = 15
 
 

@@ -57,6 +57,17 @@ def score_table(base: EvalSummary, trained: EvalSummary) -> Table:
     )
 
 
+def policy_table(summary: EvalSummary) -> Table:
+    """The scores of one policy alone, strict beside lenient."""
+    return Table(
+        caption=f"Scores with {level(summary.single)} intervals over {summary.num_problems} problems",
+        columns=("", "strict", "lenient"),
+        rows=tuple(
+            (f"pass@{k}", score(summary.strict[k]), score(summary.lenient[k])) for k in summary.ks
+        ),
+    )
+
+
 def _optional_score(interval: Interval | None) -> str:
     return score(interval) if interval is not None else EMPTY
 

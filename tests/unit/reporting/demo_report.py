@@ -51,7 +51,7 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
                 "step": step,
                 "reward": 0.35 + 0.25 * step / 100 + 0.05 * math.sin(step * 1.7),
                 "entropy": 1.2 * math.exp(-step / 80) + 0.02 * math.cos(step * 2.3),
-                "mean_length": 21 + math.sin(step),
+                "mean_tokens": 21 + math.sin(step),
                 "loss": 0.02 * math.cos(step),
             }
             for step in range(1, 101)
