@@ -85,7 +85,8 @@ class MathJudge:
     def _replies(self, questions: Sequence[Question]) -> dict[Question, Reply]:
         """Replies from the memo or from the pool; only settled ones are remembered."""
         distinct = dict.fromkeys(questions)
-        known = {question: self._memo[question] for question in distinct if question in self._memo}
+        # One look-up each: another thread may clear the memo in between.
+        known = {q: reply for q in distinct if (reply := self._memo.get(q)) is not None}
         new = [question for question in distinct if question not in known]
         asked = dict(zip(new, self._pool.ask(new), strict=True)) if new else {}
         if len(self._memo) + len(asked) > MAX_MEMO:

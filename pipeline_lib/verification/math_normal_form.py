@@ -26,13 +26,16 @@ _REPLACED = (
     (re.compile(r"\\frac ?(\d) ?\{"), r"\\frac{\1}{"),
     (re.compile(r"(\\frac ?\{[^{}]*\}) ?(\d)(?!\d)"), r"\1{\2}"),
     (re.compile(r" ?\*\* ?"), "^"),
+    # "5\text{ or 6}" offers two values; without this the second would pass for a unit.
+    (re.compile(r"(?<=.)\\text\{([^{}]*(?<![A-Za-z])\d[^{}]*)\}"), r" \1"),
+    (re.compile(r"\\text\{([^{}]*\b(?:or|and|either)\b[^{}]*)\}"), r" \1"),
 )
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _CURRENCY = re.compile(r"\\?[$€£¥]|\\text\{ ?[$€£¥]\}")
 _SPACED_THOUSANDS = re.compile(r"\d{1,3}(?: \d{3})+")
 # A unit is a word, not a product of variables, a function or a Greek letter.
 _UNIT = re.compile(
-    r"(?:(?<=[\d}) ]) ?\\text\{[^{}]*\}"
+    r"(?:(?<=[\d}) ]) ?\\text\{[^{}\d]*\}"
     r"|(?<=[\d}]) (?!(?:sin|cos|tan|cot|sec|csc|exp|mod|and|alpha|beta|gamma|delta|theta)\b)"
     r"(?:(?=[A-Za-z]*[aeiou])[A-Za-z]{3,}|cm|mm|km|kg|mg|ml|mL|ft|in|lbs?|oz|mph|hrs?)"
     r"(?:[ .-]{1,2}[A-Za-z]+){0,4})"
@@ -48,7 +51,9 @@ _FRACTION = re.compile(
 _SCIENTIFIC = re.compile(
     rf"([-+]?{_DECIMAL}) ?(?:(?:\\times|\\cdot|\*) ?10 ?\^ ?\{{? ?|[eE])([-+]?\d{{1,3}}) ?\}}?"
 )
-_NAME = re.compile(r"^\\?[A-Za-z]{1,7}(?:_\{?\w\}?)? ?=")
+_EQUALITY = re.compile(r"=|\\approx|\\equiv")
+_ROUNDING = Fraction(1, 100)
+_NAMED = re.compile(r"\\?[A-Za-z]{1,7}(?:_\{?\w\}?)? ?= ?([^=,;]+)")
 
 
 def normalized(answer: str) -> str:
@@ -100,6 +105,8 @@ def compare(gold: str, answer: str) -> bool | None:
         return True
     gold, gold_percent = _without_percent(gold)
     answer, answer_percent = _without_percent(answer)
+    if _contradicts_itself(answer):
+        return False
     gold_value, answer_value = _value_of_equation(gold, answer), _value_of_equation(answer, gold)
     if gold_value is None or answer_value is None:
         hopeless = gold_value is not None and not re.search(r"[\d\\]", answer)
@@ -127,11 +134,19 @@ def _without_percent(text: str) -> tuple[str, bool]:
     return bare, bare != text
 
 
+def _contradicts_itself(text: str) -> bool:
+    """Whether it equates numbers that no rounding makes equal: "4 = 5" must not pass for 5."""
+    written = _EQUALITY.split(text)
+    values = [value for part in written if (value := exact_value(part.strip())) is not None]
+    if len(values) < 2:
+        return False
+    return max(values) - min(values) > _ROUNDING * max(map(abs, values))
+
+
 def _value_of_equation(text: str, other: str) -> Fraction | None:
-    """The value of ``text``; of its right side, as in "x = 5", if ``other`` is no equation."""
-    if "=" in text and "=" not in other and _NAME.match(text):
-        text = text.rpartition("=")[2].strip()
-    return exact_value(text)
+    """The value of ``text``; in "x = 5" of the right side, if ``other`` is no equation."""
+    named = None if "=" in other else _NAMED.fullmatch(text)
+    return exact_value(named[1].strip() if named else text)
 
 
 def _close(left: Fraction, right: Fraction) -> bool:

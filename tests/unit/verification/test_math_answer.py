@@ -65,6 +65,17 @@ def test_equal_by_meaning(judge, gold, answer):
         ("5", "4 or 5"),
         ("5", "1, 2, 3, 4, 5, 6, 7, 8, 9"),
         ("5", "\\text{4 or 5}"),
+        ("5", "5\\text{ or 6}"),
+        ("5", "5 \\text{ or any}"),
+        ("5", "5\\text{ 6}"),
+        ("5", "\\{5, 6\\}"),
+        ("5", "5 \\pm 1"),
+        ("5", "5 \\quad 6"),
+        ("5", "x=4, x=5"),
+        ("5", "x=4=5"),
+        ("5", "4=5"),
+        ("5", "6 \\approx 5"),
+        ("5", "x \\le 5"),
         ("5", "x"),
         ("0", "\\emptyset"),
     ],
@@ -72,6 +83,21 @@ def test_equal_by_meaning(judge, gold, answer):
 def test_different_by_meaning(judge, gold, answer):
     """Another value is wrong, and so is a choice of values that holds the right one."""
     assert _scores(_judged(judge, gold, f"Thus \\boxed{{{answer}}}.")) == WRONG
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("\\frac{1}{3}", "x = \\frac{1}{3} \\approx 0.333"),
+        ("\\sqrt{2}", "x = \\sqrt{2}"),
+        ("5", "2+3=5"),
+        ("1, 2", "1\\text{ and }2"),
+        ("1\\text{ or }2", "1, 2"),
+    ],
+)
+def test_equations_and_words_between_values(judge, gold, answer):
+    """A derivation in the box counts by what it arrives at; "and" joins values."""
+    assert _scores(_judged(judge, gold, f"Thus \\boxed{{{answer}}}.")) == RIGHT
 
 
 @pytest.mark.parametrize(

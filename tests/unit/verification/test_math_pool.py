@@ -230,3 +230,26 @@ def test_no_process_outlives_its_parent():
 
 def _alive_pid(pid):
     return psutil.pid_exists(pid) and _alive(psutil.Process(pid))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_same_inside_a_ray_worker(pool):
+    """A Ray task, which does not run on its process's main thread, gets the same replies."""
+    ray = pytest.importorskip("ray")
+
+    @ray.remote
+    def asked_remotely():
+        remote = MathPool(MathLimits(), num_workers=1)
+        try:
+            return [str(reply.outcome) for reply in remote.ask([EQUAL, DIFFERENT])]
+        finally:
+            remote.close()
+
+    environment = {"env_vars": {"PYTHONPATH": str(REPOSITORY)}}
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+    try:
+        found = ray.get(asked_remotely.remote())
+    finally:
+        ray.shutdown()
+    assert found == [str(outcome) for outcome in _outcomes(pool, [EQUAL, DIFFERENT])]
