@@ -25,6 +25,7 @@ from rich.progress import (
 
 from flows import server
 from flows.commands import print_table
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params import Params
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import STAGES, Workspace
@@ -138,6 +139,7 @@ def _run(
     pick: Callable[[Any], Callable[[Any], None]],
 ) -> None:
     signal.signal(signal.SIGTERM, _terminate)
+    _preflight(params)
     with Workspace(root).lease():
         console.print(f"Prefect UI: {server.ensure()}", soft_wrap=True)
         # Prefect reads the server's address when it is imported.
@@ -146,6 +148,21 @@ def _run(
 
         with shown_progress(root, console):
             pick(post_training)(RunSettings(root=root, params=params))
+
+
+def _preflight(params: Params) -> None:
+    """Bad input that can be seen at once is refused before a server or a worker is started."""
+    if params.prepare.dataset != "countdown":
+        from pipeline_lib.problems.splits import load_source  # noqa: PLC0415 - only then needed
+
+        load_source(params.prepare)
+    model = params.bootstrap.model
+    if (
+        model is not None
+        and model.startswith(("/", "./", "../"))
+        and not pathlib.Path(model).is_dir()
+    ):
+        raise BadInputError(f"bootstrap.model: {model} is no folder; give one, or a hub id")
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

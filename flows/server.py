@@ -27,6 +27,8 @@ from pipeline_lib.storage.files import read_json, write_json
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 15.0
 _POLL_S = 0.2
+# Servers outlive the run on purpose; a forgotten Popen would complain that its process is alive.
+_LEFT_RUNNING: list["subprocess.Popen[bytes]"] = []
 QUIET_ENVIRONMENT = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
@@ -139,6 +141,7 @@ def _start() -> LocalServer:
                 "PREFECT_HOME": str(state_folder() / "prefect"),
             },
         )
+    _LEFT_RUNNING.append(process)
     started = psutil.Process(process.pid).create_time()
     server = LocalServer(pid=process.pid, started=started, port=port)
     deadline = time.monotonic() + START_TIMEOUT_S
