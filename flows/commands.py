@@ -16,9 +16,9 @@ from pipeline_lib.params import Method, Params, VerifyParams
 from pipeline_lib.records import CodeGold, CountdownGold, Gold, Group, MathGold, Path, Problem, Row
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.storage.files import write_json_lines, write_text
-from pipeline_lib.verification.dispatch import VERIFIER_VERSION
 from pipeline_lib.verification.line_summary import FormatAudit, LabelAgreement, LineSummary
 from pipeline_lib.verification.lines import groups_from_lines, verify_lines
+from pipeline_lib.verification.version import VERIFIER_VERSION
 
 if TYPE_CHECKING:
     from pipeline_lib.reporting.tables import Table as PlainTable
@@ -101,7 +101,8 @@ def build_file(
     workers: int,
 ) -> None:
     """Judge the paths of ``source`` and write what ``method`` trains on, with its data card."""
-    from pipeline_lib.traindata.builders import MAIN_TABLE, build  # noqa: PLC0415 - not for verify
+    from pipeline_lib.traindata.builders import build  # noqa: PLC0415 - not for verify
+    from pipeline_lib.traindata.tables import MAIN_TABLE  # noqa: PLC0415 - not for verify
 
     groups = _judged(source, params, console, workers=workers)
     data = build(

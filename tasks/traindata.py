@@ -12,7 +12,7 @@ from pipeline_lib.storage.workspace import RoundFolders, Workspace
 from pipeline_lib.telemetry import record_work
 from pipeline_lib.traindata.builders import build
 from pipeline_lib.traindata.groups import read_groups
-from pipeline_lib.verification.dispatch import VERIFIER_VERSION
+from pipeline_lib.verification.version import VERIFIER_VERSION
 from tasks.policies import PLAN
 
 KIND = "traindata"

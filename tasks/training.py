@@ -12,7 +12,7 @@ from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.stages import stage_key
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import record_work
-from pipeline_lib.traindata.builders import MAIN_TABLE, WARM_START_TABLE
+from pipeline_lib.traindata.tables import MAIN_TABLE, WARM_START_TABLE
 from pipeline_lib.training.methods import TrainingRequest, train_policy
 from tasks.policies import TRAINING
 

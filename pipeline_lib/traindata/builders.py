@@ -10,7 +10,7 @@ from pipeline_lib.traindata.card import data_card
 from pipeline_lib.traindata.preferences import build_preferences
 from pipeline_lib.traindata.rollout_groups import build_rollout_groups
 from pipeline_lib.traindata.supervised import build_supervised
-from pipeline_lib.traindata.tables import BuildContext, Tables
+from pipeline_lib.traindata.tables import MAIN_TABLE, WARM_START_TABLE, BuildContext, Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +27,6 @@ BUILDERS: Mapping[Method, Callable[[Sequence[Group], BuildContext], Tables]] = {
     Method.DPO: build_preferences,
     Method.GRPO: build_rollout_groups,
 }
-MAIN_TABLE: Mapping[Method, str] = {
-    Method.SFT: "sft",
-    Method.DPO: "dpo",
-    Method.GRPO: "problems",
-}
-"""The table that a method trains on."""
-WARM_START_TABLE = "warm_start"
-"""SFT rows for before GRPO."""
 
 
 def build(

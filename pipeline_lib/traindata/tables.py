@@ -1,11 +1,20 @@
-"""What a builder is told, and what it gives back."""
+"""What a builder is told, what it gives back, and what the tables are called."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline_lib.params import BuildParams
+from pipeline_lib.params import BuildParams, Method
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.seeding import child_seed
+
+MAIN_TABLE: Mapping[Method, str] = {
+    Method.SFT: "sft",
+    Method.DPO: "dpo",
+    Method.GRPO: "problems",
+}
+"""The table that a method trains on."""
+WARM_START_TABLE = "warm_start"
+"""SFT rows for before GRPO."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

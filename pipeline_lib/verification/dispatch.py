@@ -29,9 +29,6 @@ from pipeline_lib.verification.failures import verifier_error
 from pipeline_lib.verification.math_answer import MathJudge
 from pipeline_lib.verification.python_tests import CodeJudge, open_code_judge
 
-VERIFIER_VERSION = "1"
-"""Part of every verdict's lineage: change it whenever some verdict may change."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:

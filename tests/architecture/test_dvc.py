@@ -50,9 +50,7 @@ def test_deps_name_nothing_else(stage):
     closure = {name for module in TASK_MODULES[stage] for name in import_closure(module)}
     sources = {source_file(name).relative_to(REPOSITORY).as_posix() for name in closure}
     code = [dep for dep in PIPELINE[stage]["deps"] if dep.endswith(".py") or "lib/" in dep]
-    idle = [
-        dep for dep in code if not any(s == dep or s.startswith(f"{dep}/") for s in sources)
-    ]
+    idle = [dep for dep in code if not any(s == dep or s.startswith(f"{dep}/") for s in sources)]
     assert idle == []
 
 

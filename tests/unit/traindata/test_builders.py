@@ -7,7 +7,8 @@ import pytest
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params import BuildParams, Method
 from pipeline_lib.records import Group
-from pipeline_lib.traindata.builders import BUILDERS, MAIN_TABLE, TrainData, build
+from pipeline_lib.traindata.builders import BUILDERS, TrainData, build
+from pipeline_lib.traindata.tables import MAIN_TABLE
 from tests.unit.traindata.made_groups import make_group
 
 GOLDEN_CARD = pathlib.Path(__file__).parents[2] / "golden" / "traindata_card.md"
