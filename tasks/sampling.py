@@ -1,6 +1,5 @@
 """Sampling: plan the shards, draw the paths of each, seal the table."""
 
-import functools
 import pathlib
 import time
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from prefect import task
 from pipeline_lib.params import SampleParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling import paths
-from pipeline_lib.serving.embedded import EmbeddedEngine, model_identity
+from pipeline_lib.serving.embedded import model_identity, shared_engine
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.storage.stages import stage_key
@@ -45,11 +44,6 @@ class SampleShard:
     index: int
 
 
-@functools.lru_cache(maxsize=1)
-def _engine(source: str, identity: str, batch_size: int) -> EmbeddedEngine:  # noqa: ARG001 - the identity makes new weights under an old name a new engine
-    return EmbeddedEngine.load(source, batch_size=batch_size)
-
-
 @task(**PLAN, task_run_name="plan-sampling-{plan.draw}")
 def plan_sampling(plan: SamplePlan) -> list[SampleShard]:
     """Fix the key and cut the problems into shards."""
@@ -70,7 +64,7 @@ def sample_shard(shard: SampleShard) -> SampleShard:
     plan = shard.plan
     if not shards.finished_shard(plan.output, shard.index, kind=paths.KIND, key=plan.key):
         start = time.perf_counter()
-        engine = _engine(plan.model, model_identity(plan.model), plan.params.batch_size)
+        engine = shared_engine(plan.model, batch_size=plan.params.batch_size)
         drawn = paths.sample_paths(
             _problems(shard), engine, plan.params, seed=plan.seed, draw=plan.draw
         )

@@ -7,8 +7,10 @@ changes nothing but rounding.
 Axes: B rows decoded together, P prompts, L prompt tokens, V vocabulary.
 """
 
+import functools
 import hashlib
 import pathlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -249,6 +251,24 @@ class EmbeddedEngine:
             completion_tokens=len(tokens),
             logprob=batch.logprobs[row],
         )
+
+
+_LOADING = threading.Lock()
+
+
+def shared_engine(source: str, *, batch_size: int) -> EmbeddedEngine:
+    """The engine of this process for ``source``; other weights under the same name are seen.
+
+    One at a time: transformers builds models under a process-wide default device, so two threads
+    that load at once get broken weights.
+    """
+    with _LOADING:
+        return _engine(source, model_identity(source), batch_size)
+
+
+@functools.lru_cache(maxsize=1)
+def _engine(source: str, _identity: str, batch_size: int) -> EmbeddedEngine:
+    return EmbeddedEngine.load(source, batch_size=batch_size)
 
 
 def choose_tokens(

@@ -1,6 +1,7 @@
 """The embedded engine draws what the model says, whatever shares the batch."""
 
 import pathlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Decoding, Request
-from pipeline_lib.serving.embedded import EmbeddedEngine, choose_tokens
+from pipeline_lib.serving.embedded import EmbeddedEngine, choose_tokens, shared_engine
 
 GREEDY = Decoding(temperature=0, max_new_tokens=20)
 PROMPTS = ["ab", "abcdabcdab", "d", "ccba", "abab"]
@@ -102,3 +103,11 @@ def test_missing_model_is_bad_input(tmp_path):
     """A folder without a model is one line that names it."""
     with pytest.raises(BadInputError, match="nothing-here"):
         EmbeddedEngine.load(str(tmp_path / "nothing-here"), batch_size=4)
+
+
+def test_threads_share_one_engine(tiny_model):
+    """Four threads that ask at once get the same, whole engine."""
+    with ThreadPoolExecutor(4) as pool:
+        engines = list(pool.map(lambda _: shared_engine(str(tiny_model), batch_size=4), range(4)))
+    assert all(engine is engines[0] for engine in engines)
+    assert engines[0].complete([Request(prompt="ab", seeds=[0])], GREEDY)[0][0].completion_tokens
