@@ -29,7 +29,7 @@ _LAUNCH = (
 )
 # Not -I: it would ignore the seed of str hashes, without which the order of a set, and so now and
 # then a verdict, differs from run to run. The environment is made here, so -E adds nothing.
-_INTERPRETER_FLAGS = ("-s", "-S", "-P")
+INTERPRETER_FLAGS = ("-s", "-S", "-P")
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "LANG": "C.UTF-8", "PATH": ""}
 _START_TIMEOUT_S = 20.0
 _ANSWER_GRACE_S = 10.0
@@ -55,6 +55,11 @@ class TestSuite:
     tests: str
     alter: bool = False
     """Whether one expected value is altered first: the negative control."""
+
+    def encoded(self) -> bytes:
+        """As the tests' process reads it."""
+        fields = {"entry_point": self.entry_point, "tests": self.tests, "alter": self.alter}
+        return json.dumps(fields).encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +105,13 @@ class JailedInterpreter:
         with self._lock:
             for _ in range(_ATTEMPTS):
                 try:
+                    if self._process.returncode is not None:
+                        self._start()
                     report = self._run_once(program, suite)
                     break
-                except _InterpreterDiedError:
+                except (_InterpreterDiedError, JailRefusedError):
                     self._stop()
-                    self._start()
-        status, detail = _judged(report)
+        status, detail = judged(report)
         seconds = time.perf_counter() - start
         return RunReport(
             status=status, detail=detail, output=report.get("output", ""), seconds=seconds
@@ -135,7 +141,7 @@ class JailedInterpreter:
             "client_pidfd": own_pidfd,
         }
         interpreter = str(pathlib.Path(sys.executable).resolve())
-        command = [interpreter, *_INTERPRETER_FLAGS, "-c", _LAUNCH, str(PACKAGE_ROOT)]
+        command = [interpreter, *INTERPRETER_FLAGS, "-c", _LAUNCH, str(PACKAGE_ROOT)]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [*command, json.dumps(options)],
@@ -167,10 +173,9 @@ class JailedInterpreter:
 
     def _run_once(self, program: str, suite: TestSuite) -> dict[str, Any]:
         finding, finding_end = os.pipe()
-        tests = {"entry_point": suite.entry_point, "tests": suite.tests, "alter": suite.alter}
         sent = [
             _memory_file(program.encode("utf-8", "surrogatepass")),
-            _memory_file(json.dumps(tests).encode()),
+            _memory_file(suite.encoded()),
             finding_end,
         ]
         request = json.dumps({"timeout_s": self._timeout_s}).encode()
@@ -185,7 +190,7 @@ class JailedInterpreter:
         with os.fdopen(finding, "rb") as finding_file:
             report = self._receive(self._timeout_s + _ANSWER_GRACE_S)
             # All writers are dead by now, so this does not block.
-            report["finding"] = finding_file.read()
+            report["finding"] = finding_file.read().decode()
         return report
 
     def _receive(self, timeout_s: float) -> dict[str, Any]:
@@ -213,13 +218,14 @@ def _memory_file(content: bytes) -> int:
     return descriptor
 
 
-def _judged(report: dict[str, Any]) -> tuple[Status, str]:
+def judged(report: dict[str, Any]) -> tuple[Status, str]:
+    """Status and detail of a run, from what the jailed side reports; empty if it did not."""
     match report:
         case {"end": "deadline"}:
             return Status.TIMEOUT, "no verdict before the deadline"
         case {"end": "output_limit"}:
             return Status.OUTPUT_LIMIT, "printed more than 1 MiB"
-        case {"end": "exit", "finding": bytes(content)} if content:
+        case {"end": "exit", "finding": str(content)} if content:
             finding = json.loads(content)
             detail = finding["detail"]
             if detail == GONE:
@@ -228,7 +234,7 @@ def _judged(report: dict[str, Any]) -> tuple[Status, str]:
         case {"end": "exit"}:
             return Status.VERIFIER_ERROR, "the tests process died"
         case _:
-            return Status.VERIFIER_ERROR, f"the jailed interpreter died {_ATTEMPTS} times"
+            return Status.VERIFIER_ERROR, "the sandbox itself died"
 
 
 def _death(code: int | None) -> str:

@@ -1,4 +1,4 @@
-"""How a process locks itself in: the namespace jail, the Landlock jail, and what both share.
+"""How a process locks itself in: by namespaces, by Landlock, in a container, and what they share.
 
 ``enter`` runs once, in the warm interpreter before it serves; ``fork_candidate`` and ``separate`` once
 a program; ``lock_down`` last, in the candidate's and in the tests' process, and cannot be undone.
@@ -34,7 +34,6 @@ _LANDLOCK_READ = 0b1100  # READ_FILE, READ_DIR
 _LANDLOCK_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 """How many rights on files each version of the interface knows."""
 _LANDLOCK_READ_FILE = 0b100
-_LANDLOCK_WRITE_FILE = 0b10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +123,7 @@ class LandlockJail:
             rights = _LANDLOCK_READ if source.is_dir() else _LANDLOCK_READ_FILE
             kernel.landlock_allow(ruleset, str(source), rights)
         for device in _DEVICES:
-            rights = _LANDLOCK_READ_FILE | _LANDLOCK_WRITE_FILE
-            kernel.landlock_allow(ruleset, device, rights)
+            kernel.landlock_allow(ruleset, device, _LANDLOCK_READ_FILE)
         kernel.landlock_restrict(ruleset)
         os.close(ruleset)
 
@@ -135,6 +133,23 @@ class LandlockJail:
 
     def separate(self) -> None:
         """Nothing: there is nowhere to leave a file."""
+
+
+class ContainerJail:
+    """For a process that has a container to itself: its files and network are walled off already."""
+
+    may_write_files = True
+
+    def enter(self) -> None:
+        """Only the container's temporary folder can be written, wherever this starts."""
+        os.chdir(SCRATCH)
+
+    def fork_candidate(self) -> int:
+        """Nothing of value runs beside it; memory of others is closed by ``lock_down``."""
+        return os.fork()
+
+    def separate(self) -> None:
+        """Nothing: one container, one program."""
 
 
 def lock_down(jail: Jail, limits: ProcessLimits) -> None:
@@ -150,6 +165,7 @@ def lock_down(jail: Jail, limits: ProcessLimits) -> None:
     ):
         resource.setrlimit(name, (value, value))
     kernel.drop_capabilities()
+    kernel.set_dumpable(allowed=False)
     kernel.forbid_new_privileges()
     kernel.install_filter(process_filter(jail))
 
@@ -165,7 +181,7 @@ def _become_nobody() -> None:
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
-    kernel.set_dumpable()
+    kernel.set_dumpable(allowed=True)
 
 
 def _unshare_as_self(procfs: int, flags: int) -> None:

@@ -80,9 +80,12 @@ def die_with_parent() -> None:
     _prctl("pdeathsig", _PR_SET_PDEATHSIG, 9)
 
 
-def set_dumpable() -> None:
-    """Own the entries in /proc again after a change of user."""
-    _prctl("dumpable", _PR_SET_DUMPABLE, 1)
+def set_dumpable(*, allowed: bool) -> None:
+    """Whether processes of the same user may read this one's memory and entries in /proc.
+
+    A change of user takes it away, and with it the right to write one's own ``uid_map``.
+    """
+    _prctl("dumpable", _PR_SET_DUMPABLE, int(allowed))
 
 
 def forbid_new_privileges() -> None:

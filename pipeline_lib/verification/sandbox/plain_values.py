@@ -70,6 +70,10 @@ def _tagged(value: object, opaque: _Numbering) -> Any:
     for kind, tagger in _TAGGERS:
         if isinstance(value, kind):
             return tagger(value, opaque)
+    return _reference(value, opaque)
+
+
+def _reference(value: object, opaque: _Numbering) -> Any:
     number = opaque(value)
     if number is None:
         raise NotPlainError(f"a value of type {type(value).__name__}")
@@ -94,7 +98,7 @@ def _type(value: Any, opaque: _Numbering) -> Any:
     name = value.__name__
     if _TYPES.get(name) is value:
         return {"type": name}
-    return {"opaque": opaque(value)}
+    return _reference(value, opaque)
 
 
 def _collection(tag: str) -> Callable[[Any, _Numbering], Any]:

@@ -13,8 +13,9 @@ from pipeline_lib.verification.sandbox.client import (
     RunReport,
     TestSuite,
 )
+from pipeline_lib.verification.sandbox.docker import DockerSandbox
 
-TIERS = ("namespace", "landlock")
+TIERS = ("namespace", "landlock", "docker")
 """Best first."""
 _SELF_TEST_TIMEOUT_S = 0.4
 _LOYAL = "def answer():\n    return 42\n"
@@ -121,7 +122,10 @@ def wanted_tiers(limits: CodeLimits) -> tuple[str, ...]:
 
 
 def _opened(name: str, limits: CodeLimits) -> Sandbox:
-    return JailedInterpreter(name, timeout_s=limits.timeout_s, memory_bytes=limits.memory_mb << 20)
+    memory_bytes = limits.memory_mb << 20
+    if name == "docker":
+        return DockerSandbox(timeout_s=limits.timeout_s, memory_bytes=memory_bytes)
+    return JailedInterpreter(name, timeout_s=limits.timeout_s, memory_bytes=memory_bytes)
 
 
 def _failure(name: str) -> str:

@@ -35,7 +35,7 @@ from pipeline_lib.verification.sandbox.jails import (
 from pipeline_lib.verification.sandbox.negative_control import alter_one
 from pipeline_lib.verification.sandbox.plain_values import decode, encode
 
-JAILS: dict[str, type[Jail]] = {"namespace": NamespaceJail, "landlock": LandlockJail}
+_JAILS: dict[str, type[Jail]] = {"namespace": NamespaceJail, "landlock": LandlockJail}
 KEPT_OUTPUT_BYTES = 64 << 10
 MAX_OUTPUT_BYTES = 1 << 20
 TESTS_EXTRA_BYTES = 512 << 20
@@ -66,18 +66,24 @@ class Job:
 
 
 class Zygote:
-    """Serves one run after another until the client is gone."""
+    """Serves one run after another until the client is gone.
 
-    def __init__(self, jail: Jail, *, memory_bytes: int, client_pidfd: int) -> None:
+    Args:
+        jail: How the candidate's process is kept apart.
+        memory_bytes: Address space of the candidate's process.
+        client: A descriptor that becomes readable when the client is gone.
+    """
+
+    def __init__(self, jail: Jail, *, memory_bytes: int, client: int) -> None:
         self._jail = jail
         self._memory_bytes = memory_bytes
-        self._client_pidfd = client_pidfd
+        self._client = client
 
     def serve(self, control: socket.socket) -> None:
         """Answer requests on ``control`` in turn."""
         while True:
-            ready = select.select([control.fileno(), self._client_pidfd], [], [])[0]
-            if self._client_pidfd in ready:
+            ready = select.select([control.fileno(), self._client], [], [])[0]
+            if self._client in ready:
                 return
             message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 3)
             if not message:
@@ -104,7 +110,7 @@ class Zygote:
         candidate_end.close()
         tests_end.close()
         pidfds = [os.pidfd_open(pid) for pid in (tests_pid, candidate_pid)]
-        watch = _Watch(output=output, tests=pidfds[0], client=self._client_pidfd)
+        watch = _Watch(output=output, tests=pidfds[0], client=self._client)
         end = watch.until_end(time.monotonic() + timeout_s + HARD_DEADLINE_GRACE_S)
         candidate_status = _kill_and_reap(pidfds, candidate_pid)
         watch.drain()
@@ -261,16 +267,14 @@ def main(arguments: str) -> None:
     control = _socket_at(options["control"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0o022)
-    jail = JAILS[options["jail"]]()
+    jail = _JAILS[options["jail"]]()
     try:
         _warm_up(options["own_path"])
         jail.enter()
     except OSError as error:
         control.sendall(json.dumps({"refused": str(error)}).encode() + b"\n")
         return
-    zygote = Zygote(
-        jail, memory_bytes=options["memory_bytes"], client_pidfd=options["client_pidfd"]
-    )
+    zygote = Zygote(jail, memory_bytes=options["memory_bytes"], client=options["client_pidfd"])
     _rehearse(jail)
     gc.collect()
     gc.freeze()

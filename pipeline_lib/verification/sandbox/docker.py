@@ -1,0 +1,147 @@
+"""The docker tier: a fresh container for each program, for parity with other systems. Slow.
+
+The wall is Docker's; inside it the same two processes decide as in the other tiers.
+"""
+
+import contextlib
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from typing import Any, Self
+
+from pipeline_lib.verification.sandbox.client import (
+    INTERPRETER_FLAGS,
+    PACKAGE_ROOT,
+    JailRefusedError,
+    RunReport,
+    TestSuite,
+    judged,
+)
+from pipeline_lib.verification.sandbox.one_shot import header
+
+IMAGE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
+_OWN_FILES = ("pipeline_lib/records.py", "pipeline_lib/verification/sandbox")
+_INSIDE = pathlib.PurePosixPath("/opt/reasonloop")
+_LAUNCH = (
+    f"import sys; sys.path.insert(0, '{_INSIDE}'); "
+    "from pipeline_lib.verification.sandbox.one_shot import main; main()"
+)
+_HEADROOM_MB = 64
+"""For the tests' process, so that the candidate meets its own limit first."""
+_START_GRACE_S = 30.0
+_PROBE_TIMEOUT_S = 10.0
+
+
+class DockerSandbox:
+    """Runs each program in a container of its own.
+
+    Args:
+        timeout_s: Wall-clock seconds of one program with its tests, after the container's start.
+        memory_bytes: Address space of the candidate's process.
+        image: A local image with ``python3``; it is never pulled.
+
+    Raises:
+        JailRefusedError: no client, no daemon, or no such image.
+    """
+
+    def __init__(self, *, timeout_s: float, memory_bytes: int, image: str = IMAGE) -> None:
+        self._docker = shutil.which("docker") or ""
+        if not self._docker:
+            raise JailRefusedError("there is no docker command")
+        self._timeout_s = timeout_s
+        self._memory_bytes = memory_bytes
+        self._image = image
+        self._probe()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(self, program: str, suite: TestSuite) -> RunReport:
+        """Run one program; never raises for what the program does."""
+        start = time.perf_counter()
+        name = f"reasonloop-{uuid.uuid4().hex}"
+        process = subprocess.Popen(  # noqa: S603 - our own arguments; nothing of the program
+            self._command(name),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        report = self._answer(process, name, self._request(program, suite))
+        status, detail = judged(report)
+        seconds = time.perf_counter() - start
+        return RunReport(
+            status=status, detail=detail, output=report.get("output", ""), seconds=seconds
+        )
+
+    def close(self) -> None:
+        """Nothing outlives a run."""
+
+    def _probe(self) -> None:
+        inspect = [self._docker, "image", "inspect", "--format", "{{.Id}}", self._image]
+        try:
+            answer = subprocess.run(  # noqa: S603 - our own arguments
+                inspect, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise JailRefusedError("the docker daemon does not answer") from error
+        if answer.returncode:
+            reason = " ".join(answer.stderr.split()) or "no reason given"
+            raise JailRefusedError(f"{reason} (needs a daemon and: docker pull {self._image})")
+
+    def _command(self, name: str) -> list[str]:
+        memory = f"{(self._memory_bytes >> 20) + _HEADROOM_MB}m"
+        mounts = [
+            f"--mount=type=bind,source={PACKAGE_ROOT / file},target={_INSIDE / file},readonly"
+            for file in _OWN_FILES
+        ]
+        return [
+            *(self._docker, "run", "--rm", "--interactive", f"--name={name}", "--pull=never"),
+            *("--network=none", "--ipc=none", f"--memory={memory}", f"--memory-swap={memory}"),
+            *("--pids-limit=64", "--read-only", "--cap-drop=ALL", "--user=65534:65534"),
+            *("--security-opt=no-new-privileges", "--log-driver=none"),
+            *("--tmpfs=/tmp:size=16m,nr_inodes=1024,mode=1777", "--env=PYTHONHASHSEED=0"),
+            *(*mounts, self._image, "python3", *INTERPRETER_FLAGS, "-c", _LAUNCH),
+        ]
+
+    def _request(self, program: str, suite: TestSuite) -> bytes:
+        source = program.encode("utf-8", "surrogatepass")
+        tests = suite.encoded()
+        head = header(source, tests, timeout_s=self._timeout_s, memory_bytes=self._memory_bytes)
+        return head + source + tests
+
+    def _answer(
+        self, process: subprocess.Popen[bytes], name: str, request: bytes
+    ) -> dict[str, Any]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        watchdog = threading.Timer(self._timeout_s + _START_GRACE_S, self._kill, (process, name))
+        watchdog.start()
+        try:
+            # Left open while the program runs: its end would mean that this process is gone.
+            process.stdin.write(request)
+            process.stdin.flush()
+            answer = process.stdout.read()
+        except BrokenPipeError:
+            answer = b""
+        finally:
+            watchdog.cancel()
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+            process.stdout.close()
+            process.wait()
+        report: dict[str, Any] = json.loads(answer) if answer else {}
+        return report
+
+    def _kill(self, process: subprocess.Popen[bytes], name: str) -> None:
+        """Kill the container: ending the client alone would leave it running."""
+        command = [self._docker, "kill", name]
+        subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - our own arguments
+        process.kill()

@@ -1,0 +1,280 @@
+"""What crosses between candidate and tests, the negative control, and the system call filter."""
+
+import ast
+import math
+import socket
+import struct
+import threading
+from collections import Counter, OrderedDict, defaultdict, namedtuple
+from enum import IntEnum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_lib.verification.sandbox.channel import (
+    MAX_FRAME_BYTES,
+    Channel,
+    ChannelClosedError,
+    FrameTooLargeError,
+)
+from pipeline_lib.verification.sandbox.negative_control import (
+    ALTERED,
+    NoControlError,
+    alter_one,
+    altered,
+)
+from pipeline_lib.verification.sandbox.plain_values import NotPlainError, decode, encode
+from pipeline_lib.verification.sandbox.syscall_filter import AUDIT_ARCH, assemble_filter
+
+HASHABLE = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(min_value=-(10**400), max_value=10**400)
+    | st.floats(allow_nan=False)
+    | st.complex_numbers(allow_nan=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: st.lists(inner, max_size=4).map(tuple) | st.frozensets(inner, max_size=4),
+    max_leaves=6,
+)
+PLAIN = st.recursive(
+    HASHABLE | st.sets(HASHABLE, max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(HASHABLE, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def refuse(value):
+    return None
+
+
+def crossed(value):
+    return decode(encode(value, refuse), refuse)
+
+
+def types(value):
+    """The value's shape, with the exact type of every part."""
+    if isinstance(value, dict):
+        return dict, [(types(k), types(v)) for k, v in value.items()]
+    if isinstance(value, (list, tuple)):
+        return type(value), [types(item) for item in value]
+    return type(value)
+
+
+@given(PLAIN)
+def test_plain_values_cross_unchanged(value):
+    """Value and types are the same on the other side, for every nesting of plain types."""
+    assert crossed(value) == value
+    assert types(crossed(value)) == types(value)
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, -0.0, 5e-324, 0.1 + 0.2])
+def test_floats_cross_exactly(number):
+    """repr has 17 digits, so 0.1 + 0.2 stays 0.30000000000000004, and -0.0 keeps its sign."""
+    assert struct.pack("d", crossed(number)) == struct.pack("d", number)
+
+
+def test_not_a_number_and_lone_surrogates_cross():
+    """NaN stays NaN, and text that is not UTF-8 stays what it is."""
+    assert math.isnan(crossed(math.nan))
+    assert crossed("\ud800") == "\ud800"
+
+
+def test_subclasses_arrive_as_their_base():
+    """A Counter, a namedtuple and an IntEnum arrive as dict, tuple and int: nothing of theirs."""
+    values = [Counter("aab"), namedtuple("P", "x y")(1, 2), IntEnum("Colour", "RED").RED]
+    values += [OrderedDict(a=1), defaultdict(int, b=2)]
+    arrived = crossed(values)
+    assert arrived == [{"a": 2, "b": 1}, (1, 2), 1, {"a": 1}, {"b": 2}]
+    assert [type(value) for value in arrived] == [dict, tuple, int, dict, dict]
+
+
+@pytest.mark.parametrize("value", [object(), lambda: 0, range(3), iter([]), refuse, Counter])
+def test_other_values_are_refused(value):
+    """A value that is not plain, at any depth, does not cross."""
+    with pytest.raises(NotPlainError):
+        encode([{"deep": value}], refuse)
+
+
+def test_value_that_nests_too_deeply_is_refused():
+    """100,000 nested lists are no value, in either direction, and no crash."""
+    value: list = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(NotPlainError):
+        encode(value, refuse)
+    with pytest.raises(NotPlainError):
+        decode(b"[" * 100_000 + b"]" * 100_000, refuse)
+
+
+@given(st.binary() | st.text().map(str.encode))
+def test_any_bytes_are_a_value_or_refused(data):
+    """Decoding never raises anything else, whatever the candidate sends."""
+    try:
+        decode(data, refuse)
+    except NotPlainError:
+        return
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"set":[[1]]}',
+        b'{"dict":[[1]]}',
+        b'{"dict":1}',
+        b'{"type":"object"}',
+        b'{"eval":"1"}',
+        b'{"int":"zz"}',
+        b'{"a":1,"b":2}',
+        b"{}",
+        b'{"int":5}',
+        b'{"complex":[1,2,3]}',
+        b'{"bytes":"0"}',
+        b"9" * 5000,
+        b"\xff",
+    ],
+)
+def test_forged_tags_are_refused(data):
+    """A tag with the wrong content is refused, and no name is ever looked up for it."""
+    with pytest.raises(NotPlainError):
+        decode(data, refuse)
+
+
+def test_channel_carries_frames_and_says_when_it_ends():
+    """Frames arrive whole and in order; the end of the other side is an error of its own."""
+    one, other = socket.socketpair()
+    sender, receiver = Channel(one), Channel(other)
+    frames = [b"", b"a", bytes(1 << 20)]
+    with one, other:
+        writer = threading.Thread(target=lambda: [sender.send(frame) for frame in frames])
+        writer.start()
+        assert [receiver.receive() for _ in frames] == frames
+        writer.join()
+        one.close()
+        with pytest.raises(ChannelClosedError):
+            receiver.receive()
+
+
+def test_channel_refuses_frames_that_are_too_large():
+    """Neither a frame above 8 MiB nor the announcement of one is taken."""
+    one, other = socket.socketpair()
+    with one, other:
+        with pytest.raises(FrameTooLargeError):
+            Channel(one).send(bytes(MAX_FRAME_BYTES + 1))
+        one.sendall(struct.pack("!I", MAX_FRAME_BYTES + 1))
+        with pytest.raises(FrameTooLargeError):
+            Channel(other).receive()
+
+
+def test_channel_keeps_its_deadline():
+    """A deadline that has passed ends waiting at once."""
+    one, other = socket.socketpair()
+    with one, other, pytest.raises(TimeoutError):
+        Channel(other, deadline=0.0).receive()
+
+
+@given(PLAIN)
+def test_altered_value_differs(value):
+    """No plain value is equal to its alteration, so a right program fails the control."""
+    assert altered(value) != value
+
+
+@pytest.mark.parametrize("infinite", [math.inf, -math.inf])
+def test_infinity_is_altered(infinite):
+    """Adding to infinity changes nothing, so another value is taken: 0."""
+    assert altered(infinite) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("tests", "expected"),
+    [
+        ("assert f(1) == 2\nassert f(2) == 3", f"assert f(1) == {ALTERED}(2)\nassert f(2) == 3"),
+        ("assert f(1) is None", f"assert f(1) is {ALTERED}(None)"),
+        ("assert abs(f(1) - 0.5) < 1e-6", f"assert abs(f(1) - {ALTERED}(0.5)) < 1e-06"),
+        ("assert f(1)", "assert not f(1)"),
+        ("assert not f(1)", "assert not not f(1)"),
+        ("assert True, 'x'\nassert f(1) == 2", f"assert True, 'x'\nassert f(1) == {ALTERED}(2)"),
+        (
+            "def check(c):\n    for i in range(3):\n        assert c(i) == i",
+            f"def check(c):\n    for i in range(3):\n        assert c(i) == {ALTERED}(i)",
+        ),
+    ],
+)
+def test_one_expected_value_is_altered(tests, expected):
+    """Only the first assert that means something changes, and it asks for another value."""
+    assert ast.unparse(alter_one(ast.parse(tests))) == expected
+
+
+def test_tests_without_assert_have_no_control():
+    """There is nothing to alter, and that is said rather than passed over."""
+    with pytest.raises(NoControlError):
+        alter_one(ast.parse("f(1)"))
+
+
+ALLOW, REFUSE, NO_SUCH_CALL, KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
+
+
+def decided(program: bytes, *, machine: str, number: int, arguments: tuple[int, ...] = ()) -> int:
+    """Run a filter as the kernel would: just the five operations that it is made of."""
+    padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
+    data = struct.pack("=iIQ6Q", number, AUDIT_ARCH[machine], 0, *padded)
+    code = list(struct.iter_unpack("=HBBI", program))
+    position = accumulator = 0
+    while True:
+        operation, if_true, if_false, operand = code[position]
+        position += 1
+        match operation:
+            case 0x20:
+                accumulator = struct.unpack_from("=I", data, operand)[0]
+            case 0x54:
+                accumulator &= operand
+            case 0x15:
+                position += if_true if accumulator == operand else if_false
+            case 0x45:
+                position += if_true if accumulator & operand else if_false
+            case 0x06:
+                return operand
+            case _:
+                raise AssertionError(f"unknown operation {operation:#x}")
+
+
+@pytest.mark.parametrize(
+    ("machine", "numbers"),
+    [
+        ("x86_64", {"read": 0, "fork": 57, "execve": 59, "kill": 62, "openat": 257, "clone3": 435}),
+        (
+            "aarch64",
+            {"read": 63, "clone": 220, "execve": 221, "kill": 129, "openat": 56, "clone3": 435},
+        ),
+    ],
+)
+def test_filter_decides_by_call_and_argument(machine, numbers):
+    """Own process yes, others no; reading yes, writing by permission; unknown calls never."""
+
+    def decide(name: str, *arguments: int, write: bool = False) -> int:
+        program = assemble_filter(machine, own_pid=77, may_write_files=write)
+        return decided(program, machine=machine, number=numbers[name], arguments=arguments)
+
+    assert decide("read") == ALLOW
+    assert decide("execve") == REFUSE
+    assert decide("clone3") == NO_SUCH_CALL
+    assert decide("kill", 77, 9) == ALLOW
+    assert [decide("kill", pid, 9) for pid in (1, 0, 2**32 - 1, 78)] == [REFUSE] * 4
+    assert decide("openat", 0, 0, 0) == ALLOW
+    assert [decide("openat", 0, 0, flags) for flags in (1, 2, 0o100, 0o1000)] == [REFUSE] * 4
+    assert decide("openat", 0, 0, 0o101, write=True) == ALLOW
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_filter_refuses_what_it_does_not_know(machine):
+    """Numbers above all known ones, and those of the x32 interface, get no further."""
+    program = assemble_filter(machine, own_pid=77, may_write_files=True)
+    for number in (450, 1000, 0x40000000, 0x40000000 | 1):
+        assert decided(program, machine=machine, number=number) == REFUSE
+
+
+def test_filter_kills_a_foreign_architecture():
+    """Numbers mean other calls there: a 32-bit call on a 64-bit machine ends the process."""
+    program = assemble_filter("x86_64", own_pid=77, may_write_files=True)
+    assert decided(program, machine="aarch64", number=0) == KILL
