@@ -1,0 +1,52 @@
+"""The local Prefect server: found or started once, never left half-dead in the records."""
+
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from flows import server
+from pipeline_lib.errors import ReasonloopError
+
+
+def test_two_runs_at_once_share_one_server(tmp_path):
+    """Two processes that need a server at the same time get the same one; `stop` ends it."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT")}
+    environment["REASONLOOP_STATE"] = str(tmp_path)
+    command = [sys.executable, "-m", "flows.cli", "server"]
+    both = [
+        subprocess.Popen([*command, "start"], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    addresses = {process.communicate(timeout=120)[0] for process in both}
+    assert len(addresses) == 1
+    assert "http://127.0.0.1:" in addresses.pop()
+    status = subprocess.run(
+        [*command, "status"], env=environment, capture_output=True, text=True, check=True
+    )
+    pid = int(status.stdout.split("process ")[1].split(",")[0])
+    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    stopped = subprocess.run(
+        [*command, "stop"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "stopped" in stopped.stdout
+    assert not [process for process in family if process.is_running()]
+
+
+def test_a_reused_process_id_is_not_our_server(tmp_path, monkeypatch):
+    """A record whose process id now belongs to another process names no server."""
+    monkeypatch.setenv("REASONLOOP_STATE", str(tmp_path))
+    (tmp_path / "server.json").write_text(
+        f'{{"pid": {os.getpid()}, "started": 1.0, "port": 1}}', encoding="utf-8"
+    )
+    assert server.find() is None
+    assert server.stop() is False
+
+
+def test_a_named_server_that_is_silent_is_an_error(monkeypatch):
+    """PREFECT_API_URL is never replaced behind the user's back."""
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    with pytest.raises(ReasonloopError, match=r"PREFECT_API_URL=http://127\.0\.0\.1:9/api"):
+        server.ensure()

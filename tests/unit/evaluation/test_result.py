@@ -1,0 +1,15 @@
+"""The result of an evaluation survives being stored."""
+
+from pipeline_lib.evaluation.result import EvaluationResult, evaluate_policies
+from pipeline_lib.params import EvaluateParams
+from tests.unit.evaluation.judged_groups import judged_group
+
+PARAMS = EvaluateParams(num_paths=4, ks=(1, 2), resamples=200)
+
+
+def test_json_round_trip():
+    """What is read back equals what was written, down to every interval and flip."""
+    base = [judged_group(f"p{i}", "cwwf" if i % 2 else "wwlc") for i in range(12)]
+    trained = [judged_group(f"p{i}", "cccx" if i % 3 else "ccwc") for i in range(12)]
+    result = evaluate_policies(base, trained, PARAMS, seed=7)
+    assert EvaluationResult.from_json(result.to_json()) == result
