@@ -90,6 +90,7 @@ def test_problems_are_distinct_in_range_and_carry_a_true_solution():
     assert len({problem.id for problem in problems}) == 200
     for problem in problems:
         assert 10 <= problem.gold.target <= 60
+        assert list(problem.gold.numbers) == sorted(problem.gold.numbers)
         assert replay(problem.gold.numbers, problem.solution) == [problem.gold.target]
 
 

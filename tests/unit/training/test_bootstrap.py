@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.records import MathGold, Problem
+from pipeline_lib.records import CountdownGold, MathGold, Problem
 from pipeline_lib.storage.manifests import current
 from pipeline_lib.training.bootstrap import make_base_policy, make_tokenizer, solution_rows
 
@@ -34,6 +34,16 @@ def test_tokens_do_not_span_prompt_and_completion():
     prompt, completion = "12,5,3=51\n", "12+5=17\n17*3=51"
     apart = [*TOKENIZER.encode(prompt), *TOKENIZER.encode(completion)]
     assert apart == TOKENIZER.encode(prompt + completion)
+
+
+def test_all_solutions_of_a_problem_are_learned():
+    """2, 2 -> 4 is solved by the sum and by the product; each makes a row with the same prompt."""
+    gold = CountdownGold(numbers=(2, 2), target=4)
+    rows = solution_rows([Problem(id="p", question="?", gold=gold, source="test")])
+    assert rows == [
+        {"prompt": "2,2=4\n", "completion": "2*2=4"},
+        {"prompt": "2,2=4\n", "completion": "2+2=4"},
+    ]
 
 
 def test_the_folder_loads_as_a_llama(base: pathlib.Path):
