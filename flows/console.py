@@ -36,7 +36,7 @@ TERMINATED = 143
 
 
 class ProgressView:
-    """One bar per stage (and draw), moved by the events that workers write."""
+    """One bar per stage, or per draw of it, moved by the events that workers write."""
 
     def __init__(self, root: pathlib.Path, progress: Progress) -> None:
         self._root = root
@@ -54,7 +54,7 @@ class ProgressView:
                 self._show(event)
 
     def _show(self, event: Event) -> None:
-        name = " ".join(filter(None, [event["stage"], event.get("draw")]))
+        name: str = event.get("label") or event["stage"]
         if name not in self._bars:
             self._bars[name] = self._progress.add_task(name, total=event["total"])
         done = self._done.setdefault(name, set())

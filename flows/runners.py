@@ -75,7 +75,8 @@ def _ray_options(execution: ExecutionParams) -> dict[str, Any]:
     options: dict[str, Any] = {
         "namespace": "reasonloop",
         "log_to_driver": False,
-        "logging_level": logging.WARNING,
+        # Ray advises about its own settings on each start; a run's console is for the run.
+        "logging_level": logging.ERROR,
         "runtime_env": {"env_vars": {name: value for name, value in passed_on.items() if value}},
     }
     if environment("RAY_ADDRESS") is None:

@@ -57,6 +57,11 @@ def run_draw(settings: RunSettings, draw: Draw, parts: tuple[Part, ...] = BOTH) 
     sample_and_verify.with_options(task_runner=runner)(settings, draw, parts)
 
 
+def _label(draw: Draw, part: Part) -> str:
+    """What the progress bar of a part says."""
+    return f"{part} {draw.name}"
+
+
 def _timed(settings: RunSettings, draw: Draw, part: Part) -> AbstractContextManager[None]:
     return nullcontext() if draw.within else timed_stage(settings.root, part, draw=draw.name)
 
@@ -65,6 +70,7 @@ def _plan(settings: RunSettings, draw: Draw) -> SamplePlan:
     return SamplePlan(
         workspace=settings.root,
         stage=draw.stage("sample"),
+        label=_label(draw, "sample"),
         draw=draw.seed_name,
         problems=draw.problems,
         output=draw.folders.paths,
@@ -79,6 +85,7 @@ def _to_verify(settings: RunSettings, draw: Draw, shards: list[SampleShard]) -> 
         VerifyShard(
             workspace=settings.root,
             stage=draw.stage("verify"),
+            label=_label(draw, "verify"),
             problems=draw.problems,
             paths=draw.folders.paths,
             output=draw.folders.verdicts,

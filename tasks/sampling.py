@@ -25,6 +25,8 @@ class SamplePlan:
     workspace: pathlib.Path
     stage: str
     """The stage that the draw belongs to: "sample" or "evaluate"."""
+    label: str
+    """What the progress of this plan is called."""
     draw: str
     """Names the draw ("round-1", "evaluate"); part of every path's seed."""
     problems: pathlib.Path
@@ -74,6 +76,7 @@ def sample_shard(shard: SampleShard) -> SampleShard:
             plan.stage,
             done=shard.index + 1,
             total=plan.num_shards,
+            label=plan.label,
             worker_seconds=time.perf_counter() - start,
             **manifest.counts,
         )

@@ -24,6 +24,8 @@ class VerifyShard:
 
     workspace: pathlib.Path
     stage: str
+    label: str
+    """What the progress of this shard's table is called."""
     problems: pathlib.Path
     paths: pathlib.Path
     output: pathlib.Path
@@ -58,6 +60,7 @@ def verify_shard(shard: VerifyShard) -> VerifyShard:
             shard.stage,
             done=shard.index + 1,
             total=shard.num_shards,
+            label=shard.label,
             worker_seconds=time.perf_counter() - start,
             slowest_seconds=max(verdict.seconds for verdict in verdicts),
         )
