@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from pipeline_lib.records import Status
@@ -169,51 +170,33 @@ def examine(session: Session, *, entry_point: str, tests: str, alter: bool) -> F
 
 
 def _run_tests(session: Session, *, entry_point: str, tests: str, alter: bool) -> None:
-    tree = ast.parse(tests, _TESTS_FILE)
-    bound = _bound_names(tree)
-    if alter:
-        tree = alter_one(tree)
-
     def candidate(*args: object, **kwargs: object) -> Any:
         return session.call(entry_point, args, kwargs)
 
-    names: dict[str, Any] = {"__name__": "tests", ALTERED: altered}
-    for name in _loaded_names(tree) - bound - {entry_point, ALTERED} - set(dir(builtins)):
-        names[name] = _resolved(session, name)
-    if entry_point not in bound:
-        names[entry_point] = candidate
-    exec(compile(tree, _TESTS_FILE, "exec"), names)  # noqa: S102 - trusted, and jailed anyhow
-    if any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
-        names["check"](candidate)
+    code = compile(alter_one(ast.parse(tests)) if alter else tests, _TESTS_FILE, "exec")
+    names = {"__name__": "tests", "__builtins__": _Names(session), entry_point: candidate}
+    exec(code, names)  # noqa: S102 - trusted, and jailed anyhow
+    check = names.get("check")
+    if isinstance(check, FunctionType) and check is not candidate:
+        check(candidate)
 
 
-def _loaded_names(tree: ast.Module) -> set[str]:
-    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
-    return {node.id for node in names if isinstance(node.ctx, ast.Load)}
+class _Names(dict[str, Any]):
+    """The builtins of tests, and behind them what tests use without defining it.
 
+    Such a name is a module of the standard library, ours; else whatever the candidate calls so.
+    """
 
-def _bound_names(tree: ast.Module) -> set[str]:
-    bound = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                bound.add(name)
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                bound.add(name)
-            case ast.alias(name=name, asname=alias):
-                bound.add((alias or name).partition(".")[0])
-            case ast.ExceptHandler(name=str(name)):
-                bound.add(name)
-            case _:
-                pass
-    return bound
+    def __init__(self, session: Session) -> None:
+        super().__init__(vars(builtins))
+        self[ALTERED] = altered
+        self._session = session
 
-
-def _resolved(session: Session, name: str) -> Any:
-    """A name that tests use without defining it: ours where we can, else the candidate's."""
-    if name in sys.stdlib_module_names:
-        return importlib.import_module(name)
-    return session.request("name", name)
+    def __missing__(self, name: str) -> Any:
+        known = name in sys.stdlib_module_names
+        value = importlib.import_module(name) if known else self._session.request("name", name)
+        self[name] = value
+        return value
 
 
 def _judged(error: BaseException, session: Session) -> Finding:

@@ -8,6 +8,7 @@ import json
 import os
 from typing import Any
 
+from pipeline_lib.verification.sandbox import kernel
 from pipeline_lib.verification.sandbox.jails import ContainerJail
 from pipeline_lib.verification.sandbox.zygote import Job, Zygote
 
@@ -27,6 +28,8 @@ def header(program: bytes, tests: bytes, *, timeout_s: float, memory_bytes: int)
 
 def main() -> None:
     """Entry point of the container."""
+    # The candidate runs under the same user, and a container has a /proc.
+    kernel.set_dumpable(allowed=False)
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):

@@ -49,12 +49,15 @@ _IOCTL_COMMANDS = (0x5401, 0x5451, 0x5450, 0x5421, 0x541B)
 _AF_UNIX, _SOCK_STREAM, _SOCK_TYPE_MASK = 1, 1, 0xF
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
-_LOAD, _AND, _JUMP_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
+_LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
+_JUMP_EQUAL, _JUMP_NOT_BELOW, _JUMP_SET = 0x15, 0x35, 0x45
 _KILL, _ALLOW, _EPERM, _ENOSYS = 0x80000000, 0x7FFF0000, 0x00050001, 0x00050026
 _NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
 
 _Instruction = tuple[int, int, int, int]
 """Operation, jump if true, jump if false, operand: one ``struct sock_filter``."""
+_Body = list[_Instruction]
+_OWN_PID = 0x7A5E1DE5  # above every pid there is
 
 
 def assemble_filter(machine: str, *, own_pid: int, may_write_files: bool) -> bytes:
@@ -65,31 +68,53 @@ def assemble_filter(machine: str, *, own_pid: int, may_write_files: bool) -> byt
         own_pid: The only process that may be signalled, as the process itself sees its id.
         may_write_files: Whether files may be opened for writing at all.
     """
-    head = [(_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]), _end(_KILL)]
-    head.append((_LOAD, 0, 0, _NUMBER_AT))
-    for number in _numbers(_SIGNAL_ONE, machine).values():
-        head += _guarded(number, _if_argument_in(0, (own_pid,)))
-    return _packed(head) + _same_for_all(machine, may_write_files=may_write_files)
+    template = _template(machine, may_write_files=may_write_files)
+    return template.replace(_OWN_PID.to_bytes(4, "little"), own_pid.to_bytes(4, "little"))
 
 
 @functools.cache
-def _same_for_all(machine: str, *, may_write_files: bool) -> bytes:
-    """The part that depends on no process: made once, before any fork."""
+def _template(machine: str, *, may_write_files: bool) -> bytes:
+    """The filter with a placeholder for the own pid: made once, before any fork."""
     special = _numbers(_SPECIAL, machine)
-    code = _guarded(special["fcntl"], _if_argument_in(1, _FCNTL_COMMANDS))
-    code += _guarded(special["ioctl"], _if_argument_in(1, _IOCTL_COMMANDS))
-    code += _guarded(special["prlimit64"], _if_argument_in(0, (0,)))
-    code += _guarded(special["socketpair"], _if_stream_pair())
-    code += _guarded(special["clone3"], [_end(_ENOSYS)])
+    bodies = {
+        special["fcntl"]: _if_argument_in(1, _FCNTL_COMMANDS),
+        special["ioctl"]: _if_argument_in(1, _IOCTL_COMMANDS),
+        special["prlimit64"]: _if_argument_in(0, (0,)),
+        special["socketpair"]: _if_stream_pair(),
+        special["clone3"]: [_end(_ENOSYS)],
+    }
+    for number in _numbers(_SIGNAL_ONE, machine).values():
+        bodies[number] = _if_argument_in(0, (_OWN_PID,))
     for name, number in _numbers(_OPEN, machine).items():
         flags_at = 1 if name == "open" else 2
-        code += _guarded(number, [_end(_ALLOW)] if may_write_files else _if_reading(flags_at))
+        bodies[number] = [_end(_ALLOW)] if may_write_files else _if_reading(flags_at)
     for number in _numbers(_ALLOWED, machine).values():
-        code += _guarded(number, [_end(_ALLOW)])
-    return _packed([*code, _end(_EPERM)])
+        bodies[number] = [_end(_ALLOW)]
+    head = [(_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]), _end(_KILL)]
+    return _packed([*head, (_LOAD, 0, 0, _NUMBER_AT), *_search(_ranges(bodies))])
 
 
-def _packed(code: list[_Instruction]) -> bytes:
+def _ranges(bodies: dict[int, _Body]) -> list[tuple[int, _Body]]:
+    """Where each range of numbers with the same body begins; what has none is refused."""
+    ranges: list[tuple[int, _Body]] = []
+    for number in range(max(bodies) + 2):
+        body = bodies.get(number, [_end(_EPERM)])
+        if not ranges or ranges[-1][1] != body:
+            ranges.append((number, body))
+    return ranges
+
+
+def _search(ranges: list[tuple[int, _Body]]) -> _Body:
+    """A binary search: the kernel tries every number once per process, so length costs time."""
+    if len(ranges) == 1:
+        return ranges[0][1]
+    middle = len(ranges) // 2
+    below, above = _search(ranges[:middle]), _search(ranges[middle:])
+    assert len(below) < 256, "a jump is one byte"
+    return [(_JUMP_NOT_BELOW, len(below), 0, ranges[middle][0]), *below, *above]
+
+
+def _packed(code: _Body) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 
@@ -103,22 +128,17 @@ def _end(action: int) -> _Instruction:
     return (_RETURN, 0, 0, action)
 
 
-def _guarded(number: int, body: list[_Instruction]) -> list[_Instruction]:
-    """``body`` decides when the loaded call is ``number``; otherwise the next guard is tried."""
-    return [(_JUMP_EQUAL, 0, len(body), number), *body]
-
-
 def _argument(index: int) -> _Instruction:
     # The low half, on little-endian machines; pids, commands, flags and types are ints in C.
     return (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * index)
 
 
-def _if_argument_in(index: int, allowed: tuple[int, ...]) -> list[_Instruction]:
+def _if_argument_in(index: int, allowed: tuple[int, ...]) -> _Body:
     tests = [(_JUMP_EQUAL, len(allowed) - i, 0, value) for i, value in enumerate(allowed)]
     return [_argument(index), *tests, _end(_EPERM), _end(_ALLOW)]
 
 
-def _if_stream_pair() -> list[_Instruction]:
+def _if_stream_pair() -> _Body:
     # A datagram pair could still send to the address of an abstract socket.
     return [
         _argument(0),
@@ -131,5 +151,5 @@ def _if_stream_pair() -> list[_Instruction]:
     ]
 
 
-def _if_reading(flags_at: int) -> list[_Instruction]:
+def _if_reading(flags_at: int) -> _Body:
     return [_argument(flags_at), (_JUMP_SET, 0, 1, _WRITING), _end(_EPERM), _end(_ALLOW)]

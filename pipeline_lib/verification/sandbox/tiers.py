@@ -30,8 +30,8 @@ def raw(number):
         raise OSError(ctypes.get_errno(), "refused")
 
 ATTEMPTS = {
-    "reads the host's files": lambda: open("/etc/passwd").read(),
-    "reads processes": lambda: os.listdir("/proc/1"),
+    "reads secrets": lambda: open("/etc/shadow").read(),
+    "reads processes": lambda: open("/proc/1/environ").read(),
     "writes outside": lambda: open("/escape", "w"),
     "opens a socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
     "forks": lambda: os.fork() or os._exit(0),
@@ -129,16 +129,21 @@ def _opened(name: str, limits: CodeLimits) -> Sandbox:
 
 
 def _failure(name: str) -> str:
-    limits = CodeLimits(timeout_s=_SELF_TEST_TIMEOUT_S)
     try:
-        sandbox = _opened(name, limits)
+        sandbox = _opened(name, CodeLimits(timeout_s=_SELF_TEST_TIMEOUT_S))
     except JailRefusedError as error:
         return str(error)
     try:
-        for program, suite, expected in _SELF_TESTS:
-            report = sandbox.run(program, suite)
-            if report.status is not expected:
-                return f"self-test expected {expected.value}, got {report.status.value} ({report.detail})"
+        return failed_self_test(sandbox)
     finally:
         sandbox.close()
+
+
+def failed_self_test(sandbox: Sandbox) -> str:
+    """Run the loyal and the hostile programs; what went wrong, or nothing."""
+    for program, suite, expected in _SELF_TESTS:
+        report = sandbox.run(program, suite)
+        if report.status is not expected:
+            found = f"{report.status.value} ({report.detail})"
+            return f"self-test: expected {expected.value}, got {found}"
     return ""

@@ -216,7 +216,7 @@ ALLOW, REFUSE, NO_SUCH_CALL, KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x800000
 
 
 def decided(program: bytes, *, machine: str, number: int, arguments: tuple[int, ...] = ()) -> int:
-    """Run a filter as the kernel would: just the five operations that it is made of."""
+    """Run a filter as the kernel would: just the six operations that it is made of."""
     padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     data = struct.pack("=iIQ6Q", number, AUDIT_ARCH[machine], 0, *padded)
     code = list(struct.iter_unpack("=HBBI", program))
@@ -231,6 +231,8 @@ def decided(program: bytes, *, machine: str, number: int, arguments: tuple[int, 
                 accumulator &= operand
             case 0x15:
                 position += if_true if accumulator == operand else if_false
+            case 0x35:
+                position += if_true if accumulator >= operand else if_false
             case 0x45:
                 position += if_true if accumulator & operand else if_false
             case 0x06:

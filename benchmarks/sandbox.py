@@ -1,0 +1,279 @@
+"""What a verdict on a program costs: our tiers against the usual ways, in one run.
+
+Every way judges the same right programs with the same tests, one after another. Only right programs
+from a data set (or our own) are used, because two of the ways have no jail around them.
+
+    python benchmarks/sandbox.py --data ../shared/data/humaneval/HumanEval.jsonl --output sandbox.json
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import multiprocessing
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+
+from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.params import CodeLimits
+from pipeline_lib.records import CodeGold, Status
+from pipeline_lib.verification.python_tests import open_code_judge
+from pipeline_lib.verification.sandbox.client import JailRefusedError, TestSuite
+from pipeline_lib.verification.sandbox.docker import IMAGE, DockerSandbox
+from pipeline_lib.verification.sandbox.tiers import open_tier
+
+TIMEOUT_S = 10.0
+MEMORY_BYTES = 256 << 20
+DOCKER_PROGRAMS = 20
+SLOWEST_SHARE = 0.02
+"""Programs that compute for long say nothing about the sandbox: this share of them is left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A right program with its tests."""
+
+    source: str
+    entry_point: str
+    tests: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One way of judging, measured."""
+
+    way: str
+    programs: int
+    per_second: float
+    per_cpu_second: float | None
+    """None where the work is done by a daemon, whose CPU time is not ours to see."""
+
+
+Judge = Callable[[Program], bool]
+
+
+def own_programs() -> list[Program]:
+    """HumanEval-like programs for machines without the data set."""
+    return [
+        Program(
+            source=f"from typing import List\n\n\ndef scaled(values: List[int]) -> List[int]:\n"
+            f'    """Every value times {n}."""\n    return [{n} * value for value in values]\n',
+            entry_point="scaled",
+            tests="def check(candidate):\n    assert candidate([]) == []\n"
+            f"    assert candidate([1, 2, 3]) == [{n}, {2 * n}, {3 * n}]\n"
+            f"    assert candidate([-1]) == [{-n}]\n",
+        )
+        for n in range(2, 102)
+    ]
+
+
+def humaneval(path: pathlib.Path) -> list[Program]:
+    """Canonical solutions, without the few that compute for long."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    programs = [
+        Program(
+            source=row["prompt"] + row["canonical_solution"],
+            entry_point=row["entry_point"],
+            tests=row["test"],
+        )
+        for row in rows
+    ]
+    by_cost = sorted(programs, key=_seconds_in_process)
+    return by_cost[: len(by_cost) - int(SLOWEST_SHARE * len(by_cost))]
+
+
+def _seconds_in_process(program: Program) -> float:
+    start = time.process_time()
+    exec(_script(program), {})
+    return time.process_time() - start
+
+
+def _script(program: Program) -> str:
+    return f"{program.source}\n{program.tests}\ncheck({program.entry_point})\n"
+
+
+def by_tier(name: str, stack: ExitStack) -> Judge:
+    """One run in one of our tiers, without the negative control."""
+    opened = open_tier(CodeLimits(timeout_s=TIMEOUT_S, tier=name))  # type: ignore[arg-type]
+    stack.callback(opened.sandbox.close)
+
+    def judge(program: Program) -> bool:
+        suite = TestSuite(entry_point=program.entry_point, tests=program.tests)
+        return opened.sandbox.run(program.source, suite).status is Status.CORRECT
+
+    return judge
+
+
+def with_control(name: str, stack: ExitStack) -> Judge:
+    """The whole verdict: extraction, run, and the negative control."""
+    code_judge = stack.enter_context(open_code_judge(CodeLimits(timeout_s=TIMEOUT_S, tier=name)))  # type: ignore[arg-type]
+
+    def judge(program: Program) -> bool:
+        gold = CodeGold(entry_point=program.entry_point, tests=program.tests)
+        return code_judge.judge(gold, program.source).status is Status.CORRECT
+
+    return judge
+
+
+def cold_interpreter(program: Program) -> bool:
+    """A fresh ``python -I`` that believes the exit code; no jail."""
+    command = [sys.executable, "-I", "-c", _script(program)]
+    return (
+        subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=False).returncode == 0
+    )
+
+
+def guarded_fork(program: Program) -> bool:
+    """HumanEval's published way: a forked process with guards inside it, a manager for the result."""
+    fork = multiprocessing.get_context("fork")
+    with fork.Manager() as manager:
+        results = manager.list()
+        process = fork.Process(target=_guarded, args=(_script(program), results))
+        process.start()
+        process.join(TIMEOUT_S + 1)
+        process.kill()
+        return list(results) == ["passed"]
+
+
+def _guarded(script: str, results: list[str]) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+    folder = tempfile.mkdtemp()
+    remove = shutil.rmtree
+    os.chdir(folder)
+    guarded = ("kill", "system", "remove", "fork", "setuid", "rename", "unlink", "chmod", "chown")
+    kept = {name: getattr(os, name) for name in guarded}
+    for name in guarded:
+        setattr(os, name, None)
+    signal.setitimer(signal.ITIMER_REAL, TIMEOUT_S)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            exec(script, {})
+        results.append("passed")
+    except BaseException as error:  # noqa: BLE001 - as published
+        results.append(f"failed: {error}")
+    for name, function in kept.items():
+        setattr(os, name, function)
+    remove(folder, ignore_errors=True)
+
+
+def docker_run(image: str) -> Judge:
+    """``docker run`` of a cold interpreter that believes the exit code."""
+
+    def judge(program: Program) -> bool:
+        flags = [
+            "--network=none",
+            "--memory=256m",
+            "--pids-limit=64",
+            "--read-only",
+            "--cap-drop=ALL",
+        ]
+        flags += ["--security-opt=no-new-privileges", "--user=65534:65534", "--log-driver=none"]
+        command = ["docker", "run", "--rm", "--pull=never", *flags, image]
+        command += ["python3", "-I", "-c", _script(program)]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    return judge
+
+
+def docker_tier(image: str) -> Judge:
+    """Our docker tier, one run."""
+    sandbox = DockerSandbox(timeout_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES, image=image)
+
+    def judge(program: Program) -> bool:
+        suite = TestSuite(entry_point=program.entry_point, tests=program.tests)
+        return sandbox.run(program.source, suite).status is Status.CORRECT
+
+    return judge
+
+
+def measured(
+    way: str, open_judge: Callable[[ExitStack], Judge], programs: Sequence[Program]
+) -> Result:
+    """Judge all programs; CPU seconds are those of this process and of all that it waited for."""
+    _, _, start_cpu = _judged(open_judge, programs[:1])
+    wrong, seconds, cpu = _judged(open_judge, programs)
+    cpu -= start_cpu
+    if wrong:
+        raise SystemExit(f"{way}: right programs were refused: {wrong[:5]}")
+    return Result(
+        way=way,
+        programs=len(programs),
+        per_second=len(programs) / seconds,
+        per_cpu_second=None if "docker" in way else (len(programs) - 1) / cpu,
+    )
+
+
+def _judged(
+    open_judge: Callable[[ExitStack], Judge], programs: Sequence[Program]
+) -> tuple[list[str], float, float]:
+    """What was refused, the wall-clock seconds without the start, and the CPU seconds with it."""
+    before = _cpu_seconds()
+    with ExitStack() as stack:
+        judge = open_judge(stack)
+        start = time.perf_counter()
+        wrong = [program.entry_point for program in programs if not judge(program)]
+        seconds = time.perf_counter() - start
+    # The jail is closed by now, so that the CPU time of its processes is known.
+    return wrong, seconds, _cpu_seconds() - before
+
+
+def _cpu_seconds() -> float:
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def all_ways(programs: Sequence[Program], image: str) -> list[Result]:
+    """Measure every way that works on this machine, and say which do not."""
+    ways: list[tuple[str, Callable[[ExitStack], Judge], Sequence[Program]]] = [
+        ("namespace", lambda stack: by_tier("namespace", stack), programs),
+        ("landlock", lambda stack: by_tier("landlock", stack), programs),
+        ("namespace + control", lambda stack: with_control("namespace", stack), programs),
+        ("landlock + control", lambda stack: with_control("landlock", stack), programs),
+        ("cold python -I", lambda _: cold_interpreter, programs),
+        ("guarded fork", lambda _: guarded_fork, programs),
+        ("docker tier", lambda _: docker_tier(image), programs[:DOCKER_PROGRAMS]),
+        ("docker run", lambda _: docker_run(image), programs[:DOCKER_PROGRAMS]),
+    ]
+    results = []
+    for way, open_judge, chosen in ways:
+        try:
+            results.append(measured(way, open_judge, chosen))
+        except (JailRefusedError, SandboxUnavailableError) as error:
+            print(f"{way}: left out ({error})")
+            if "docker" in way:
+                break
+    return results
+
+
+def main() -> None:
+    """Measure, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--data", type=pathlib.Path, help="HumanEval.jsonl; our own programs otherwise"
+    )
+    parser.add_argument("--image", default=IMAGE, help="local docker image with python3")
+    parser.add_argument("--output", type=pathlib.Path, help="write the results as JSON")
+    arguments = parser.parse_args()
+    programs = humaneval(arguments.data) if arguments.data else own_programs()
+    results = all_ways(programs, arguments.image)
+    print(f"{'way':22}{'programs':>10}{'per second':>12}{'per CPU s':>12}")
+    for result in results:
+        cpu = "-" if result.per_cpu_second is None else f"{result.per_cpu_second:.0f}"
+        print(f"{result.way:22}{result.programs:>10}{result.per_second:>12.1f}{cpu:>12}")
+    if arguments.output:
+        content = json.dumps([asdict(result) for result in results], indent=2)
+        arguments.output.write_text(content + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
