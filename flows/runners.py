@@ -5,6 +5,8 @@ Nothing else in the project knows Ray. The address of a running cluster is taken
 
 import logging
 import pathlib
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -61,7 +63,11 @@ def cluster(execution: ExecutionParams) -> Iterator[None]:
         )
     import ray  # noqa: PLC0415 - thread runs need no Ray
 
+    # Ray puts a handler of its own in place, under which SIGTERM would end the command with 15.
+    handler = signal.getsignal(signal.SIGTERM)
     ray.init(**_ray_options(execution))
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
     try:
         if ray.cluster_resources().get("CPU", 0) < 1:  # type: ignore[no-untyped-call]
             raise ReasonloopError("the Ray cluster has no CPU; add a node or unset RAY_ADDRESS")

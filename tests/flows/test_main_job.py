@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import httpx
+import psutil
 import pytest
 
 from pipeline_lib.storage import manifests
@@ -139,6 +140,31 @@ def test_killed_while_sampling_it_continues(finished_run, reasonloop, tmp_path):
         manifests.read_manifest(broken_paths).digest
         == manifests.read_manifest(unbroken_paths).digest
     )
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_signals_end_it_with_their_code(finished_run, reasonloop, tmp_path, number, code):
+    """Told to stop while Ray works, the command leaves no process and says by what it was ended."""
+    for part in ("data/problems", "models/base"):
+        shutil.copytree(finished_run / part, tmp_path / part)
+    process = subprocess.Popen(
+        [*reasonloop.argv("run", "--workspace", tmp_path, *SMOKE), "--set", "sample.shard_size=1"],
+        env=reasonloop.environment,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while not work_done(tmp_path):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert family
+    process.send_signal(number)
+    assert process.wait(60) == code
+    _, alive = psutil.wait_procs(family, timeout=15)
+    assert not alive
 
 
 def test_second_run_at_once_is_refused(finished_run, reasonloop):
