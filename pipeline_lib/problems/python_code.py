@@ -23,13 +23,30 @@ def humaneval_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
     """A row of HumanEval: the prompt is a function's head, ``test`` defines ``check(candidate)``."""
     del id_prefix  # its rows have ids of their own
     prompt = row.text("prompt")
+    name = row.text("entry_point")
+    try:
+        given = _given_beside(prompt, name)
+    except SyntaxError as error:
+        raise row.error("prompt", f"not the head of a Python function ({error.msg})") from error
     return Problem(
         id=row.text("task_id"),
         question=prompt,
-        gold=CodeGold(entry_point=row.text("entry_point"), tests=row.text("test")),
+        gold=CodeGold(entry_point=name, tests=given + row.text("test")),
         source=source,
         solution=prompt + row.text("canonical_solution"),
     )
+
+
+def _given_beside(prompt: str, name: str) -> str:
+    """The prompt's own functions beside ``name``, as source; empty where there are none.
+
+    Some tests call them. They must be the prompt's, not what a model wrote under their names.
+    """
+    body = ast.parse(f"{prompt}\n    pass\n").body
+    beside = [n for n in body if not (isinstance(n, ast.FunctionDef) and n.name == name)]
+    if not any(isinstance(node, ast.FunctionDef) for node in beside):
+        return ""
+    return ast.unparse(ast.Module(body=beside, type_ignores=[])) + "\n\n"
 
 
 def mbpp_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:

@@ -181,6 +181,15 @@ def test_what_tests_may_do(judge, tests, program):
     assert verdict.status is Status.CORRECT, verdict.detail
 
 
+def test_function_of_the_tests_is_not_replaced_by_the_candidates(judge):
+    """Where tests define a function themselves, a namesake in the program changes nothing."""
+    gold = CodeGold(
+        entry_point="f", tests="def twice(x):\n    return 2 * x\nassert f(2) == twice(2)"
+    )
+    forgery = "def twice(x):\n    return 0\ndef f(x):\n    return twice(x)\n"
+    assert judge.judge(gold, forgery).status is Status.WRONG
+
+
 @pytest.mark.parametrize(
     "tests",
     ["assert f(1) ==", "import no_such_module\nassert f(1) == 1", "assert 1 == 1", "", "f(1)"],
@@ -279,6 +288,21 @@ def not_correct(judge: CodeJudge, chosen: list[Problem]) -> dict[str, Verdict]:
         assert problem.solution is not None
         verdicts[problem.id] = judge.judge(problem.gold, problem.solution)
     return {name: v for name, v in verdicts.items() if v.status is not Status.CORRECT}
+
+
+@pytest.mark.parametrize(
+    ("number", "forgery"),
+    [
+        (32, "def poly(xs, x): return 0\ndef find_zero(xs): return 0\n"),
+        (38, "def encode_cyclic(s): return s\ndef decode_cyclic(s): return s\n"),
+        (50, "def encode_shift(s): return s\ndef decode_shift(s): return s\n"),
+    ],
+)
+def test_functions_that_a_prompt_gives_cannot_be_replaced(judge, reference_data, number, forgery):
+    """Three of HumanEval's tests call a function of the prompt: the prompt's counts, not a copy."""
+    problem = problems(reference_data)[number]
+    assert isinstance(problem.gold, CodeGold)
+    assert judge.judge(problem.gold, forgery).status is Status.WRONG
 
 
 def test_sample_of_canonical_solutions_passes(judge, reference_data):

@@ -26,8 +26,8 @@ from tests.unit.verification.hostile_programs import CUT_OFF, FORGERIES, PREAMBL
 pytestmark = pytest.mark.slow
 
 IMAGE = f"reasonloop-test:{os.getpid()}"
-THE_IMAGES_OWN = {"user list", "cgroups"}
-"""A container shows its own /etc/passwd and its own control groups; there is nothing to guard."""
+THE_IMAGES_OWN = {"user list", "cgroups", "name look-up"}
+"""A container has its own /etc/passwd, control groups and hosts file; there is nothing to guard."""
 DAEMON_START_S = 30
 ADD = CodeGold(entry_point="add", tests="assert add(2, 3) == 5\nassert add([1], [2]) == [1, 2]\n")
 

@@ -1,6 +1,8 @@
 """What a sandbox leaves behind: nothing, however it or its client ends."""
 
+import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from pipeline_lib.verification.sandbox.client import (
     JailRefusedError,
     TestSuite,
 )
+from pipeline_lib.verification.sandbox.jails import SCRATCH
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
 SQUARE = "def square(x):\n    return x * x\n"
@@ -172,7 +175,7 @@ def footprint(interpreter: JailedInterpreter) -> dict[str, int]:
         "own_children": len(psutil.Process().children(recursive=True)),
         "descriptors": zygote.num_fds(),
         "mounts": len(pathlib.Path(f"/proc/{zygote.pid}/mounts").read_text().splitlines()),
-        "own_mounts": len(pathlib.Path("/proc/self/mounts").read_text().splitlines()),
+        "own_scratch": sum(part.mountpoint == SCRATCH for part in psutil.disk_partitions(all=True)),
         "memory": zygote.memory_info().rss,
     }
 
@@ -189,6 +192,25 @@ def test_probe_says_of_each_tier_whether_and_why():
     reports = probe_tiers(CodeLimits())
     assert [report.name for report in reports] == ["namespace", "landlock", "docker"]
     assert all(report.available == (report.reason == "") for report in reports)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv"
+)
+def test_without_the_right_to_make_namespaces_landlock_is_used():
+    """As in a container: unshare is refused, the reason says so, and the next tier takes over."""
+    script = (
+        "from pipeline_lib.params import CodeLimits\n"
+        "from pipeline_lib.verification.python_tests import open_code_judge, probe_tiers\n"
+        "print(open_code_judge(CodeLimits()).tier)\n"
+        "print(probe_tiers(CodeLimits())[0].reason)\n"
+    )
+    command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", script]
+    answer = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=True)
+    tier, reason = answer.stdout.splitlines()
+    if tier != "landlock":
+        pytest.skip("this kernel has no Landlock")
+    assert "unshare: Operation not permitted" in reason
 
 
 def test_judge_uses_the_best_tier_that_passes():
