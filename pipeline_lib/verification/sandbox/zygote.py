@@ -147,6 +147,8 @@ class Zygote:
     ) -> NoReturn:
         try:
             deadline = time.monotonic() + timeout_s
+            # Too short-lived to be worth it; collecting would copy the pages that it shares.
+            gc.disable()
             os.setsid()
             kernel.die_with_parent()
             _keep_only(end.fileno(), job.tests, job.finding)
