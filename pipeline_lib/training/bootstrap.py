@@ -22,8 +22,8 @@ from pipeline_lib.sampling.prompts import render
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import policies, sft
 from pipeline_lib.training.determinism import deterministic, trainer_seed
-from pipeline_lib.training.methods import run_phases, work_folder
 from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting, quiet
+from pipeline_lib.training.sequence import run_phases, work_folder
 
 _PAD = "<pad>"
 _EOS = "<eos>"

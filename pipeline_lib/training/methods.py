@@ -5,7 +5,6 @@ iteration): mass-covering, where the policy gradient sharpens.
 """
 
 import pathlib
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,10 +15,11 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params import Method, TrainParams, VerifyParams
 from pipeline_lib.records import Problem
 from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import read_json_lines, write_json_lines
+from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import dpo, grpo, policies, sft
-from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting, run_phase
+from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting
+from pipeline_lib.training.sequence import run_phases, work_folder
 from pipeline_lib.verification.dispatch import open_verifier
 
 
@@ -84,30 +84,6 @@ def _check(request: TrainingRequest) -> None:
             f"train: no rows for method {request.params.method.value}; no stored path passed the "
             "filters of build: sample more paths, or widen build.min_pass_rate and max_pass_rate"
         )
-
-
-def run_phases(
-    phases: Sequence[Phase], source: str, output: pathlib.Path, *, setting: Setting
-) -> Manifest:
-    """Run the phases one after another, each from the result of the one before, then publish."""
-    log: list[Row] = []
-    for phase in phases:
-        folder = run_phase(phase, source, setting)
-        log.extend(read_json_lines(folder / policies.LOG_NAME))
-        source = str(folder)
-    with policies.replaced(output) as fresh:
-        shutil.copytree(source, fresh, dirs_exist_ok=True)
-        write_json_lines(fresh / policies.LOG_NAME, log)
-        manifest = manifests.seal(
-            fresh, kind=policies.KIND, key=setting.key, counts={"steps": len(log)}
-        )
-    shutil.rmtree(setting.work.parent)
-    return manifest
-
-
-def work_folder(output: pathlib.Path, key: str) -> pathlib.Path:
-    """Where checkpoints for ``key`` stand: beside the output, which its stage may clear."""
-    return output.with_name(f".{output.name}.work") / key[:16]
 
 
 def summary(folder: pathlib.Path, manifest: Manifest, *, seconds: float) -> TrainingSummary:

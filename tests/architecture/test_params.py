@@ -22,13 +22,19 @@ def leaves(model: BaseModel, prefix: str = "") -> dict[str, object]:
 
 
 def attributes_used() -> set[str]:
-    """Every attribute that is read anywhere in the product, by its name, except in params.py."""
+    """Every attribute or string key that is read anywhere in the product, except in params.py."""
     used: set[str] = set()
     for package in ("flows", "tasks", "pipeline_lib"):
         for path in (REPOSITORY / package).rglob("*.py"):
             if path.name != "params.py":
                 tree = ast.parse(path.read_text("utf-8"))
                 used |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+                # Limits cross into other processes as JSON.
+                used |= {
+                    n.slice.value
+                    for n in ast.walk(tree)
+                    if isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Constant)
+                }
     return used
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from pipeline_lib.params import Method
 from pipeline_lib.storage import manifests
-from pipeline_lib.training.methods import train_policy, work_folder
+from pipeline_lib.training.methods import train_policy
+from pipeline_lib.training.sequence import work_folder
 
 
 class Broken(Exception):  # noqa: N818 - it stands for a kill, not for an error

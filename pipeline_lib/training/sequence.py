@@ -1,0 +1,38 @@
+"""Phases one after another, each from the result of the one before; the last one is published.
+
+It knows no method: what the phases do, `methods` and `bootstrap` say.
+"""
+
+import pathlib
+import shutil
+from collections.abc import Sequence
+
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import read_json_lines, write_json_lines
+from pipeline_lib.storage.manifests import Manifest
+from pipeline_lib.training import policies
+from pipeline_lib.training.phases import Phase, Row, Setting, run_phase
+
+
+def run_phases(
+    phases: Sequence[Phase], source: str, output: pathlib.Path, *, setting: Setting
+) -> Manifest:
+    """Run the phases one after another, each from the result of the one before, then publish."""
+    log: list[Row] = []
+    for phase in phases:
+        folder = run_phase(phase, source, setting)
+        log.extend(read_json_lines(folder / policies.LOG_NAME))
+        source = str(folder)
+    with policies.replaced(output) as fresh:
+        shutil.copytree(source, fresh, dirs_exist_ok=True)
+        write_json_lines(fresh / policies.LOG_NAME, log)
+        manifest = manifests.seal(
+            fresh, kind=policies.KIND, key=setting.key, counts={"steps": len(log)}
+        )
+    shutil.rmtree(setting.work.parent)
+    return manifest
+
+
+def work_folder(output: pathlib.Path, key: str) -> pathlib.Path:
+    """Where checkpoints for ``key`` stand: beside the output, which its stage may clear."""
+    return output.with_name(f".{output.name}.work") / key[:16]
