@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 from flows import server
 from pipeline_lib.params import REPOSITORY, CodeLimits, environment
@@ -18,7 +18,7 @@ _PACKAGES = ("prefect", "prefect-ray", "ray", "dvc", "torch", "transformers", "t
 _CONSTRAINTS = REPOSITORY / "constraints.txt"
 _MIN_FREE_GIB = 5
 _COMMAND_TIMEOUT_S = 20
-_MARKS = {True: "[green]ok[/]", False: "[red]missing[/]", None: "[yellow]optional[/]"}
+_MARKS = {True: "[green]ok      [/]", False: "[red]missing [/]", None: "[yellow]optional[/]"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +32,16 @@ class Finding:
 
 
 def examine(console: Console) -> bool:
-    """Print all findings; False if something that the default run needs is missing."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("check", "", "found", "what to do"):
-        table.add_column(heading, overflow="fold")
+    """Print all findings, a line each; False if something that the default run needs is missing."""
     findings = [finding for check in _CHECKS for finding in check()]
     for finding in findings:
-        remedy = "" if finding.ok else finding.remedy
-        table.add_row(finding.what, _MARKS[finding.ok], finding.detail, remedy)
-    console.print(table)
+        remedy = "" if finding.ok or not finding.remedy else f" [dim]({finding.remedy})[/]"
+        detail = escape(finding.detail)
+        console.print(
+            f"{_MARKS[finding.ok]} {finding.what}: {detail}{remedy}",
+            highlight=False,
+            soft_wrap=True,
+        )
     return all(finding.ok is not False for finding in findings)
 
 
