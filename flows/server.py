@@ -139,6 +139,9 @@ def _start() -> LocalServer:
                 **os.environ,
                 **QUIET_ENVIRONMENT,
                 "PREFECT_HOME": str(state_folder() / "prefect"),
+                # The UI asks port 4200 otherwise, whatever port serves it.
+                "PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port}/api",
+                "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
             },
         )
     _LEFT_RUNNING.append(process)

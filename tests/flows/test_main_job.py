@@ -76,6 +76,7 @@ def test_everything_is_recorded_on_the_server(finished_run, prefect_server):
     tasks = httpx.post(f"{api}/task_runs/filter", json={"limit": 200}).json()
     task_names = {run["name"] for run in tasks}
     assert {"sample-round-1-shard-000", "verify-shard-003", "train-grpo-round-1"} <= task_names
+    assert httpx.get(f"{prefect_server.ui_url}/ui-settings").json()["api_url"] == api
     artifacts = httpx.post(f"{api}/artifacts/filter", json={"limit": 50}).json()
     headline = next(a for a in artifacts if a["key"] == "headline")
     assert "pass@1" in headline["data"]
