@@ -143,11 +143,18 @@ def _run(
     with Workspace(root).lease():
         console.print(f"Prefect UI: {server.ensure()}", soft_wrap=True)
         # Prefect reads the server's address when it is imported.
+        from prefect import tags  # noqa: PLC0415
+
         from flows import post_training  # noqa: PLC0415
         from flows.runners import RunSettings  # noqa: PLC0415
 
-        with shown_progress(root, console):
+        with shown_progress(root, console), tags(*_tags(params)):
             pick(post_training)(RunSettings(root=root, params=params))
+
+
+def _tags(params: Params) -> list[str]:
+    """What runs are looked for by in the UI."""
+    return [params.prepare.dataset, params.train.method, f"seed-{params.seed}"]
 
 
 def _preflight(params: Params) -> None:

@@ -69,6 +69,7 @@ def test_everything_is_recorded_on_the_server(finished_run, prefect_server):
     body = {"flow_runs": {"name": {"like_": "post-training"}}, "limit": 5}
     [parent] = httpx.post(f"{api}/flow_runs/filter", json=body).json()
     assert parent["state_type"] == "COMPLETED"
+    assert set(parent["tags"]) == {"countdown", "grpo", "seed-7"}
     names = {
         run["name"] for run in httpx.post(f"{api}/flow_runs/filter", json={"limit": 50}).json()
     }
