@@ -10,6 +10,7 @@ import argparse
 import json
 import multiprocessing
 import pathlib
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -95,7 +96,12 @@ def main() -> None:
     arguments = parser.parse_args()
     params = load_params(
         profile=arguments.profile,
-        overrides=[f"prepare.train_problems={arguments.problems}", "execution.runner=ray"],
+        # The policy needs to be just good enough for some of its paths to be right.
+        overrides=[
+            f"prepare.train_problems={arguments.problems}",
+            "bootstrap.steps=300",
+            "execution.runner=ray",
+        ],
     )
     server.ensure()
     from tasks.bootstrapping import bootstrap_policy
@@ -104,10 +110,13 @@ def main() -> None:
     figures: dict[str, Seconds] = {}
     digests = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, run in (("bare", bare), ("prefect + ray", orchestrated)):
-            workspace = Workspace(pathlib.Path(folder) / name.replace(" ", ""))
-            prepare_problems.fn(workspace, params.prepare, seed=params.seed)
-            bootstrap_policy.fn(workspace, params.bootstrap, seed=params.seed)
+        first = Workspace(pathlib.Path(folder) / "first")
+        prepare_problems.fn(first, params.prepare, seed=params.seed)
+        bootstrap_policy.fn(first, params.bootstrap, seed=params.seed)
+        second = Workspace(pathlib.Path(folder) / "second")
+        shutil.copytree(first.root, second.root)
+        sides = (("bare", bare, first), ("prefect + ray", orchestrated, second))
+        for name, run, workspace in sides:
             figures[name] = run(workspace.root, params)
             digests.append(manifests.read_manifest(workspace.round_folders(1).verdicts).digest)
     report(figures, num_shards=-(-arguments.problems // params.sample.shard_size))

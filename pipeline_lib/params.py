@@ -38,7 +38,7 @@ class CountdownParams(_Section):
 
     num_numbers: Annotated[int, Field(ge=2, le=6)] = 3
     low: Count = 1
-    high: Count = 12
+    high: Count = 20
     target_low: Count = 10
     target_high: Count = 100
 
@@ -61,9 +61,9 @@ class PrepareParams(_Section):
     )
     folder: str | None = None
     """A folder in the data set's original format, or a hub id; not used by the generator."""
-    train_problems: Count = 2000
+    train_problems: Count = 5000
     test_problems: Count = 400
-    bootstrap_problems: Whole = 2000
+    bootstrap_problems: Whole = 5000
     countdown: CountdownParams = CountdownParams()
 
 
@@ -75,12 +75,12 @@ class BootstrapParams(_Section):
     hidden_size: Count = 128
     num_layers: Count = 4
     num_heads: Count = 4
-    steps: Count = 600
-    batch_size: Count = 128
+    steps: Count = 700
+    batch_size: Count = 64
     lr: Positive = 2e-3
     warmup_fraction: Fraction = 0.05
-    checkpoint_every: Count = 200
-    threads: Count = 2
+    checkpoint_every: Count = 100
+    threads: Count = 1
     """CPU threads of torch; part of the result, since sums round differently."""
 
 
@@ -90,7 +90,7 @@ class SampleParams(_Section):
     num_paths: Count = 10
     temperature: Annotated[float, Field(ge=0)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    max_new_tokens: Count = 48
+    max_new_tokens: Count = 32
     shard_size: Count = 128
     """Problems a shard: the unit of work, retry and resume."""
     batch_size: Count = 512
@@ -125,7 +125,7 @@ class BuildParams(_Section):
 
     min_pass_rate: Fraction = 0.0
     """DPO and GRPO keep the problems whose pass rate lies strictly above this ..."""
-    max_pass_rate: Fraction = 1.0
+    max_pass_rate: Fraction = 0.6
     """... and strictly below this."""
     max_pairs_per_problem: Count = 4
     max_length_ratio: Annotated[float, Field(ge=1)] = 2.0
@@ -162,8 +162,8 @@ class TrainParams(_Section):
 
     method: Method = Method.GRPO
     lr: Positive = 5e-5
-    steps: Count = 100
-    batch_size: Count = 32
+    steps: Count = 30
+    batch_size: Count = 64
     """Sequences (SFT), pairs (DPO) or prompts (GRPO) a step."""
     micro_batch_size: Count | None = None
     """Sequences, pairs or paths that are in memory at once; null takes the whole batch."""
@@ -171,13 +171,13 @@ class TrainParams(_Section):
     group_size: Annotated[int, Field(ge=1)] = 8
     """Paths a prompt in GRPO."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.0
-    warm_start_steps: Whole = 0
+    warm_start_steps: Whole = 800
     """Steps of SFT on the distinct correct stored paths before GRPO; 0 skips it."""
     warm_start_batch_size: Count = 64
-    warm_start_lr: Positive = 5e-4
+    warm_start_lr: Positive = 2e-3
     dpo_beta: Positive = 0.1
-    checkpoint_every: Count = 50
-    threads: Count = 2
+    checkpoint_every: Count = 25
+    threads: Count = 1
     """CPU threads of torch; part of the result, since sums round differently."""
     lora: LoraParams = LoraParams()
 

@@ -62,6 +62,11 @@ def test_params_file_names_every_key():
     assert keys(written) == keys(known)
 
 
+def test_params_file_holds_the_defaults():
+    """A value in params.yaml is the model's own default, so the two never tell different stories."""
+    assert load_params() == Params()
+
+
 @pytest.mark.parametrize("profile", sorted(path.stem for path in PROFILES_FOLDER.glob("*.yaml")))
 def test_profiles_load(profile):
     """Every profile that ships is valid over the params file."""
