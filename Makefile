@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SOURCES := flows tasks pipeline_lib tests benchmarks
 
-.PHONY: help install demo test test-slow test-gpu check format clean
+.PHONY: help install demo test test-slow test-gpu check format docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -40,6 +40,9 @@ check: install ## format, lint, types, import contracts, dead code
 format: install ## write the format, fix what the linter can fix
 	$(BIN)/ruff check --quiet --fix $(SOURCES)
 	$(BIN)/ruff format --quiet $(SOURCES)
+
+docs: install ## the API reference, in site/
+	PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/pdoc -o site flows tasks pipeline_lib
 
 clean: ## what a run wrote, and the caches; the environment stays
 	rm -rf data models reports telemetry .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,7 +10,8 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.params import PARAMS_FILE, REPOSITORY, Method, Params, load_params
+from pipeline_lib.params import Method, Params
+from pipeline_lib.params_file import PARAMS_FILE, REPOSITORY, load_params
 
 app = App(
     name="reasonloop",

@@ -3,6 +3,8 @@
 No Prefect here: `verify`, `build` and `evaluate` start in under a second.
 """
 
+from __future__ import annotations
+
 import pathlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -212,7 +214,7 @@ def _gold_fields(gold: Gold) -> Row:
             return {"entry_point": entry_point, "tests": tests}
 
 
-def print_table(console: Console, table: "PlainTable") -> None:
+def print_table(console: Console, table: PlainTable) -> None:
     """Print one of the report's tables."""
     shown = RichTable(*table.columns, title=table.caption, title_justify="left", box=None)
     for row in table.rows:

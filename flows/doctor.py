@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from flows import server
-from pipeline_lib.params import REPOSITORY, CodeLimits, environment
+from pipeline_lib.params import CodeLimits, environment
+from pipeline_lib.params_file import REPOSITORY
 
 _PACKAGES = ("prefect", "prefect-ray", "ray", "dvc", "torch", "transformers", "trl", "peft")
 _CONSTRAINTS = REPOSITORY / "constraints.txt"

@@ -22,6 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreT
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
+from pipeline_lib.serving.token_choice import choose_tokens
 from pipeline_lib.storage.files import digest_file, digest_json
 
 _WEIGHT_PATTERNS = ("*.safetensors", "*.bin", "config.json", "generation_config.json", "tokenizer*")
@@ -269,30 +270,6 @@ def shared_engine(source: str, *, batch_size: int) -> EmbeddedEngine:
 @functools.lru_cache(maxsize=1)
 def _engine(source: str, _identity: str, batch_size: int) -> EmbeddedEngine:
     return EmbeddedEngine.load(source, batch_size=batch_size)
-
-
-def choose_tokens(
-    logits_BV: torch.Tensor, uniforms_B: torch.Tensor, decoding: Decoding
-) -> torch.Tensor:
-    """Inverse-transform sampling: token ids [B] from one uniform number in [0, 1) a row.
-
-    Temperature 0 takes the most likely token. Top-p keeps the smallest set of most likely tokens
-    whose mass reaches p (the one that crosses p included), as is usual.
-    """
-    if decoding.temperature == 0:
-        return logits_BV.argmax(-1)
-    # In float64, since a sum over a large vocabulary in float32 shifts rare tokens.
-    probs_BV = (logits_BV.double() / decoding.temperature).softmax(-1)
-    if decoding.top_p < 1:
-        sorted_BV, order_BV = probs_BV.sort(descending=True, stable=True)
-        before_BV = sorted_BV.cumsum(-1) - sorted_BV
-        sorted_BV = sorted_BV.masked_fill(before_BV >= decoding.top_p, 0)
-        probs_BV = torch.zeros_like(probs_BV).scatter(-1, order_BV, sorted_BV)
-    cumulative_BV = probs_BV.cumsum(-1)
-    points_B1 = uniforms_B[:, None] * cumulative_BV[:, -1:]
-    # right=True finds the first token whose cumulative mass exceeds the point: never one of mass 0.
-    chosen_B = torch.searchsorted(cumulative_BV, points_B1, right=True)[:, 0]
-    return chosen_B.clamp(max=logits_BV.shape[-1] - 1)
 
 
 def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -5,7 +5,8 @@ import pathlib
 import pytest
 import yaml
 
-from pipeline_lib.params import REPOSITORY, Params
+from pipeline_lib.params import Params
+from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.storage.stages import import_closure, source_file
 
 PIPELINE = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text("utf-8"))["stages"]

@@ -6,7 +6,8 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from pipeline_lib.params import PARAMS_FILE, PROFILES_FOLDER, REPOSITORY, Params, load_params
+from pipeline_lib.params import Params
+from pipeline_lib.params_file import PARAMS_FILE, PROFILES_FOLDER, REPOSITORY, load_params
 
 
 def leaves(model: BaseModel, prefix: str = "") -> dict[str, object]:

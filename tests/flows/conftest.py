@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from flows import server
-from pipeline_lib.params import REPOSITORY
+from pipeline_lib.params_file import REPOSITORY
 
 RUN_TIMEOUT_S = 280
 

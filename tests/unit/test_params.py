@@ -5,7 +5,8 @@ import pathlib
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import Method, Params, environment, load_params
+from pipeline_lib.params import Method, Params, environment
+from pipeline_lib.params_file import load_params
 
 
 def write(folder: pathlib.Path, content: str, name: str = "params.yaml") -> pathlib.Path:

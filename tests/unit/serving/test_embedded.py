@@ -10,7 +10,8 @@ import torch
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Decoding, Request
-from pipeline_lib.serving.embedded import EmbeddedEngine, choose_tokens, shared_engine
+from pipeline_lib.serving.embedded import EmbeddedEngine, shared_engine
+from pipeline_lib.serving.token_choice import choose_tokens
 
 GREEDY = Decoding(temperature=0, max_new_tokens=20)
 PROMPTS = ["ab", "abcdabcdab", "d", "ccba", "abab"]
