@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+SERVE := .venv-serve
 SOURCES := flows tasks pipeline_lib tests benchmarks
 
-.PHONY: help install demo test test-slow test-gpu check format docs clean
+.PHONY: help install demo test test-slow test-gpu check format serve-env docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -40,6 +41,15 @@ check: install ## format, lint, types, import contracts, dead code
 format: install ## write the format, fix what the linter can fix
 	$(BIN)/ruff check --quiet --fix $(SOURCES)
 	$(BIN)/ruff format --quiet $(SOURCES)
+
+serve-env: $(SERVE)/.installed ## a second environment with vLLM on a CPU, reached over HTTP only
+
+$(SERVE)/.installed: constraints-serve.txt
+	test -x $(SERVE)/bin/python || $(PYTHON) -m venv $(SERVE)
+	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r constraints-serve.txt
+	$(SERVE)/bin/python -c 'import vllm'
+	touch $@
 
 docs: install ## the API reference, in site/
 	PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/pdoc -o site flows tasks pipeline_lib
