@@ -29,7 +29,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params import Params
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import STAGES, Workspace
-from pipeline_lib.telemetry import Event, events_size, read_events
+from pipeline_lib.telemetry import Event, events_size, read_new_events
 
 _REFRESH_S = 0.25
 TERMINATED = 143
@@ -47,9 +47,9 @@ class ProgressView:
 
     def refresh(self) -> None:
         """Read the events that came since the last time."""
-        events = read_events(self._root, offset=self._offset)
-        self._offset = events_size(self._root)
-        for event in events:
+        new = read_new_events(self._root, self._offset)
+        self._offset = new.offset
+        for event in new.events:
             if event["event"] == "work":
                 self._show(event)
 
@@ -119,8 +119,10 @@ def print_summary(workspace: Workspace, console: Console) -> None:
     console.print(f"\n[bold]{found.title}[/]")
     for sentence in found.sentences:
         console.print(sentence)
-    console.print(f"\nreport:     {workspace.reports / 'report.html'}", soft_wrap=True)
-    console.print(f"metrics:    {workspace.metrics}", soft_wrap=True)
+    console.print(
+        f"\nreport:     {workspace.reports / 'report.html'}", soft_wrap=True, markup=False
+    )
+    console.print(f"metrics:    {workspace.metrics}", soft_wrap=True, markup=False)
 
 
 def run_one_stage(name: str, root: pathlib.Path, params: Params, console: Console) -> None:
@@ -160,16 +162,18 @@ def _tags(params: Params) -> list[str]:
 def _preflight(params: Params) -> None:
     """Bad input that can be seen at once is refused before a server or a worker is started."""
     if params.prepare.dataset != "countdown":
-        from pipeline_lib.problems.splits import load_source  # noqa: PLC0415 - only then needed
+        from pipeline_lib.problems.splits import make_splits  # noqa: PLC0415 - only then needed
 
-        load_source(params.prepare)
+        # All but the golds, whose check takes a process of its own.
+        make_splits(params.prepare, seed=params.seed, gold_problem=lambda _: None)
     model = params.bootstrap.model
-    if (
-        model is not None
-        and model.startswith(("/", "./", "../"))
-        and not pathlib.Path(model).is_dir()
-    ):
+    if model is not None and _is_path(model) and not pathlib.Path(model).is_dir():
         raise BadInputError(f"bootstrap.model: {model} is no folder; give one, or a hub id")
+
+
+def _is_path(model: str) -> bool:
+    """Whether a model can only be a folder: a hub id is NAME or OWNER/NAME."""
+    return model.startswith((".", "/", "~")) or model.count("/") > 1
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

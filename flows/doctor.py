@@ -85,7 +85,12 @@ def _server() -> Iterator[Finding]:
         )
     else:
         detail = f"UI at {found.ui_url}" if found else "not running; a run starts one"
-        yield Finding(what="Prefect server", ok=True, detail=detail)
+        yield Finding(
+            what="Prefect server",
+            ok=found is None or server.answers(found.api_url),
+            detail=detail,
+            remedy="it does not answer: reasonloop server stop",
+        )
 
 
 def _ray() -> Iterator[Finding]:

@@ -78,11 +78,11 @@ def _record() -> pathlib.Path:
 
 
 def find() -> LocalServer | None:
-    """The local server that was started earlier and answers, or None."""
+    """The local server that was started earlier and whose process lives, or None."""
     if not _record().is_file():
         return None
     server = LocalServer(**read_json(_record()))
-    return server if server.process() and answers(server.api_url) else None
+    return server if server.process() else None
 
 
 def answers(api_url: str) -> bool:
@@ -111,6 +111,7 @@ def ensure() -> str:
         return configured.removesuffix("/api")
     with _start_lock():
         server = find() or _start()
+        _wait_until_ready(server)
     os.environ["PREFECT_API_URL"] = server.api_url
     return server.ui_url
 
@@ -147,14 +148,21 @@ def _start() -> LocalServer:
     _LEFT_RUNNING.append(process)
     started = psutil.Process(process.pid).create_time()
     server = LocalServer(pid=process.pid, started=started, port=port)
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not answers(server.api_url):
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            raise ReasonloopError(f"the Prefect server did not start; see {log}")
-        time.sleep(_POLL_S)
+    # At once, so that a server whose starter is killed is found by the next one.
     write_json(_record(), {"pid": server.pid, "started": server.started, "port": server.port})
     return server
+
+
+def _wait_until_ready(server: LocalServer) -> None:
+    """A server that lives but is slow is waited for: a second one would fight for its database."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not answers(server.api_url):
+        if server.process() is None or time.monotonic() > deadline:
+            raise ReasonloopError(
+                f"the Prefect server (process {server.pid}) does not answer; see "
+                f"{state_folder() / 'server.log'}, and `reasonloop server stop`"
+            )
+        time.sleep(_POLL_S)
 
 
 def _free_port() -> int:

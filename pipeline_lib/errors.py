@@ -19,9 +19,5 @@ class CorruptArtifactError(BadInputError):
     """A file on disk is not what its manifest says it is."""
 
 
-class EngineError(ReasonloopError):
-    """A rollout engine died, hung or could not be started."""
-
-
 class SandboxUnavailableError(ReasonloopError):
     """No sandbox tier passed its self-test, so model-written code is not run at all."""

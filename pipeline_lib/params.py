@@ -71,6 +71,15 @@ class BootstrapParams(_Section):
     threads: Count = 1
     """CPU threads of torch; part of the result, since sums round differently."""
 
+    @model_validator(mode="after")
+    def _heads(self) -> "BootstrapParams":
+        # Rotary positions need an even number of channels a head.
+        if self.hidden_size % (2 * self.num_heads):
+            raise ValueError(
+                f"hidden_size={self.hidden_size} is no multiple of 2 x num_heads={self.num_heads}"
+            )
+        return self
+
 
 class SampleParams(_Section):
     """How paths are drawn."""
@@ -177,8 +186,10 @@ class TrainParams(_Section):
 
     @model_validator(mode="after")
     def _micro_batches(self) -> "TrainParams":
-        paths = self.group_size if self.method is Method.GRPO else 1
-        for whole in (self.batch_size * paths, self.warm_start_batch_size):
+        grpo = self.method is Method.GRPO
+        wholes = [self.batch_size * (self.group_size if grpo else 1)]
+        wholes += [self.warm_start_batch_size] if grpo and self.warm_start_steps else []
+        for whole in wholes:
             micro = min(self.micro_batch_size or whole, whole)
             if whole % micro:
                 raise ValueError(f"micro_batch_size={micro} does not divide a batch of {whole}")

@@ -11,6 +11,7 @@ import pathlib
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -62,21 +63,36 @@ def events_size(workspace: pathlib.Path) -> int:
     return target.stat().st_size if target.exists() else 0
 
 
-def read_events(workspace: pathlib.Path, *, offset: int = 0) -> list[Event]:
-    """Events from byte ``offset`` on, oldest first. A line cut by a crash is left out."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvents:
+    """Events after an offset, and the offset from which to read on."""
+
+    events: list[Event]
+    offset: int
+
+
+def read_new_events(workspace: pathlib.Path, offset: int) -> NewEvents:
+    """Whole lines from byte ``offset`` on, oldest first; a line that is being written waits."""
     target = workspace / EVENTS_FILE
     if not target.exists():
-        return []
+        return NewEvents(events=[], offset=offset)
     with target.open("rb") as stream:
         stream.seek(offset)
-        lines = stream.read().splitlines()
+        content = stream.read()
+    whole = content[: content.rfind(b"\n") + 1]
     events = []
-    for line in lines:
+    for line in whole.splitlines():
         try:
             events.append(json.loads(line))
         except ValueError:
+            # A crash cut an earlier line short.
             continue
-    return events
+    return NewEvents(events=events, offset=offset + len(whole))
+
+
+def read_events(workspace: pathlib.Path, *, offset: int = 0) -> list[Event]:
+    """Events from byte ``offset`` on, oldest first."""
+    return read_new_events(workspace, offset).events
 
 
 def stage_seconds(events: list[Event]) -> Mapping[str, float]:

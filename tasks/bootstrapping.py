@@ -4,6 +4,7 @@ from prefect import task
 
 from pipeline_lib.params import BootstrapParams
 from pipeline_lib.records import Problem
+from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.stages import stage_key
 from pipeline_lib.storage.workspace import Workspace
@@ -19,7 +20,10 @@ def bootstrap_policy(workspace: Workspace, params: BootstrapParams, *, seed: int
     key = stage_key(
         __name__,
         params={**params.model_dump(), "seed": seed},
-        inputs={"problems": manifests.read_manifest(problems).digest},
+        inputs={
+            "problems": manifests.read_manifest(problems).digest,
+            "model": model_identity(params.model) if params.model else "",
+        },
     )
     if manifests.current(workspace.base, kind="model", key=key):
         return

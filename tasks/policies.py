@@ -42,8 +42,8 @@ def _policy(*, retries: int, timeout_s: int) -> Policy:
     )
 
 
-PLAN = _policy(retries=1, timeout_s=600)
-"""Reads manifests and decides; seconds."""
+PLAN = _policy(retries=1, timeout_s=3600)
+"""Work of one process that is no training: planning, preparing, building, comparing; minutes."""
 SHARD = _policy(retries=2, timeout_s=2 * 3600)
 """One shard of sampling or verification; minutes."""
 TRAINING = _policy(retries=1, timeout_s=48 * 3600)

@@ -25,7 +25,8 @@ def prepare_problems(workspace: Workspace, params: PrepareParams, *, seed: int) 
         __name__, params={**params.model_dump(), "seed": seed}, inputs=_source(params.folder)
     )
     folders = [workspace.problems(split) for split in SPLITS]
-    if all(manifests.current(folder, kind=KIND, key=key) for folder in folders):
+    current = all(manifests.current(folder, kind=KIND, key=key) for folder in folders)
+    if current and workspace.problems_report.is_file():
         return key
     with open_gold_check() as gold_problem:
         splits = make_splits(params, seed=seed, gold_problem=gold_problem)
@@ -41,7 +42,7 @@ def _source(folder: str | None) -> dict[str, str]:
     """Digest of the data that the splits are made from; a hub id stands for itself."""
     if folder is None:
         return {}
-    root = pathlib.Path(folder)
+    root = pathlib.Path(folder).expanduser()
     files = sorted(path for path in root.rglob("*") if path.is_file()) if root.is_dir() else []
     digests = {str(path.relative_to(root)): digest_file(path) for path in files}
     return {"folder": digest_json(digests) if digests else folder}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
 from pipeline_lib.params import Params
 from pipeline_lib.reporting import tables
@@ -46,7 +47,7 @@ def write_reports(workspace: Workspace, params: Params) -> None:
 
 
 def _input(workspace: Workspace, params: Params) -> ReportInput:
-    text = (workspace.evaluation_result / RESULT_NAME).read_text("utf-8")
+    result = _result(workspace, params)
     problems = workspace.problems("test")
     groups = {
         name: read_groups(problems, folders.paths, folders.verdicts)
@@ -56,8 +57,8 @@ def _input(workspace: Workspace, params: Params) -> ReportInput:
     last = workspace.round_folders(params.rounds)
     policy = workspace.policy(params.rounds, rounds=params.rounds)
     return ReportInput(
-        result=EvaluationResult.from_json(text),
-        seconds=_in_order(stage_seconds(read_events(workspace.root))),
+        result=result,
+        seconds=_seconds(workspace, params.rounds),
         tokens=dict(_tokens(workspace, params.rounds)),
         # Each phase of a training counts its own steps; a curve goes over all of them.
         training_log=[
@@ -73,8 +74,24 @@ def _input(workspace: Workspace, params: Params) -> ReportInput:
     )
 
 
-def _in_order(seconds: Mapping[str, float]) -> dict[str, float]:
-    return {stage: seconds[stage] for stage in STAGES if stage in seconds}
+def _result(workspace: Workspace, params: Params) -> EvaluationResult:
+    folder = workspace.evaluation_result
+    manifests.check(folder, manifests.read_manifest(folder))
+    result = EvaluationResult.from_json((folder / RESULT_NAME).read_text("utf-8"))
+    if result.base.ks != params.evaluate.ks:
+        raise BadInputError(
+            f"{folder}: made with evaluate.ks={list(result.base.ks)}, asked for with "
+            f"{list(params.evaluate.ks)}; pass the --profile and --set of its run"
+        )
+    return result
+
+
+def _seconds(workspace: Workspace, rounds: int) -> dict[str, float]:
+    """Seconds of the stages before this one, without rounds of an earlier, longer run."""
+    draws = {None, *(f"round-{number}" for number in range(1, rounds + 1))}
+    events = [event for event in read_events(workspace.root) if event.get("draw") in draws]
+    seconds = stage_seconds(events)
+    return {stage: seconds[stage] for stage in STAGES[:-1] if stage in seconds}
 
 
 def _tokens(workspace: Workspace, rounds: int) -> Iterator[tuple[str, TokenCount]]:

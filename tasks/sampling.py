@@ -10,7 +10,8 @@ from prefect import task
 from pipeline_lib.params import SampleParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling import paths
-from pipeline_lib.serving.embedded import model_identity, shared_engine
+from pipeline_lib.serving.embedded import shared_engine
+from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.storage.stages import stage_key

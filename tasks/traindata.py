@@ -1,5 +1,7 @@
 """Training data from judged paths."""
 
+import shutil
+
 from prefect import task
 
 from pipeline_lib.params import BuildParams, Method
@@ -48,6 +50,8 @@ def build_traindata(
         seed=seed,
         verifier_version=VERIFIER_VERSION,
     )
+    # Tables of another method would be part of the digest.
+    shutil.rmtree(folders.traindata, ignore_errors=True)
     for name, rows in data.rows_by_table.items():
         shards.write_table(folders.traindata / name, rows, kind=name, key=key)
     write_text(folders.traindata / "card.md", data.card)

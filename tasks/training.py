@@ -7,7 +7,7 @@ from prefect import task
 
 from pipeline_lib.params import TrainParams, VerifyParams
 from pipeline_lib.records import Problem
-from pipeline_lib.serving.embedded import model_identity
+from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.stages import stage_key
 from pipeline_lib.storage.workspace import Workspace
@@ -32,6 +32,9 @@ class TrainJob:
 @task(**TRAINING, task_run_name="train-{params.method}-round-{job.round_number}")
 def train_round(job: TrainJob, params: TrainParams, verify: VerifyParams, *, seed: int) -> None:
     """Train the policy of a round, unless it is there; a broken training is continued."""
+    # dvc.yaml names them as outputs, whatever the number of rounds.
+    for folder in job.workspace.later_rounds:
+        folder.mkdir(parents=True, exist_ok=True)
     problems = job.workspace.problems("train")
     key = stage_key(
         __name__,

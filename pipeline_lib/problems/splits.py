@@ -86,7 +86,7 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
         drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
         cleaned = _Cleaned(pools={}, loaded={}, duplicates=0, unusable=())
     else:
-        cleaned = _cleaned(load_source(params), gold_problem)
+        cleaned = _cleaned(_loaded(params), gold_problem)
         drawn = _divided(params, cleaned.pools, wanted, seed)
     return Splits(
         bootstrap=tuple(drawn["bootstrap"]),
@@ -103,12 +103,7 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
     )
 
 
-def load_source(params: PrepareParams) -> dict[str, list[Problem]]:
-    """All problems of the data set that ``params`` name, by official split.
-
-    Raises:
-        BadInputError: the data set cannot be read; one line says which file, line and key.
-    """
+def _loaded(params: PrepareParams) -> dict[str, list[Problem]]:
     if params.folder is None:
         raise BadInputError(
             f"prepare.folder is not set; {params.dataset} needs a folder in its original format "

@@ -9,7 +9,6 @@ Axes: B rows decoded together, P prompts, L prompt tokens, V vocabulary.
 
 import functools
 import hashlib
-import pathlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +21,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreT
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
+from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.token_choice import choose_tokens
-from pipeline_lib.storage.files import digest_file, digest_json
 
-_WEIGHT_PATTERNS = ("*.safetensors", "*.bin", "config.json", "generation_config.json", "tokenizer*")
 # Rows that have ended are dropped when they are this share of the batch: each drop copies the cache.
 _COMPACT_SHARE = 0.25
 
@@ -68,15 +66,6 @@ def _loaded(loader: Callable[..., Any], source: str, **options: Any) -> Any:
         raise BadInputError(
             f"model {source}: {reason}; give a Hugging Face folder or a reachable hub id"
         ) from error
-
-
-def model_identity(source: str) -> str:
-    """Digest of the weights, config and tokenizer of a folder; a hub id stands for itself."""
-    folder = pathlib.Path(source)
-    if not folder.is_dir():
-        return source
-    files = {path for pattern in _WEIGHT_PATTERNS for path in folder.glob(pattern)}
-    return digest_json({path.name: digest_file(path) for path in sorted(files)})[:16]
 
 
 @dataclass

@@ -50,6 +50,11 @@ class Workspace:
             paths=base / "paths", verdicts=base / "verdicts", traindata=base / "traindata"
         )
 
+    @property
+    def later_rounds(self) -> tuple[pathlib.Path, pathlib.Path]:
+        """Data of the rounds after the first, policies of the rounds before the last."""
+        return self.root / "data" / "rounds", self.root / "models" / "rounds"
+
     def evaluation(self, policy: str) -> RoundFolders:
         """Evaluation data of "base" or "trained" (it has no traindata)."""
         base = self.root / "data" / "evaluation" / policy

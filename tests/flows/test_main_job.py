@@ -12,7 +12,9 @@ import httpx
 import psutil
 import pytest
 
+from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests
+from pipeline_lib.storage.shards import iter_table
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
 
@@ -169,6 +171,25 @@ def test_signals_end_it_with_their_code(finished_run, reasonloop, tmp_path, numb
     assert not alive
 
 
+def test_two_rounds(finished_run, reasonloop, tmp_path):
+    """The second round samples with the policy of the first; each round's data and model are kept."""
+    for part in ("data/problems", "models/base"):
+        shutil.copytree(finished_run / part, tmp_path / part)
+    done = reasonloop(
+        "run", "--workspace", tmp_path, *SMOKE, "--runner", "thread", "--set", "rounds=2"
+    )
+    assert done.returncode == 0, done.stderr
+    workspace = Workspace(tmp_path)
+    models = []
+    for number in (1, 2):
+        [first, *_] = iter_table(workspace.round_folders(number).paths)
+        models.append(first["model"])
+    assert models[0] == model_identity(str(workspace.base))
+    assert models[1] == model_identity(str(workspace.policy(1, rounds=2)))
+    assert models[0] != models[1]
+    assert manifests.read_manifest(workspace.policy(2, rounds=2)).kind == "model"
+
+
 def test_second_run_at_once_is_refused(finished_run, reasonloop):
     """A workspace that another process holds is left alone, with one line that names it."""
     with Workspace(finished_run).lease():
@@ -195,6 +216,7 @@ def test_bad_input_is_one_line(reasonloop, tmp_path, arguments, words):
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert done.stderr.strip().count("\n") == 0, done.stderr
+    assert not (tmp_path / "data").exists()
     assert not (tmp_path / "models").exists()
 
 

@@ -7,6 +7,7 @@ from pipeline_lib.telemetry import (
     EVENTS_FILE,
     events_size,
     read_events,
+    read_new_events,
     record_event,
     record_work,
     stage_seconds,
@@ -77,3 +78,18 @@ def test_stage_seconds_take_the_last_of_each_draw():
         {"event": "stage", "stage": "report", "seconds": 1},
     ]
     assert stage_seconds(events) == {"sample": 7.0, "report": 1.0}
+
+
+def test_a_line_being_written_is_read_once_it_is_whole(tmp_path):
+    """A follower gets every event exactly once, also when it looks while a line is half written."""
+    record_work(tmp_path, "sample", done=1, total=2)
+    first = read_new_events(tmp_path, 0)
+    target = tmp_path / EVENTS_FILE
+    with target.open("ab") as stream:
+        stream.write(b'{"event": "work", "stage": "sam')
+    assert read_new_events(tmp_path, first.offset).events == []
+    with target.open("ab") as stream:
+        stream.write(b'ple", "done": 2, "total": 2}\n')
+    second = read_new_events(tmp_path, first.offset)
+    assert [event["done"] for event in first.events + second.events] == [1, 2]
+    assert read_new_events(tmp_path, second.offset).events == []
