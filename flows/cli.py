@@ -3,15 +3,14 @@
 import pathlib
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
+from flows.options import AT_LEAST_ONE, ParamsOptions, RunOptions, Stage, Workers
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.params import Method, Params
-from pipeline_lib.params_file import PARAMS_FILE, REPOSITORY, load_params
+from pipeline_lib.params import Method
 
 app = App(
     name="reasonloop",
@@ -22,61 +21,10 @@ app = App(
 server_app = App(name="server", help="The local Prefect server that runs are recorded on.")
 app.command(server_app)
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED = 130
 console = Console()
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class ParamsOptions:
-    """Where the params come from."""
-
-    params_file: Annotated[pathlib.Path, Parameter(name="--params", help="The params file.")] = (
-        PARAMS_FILE
-    )
-    profile: Annotated[
-        str | None,
-        Parameter(help="Values over the params file: a name in profiles/, or a YAML file."),
-    ] = None
-    overrides: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--set",
-            negative="",
-            help="KEY=VALUE over both, as in train.lr=1e-4; may be repeated.",
-        ),
-    ] = ()
-
-    def load(self, *more: str) -> Params:
-        """Read and check them; ``more`` are further overrides."""
-        return load_params(
-            self.params_file, profile=self.profile, overrides=[*self.overrides, *more]
-        )
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """Where a run lives and works."""
-
-    workspace: Annotated[
-        pathlib.Path, Parameter(help="Folder that holds data/, models/ and reports/ of the run.")
-    ] = REPOSITORY
-    runner: Annotated[
-        Literal["ray", "thread"] | None,
-        Parameter(
-            help="Where shards run; without it, execution.runner of the params file decides."
-        ),
-    ] = None
-
-    @property
-    def overrides(self) -> list[str]:
-        """The runner as an override of the params."""
-        return [f"execution.runner={self.runner}"] if self.runner else []
-
-
-Stage = Literal["prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate", "report"]
-Workers = Annotated[int, Parameter(help="Processes that judge.")]
 DEFAULT_PARAMS = ParamsOptions()
 DEFAULT_RUN = RunOptions()
 
@@ -124,8 +72,12 @@ def sample(
     /,
     *,
     output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
-    num_paths: Annotated[int | None, Parameter(help="Paths per problem.")] = None,
-    problems: Annotated[int | None, Parameter(help="How many test problems.")] = None,
+    num_paths: Annotated[
+        int | None, Parameter(help="Paths per problem.", validator=AT_LEAST_ONE)
+    ] = None,
+    problems: Annotated[
+        int | None, Parameter(help="How many test problems.", validator=AT_LEAST_ONE)
+    ] = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Draw paths for the test problems of a data set, as lines that `reasonloop verify` reads.
@@ -244,7 +196,12 @@ def server_start() -> None:
 
 @server_app.command(name="status")
 def server_status() -> None:
-    """Say whether the local Prefect server runs, and where."""
+    """Say whether the local Prefect server runs, and where.
+
+    **Example:**
+
+        reasonloop server status
+    """
     from flows import server  # noqa: PLC0415 - only this command needs it
 
     found = server.find()
@@ -253,7 +210,12 @@ def server_status() -> None:
 
 @server_app.command(name="stop")
 def server_stop() -> None:
-    """Stop the local Prefect server that reasonloop started."""
+    """Stop the local Prefect server that reasonloop started.
+
+    **Example:**
+
+        reasonloop server stop
+    """
     from flows import server  # noqa: PLC0415 - only this command needs it
 
     console.print("stopped" if server.stop() else "there was none to stop")
@@ -282,6 +244,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ReasonloopError as error:
         _complain(str(error))
         sys.exit(error.exit_code)
+    except OSError as error:  # a full disk, a lost permission
+        _complain(" ".join(str(error).split()))
+        sys.exit(ReasonloopError.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

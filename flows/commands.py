@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 from pipeline_lib.params import Method, Params, VerifyParams
 from pipeline_lib.records import CodeGold, CountdownGold, Gold, Group, MathGold, Path, Problem, Row
 from pipeline_lib.sampling.prompts import render
-from pipeline_lib.storage.files import write_json_lines, write_text
+from pipeline_lib.storage.files import check_output, write_json_lines, write_text
 from pipeline_lib.verification.line_summary import FormatAudit, LabelAgreement, LineSummary
 from pipeline_lib.verification.lines import groups_from_lines, verify_lines
 from pipeline_lib.verification.version import VERIFIER_VERSION
@@ -31,7 +31,7 @@ _SHOWN_DISAGREEMENTS = 10
 @contextmanager
 def _bar(console: Console, title: str) -> Iterator[Callable[[int, int], None]]:
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -58,7 +58,7 @@ def verify_file(
         _print_agreement(console, summary.agreement)
     if audit:
         _print_audit(console, summary.audit)
-    console.print(f"verdicts: {output}", soft_wrap=True)
+    console.print(f"verdicts: {output}", markup=False, soft_wrap=True)
 
 
 def _print_summary(console: Console, summary: LineSummary) -> None:
@@ -83,13 +83,14 @@ def _print_agreement(console: Console, agreement: LabelAgreement) -> None:
     if shown:
         more = len(agreement.disagreeing_ids) - len(shown)
         rest = f" and {more} more" if more else ""
-        console.print(f"disagreements: {', '.join(shown)}{rest}", soft_wrap=True)
+        console.print(f"disagreements: {', '.join(shown)}{rest}", markup=False, soft_wrap=True)
 
 
 def _print_audit(console: Console, audit: FormatAudit) -> None:
     console.print(f"refused by the strict score alone: {audit.num_refused} {dict(audit.by_rule)}")
     for sample in audit.samples:
-        tail = " ".join(sample.tail.split())
+        # A terminal cannot show the lone surrogates of model output.
+        tail = " ".join(sample.tail.split()).encode("utf-8", "backslashreplace").decode()
         console.print(f"  {sample.id} [{sample.rule}] ... {tail}", markup=False, soft_wrap=True)
 
 
@@ -106,6 +107,9 @@ def build_file(
     from pipeline_lib.traindata.builders import build  # noqa: PLC0415 - not for verify
     from pipeline_lib.traindata.tables import MAIN_TABLE  # noqa: PLC0415 - not for verify
 
+    card = output.with_suffix(".card.md")
+    for written in (output, card):
+        check_output(written, source=source)
     groups = _judged(source, params, console, workers=workers)
     data = build(
         method,
@@ -117,13 +121,12 @@ def build_file(
     )
     rows = data.rows_by_table[MAIN_TABLE[method]]
     write_json_lines(output, rows)
-    card = output.with_suffix(".card.md")
     write_text(card, data.card)
     table = RichTable("", "", show_header=False, box=None, pad_edge=False)
     for name, count in data.counts.items():
         table.add_row(name.replace("_", " "), f"{count:g}")
     console.print(table)
-    console.print(f"{len(rows)} rows: {output}\ndata card: {card}", soft_wrap=True)
+    console.print(f"{len(rows)} rows: {output}\ndata card: {card}", markup=False, soft_wrap=True)
 
 
 def _judged(source: pathlib.Path, params: Params, console: Console, *, workers: int) -> list[Group]:
@@ -147,6 +150,11 @@ def evaluate_files(
     if against is None:
         summary = evaluate_groups(groups, params.evaluate, seed=params.seed)
         print_table(console, policy_table(summary))
+        console.print(
+            f"{summary.num_paths} paths, {summary.num_unscored} not scored; "
+            f"{summary.truncated_fraction:.1%} truncated, "
+            f"{summary.mean_completion_tokens:.1f} tokens each"
+        )
         return
     from pipeline_lib.evaluation.result import evaluate_policies  # noqa: PLC0415 - not for verify
     from pipeline_lib.reporting.headline import headline  # noqa: PLC0415 - not for verify
@@ -170,6 +178,7 @@ def sample_to_file(model: str, output: pathlib.Path, params: Params, console: Co
     from pipeline_lib.storage.shards import split  # noqa: PLC0415 - not for verify
     from pipeline_lib.verification.golds import open_gold_check  # noqa: PLC0415 - as above
 
+    check_output(output)
     with open_gold_check() as gold_problem:
         problems = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem).test
     engine = EmbeddedEngine.load(model, batch_size=params.sample.batch_size)
@@ -186,7 +195,9 @@ def sample_to_file(model: str, output: pathlib.Path, params: Params, console: Co
     with _bar(console, "sample") as moved:
         write_json_lines(output, lines())
     console.print(
-        f"{len(problems)} problems x {params.sample.num_paths} paths: {output}", soft_wrap=True
+        f"{len(problems)} problems x {params.sample.num_paths} paths: {output}",
+        markup=False,
+        soft_wrap=True,
     )
 
 
@@ -199,6 +210,7 @@ def _line(path: Path, problem: Problem) -> Row:
         **_gold_fields(problem.gold),
         "model": path.provenance.model,
         "finish_reason": path.finish_reason.value,
+        "prompt_tokens": path.prompt_tokens,
         "completion_tokens": path.completion_tokens,
         "text": path.text if path.error is None else None,
     }
@@ -219,4 +231,4 @@ def print_table(console: Console, table: PlainTable) -> None:
     shown = RichTable(*table.columns, title=table.caption, title_justify="left", box=None)
     for row in table.rows:
         shown.add_row(*row)
-    console.print(shown)
+    console.print(shown, markup=False)

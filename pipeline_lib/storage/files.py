@@ -32,16 +32,49 @@ def atomic_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """Yield a temporary name beside ``path``; on success it is synced and takes its place.
 
     On an error the temporary file is removed and an earlier file of that name stays as it was.
+    A symbolic link stays one: the file that it points to is replaced.
+
+    Raises:
+        BadInputError: ``path`` is something else than a regular file, such as a device.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    target = path.resolve()
+    _refuse_special(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield temporary
         _sync(temporary)
-        temporary.replace(path)
-        _sync(path.parent)
+        temporary.replace(target)
+        _sync(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_output(path: pathlib.Path, *, source: pathlib.Path | None = None) -> None:
+    """Refuse an output that could not be written, before any work is done for it.
+
+    Raises:
+        BadInputError: ``path`` is ``source`` itself, would have to be packed, is no regular file,
+            or lies where no file can be made.
+    """
+    target = path.resolve()
+    if source is not None and target == source.resolve():
+        raise BadInputError(f"{path}: is the input itself; choose another --output")
+    if path.suffix == ".gz":
+        raise BadInputError(f"{path}: output is not packed; leave out .gz")
+    _refuse_special(target)
+    folder = next(parent for parent in target.parents if parent.exists())
+    if not folder.is_dir():
+        raise BadInputError(f"{path}: {folder} is no folder; choose another --output")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise BadInputError(f"{path}: {folder} is not writable; choose another --output")
+
+
+def _refuse_special(path: pathlib.Path) -> None:
+    if path.is_dir():
+        raise BadInputError(f"{path}: is a directory; name a file")
+    if path.exists() and not path.is_file():
+        raise BadInputError(f"{path}: is a device or a pipe; name a regular file")
 
 
 def is_temporary(path: pathlib.Path) -> bool:
@@ -74,7 +107,7 @@ def read_json(path: pathlib.Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise BadInputError(f"{path}: no such file") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise BadInputError(f"{path}: not JSON ({error}); write it again or remove it") from error
 
 
@@ -99,7 +132,8 @@ def numbered_json_lines(path: pathlib.Path) -> Iterator[tuple[int, dict[str, Any
     Raises:
         BadInputError: a missing file, or a line that is no JSON object, with its number.
     """
-    if not path.is_file():
+    _refuse_special(path)  # files are read twice, which a pipe does not bear
+    if not path.exists():
         raise BadInputError(f"{path}: no such file")
     opener = gzip.open if path.suffix == ".gz" else open
     number = 0
@@ -115,7 +149,7 @@ def numbered_json_lines(path: pathlib.Path) -> Iterator[tuple[int, dict[str, Any
 def _json_object(path: pathlib.Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         value = json.loads(line.decode("utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         hint = "" if line.endswith(b"\n") else "; the file seems to be truncated"
         raise BadInputError(f"{path}:{number}: not a JSON object ({error}){hint}") from error
     if not isinstance(value, dict):

@@ -3,10 +3,12 @@
 A line is a JSON object with ``text`` (what a model wrote; null if nothing came) and what decides
 about it: ``gold`` or, as in GSM8K, a ``reference`` that ends in the answer; ``numbers`` and
 ``target``; or ``entry_point`` and ``tests``. ``kind`` is "math" where it is left out. ``id``,
-``problem_id``, ``question``, ``model`` and a publisher's ``label`` are optional; other keys are
-ignored, so files can be verified as they were published.
+``problem_id``, ``question``, ``model``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens``
+and a publisher's ``label`` are optional; other keys are ignored, so files can be verified as they
+were published.
 """
 
+import math
 import pathlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ from pydantic import (
 from typing_extensions import override
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.records import CodeGold, CountdownGold, Gold, Kind, MathGold
+from pipeline_lib.records import CodeGold, CountdownGold, FinishReason, Gold, Kind, MathGold
 from pipeline_lib.storage.files import numbered_json_lines
 
 
@@ -42,6 +44,9 @@ class Line:
     model: str | None
     gold: Gold
     text: str | None
+    finish_reason: FinishReason
+    prompt_tokens: int
+    completion_tokens: int
     label: bool | None
     """What the publisher of the file says, where it says so."""
 
@@ -55,6 +60,8 @@ def _written(value: Any) -> Any:
 
 def _as_written(value: Any) -> Any:
     """Numbers as strings: an id or an answer may stand without quotes."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"expected a string or a finite number, got {value}")
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return str(value) if number else value
 
@@ -66,6 +73,7 @@ def _text(value: Any) -> Any:
 _Written = Annotated[Any, AfterValidator(_written)]
 _Text = Annotated[Any, AfterValidator(_text)]
 _Name = Annotated[StrictStr, BeforeValidator(_as_written)]
+_Count = Annotated[StrictInt, Field(ge=0)]
 
 
 class _LineModel(BaseModel):
@@ -76,6 +84,9 @@ class _LineModel(BaseModel):
     question: _Written = ""
     model: StrictStr | None = None
     text: _Text
+    finish_reason: FinishReason = FinishReason.STOP
+    prompt_tokens: _Count = 0
+    completion_tokens: _Count = 0
     label: StrictBool | None = Field(
         default=None, validation_alias=AliasChoices("label", "label_by_source")
     )
@@ -158,6 +169,9 @@ def read_lines(path: pathlib.Path) -> Iterator[Line]:
             model=parsed.model,
             gold=parsed.decides(),
             text=parsed.text,
+            finish_reason=parsed.finish_reason,
+            prompt_tokens=parsed.prompt_tokens,
+            completion_tokens=parsed.completion_tokens,
             label=parsed.label,
         )
 

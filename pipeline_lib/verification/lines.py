@@ -6,7 +6,7 @@ may be larger than memory. What a line looks like is said in `line_format`.
 
 import itertools
 import pathlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError
@@ -19,16 +19,21 @@ from pipeline_lib.records import (
     Problem,
     Provenance,
     Row,
+    Status,
     Verdict,
 )
-from pipeline_lib.storage.files import write_json_lines
-from pipeline_lib.verification.dispatch import Item, open_verifier
+from pipeline_lib.storage.files import check_output, write_json_lines
+from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
 from pipeline_lib.verification.line_format import Line, read_lines
 from pipeline_lib.verification.line_summary import LineSummary, Tally
 
 CHUNK_LINES = 512
 UNKNOWN = "recorded"
 """Stands in a path's provenance for what a file does not say."""
+
+_NEVER_DRAWN = Verdict(
+    status=Status.VERIFIER_ERROR, strict=None, lenient=None, detail="not sampled"
+)
 
 OnProgress = Callable[[int, int], None]
 """Called with the number of lines done and the number of all lines."""
@@ -65,12 +70,11 @@ def verify_lines(
     """Judge ``source`` and write one verdict line per line to ``output``, in order.
 
     Raises:
-        BadInputError: a line cannot be used (nothing is judged or written then), or ``output`` is
-            ``source``.
+        BadInputError: a line cannot be used, or ``output`` cannot be written or is ``source``;
+            nothing is judged or written then.
         SandboxUnavailableError: there is code to judge, and nowhere safe to run it.
     """
-    if output.resolve() == source.resolve():
-        raise BadInputError(f"{output}: is the input itself; choose another --output")
+    check_output(output, source=source)
     tally = Tally()
     judged = _judged_lines(source, params, workers=workers, on_progress=on_progress)
     write_json_lines(output, _tallied_rows(judged, tally))
@@ -124,12 +128,18 @@ def _judged_lines(
     done = 0
     with open_verifier(params, workers=workers) as verifier:
         while chunk := list(itertools.islice(lines, CHUNK_LINES)):
-            verdicts = verifier.judge([Item(gold=line.gold, text=line.text) for line in chunk])
-            for line, verdict in zip(chunk, verdicts, strict=True):
-                yield JudgedLine(line=line, verdict=verdict)
+            yield from _judged_chunk(chunk, verifier)
             done += len(chunk)
             if on_progress is not None:
                 on_progress(done, total)
+
+
+def _judged_chunk(chunk: Sequence[Line], verifier: Verifier) -> Iterator[JudgedLine]:
+    drawn = [line for line in chunk if line.finish_reason is not FinishReason.ERROR]
+    verdicts = iter(verifier.judge([Item(gold=line.gold, text=line.text) for line in drawn]))
+    for line in chunk:
+        failed = line.finish_reason is FinishReason.ERROR
+        yield JudgedLine(line=line, verdict=_NEVER_DRAWN if failed else next(verdicts))
 
 
 def _judged_path(judged: JudgedLine, *, index: int) -> JudgedPath:
@@ -138,9 +148,9 @@ def _judged_path(judged: JudgedLine, *, index: int) -> JudgedPath:
         problem_id=line.problem_id,
         index=index,
         text=line.text or "",
-        finish_reason=FinishReason.STOP,
-        prompt_tokens=0,
-        completion_tokens=0,
+        finish_reason=line.finish_reason,
+        prompt_tokens=line.prompt_tokens,
+        completion_tokens=line.completion_tokens,
         logprob=None,
         provenance=Provenance(
             model=line.model or UNKNOWN,
@@ -150,5 +160,6 @@ def _judged_path(judged: JudgedLine, *, index: int) -> JudgedPath:
             top_p=1.0,
             max_new_tokens=0,
         ),
+        error=_NEVER_DRAWN.detail if line.finish_reason is FinishReason.ERROR else None,
     )
     return JudgedPath(path=path, verdict=judged.verdict)

@@ -1,10 +1,16 @@
 """The commands on files, as a user calls them."""
 
 import json
+import pathlib
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
+
+from flows.cli import main
+from flows.commands import verify_file
+from pipeline_lib.params import VerifyParams
 
 ANSWERS = [
     {"id": "m1", "kind": "math", "gold": "1/2", "text": "thus \\boxed{0.5}"},
@@ -69,6 +75,81 @@ def test_verify_refuses_a_bad_line(reasonloop, answers, tmp_path, line, words):
     assert not output.exists()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["verify", "answers.jsonl", "--output", "out.jsonl", "--workers", "0"],
+        ["verify", "answers.jsonl", "--output", "answers.jsonl/out.jsonl"],
+        ["build", "answers.jsonl", "--method", "sft", "--output", "answers.jsonl"],
+        ["build", "answers.jsonl", "--method", "sft", "--output", "taken.jsonl"],
+        ["sample", "model", "--output", "out.jsonl", "--num-paths", "0"],
+        ["run", "--workspace", "answers.jsonl"],
+    ],
+)
+def test_bad_arguments_are_one_line(answers, tmp_path, monkeypatch, capsys, arguments):
+    """They are refused with exit code 2 before anything is judged, and no file changes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken.card.md").mkdir()
+    before = answers.read_bytes()
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert answers.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.jsonl", "taken.card.md"]
+
+
+def test_what_the_disk_refuses_is_one_line(answers, tmp_path, capsys):
+    """A name that no file system takes is seen by the system alone: its words, exit code 1."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["verify", str(answers), "--output", str(tmp_path / ("x" * 300))])
+    assert stopped.value.code == 1
+    error = capsys.readouterr().err
+    assert "File name too long" in error
+    assert error.count("\n") == 1
+
+
+def test_evaluate_shows_how_paths_ended(tmp_path, capsys):
+    """Of 3 paths one failed; of the 2 drawn ones 1 was cut, and both have (5 + 9) / 2 = 7 tokens."""
+    ended = [("stop", 5, "\\boxed{7}"), ("length", 9, "so 3+4"), ("error", 0, None)]
+    rows = [
+        {
+            "problem_id": "p",
+            "gold": "7",
+            "text": text,
+            "finish_reason": reason,
+            "completion_tokens": count,
+        }
+        for reason, count, text in ended
+    ]
+    paths = tmp_path / "paths.jsonl"
+    paths.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with pytest.raises(SystemExit) as stopped:
+        main(["evaluate", str(paths), "--workers", "1", "--set", "evaluate.ks=[1]"])
+    assert stopped.value.code == 0
+    assert "3 paths, 1 not scored; 50.0% truncated, 7.0 tokens each" in capsys.readouterr().out
+
+
+def test_names_are_no_markup(tmp_path, monkeypatch, capsys):
+    """What looks like a tag of the terminal library, or is no Unicode, is printed all the same."""
+    monkeypatch.chdir(tmp_path)
+    row = {"id": "[/red]", "gold": "5", "text": "\ud800 The answer is 5.", "label": False}
+    source = tmp_path / "in.jsonl"
+    source.write_text(json.dumps(row), encoding="utf-8")
+    verify_file(
+        source,
+        pathlib.Path("[/x].out"),
+        VerifyParams(),
+        Console(),
+        workers=1,
+        audit=True,
+    )
+    shown = capsys.readouterr().out
+    assert "disagreements: [/red]" in shown
+    assert "\\ud800" in shown
+    assert "verdicts: [/x].out" in shown
+
+
 def test_sample_build_evaluate(finished_run, reasonloop, tmp_path):
     """Files go from one command to the next: paths, pairs, scores."""
     model, paths = finished_run / "models" / "policy", tmp_path / "paths.jsonl"
@@ -95,6 +176,8 @@ def test_help_is_quick_and_has_examples(reasonloop):
         done = reasonloop(command, "--help")
         assert done.returncode == 0
         assert f"reasonloop {command}" in done.stdout
+    for command in ("start", "status", "stop"):
+        assert f"reasonloop server {command}" in reasonloop("server", command, "--help").stdout
     assert "torch" not in modules_after("from flows import cli")
     assert "prefect" not in modules_after("from flows import cli, commands, console, doctor")
 

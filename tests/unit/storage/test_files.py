@@ -1,6 +1,7 @@
 """Files that are whole or absent, digests, and JSON lines with errors that name the line."""
 
 import gzip
+import os
 import pathlib
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.storage.files import (
     atomic_file,
+    check_output,
     digest_file,
     digest_json,
     is_temporary,
@@ -117,6 +119,7 @@ def test_marks_line_ends_and_gaps_are_accepted(tmp_path: pathlib.Path):
         (b'{"n": 1}\n[1]\n', r"rows\.jsonl:2: expected a JSON object, got list"),
         (b"\xff\xfe\n", r"rows\.jsonl:1: not a JSON object"),
         (b"[" * 100_000 + b"\n", r"rows\.jsonl:1: not a JSON object"),
+        (b'{"n": ' + b"1" * 5_000 + b"}\n", r"rows\.jsonl:1: not a JSON object"),
     ],
 )
 def test_bad_line_is_named(tmp_path: pathlib.Path, content: bytes, complaint: str):
@@ -141,3 +144,50 @@ def test_missing_json_lines_are_named(tmp_path: pathlib.Path):
     """A file that is not there is bad input."""
     with pytest.raises(BadInputError, match=r"rows\.jsonl: no such file"):
         list(read_json_lines(tmp_path / "rows.jsonl"))
+
+
+def test_only_regular_files_are_replaced(tmp_path: pathlib.Path):
+    """A pipe and a directory stay what they are, and nothing is left beside them."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name, complaint in [("pipe", "is a device or a pipe"), ("folder", "is a directory")]:
+        with pytest.raises(BadInputError, match=complaint):
+            write_text(tmp_path / name, "new")
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+def test_a_link_is_written_through(tmp_path: pathlib.Path):
+    """The file that a symbolic link points to gets the new content; the link stays."""
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "new"
+
+
+def test_sources_are_regular_files(tmp_path: pathlib.Path):
+    """A pipe is refused before it is opened, and a directory is not called missing."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInputError, match="pipe: is a device or a pipe"):
+        list(read_json_lines(tmp_path / "pipe"))
+    with pytest.raises(BadInputError, match="is a directory"):
+        list(read_json_lines(tmp_path))
+
+
+def test_outputs_that_cannot_be_written(tmp_path: pathlib.Path):
+    """Each is refused with its reason; a new name in new folders passes, and none is made."""
+    source = tmp_path / "in.jsonl"
+    source.write_text("{}\n")
+    (tmp_path / "link.jsonl").symlink_to(source)
+    for output, complaint in [
+        (source, "is the input itself"),
+        (tmp_path / "link.jsonl", "is the input itself"),
+        (tmp_path, "is a directory"),
+        (source / "deep" / "out.jsonl", r"in\.jsonl is no folder"),
+        (tmp_path / "out.jsonl.gz", "is not packed"),
+    ]:
+        with pytest.raises(BadInputError, match=complaint):
+            check_output(output, source=source)
+    check_output(tmp_path / "deep" / "er" / "out.jsonl", source=source)
+    assert not (tmp_path / "deep").exists()

@@ -1,11 +1,12 @@
 """Lines of answers: the accepted forms, and what a bad line is told."""
 
 import json
+import math
 
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.records import CodeGold, CountdownGold, MathGold
+from pipeline_lib.records import CodeGold, CountdownGold, FinishReason, MathGold
 from pipeline_lib.verification.line_format import read_lines, reference_answer
 
 MATH = {"id": "a", "kind": "math", "gold": "5", "text": "\\boxed{5}"}
@@ -59,6 +60,15 @@ def test_unknown_keys_numbers_for_strings_and_null_texts(tmp_path):
     assert (line.id, line.gold, line.text) == ("3", MathGold(answer="5"), None)
 
 
+def test_how_a_path_ended(tmp_path):
+    """What `reasonloop sample` says of a path is kept; where nothing is said, it ended by itself."""
+    ended = {"finish_reason": "length", "prompt_tokens": 7, "completion_tokens": 9}
+    cut, whole = _read(tmp_path, {**MATH, **ended}, MATH)
+    assert (cut.finish_reason, cut.prompt_tokens, cut.completion_tokens) == ("length", 7, 9)
+    assert whole.finish_reason is FinishReason.STOP
+    assert (whole.prompt_tokens, whole.completion_tokens) == (0, 0)
+
+
 def test_lone_surrogates_are_read(tmp_path):
     """Text that is no valid Unicode reaches the verifier as it is."""
     (line,) = _read(tmp_path, {**MATH, "text": "\ud800 \\boxed{5}"})
@@ -74,6 +84,10 @@ def test_lone_surrogates_are_read(tmp_path):
         ({"id": "a", "gold": "5"}, "text: Field required"),
         ({"id": "a", "text": "5"}, "gold: Field required (or a reference)"),
         ({**MATH, "gold": True}, "gold: Input should be a valid string"),
+        ({**MATH, "gold": math.nan}, "gold: expected a string or a finite number, got nan"),
+        ({**MATH, "id": math.inf}, "id: expected a string or a finite number, got inf"),
+        ({**MATH, "finish_reason": "tired"}, "finish_reason: Input should be 'stop', 'length' or"),
+        ({**MATH, "completion_tokens": -1}, "completion_tokens: Input should be greater than"),
         ({**COUNTDOWN, "numbers": []}, "numbers: "),
         ({**COUNTDOWN, "numbers": ["3", 5]}, "numbers.0: "),
         ({**COUNTDOWN, "target": 8.5}, "target: "),

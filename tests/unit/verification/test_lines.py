@@ -146,6 +146,31 @@ def test_groups(tmp_path):
     assert second.members[0].verdict.status == "malformed"
 
 
+def test_a_path_that_was_never_drawn_scores_nothing(tmp_path):
+    """Between two judged lines the failed one has no score; a null text alone is malformed."""
+    rows = [
+        {"problem_id": "p", "gold": "7", "text": "\\boxed{7}", "finish_reason": "length"},
+        {"problem_id": "p", "gold": "7", "text": None, "finish_reason": "error"},
+        {"problem_id": "p", "gold": "7", "text": None, "completion_tokens": 3},
+    ]
+    expected = [
+        ("correct", True, True),
+        ("verifier_error", None, None),
+        ("malformed", False, False),
+    ]
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    verify_lines(source, output, VerifyParams())
+    assert [(r["status"], r["strict"], r["lenient"]) for r in _written(output)] == expected
+    (group,) = groups_from_lines(source, VerifyParams())
+    verdicts = [member.verdict for member in group.members]
+    assert [(v.status.value, v.strict, v.lenient) for v in verdicts] == expected
+    paths = [member.path for member in group.members]
+    assert [path.finish_reason.value for path in paths] == ["length", "error", "stop"]
+    assert [path.completion_tokens for path in paths] == [0, 0, 3]
+    assert [path.error for path in paths] == [None, "not sampled", None]
+
+
 def test_one_problem_has_one_gold(tmp_path):
     """Two golds under one problem id would mix two problems; they are refused."""
     rows = [{"problem_id": "p", "gold": gold, "text": "7"} for gold in "78"]

@@ -1,0 +1,68 @@
+"""Options that several commands of `reasonloop` share. What the commands do stands elsewhere."""
+
+import pathlib
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Parameter, validators
+
+from pipeline_lib.params import Params
+from pipeline_lib.params_file import PARAMS_FILE, REPOSITORY, load_params
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ParamsOptions:
+    """Where the params come from."""
+
+    params_file: Annotated[pathlib.Path, Parameter(name="--params", help="The params file.")] = (
+        PARAMS_FILE
+    )
+    profile: Annotated[
+        str | None,
+        Parameter(help="Values over the params file: a name in profiles/, or a YAML file."),
+    ] = None
+    overrides: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--set",
+            negative="",
+            help="KEY=VALUE over both, as in train.lr=1e-4; may be repeated.",
+        ),
+    ] = ()
+
+    def load(self, *more: str) -> Params:
+        """Read and check them; ``more`` are further overrides."""
+        return load_params(
+            self.params_file, profile=self.profile, overrides=[*self.overrides, *more]
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Where a run lives and works."""
+
+    workspace: Annotated[
+        pathlib.Path,
+        Parameter(
+            help="Folder that holds data/, models/ and reports/ of the run.",
+            validator=validators.Path(file_okay=False),
+        ),
+    ] = REPOSITORY
+    runner: Annotated[
+        Literal["ray", "thread"] | None,
+        Parameter(
+            help="Where shards run; without it, execution.runner of the params file decides."
+        ),
+    ] = None
+
+    @property
+    def overrides(self) -> list[str]:
+        """The runner as an override of the params."""
+        return [f"execution.runner={self.runner}"] if self.runner else []
+
+
+Stage = Literal["prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate", "report"]
+AT_LEAST_ONE = validators.Number(gte=1)
+Workers = Annotated[int, Parameter(help="Processes that judge.", validator=AT_LEAST_ONE)]
