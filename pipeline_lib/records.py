@@ -91,7 +91,7 @@ class Problem:
     @property
     def kind(self) -> Kind:
         """The kind follows from the gold, so the two cannot disagree."""
-        return _KIND_OF_GOLD[type(self.gold)]
+        return kind_of(self.gold)
 
     def row(self) -> Row:
         """Flat form; the gold becomes a JSON string."""
@@ -114,6 +114,11 @@ class Problem:
             source=row["source"],
             solution=row["solution"],
         )
+
+
+def kind_of(gold: Gold) -> Kind:
+    """The kind of the problems that have such a gold."""
+    return _KIND_OF_GOLD[type(gold)]
 
 
 def gold_from(kind: Kind, fields: Mapping[str, Any]) -> Gold:

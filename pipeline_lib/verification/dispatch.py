@@ -23,6 +23,7 @@ from pipeline_lib.records import (
     MathGold,
     Status,
     Verdict,
+    kind_of,
 )
 from pipeline_lib.verification import countdown_expression
 from pipeline_lib.verification.failures import verifier_error
@@ -96,7 +97,6 @@ _OPENERS: Mapping[Kind, Opener] = {
     Kind.CODE: _open_code,
     Kind.COUNTDOWN: _open_countdown,
 }
-_KIND_OF_GOLD = {MathGold: Kind.MATH, CountdownGold: Kind.COUNTDOWN, CodeGold: Kind.CODE}
 
 
 class Verifier:
@@ -145,7 +145,7 @@ def _by_kind(items: Sequence[Item]) -> dict[Kind, list[int]]:
     positions: dict[Kind, list[int]] = {}
     for position, item in enumerate(items):
         if item.text is not None:
-            positions.setdefault(_KIND_OF_GOLD[type(item.gold)], []).append(position)
+            positions.setdefault(kind_of(item.gold), []).append(position)
     return positions
 
 
