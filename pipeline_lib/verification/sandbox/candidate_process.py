@@ -23,7 +23,7 @@ _MESSAGE_LENGTH = 300
 
 def serve_calls(program: bytes, channel: Channel) -> NoReturn:
     """Answer requests in turn; the process ends with the channel."""
-    candidate = _Candidate(program)
+    candidate = Candidate(program)
     try:
         while True:
             request = channel.receive()
@@ -35,8 +35,12 @@ def serve_calls(program: bytes, channel: Channel) -> NoReturn:
         os._exit(0)
 
 
-class _Candidate:
-    """The program's module, and the values that were handed out by number."""
+class Candidate:
+    """The program's module, and the values that were handed out by number.
+
+    Args:
+        program: Its source; run with the first request.
+    """
 
     def __init__(self, program: bytes) -> None:
         self._program = program
@@ -51,6 +55,7 @@ class _Candidate:
         }
 
     def answer(self, request: bytes) -> bytes:
+        """Do what is asked, and say what came of it; never raises for what the program does."""
         operation, *operands = decode(request, self._handed_out.__getitem__)
         try:
             return encode(self._operations[operation](*operands), self._number_of)

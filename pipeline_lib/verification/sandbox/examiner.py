@@ -7,17 +7,15 @@ decides is made here, between exact builtin objects, by code that the candidate 
 import ast
 import builtins
 import contextlib
-import importlib
 import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol
 
 from pipeline_lib.records import Status
 from pipeline_lib.verification.sandbox.channel import (
-    Channel,
     ChannelClosedError,
     FrameTooLargeError,
 )
@@ -78,14 +76,26 @@ class Opaque:
     __hash__ = None  # type: ignore[assignment]
 
 
+class Link(Protocol):
+    """What leads to the candidate."""
+
+    def send(self, frame: bytes) -> None:
+        """Send one request."""
+
+    def receive(self) -> bytes:
+        """Receive its answer."""
+
+
 class Session:
     """Requests to one candidate process, and what became of the last one."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Link) -> None:
         self._channel = channel
         self.num_calls = 0
         self.last_raised: Exception | None = None
         self.fault: CandidateFaultError | None = None
+        self.may_leave_traces = False
+        """Whether tests got hold of a module, and so of something that outlives them."""
 
     def call(self, target: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Call a function of the candidate; containers that it changed are changed here, too."""
@@ -190,11 +200,16 @@ class _Names(dict[str, Any]):
     def __init__(self, session: Session) -> None:
         super().__init__(vars(builtins))
         self[ALTERED] = altered
+        self["__import__"] = self._import
         self._session = session
+
+    def _import(self, *arguments: Any, **options: Any) -> Any:
+        self._session.may_leave_traces = True
+        return __import__(*arguments, **options)
 
     def __missing__(self, name: str) -> Any:
         known = name in sys.stdlib_module_names
-        value = importlib.import_module(name) if known else self._session.request("name", name)
+        value = self._import(name) if known else self._session.request("name", name)
         self[name] = value
         return value
 

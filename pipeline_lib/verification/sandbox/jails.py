@@ -5,6 +5,7 @@ a program; ``lock_down`` last, in the candidate's and in the tests' process, and
 """
 
 import _ctypes
+import functools
 import os
 import pathlib
 import platform
@@ -167,14 +168,14 @@ def lock_down(jail: Jail, limits: ProcessLimits) -> None:
     kernel.drop_capabilities()
     kernel.set_dumpable(allowed=False)
     kernel.forbid_new_privileges()
-    kernel.install_filter(process_filter(jail))
+    prepared_filter(os.getpid(), may_write_files=jail.may_write_files).install()
 
 
-def process_filter(jail: Jail) -> bytes:
-    """The seccomp program for this very process."""
-    return assemble_filter(
-        platform.machine(), own_pid=os.getpid(), may_write_files=jail.may_write_files
-    )
+@functools.cache
+def prepared_filter(own_pid: int, *, may_write_files: bool) -> kernel.PreparedFilter:
+    """The seccomp filter of one process. Prepared before a fork where its number is known."""
+    program = assemble_filter(platform.machine(), own_pid=own_pid, may_write_files=may_write_files)
+    return kernel.PreparedFilter(program)
 
 
 def _become_nobody() -> None:

@@ -28,6 +28,15 @@ _SYS_LANDLOCK_CREATE, _SYS_LANDLOCK_ADD, _SYS_LANDLOCK_RESTRICT = 444, 445, 446
 _LANDLOCK_RULE_PATH_BENEATH = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
+# Declared once: converted arguments cost a forked process fewer pages than objects of ctypes.
+_libc.prctl.argtypes = (ctypes.c_int, *(4 * (ctypes.c_ulong,)))
+_libc.capset.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+_libc.unshare.argtypes = (ctypes.c_int,)
+_libc.setns.argtypes = (ctypes.c_int, ctypes.c_int)
+_libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
+_libc.mount.argtypes = (*(3 * (ctypes.c_char_p,)), ctypes.c_ulong, ctypes.c_char_p)
+_CAPABILITY_HEADER = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+_NO_CAPABILITIES = bytes(24)
 
 
 def _checked(what: str, result: int) -> int:
@@ -42,28 +51,24 @@ def _syscall(what: str, number: int, *arguments: object) -> int:
     return _checked(what, _libc.syscall(ctypes.c_long(number), *wide))
 
 
-def _prctl(what: str, option: int, value: int | ctypes.c_void_p) -> None:
-    second = ctypes.c_ulong(value) if isinstance(value, int) else value
-    zero = ctypes.c_ulong(0)
-    _checked(what, _libc.prctl(ctypes.c_int(option), second, zero, zero, zero))
+def _prctl(what: str, option: int, second: int, third: int = 0) -> None:
+    _checked(what, _libc.prctl(option, second, third, 0, 0))
 
 
 def unshare(flags: int) -> None:
     """Leave the namespaces named by the ``CLONE_NEW*`` flags."""
-    _checked("unshare", _libc.unshare(ctypes.c_int(flags)))
+    _checked("unshare", _libc.unshare(flags))
 
 
 def enter_namespaces(pidfd: int, flags: int) -> None:
     """Join the namespaces, named by the ``CLONE_NEW*`` flags, of the process behind ``pidfd``."""
-    _checked("setns", _libc.setns(ctypes.c_int(pidfd), ctypes.c_int(flags)))
+    _checked("setns", _libc.setns(pidfd, flags))
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
     """``mount(2)``."""
     kind_bytes = None if kind is None else kind.encode()
-    result = _libc.mount(
-        source.encode(), target.encode(), kind_bytes, ctypes.c_ulong(flags), options.encode()
-    )
+    result = _libc.mount(source.encode(), target.encode(), kind_bytes, flags, options.encode())
     _checked(f"mount {target}", result)
 
 
@@ -71,8 +76,13 @@ def pivot_root_here() -> None:
     """Make the current directory the root, and let go of the old one for good."""
     number = _SYS_PIVOT_ROOT[platform.machine()]
     _syscall("pivot_root", number, ctypes.c_char_p(b"."), ctypes.c_char_p(b"."))
-    _checked("umount", _libc.umount2(b".", ctypes.c_int(_MNT_DETACH)))
+    _checked("umount", _libc.umount2(b".", _MNT_DETACH))
     os.chdir("/")
+
+
+def current_cpu() -> int:
+    """The number of the CPU that runs this process at the moment."""
+    return _checked("getcpu", _libc.sched_getcpu())
 
 
 def die_with_parent() -> None:
@@ -95,20 +105,25 @@ def forbid_new_privileges() -> None:
 
 def drop_capabilities() -> None:
     """Empty the effective, permitted and inheritable sets."""
-    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
-    _checked("capset", _libc.capset(header, bytes(24)))
+    _checked("capset", _libc.capset(_CAPABILITY_HEADER, _NO_CAPABILITIES))
 
 
-def install_filter(program: bytes) -> None:
-    """Install a seccomp filter made of ``struct sock_filter`` for this process, irrevocably."""
-    instructions = ctypes.create_string_buffer(program, len(program))
-    address = ctypes.addressof(instructions)
-    header = struct.pack("@HP", len(program) // 8, address)
-    holder = ctypes.create_string_buffer(header, len(header))
-    pointer = ctypes.c_void_p(ctypes.addressof(holder))
-    mode = ctypes.c_ulong(_SECCOMP_MODE_FILTER)
-    result = _libc.prctl(ctypes.c_int(_PR_SET_SECCOMP), mode, pointer, None, None)
-    _checked("seccomp", result)
+class PreparedFilter:
+    """A seccomp filter where the kernel can read it.
+
+    Args:
+        program: An array of ``struct sock_filter``.
+    """
+
+    def __init__(self, program: bytes) -> None:
+        self._instructions = ctypes.create_string_buffer(program, len(program))
+        address = ctypes.addressof(self._instructions)
+        self._header = ctypes.create_string_buffer(struct.pack("@HP", len(program) // 8, address))
+        self._address = ctypes.addressof(self._header)
+
+    def install(self) -> None:
+        """Install it for this process, irrevocably."""
+        _prctl("seccomp", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, self._address)
 
 
 def landlock_version() -> int:

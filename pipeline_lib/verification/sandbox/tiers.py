@@ -107,6 +107,15 @@ def open_tier(limits: CodeLimits) -> OpenTier:
     raise SandboxUnavailableError(f"no sandbox for model-written code ({'; '.join(reasons)})")
 
 
+def reopen_tier(opened: OpenTier, limits: CodeLimits) -> OpenTier:
+    """One more sandbox of a tier that has passed its self-test in this process.
+
+    Raises:
+        JailRefusedError: there is no room for another one.
+    """
+    return OpenTier(name=opened.name, sandbox=_opened(opened.name, limits))
+
+
 def probe_tier(name: str) -> TierReport:
     """Open a tier, run the hostile programs in it, close it again."""
     start = time.perf_counter()

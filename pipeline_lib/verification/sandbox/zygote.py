@@ -1,13 +1,10 @@
-"""The warm interpreter in the jail: forks a tests process and a candidate for each program.
+"""The warm interpreter in the jail: forks a candidate for each program, and examiners for them.
 
 Started by ``client`` as a fresh interpreter with a scrubbed environment. It never reads a program or
-its tests itself, only passes descriptors on, so nothing of one run can be seen by the next. Two
-processes a program, candidate and tests, with a socket between them.
+its tests itself, only passes descriptors on, so nothing of one candidate can be seen by the next.
+Candidate and examiner are two processes with a socket between them.
 """
 
-import ast
-import contextlib
-import fcntl
 import gc
 import importlib
 import json
@@ -22,18 +19,19 @@ from typing import Any, NoReturn
 
 from pipeline_lib.verification.sandbox import kernel
 from pipeline_lib.verification.sandbox.candidate_process import serve_calls
-from pipeline_lib.verification.sandbox.channel import Channel
-from pipeline_lib.verification.sandbox.examiner import Session, examine
+from pipeline_lib.verification.sandbox.channel import Channel, limit_waiting
+from pipeline_lib.verification.sandbox.descriptors import keep_only, read_all, socket_at
+from pipeline_lib.verification.sandbox.examiner_process import MAX_RUNS, ExaminerProcess
 from pipeline_lib.verification.sandbox.jails import (
     Jail,
     LandlockJail,
     NamespaceJail,
     ProcessLimits,
     lock_down,
-    process_filter,
+    prepared_filter,
 )
-from pipeline_lib.verification.sandbox.negative_control import alter_one
-from pipeline_lib.verification.sandbox.plain_values import decode, encode
+from pipeline_lib.verification.sandbox.placement import PATIENCE_S, Placement
+from pipeline_lib.verification.sandbox.rehearsal import rehearse
 
 _JAILS: dict[str, type[Jail]] = {"namespace": NamespaceJail, "landlock": LandlockJail}
 KEPT_OUTPUT_BYTES = 64 << 10
@@ -55,9 +53,9 @@ class Job:
     program: int
     """The candidate's source."""
     tests: int
-    """What :func:`_be_tests` reads: entry point, tests, whether to alter them."""
+    """What the examiner reads: entry point, tests, whether to alter them."""
     finding: int
-    """Where the tests process writes its finding."""
+    """Where the examiner writes its finding."""
 
     def close(self) -> None:
         """Let go of them in this process."""
@@ -78,6 +76,8 @@ class Zygote:
         self._jail = jail
         self._memory_bytes = memory_bytes
         self._client = client
+        self._placement = Placement()
+        self._examiner: ExaminerProcess | None = None
 
     def serve(self, control: socket.socket) -> None:
         """Answer requests on ``control`` in turn."""
@@ -98,24 +98,29 @@ class Zygote:
         """Run one program; None when the client went away meanwhile."""
         output, output_end = os.pipe()
         candidate_end, tests_end = socket.socketpair()
+        limit_waiting(tests_end, timeout_s)
+        deadline = time.monotonic() + timeout_s
         cpu_seconds = int(timeout_s) + 2
-        candidate_pid = self._jail.fork_candidate()
-        if candidate_pid == 0:
-            self._be_candidate(job.program, candidate_end, output_end, cpu_seconds)
-        tests_pid = os.fork()
-        if tests_pid == 0:
-            self._be_tests(job, tests_end, timeout_s, cpu_seconds)
-        job.close()
-        os.close(output_end)
-        candidate_end.close()
+        with self._placement.gathered():
+            candidate_pid = self._jail.fork_candidate()
+            if candidate_pid == 0:
+                self._be_candidate(job.program, candidate_end.fileno(), output_end, cpu_seconds)
+            candidate_end.close()
+            os.close(output_end)
+            examiner = self._examine(job, tests_end.fileno(), deadline, cpu_seconds)
         tests_end.close()
-        pidfds = [os.pidfd_open(pid) for pid in (tests_pid, candidate_pid)]
-        watch = _Watch(output=output, tests=pidfds[0], client=self._client)
-        end = watch.until_end(time.monotonic() + timeout_s + HARD_DEADLINE_GRACE_S)
-        candidate_status = _kill_and_reap(pidfds, candidate_pid)
+        job.close()
+        watch = _Watch(output=output, examiner=examiner.fileno(), client=self._client)
+        end = watch.end_before(time.monotonic() + PATIENCE_S)
+        if end is None:
+            self._placement.release(candidate_pid, examiner.pid)
+            end = watch.end_before(deadline + HARD_DEADLINE_GRACE_S) or "deadline"
+        candidate_status = _kill_and_reap(candidate_pid)
+        if end != "exit" or not examiner.finish():
+            examiner.end()
+            self._examiner = None
         watch.drain()
-        for descriptor in (*pidfds, output):
-            os.close(descriptor)
+        os.close(output)
         if end == "client_gone":
             return None
         return {
@@ -124,70 +129,74 @@ class Zygote:
             "output": watch.kept.decode("utf-8", "replace"),
         }
 
-    def _be_candidate(
-        self, program: int, end: socket.socket, output: int, cpu_seconds: int
-    ) -> NoReturn:
+    def _examine(
+        self, job: Job, candidate: int, deadline: float, cpu_seconds: int
+    ) -> ExaminerProcess:
+        """Start the tests, in the examiner of the last run if it is still as good as new."""
+        if self._examiner is not None:
+            try:
+                self._placement.bring(self._examiner.pid)
+                self._examiner.start(
+                    candidate=candidate, tests=job.tests, finding=job.finding, deadline=deadline
+                )
+            except OSError:
+                # Nobody but the kernel, short of memory, ends one between two runs.
+                self._examiner.end()
+            else:
+                return self._examiner
+        limits = ProcessLimits(
+            memory_bytes=self._memory_bytes + TESTS_EXTRA_BYTES,
+            cpu_seconds=cpu_seconds * MAX_RUNS,
+        )
+        self._examiner = ExaminerProcess(self._jail, limits)
+        self._examiner.start(
+            candidate=candidate, tests=job.tests, finding=job.finding, deadline=deadline
+        )
+        return self._examiner
+
+    def _be_candidate(self, program: int, end: int, output: int, cpu_seconds: int) -> NoReturn:
         try:
             os.setsid()
             kernel.die_with_parent()
             os.dup2(output, 1)
             os.dup2(output, 2)
-            _keep_only(end.fileno(), program)
-            source = _read_all(4)
+            keep_only(end, program)
+            source = read_all(4)
             os.close(4)
             self._jail.separate()
             limits = ProcessLimits(memory_bytes=self._memory_bytes, cpu_seconds=cpu_seconds)
             lock_down(self._jail, limits)
-            serve_calls(source, Channel(_socket_at(3)))
+            serve_calls(source, Channel(3))
         finally:
             os._exit(1)
-
-    def _be_tests(
-        self, job: Job, end: socket.socket, timeout_s: float, cpu_seconds: int
-    ) -> NoReturn:
-        try:
-            deadline = time.monotonic() + timeout_s
-            # Too short-lived to be worth it; collecting would copy the pages that it shares.
-            gc.disable()
-            os.setsid()
-            kernel.die_with_parent()
-            _keep_only(end.fileno(), job.tests, job.finding)
-            memory_bytes = self._memory_bytes + TESTS_EXTRA_BYTES
-            lock_down(self._jail, ProcessLimits(memory_bytes=memory_bytes, cpu_seconds=cpu_seconds))
-            session = Session(Channel(_socket_at(3), deadline=deadline))
-            finding = examine(session, **json.loads(_read_all(4)))
-            content = json.dumps({"status": finding.status.value, "detail": finding.detail})
-            os.write(5, content.encode())
-        finally:
-            os._exit(0)
 
 
 class _Watch:
     """One run, seen from outside: its output, its end, the clock and the client."""
 
-    def __init__(self, *, output: int, tests: int, client: int) -> None:
+    def __init__(self, *, output: int, examiner: int, client: int) -> None:
         self._output = output
-        self._tests = tests
+        self._examiner = examiner
         self._poll = select.poll()
-        for descriptor in (output, tests, client):
+        for descriptor in (output, examiner, client):
             self._poll.register(descriptor, select.POLLIN)
         self._client = client
         self.kept = bytearray()
         self.num_bytes = 0
 
-    def until_end(self, deadline: float) -> str:
-        """Why the run ended: ``exit``, ``deadline``, ``output_limit`` or ``client_gone``."""
+    def end_before(self, deadline: float) -> str | None:
+        """Why the run ended: ``exit``, ``output_limit`` or ``client_gone``; None: it did not."""
         while (remaining := deadline - time.monotonic()) > 0:
             ready = {descriptor for descriptor, _ in self._poll.poll(remaining * 1000)}
             if self._client in ready:
                 return "client_gone"
-            if self._tests in ready:
+            if self._examiner in ready:
                 return "exit"
             if self._output in ready and not self._take():
                 self._poll.unregister(self._output)
             if self.num_bytes > MAX_OUTPUT_BYTES:
                 return "output_limit"
-        return "deadline"
+        return None
 
     def drain(self) -> None:
         """Take what is left in the pipe; all its writers are dead."""
@@ -201,61 +210,24 @@ class _Watch:
         return bool(chunk)
 
 
-def _kill_and_reap(pidfds: list[int], candidate_pid: int) -> int | None:
-    """End the tests process, then the candidate; the exit code of one that had ended by itself.
+def _kill_and_reap(pid: int) -> int | None:
+    """End a candidate; its exit code if it had ended by itself. Negative: a signal's number.
 
-    Neither can have children, so nothing else is left. A negative code is a signal's number.
+    It cannot have children, so nothing else is left.
     """
-    candidate_status: int | None = None
-    ended, wait_status = os.waitpid(candidate_pid, os.WNOHANG)
+    ended, wait_status = os.waitpid(pid, os.WNOHANG)
     if ended:
-        candidate_status = os.waitstatus_to_exitcode(wait_status)
-    for pidfd in pidfds:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    while True:
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            return candidate_status
-
-
-def _keep_only(*descriptors: int) -> None:
-    """Move these to 3, 4, 5 ... and close everything else above the standard three."""
-    # Two steps, so that no target overwrites a source that is still needed.
-    above = [_duplicate_above(descriptor) for descriptor in descriptors]
-    for target, descriptor in enumerate(above, start=3):
-        os.dup2(descriptor, target, inheritable=False)
-    os.closerange(3 + len(descriptors), 65536)
-
-
-def _duplicate_above(descriptor: int) -> int:
-    """A duplicate that lies above every descriptor that a run uses."""
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 32)
-
-
-def _socket_at(descriptor: int) -> socket.socket:
-    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=descriptor)
-
-
-def _read_all(descriptor: int) -> bytes:
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    with open(descriptor, "rb", closefd=False) as file:
-        return file.read()
+        return os.waitstatus_to_exitcode(wait_status)
+    # Not reaped yet, so the number is still its own.
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
 
 
 def _warm_up(own_path: str) -> None:
     for name in _WARM_MODULES.split():
         importlib.import_module(name)
     sys.path.remove(own_path)
-
-
-def _rehearse(jail: Jail) -> None:
-    """Do once what every run does: what is set up on first use is then shared by all forks."""
-    tree = alter_one(ast.parse("def check(candidate):\n    assert candidate(1) == (1, 2.0)\n"))
-    compile(tree, "<rehearsal>", "exec")
-    decode(encode(("call", "f", [[1, "a"], {2.5: None}], {}), lambda _: None), lambda _: None)
-    process_filter(jail)
 
 
 def main(arguments: str) -> None:
@@ -266,7 +238,7 @@ def main(arguments: str) -> None:
             here) and the descriptors ``control`` and ``client_pidfd``.
     """
     options = json.loads(arguments)
-    control = _socket_at(options["control"])
+    control = socket_at(options["control"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0o022)
     jail = _JAILS[options["jail"]]()
@@ -277,7 +249,9 @@ def main(arguments: str) -> None:
         control.sendall(json.dumps({"refused": str(error)}).encode() + b"\n")
         return
     zygote = Zygote(jail, memory_bytes=options["memory_bytes"], client=options["client_pidfd"])
-    _rehearse(jail)
+    rehearse()
+    # A namespace's only process is its first; elsewhere this makes all but the number.
+    prepared_filter(1, may_write_files=jail.may_write_files)
     gc.collect()
     gc.freeze()
     control.sendall(json.dumps({"ready": True}).encode() + b"\n")

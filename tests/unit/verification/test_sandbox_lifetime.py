@@ -66,13 +66,15 @@ def gone(processes: list[psutil.Process]) -> bool:
     return all(not p.is_running() or p.status() == psutil.STATUS_ZOMBIE for p in processes)
 
 
-def running(interpreter: JailedInterpreter, program: str) -> tuple[threading.Thread, list]:
-    """Run ``program`` in a thread, and return once its candidate process exists."""
+def running(
+    interpreter: JailedInterpreter, program: str, *, new: int = 2
+) -> tuple[threading.Thread, list]:
+    """Run ``program`` in a thread, and return once its ``new`` processes exist."""
     reports: list = []
     before = len(family(interpreter.pid))
     thread = threading.Thread(target=lambda: reports.append(interpreter.run(program, SUITE)))
     thread.start()
-    assert until(lambda: len(family(interpreter.pid)) >= before + 2, 5)
+    assert until(lambda: len(family(interpreter.pid)) >= before + new, 5)
     return thread, reports
 
 
@@ -96,6 +98,43 @@ def test_interpreter_killed_twice_in_a_run_is_our_failure(interpreter):
     thread.join(10)
     assert [report.status for report in reports] == [Status.VERIFIER_ERROR]
     assert interpreter.run(SQUARE, SUITE).status is Status.CORRECT
+
+
+def test_examiner_killed_between_runs_is_replaced(interpreter):
+    """The interpreter notices that its tests process is gone, and forks another one."""
+    interpreter.run(SQUARE, SUITE)
+    first, examiner = interpreter.pid, family(interpreter.pid)[-1]
+    examiner.kill()
+    assert until(lambda: gone([examiner]), 1)
+    assert interpreter.run(SQUARE, SUITE).status is Status.CORRECT
+    assert interpreter.pid == first
+
+
+def test_examiner_killed_in_a_run_is_our_failure(interpreter):
+    """No finding, no score; the next program is judged again."""
+    interpreter.run(SQUARE, SUITE)
+    examiner = family(interpreter.pid)[-1]
+    thread, reports = running(interpreter, SLEEP, new=1)
+    examiner.kill()
+    thread.join(10)
+    assert [report.status for report in reports] == [Status.VERIFIER_ERROR]
+    assert interpreter.run(SQUARE, SUITE).status is Status.CORRECT
+
+
+def test_examiner_serves_again_unless_tests_import(interpreter):
+    """What tests do to a module is gone in the next run, since their process is."""
+    spoil = TestSuite(
+        entry_point="square", tests="import math\nmath.pi = 9\nassert square(3) == math.pi"
+    )
+    look = TestSuite(entry_point="square", tests="assert square(3) == 9 and math.pi < 4")
+    idle = family(interpreter.pid)
+    examiners = []
+    for suite in (SUITE, SUITE, spoil, look, SUITE):
+        report = interpreter.run(SQUARE, suite)
+        assert report.status is Status.CORRECT, report.detail
+        examiners.append([p for p in family(interpreter.pid) if p not in idle])
+    assert [len(left) for left in examiners] == [1, 1, 0, 0, 1]
+    assert examiners[0] == examiners[1] != examiners[4]
 
 
 def test_close_leaves_no_process(interpreter):
@@ -171,11 +210,13 @@ def test_many_runs_leave_nothing_behind(jail, num_runs):
 
 
 def footprint(interpreter: JailedInterpreter) -> dict[str, int]:
-    zygote = family(interpreter.pid)[-1]
+    examiner = family(interpreter.pid)[-1]
+    zygote = examiner.parent()
     return {
         "own_descriptors": psutil.Process().num_fds(),
         "own_children": len(psutil.Process().children(recursive=True)),
         "descriptors": zygote.num_fds(),
+        "examiners_descriptors": examiner.num_fds(),
         "mounts": len(pathlib.Path(f"/proc/{zygote.pid}/mounts").read_text().splitlines()),
         "own_scratch": sum(part.mountpoint == SCRATCH for part in psutil.disk_partitions(all=True)),
         "memory": zygote.memory_info().rss,

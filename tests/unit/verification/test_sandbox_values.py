@@ -17,6 +17,7 @@ from pipeline_lib.verification.sandbox.channel import (
     Channel,
     ChannelClosedError,
     FrameTooLargeError,
+    limit_waiting,
 )
 from pipeline_lib.verification.sandbox.negative_control import (
     ALTERED,
@@ -144,7 +145,7 @@ def test_forged_tags_are_refused(data):
 def test_channel_carries_frames_and_says_when_it_ends():
     """Frames arrive whole and in order; the end of the other side is an error of its own."""
     one, other = socket.socketpair()
-    sender, receiver = Channel(one), Channel(other)
+    sender, receiver = Channel(one.fileno()), Channel(other.fileno())
     frames = [b"", b"a", bytes(1 << 20)]
     with one, other:
         writer = threading.Thread(target=lambda: [sender.send(frame) for frame in frames])
@@ -161,17 +162,23 @@ def test_channel_refuses_frames_that_are_too_large():
     one, other = socket.socketpair()
     with one, other:
         with pytest.raises(FrameTooLargeError):
-            Channel(one).send(bytes(MAX_FRAME_BYTES + 1))
+            Channel(one.fileno()).send(bytes(MAX_FRAME_BYTES + 1))
         one.sendall(struct.pack("!I", MAX_FRAME_BYTES + 1))
         with pytest.raises(FrameTooLargeError):
-            Channel(other).receive()
+            Channel(other.fileno()).receive()
 
 
 def test_channel_keeps_its_deadline():
-    """A deadline that has passed ends waiting at once."""
+    """A deadline that has passed ends waiting at once, and one to come ends it then."""
     one, other = socket.socketpair()
-    with one, other, pytest.raises(TimeoutError):
-        Channel(other, deadline=0.0).receive()
+    with one, other:
+        with pytest.raises(TimeoutError):
+            Channel(other.fileno(), deadline=0.0).receive()
+        limit_waiting(other, 0.01)
+        with pytest.raises(TimeoutError):
+            Channel(other.fileno(), deadline=math.inf).receive()
+        with pytest.raises(TimeoutError):
+            Channel(other.fileno(), deadline=math.inf).send(bytes(MAX_FRAME_BYTES))
 
 
 @given(PLAIN)

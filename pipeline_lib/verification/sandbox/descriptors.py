@@ -1,0 +1,27 @@
+"""Descriptors of a freshly forked process: which it keeps, and what it reads from them."""
+
+import fcntl
+import os
+import socket
+
+_ABOVE = 32
+"""Every descriptor that a run uses lies below."""
+
+
+def keep_only(*descriptors: int) -> None:
+    """Move these to 3, 4, 5 ... and close everything else above the standard three."""
+    # Two steps, so that no target overwrites a source that is still needed.
+    above = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for descriptor in descriptors]
+    for target, descriptor in enumerate(above, start=3):
+        os.dup2(descriptor, target, inheritable=False)
+    os.closerange(3 + len(descriptors), 65536)
+
+
+def socket_at(descriptor: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
+    """The Unix socket that is open there."""
+    return socket.socket(socket.AF_UNIX, kind, 0, fileno=descriptor)
+
+
+def read_all(descriptor: int) -> bytes:
+    """The whole file that is open there, wherever its offset stands."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
