@@ -4,13 +4,9 @@ A batch never raises because of an item. Pools and sandboxes are started when th
 their kind comes, and stopped with the verifier. What a right answer is, the verifiers know.
 """
 
-import functools
-import queue
-import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -26,9 +22,9 @@ from pipeline_lib.records import (
     kind_of,
 )
 from pipeline_lib.verification import countdown_expression
-from pipeline_lib.verification.failures import verifier_error
+from pipeline_lib.verification.code_pool import open_code_pool
+from pipeline_lib.verification.failures import timed_verdict
 from pipeline_lib.verification.math_answer import MathJudge
-from pipeline_lib.verification.python_tests import CodeJudge, open_code_judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +50,7 @@ def _judge_countdown(item: Item) -> Verdict:
 
 
 def _timed(judge: Callable[[Item], Verdict], item: Item) -> Verdict:
-    start = time.perf_counter()
-    try:
-        verdict = judge(item)
-    except Exception as error:  # noqa: BLE001 - a bug of ours must not cost a batch its verdicts
-        verdict = verifier_error(error)
-    return replace(verdict, seconds=time.perf_counter() - start)
+    return timed_verdict(lambda: judge(item))
 
 
 def _open_math(params: VerifyParams, workers: int, stack: ExitStack) -> JudgeMany:
@@ -68,26 +59,18 @@ def _open_math(params: VerifyParams, workers: int, stack: ExitStack) -> JudgeMan
 
 
 def _open_code(params: VerifyParams, workers: int, stack: ExitStack) -> JudgeMany:
-    """One jail a worker, each used by one thread at a time."""
-    free: queue.SimpleQueue[CodeJudge] = queue.SimpleQueue()
-    for _ in range(workers):
-        free.put(stack.enter_context(open_code_judge(params.code)))
-    threads = stack.enter_context(ThreadPoolExecutor(workers))
-
-    def judge_code(item: Item) -> Verdict:
-        assert isinstance(item.gold, CodeGold)
-        assert item.text is not None
-        judge = free.get()
-        try:
-            return judge.judge(item.gold, item.text)
-        finally:
-            free.put(judge)
-
-    return lambda items: list(threads.map(functools.partial(_timed, judge_code), items))
+    pool = stack.enter_context(open_code_pool(params.code, num_workers=workers))
+    return lambda items: pool.judge([_code_pair(item) for item in items])
 
 
 def _math_pair(item: Item) -> tuple[MathGold, str]:
     assert isinstance(item.gold, MathGold)
+    assert item.text is not None
+    return item.gold, item.text
+
+
+def _code_pair(item: Item) -> tuple[CodeGold, str]:
+    assert isinstance(item.gold, CodeGold)
     assert item.text is not None
     return item.gold, item.text
 

@@ -1,17 +1,14 @@
 """Killable processes for comparisons that need SymPy: one item at a time, each with a deadline.
 
 The parent only passes text and kills; it imports no SymPy, starts no thread, touches no signal
-handler, and so works the same from the main thread, another thread, or a Ray worker. The processes
-themselves are `math_worker`.
+handler, and so works the same from the main thread, another thread, or a Ray worker. A comparison
+that takes long gives up its place to the next one (`slow_lane`), and its deadlines count CPU time,
+so what runs beside it changes no outcome.
 """
 
 import collections
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -20,10 +17,10 @@ from multiprocessing.connection import wait
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params import MathLimits
-from pipeline_lib.verification import math_worker
+from pipeline_lib.verification.math_forker import Forker, GoneError, Worker
 from pipeline_lib.verification.math_worker import MAX_MESSAGE_BYTES, Outcome
+from pipeline_lib.verification.slow_lane import seconds_to_room
 
-START_TIMEOUT_S = 120.0
 RECYCLE_AFTER = 500
 """Comparisons that one process does at most: SymPy's caches only grow."""
 MAX_ATTEMPTS = 2
@@ -31,6 +28,9 @@ MAX_ATTEMPTS = 2
 
 MAX_RESTARTS = 5
 """How often one batch may lose all processes at once before it is our error."""
+MAX_STRETCH = 10
+"""A process that gets next to no CPU is given up after so many times its hard deadline: five may
+share a core with it by our own doing, and others may do so too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,92 +49,6 @@ class Reply:
     seconds: float
 
 
-class _GoneError(Exception):
-    """The forking process is not there any more."""
-
-
-class _Forker:
-    """The process that imported SymPy and forks workers."""
-
-    def __init__(self, limits: MathLimits) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        arguments = [str(theirs.fileno()), json.dumps(limits.model_dump())]
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-W", "ignore", "-m", math_worker.__name__, *arguments],
-                env={
-                    "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path),
-                    "PYTHONHASHSEED": "0",
-                    "PATH": os.defpath,
-                },
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        self._control.settimeout(START_TIMEOUT_S)
-        try:
-            self._receive()
-        except _GoneError as error:
-            self.close()
-            raise ReasonloopError(
-                f"the math verifier could not start; `{sys.executable} -m {math_worker.__name__} "
-                "0 {}` shows why"
-            ) from error
-
-    def fork(self) -> "_Worker":
-        """A fresh worker.
-
-        Raises:
-            _GoneError: this process has died.
-        """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            with theirs:
-                socket.send_fds(self._control, [b"fork"], [theirs.fileno()])
-            return _Worker(socket=ours, pid=int(self._receive()))
-        except (OSError, _GoneError) as error:
-            ours.close()
-            raise _GoneError from error
-
-    def _receive(self) -> bytes:
-        try:
-            data = self._control.recv(MAX_MESSAGE_BYTES)
-        except OSError as error:
-            raise _GoneError from error
-        if not data:
-            raise _GoneError
-        return data
-
-    def stop(self, worker: "_Worker") -> None:
-        """Kill one worker, whatever it is doing."""
-        worker.socket.close()
-        try:
-            self._control.send(str(worker.pid).encode())
-        except OSError as error:
-            raise _GoneError from error
-
-    def close(self) -> None:
-        """End the process; its workers die with it."""
-        self._control.close()
-        try:
-            self._process.wait(timeout=START_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Worker:
-    socket: socket.socket
-    pid: int
-    num_judged: int = 0
-    index: int = -1
-    """Position of the question in hand."""
-    started_s: float = 0.0
-
-
 @dataclass(slots=True, kw_only=True)
 class _Batch:
     """Questions of one call: not yet asked, being answered, answered."""
@@ -147,14 +61,17 @@ class _Batch:
 
 
 class MathPool:
-    """Up to ``num_workers`` processes under ``limits``. Calls from several threads take turns."""
+    """Up to ``num_workers`` processes under ``limits``, and a few more while some are slow.
+
+    Calls from several threads take turns.
+    """
 
     def __init__(self, limits: MathLimits, *, num_workers: int) -> None:
         self._limits = limits
         self._num_workers = num_workers
-        self._forker: _Forker | None = None
-        self._idle: list[_Worker] = []
-        self._busy: list[_Worker] = []
+        self._forker: Forker | None = None
+        self._idle: list[Worker] = []
+        self._busy: list[Worker] = []
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -181,23 +98,34 @@ class MathPool:
 
     def _step(self, batch: _Batch) -> None:
         try:
-            while batch.waiting and len(self._busy) < self._num_workers:
+            while batch.waiting and self._seconds_to_room() <= 0:
                 self._assign(batch)
-            now = time.perf_counter()
-            oldest = min((worker.started_s for worker in self._busy), default=now)
-            patience_s = max(0.0, oldest + self._limits.hard_timeout_s - now)
             by_socket = {worker.socket: worker for worker in self._busy}
-            for ready in wait(list(by_socket), patience_s):
+            for ready in wait(list(by_socket), self._seconds_to_act(batch)):
                 assert isinstance(ready, socket.socket)
                 self._collect(by_socket[ready], batch)
             self._kill_late(batch)
-        except _GoneError:
+        except GoneError:
             self._start_over(batch)
+
+    def _seconds_to_room(self) -> float:
+        return seconds_to_room(
+            [worker.started_s for worker in self._busy],
+            num_workers=self._num_workers,
+            now_s=time.perf_counter(),
+        )
+
+    def _seconds_to_act(self, batch: _Batch) -> float:
+        """Until a worker is due, or a question that waits may be asked."""
+        due_s = min(worker.due_s for worker in self._busy) - time.perf_counter()
+        return max(0.0, min(due_s, self._seconds_to_room()) if batch.waiting else due_s)
 
     def _assign(self, batch: _Batch) -> None:
         worker = self._fresh_or_idle()
         worker.index = batch.waiting.popleft()
         worker.started_s = time.perf_counter()
+        worker.due_s = worker.started_s + self._limits.hard_timeout_s
+        worker.cpu_at_start_s = worker.cpu_seconds()
         batch.attempts[worker.index] += 1
         self._busy.append(worker)
         question = batch.questions[worker.index]
@@ -208,14 +136,14 @@ class MathPool:
             # It died while idle; its socket reads as closed, which _collect handles.
             return
 
-    def _fresh_or_idle(self) -> _Worker:
+    def _fresh_or_idle(self) -> Worker:
         if self._idle:
             return self._idle.pop()
         if self._forker is None:
-            self._forker = _Forker(self._limits)
+            self._forker = Forker(self._limits)
         return self._forker.fork()
 
-    def _collect(self, worker: _Worker, batch: _Batch) -> None:
+    def _collect(self, worker: Worker, batch: _Batch) -> None:
         try:
             data = worker.socket.recv(MAX_MESSAGE_BYTES)
         except OSError:
@@ -227,19 +155,29 @@ class MathPool:
         self._release(worker, reuse=not spent and worker.num_judged < RECYCLE_AFTER)
 
     def _kill_late(self, batch: _Batch) -> None:
-        deadline = time.perf_counter() - self._limits.hard_timeout_s
-        for worker in [worker for worker in self._busy if worker.started_s <= deadline]:
-            self._settle(worker, Outcome.TIMEOUT, batch)
-            self._release(worker, reuse=False)
+        now_s = time.perf_counter()
+        for worker in [worker for worker in self._busy if worker.due_s <= now_s]:
+            left_s = self._seconds_left(worker, now_s)
+            if left_s > 0:
+                worker.due_s = now_s + left_s
+            else:
+                self._settle(worker, Outcome.TIMEOUT, batch)
+                self._release(worker, reuse=False)
 
-    def _release(self, worker: _Worker, *, reuse: bool) -> None:
+    def _seconds_left(self, worker: Worker, now_s: float) -> float:
+        """What it may go on for at least, of CPU time and so of time."""
+        hard_s = self._limits.hard_timeout_s
+        cpu_left_s = hard_s - (worker.cpu_seconds() - worker.cpu_at_start_s)
+        return min(cpu_left_s, worker.started_s + MAX_STRETCH * hard_s - now_s)
+
+    def _release(self, worker: Worker, *, reuse: bool) -> None:
         self._busy.remove(worker)
-        if reuse:
+        if reuse and len(self._idle) < self._num_workers:
             self._idle.append(worker)
         elif self._forker is not None:
             self._forker.stop(worker)
 
-    def _settle(self, worker: _Worker, outcome: Outcome, batch: _Batch) -> None:
+    def _settle(self, worker: Worker, outcome: Outcome, batch: _Batch) -> None:
         if outcome is Outcome.CRASHED and batch.attempts[worker.index] < MAX_ATTEMPTS:
             batch.waiting.append(worker.index)
             return

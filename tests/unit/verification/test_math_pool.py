@@ -13,8 +13,14 @@ import psutil
 import pytest
 
 from pipeline_lib.params import MathLimits
-from pipeline_lib.verification.math_pool import RECYCLE_AFTER, MathPool, Question
+from pipeline_lib.verification.math_pool import (
+    MAX_STRETCH,
+    RECYCLE_AFTER,
+    MathPool,
+    Question,
+)
 from pipeline_lib.verification.math_worker import Outcome
+from pipeline_lib.verification.slow_lane import MAX_SLOW, PATIENCE_S
 
 EQUAL = Question(gold="x^2-1", answer="(x-1)(x+1)")
 DIFFERENT = Question(gold="x^2-1", answer="(x-1)(x+2)")
@@ -91,6 +97,94 @@ def test_a_question_that_ignores_its_alarm_is_killed():
     finally:
         pool.close()
     assert replies == [Outcome.EQUAL, Outcome.TIMEOUT, Outcome.EQUAL]
+
+
+class _WatchedPool(MathPool):
+    """Keeps the order in which questions were settled, and how many processes there were at most."""
+
+    def __init__(self, limits, *, num_workers):
+        super().__init__(limits, num_workers=num_workers)
+        self.order = []
+        self.most_processes = 0
+
+    def _settle(self, worker, outcome, batch):
+        super()._settle(worker, outcome, batch)
+        self.order.append(worker.index)
+
+    def _fresh_or_idle(self):
+        worker = super()._fresh_or_idle()
+        # Counted where processes are made: what was killed before is gone by the reply to a fork.
+        children = psutil.Process(self._forker._process.pid).children()
+        self.most_processes = max(self.most_processes, len(children))
+        return worker
+
+
+def test_one_worker_is_not_held_up_by_a_slow_question():
+    """With a single worker the slow first question is settled last: another process took the rest."""
+    pool = _WatchedPool(MathLimits(soft_timeout_s=2.0, hard_timeout_s=60.0), num_workers=1)
+    try:
+        replies = _outcomes(pool, [SLOW, *[EQUAL, DIFFERENT] * 10])
+    finally:
+        pool.close()
+    assert replies == [Outcome.TIMEOUT, *[Outcome.EQUAL, Outcome.DIFFERENT] * 10]
+    assert pool.order == [*range(1, 21), 0]
+
+
+def test_slow_questions_take_a_bounded_number_of_processes():
+    """More slow questions than places: all time out, no more processes than the bound, then few."""
+    pool = _WatchedPool(MathLimits(soft_timeout_s=0.6, hard_timeout_s=60.0), num_workers=1)
+    try:
+        replies = _outcomes(pool, [*[SLOW] * (MAX_SLOW + 3), EQUAL])
+        assert len(pool._idle) == 1
+        assert len(psutil.Process(pool._forker._process.pid).children()) <= 1 + MAX_SLOW
+    finally:
+        pool.close()
+    assert replies == [*[Outcome.TIMEOUT] * (MAX_SLOW + 3), Outcome.EQUAL]
+    assert 1 < pool.most_processes <= 1 + MAX_SLOW
+
+
+def test_a_slow_question_that_has_an_answer_gets_it():
+    """What takes longer than the patience, but no deadline, is judged like anything else."""
+    long = Question(gold="5", answer="(x+y+z+w+a+b+c)^6")  # over a second
+    pool = _WatchedPool(MathLimits(soft_timeout_s=60.0, hard_timeout_s=120.0), num_workers=1)
+    try:
+        replies = pool.ask([long, *[EQUAL] * 5])
+    finally:
+        pool.close()
+    assert [reply.outcome for reply in replies] == [Outcome.DIFFERENT, *[Outcome.EQUAL] * 5]
+    assert replies[0].seconds > PATIENCE_S
+    assert pool.order == [1, 2, 3, 4, 5, 0]
+
+
+def test_waiting_for_a_core_is_not_counted():
+    """A worker that is stopped for longer than both deadlines answers all the same once it goes on."""
+    limits = MathLimits(soft_timeout_s=0.2, hard_timeout_s=0.3)
+    pool = MathPool(limits, num_workers=1)
+    try:
+        pool.ask([EQUAL])
+        (worker,) = pool._idle
+        os.kill(worker.pid, signal.SIGSTOP)
+        goes_on = threading.Timer(1.0, os.kill, (worker.pid, signal.SIGCONT))
+        goes_on.start()
+        replies = _outcomes(pool, [EQUAL])
+        goes_on.join()
+    finally:
+        pool.close()
+    assert replies == [Outcome.EQUAL]
+
+
+def test_a_worker_that_never_goes_on_is_given_up():
+    """Stopped for good, it computes nothing; the wall clock ends it, and a new one answers the rest."""
+    pool = MathPool(MathLimits(soft_timeout_s=0.1, hard_timeout_s=0.2), num_workers=1)
+    try:
+        pool.ask([EQUAL])
+        (worker,) = pool._idle
+        os.kill(worker.pid, signal.SIGSTOP)
+        first, second = pool.ask([EQUAL, DIFFERENT])
+    finally:
+        pool.close()
+    assert (first.outcome, second.outcome) == (Outcome.TIMEOUT, Outcome.DIFFERENT)
+    assert first.seconds >= MAX_STRETCH * 0.2
 
 
 def test_memory_is_limited():
