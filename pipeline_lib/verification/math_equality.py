@@ -12,6 +12,9 @@ from typing import Any
 import sympy
 from math_verify import LatexExtractionConfig, parse, verify
 
+from pipeline_lib.verification import math_grammar
+
+math_grammar.install()
 # Each of them logs a warning that its deadlines are off, once and on purpose.
 logging.disable(logging.CRITICAL)
 
