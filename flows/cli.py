@@ -109,8 +109,9 @@ def verify(
     """Judge the answers of a JSON-lines file; one verdict line per input line, in order.
 
     Input lines: `{"id","kind":"math","gold","text"}`,
-    `{"id","kind":"countdown","numbers","target","text"}` or
-    `{"id","kind":"code","entry_point","tests","text"}`. Output lines:
+    `{"id","kind":"countdown","numbers","target","text"}`,
+    `{"id","kind":"code","entry_point","tests","text"}` or
+    `{"id","kind":"arc","gold":[[1,2],[3,4]],"text"}`. Output lines:
     `{"id","status","strict","lenient","extracted","rule","seconds"}`.
 
     **Example:**

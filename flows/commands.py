@@ -15,7 +15,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as RichTable
 
 from pipeline_lib.params import Method, Params, VerifyParams
-from pipeline_lib.records import CodeGold, CountdownGold, Gold, Group, MathGold, Path, Problem, Row
+from pipeline_lib.records import (
+    ArcGold,
+    CodeGold,
+    CountdownGold,
+    Gold,
+    Group,
+    MathGold,
+    Path,
+    Problem,
+    Row,
+)
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.storage.files import check_output, write_json_lines, write_text
 from pipeline_lib.verification.line_summary import FormatAudit, LabelAgreement, LineSummary
@@ -224,6 +234,8 @@ def _gold_fields(gold: Gold) -> Row:
             return {"numbers": list(numbers), "target": target}
         case CodeGold(entry_point=entry_point, tests=tests):
             return {"entry_point": entry_point, "tests": tests}
+        case ArcGold(output=grid):
+            return {"gold": [list(row) for row in grid]}
 
 
 def print_table(console: Console, table: PlainTable) -> None:

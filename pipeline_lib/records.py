@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from pipeline_lib.grids import Grid, grid_of
+
 Row = dict[str, Any]
 
 
@@ -21,6 +23,7 @@ class Kind(StrEnum):
     MATH = "math"
     CODE = "code"
     COUNTDOWN = "countdown"
+    ARC = "arc"
 
 
 class Status(StrEnum):
@@ -69,13 +72,33 @@ class CodeGold:
     tests: str
 
 
-Gold = MathGold | CountdownGold | CodeGold
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArcGold:
+    """The output grid of one test input of an ARC puzzle.
+
+    Raises:
+        ValueError: ``output`` is no grid of 1 to 30 by 1 to 30 colours from 0 to 9.
+    """
+
+    output: Grid
+
+    def __post_init__(self) -> None:
+        grid_of(self.output)
+
+
+Gold = MathGold | CountdownGold | CodeGold | ArcGold
 _GOLD_OF_KIND: Mapping[Kind, Callable[..., Gold]] = {
     Kind.MATH: MathGold,
     Kind.COUNTDOWN: CountdownGold,
     Kind.CODE: CodeGold,
+    Kind.ARC: ArcGold,
 }
-_KIND_OF_GOLD = {MathGold: Kind.MATH, CountdownGold: Kind.COUNTDOWN, CodeGold: Kind.CODE}
+_KIND_OF_GOLD = {
+    MathGold: Kind.MATH,
+    CountdownGold: Kind.COUNTDOWN,
+    CodeGold: Kind.CODE,
+    ArcGold: Kind.ARC,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +145,12 @@ def kind_of(gold: Gold) -> Kind:
 
 
 def gold_from(kind: Kind, fields: Mapping[str, Any]) -> Gold:
-    """Build the gold of ``kind`` from plain fields (lists become tuples)."""
-    values = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
-    return _GOLD_OF_KIND[kind](**values)
+    """Build the gold of ``kind`` from plain fields (lists become tuples, nested ones too)."""
+    return _GOLD_OF_KIND[kind](**{name: _frozen(value) for name, value in fields.items()})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

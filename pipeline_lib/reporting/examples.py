@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline_lib.evaluation.comparison import Comparison
+from pipeline_lib.grids import grid_text
 from pipeline_lib.records import (
+    ArcGold,
     CodeGold,
     CountdownGold,
     FinishReason,
@@ -121,6 +123,8 @@ def _gold_text(gold: Gold) -> str:
             return f"{gold.target} from {', '.join(map(str, gold.numbers))}"
         case CodeGold():
             return gold.tests
+        case ArcGold():
+            return grid_text(gold.output)
 
 
 def _policy(name: str, group: Group) -> ExamplePolicy:

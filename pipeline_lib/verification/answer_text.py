@@ -6,7 +6,9 @@ surrogates included) and linear in the length of the text.
 
 import re
 import unicodedata
+from dataclasses import dataclass
 
+_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*$", re.MULTILINE)
 _THOUGHT_END = "</think>"
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _BOXED = "\\boxed"
@@ -51,6 +53,44 @@ def _ascii_digit(character: str) -> str:
 def after_thought(text: str) -> str:
     """What follows the last ``</think>``; the whole text if that tag never came."""
     return text.rpartition(_THOUGHT_END)[2]
+
+
+def unix_lines(text: str) -> str:
+    """``text`` without a byte-order mark, lines ended by a line feed alone."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencedBlock:
+    """What stands between two fences of Markdown; the last block of a text may lack its second."""
+
+    content: str
+    start: int
+    """Where the content starts in the text."""
+    closed: bool
+
+
+def fenced_blocks(text: str) -> list[FencedBlock]:
+    """All fenced blocks of a text whose lines end in a line feed alone, in order.
+
+    A fence inside a block closes it only if it is bare and at least as long as the opening one.
+    """
+    blocks: list[FencedBlock] = []
+    opening: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opening is None:
+            opening = fence
+        elif fence[1].startswith(opening[1]) and not fence[2]:
+            blocks.append(_block(text, opening, end=fence.start(), closed=True))
+            opening = None
+    if opening is not None:
+        blocks.append(_block(text, opening, end=len(text), closed=False))
+    return blocks
+
+
+def _block(text: str, opening: re.Match[str], *, end: int, closed: bool) -> FencedBlock:
+    start = opening.end() + 1
+    return FencedBlock(content=text[start:end], start=start, closed=closed)
 
 
 def last_boxes(text: str) -> list[str]:

@@ -7,11 +7,11 @@ their kind comes, and stopped with the verifier. What a right answer is, the ver
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from pipeline_lib.params import VerifyParams
 from pipeline_lib.records import (
+    ArcGold,
     CodeGold,
     CountdownGold,
     Gold,
@@ -21,7 +21,7 @@ from pipeline_lib.records import (
     Verdict,
     kind_of,
 )
-from pipeline_lib.verification import countdown_expression
+from pipeline_lib.verification import arc_grid, countdown_expression
 from pipeline_lib.verification.code_pool import open_code_pool
 from pipeline_lib.verification.failures import timed_verdict
 from pipeline_lib.verification.math_answer import MathJudge
@@ -47,6 +47,16 @@ def _judge_countdown(item: Item) -> Verdict:
     assert isinstance(item.gold, CountdownGold)
     assert item.text is not None
     return countdown_expression.judge(item.gold, item.text)
+
+
+def _open_arc(_params: VerifyParams, _workers: int, _stack: ExitStack) -> JudgeMany:
+    return lambda items: [_timed(_judge_arc, item) for item in items]
+
+
+def _judge_arc(item: Item) -> Verdict:
+    assert isinstance(item.gold, ArcGold)
+    assert item.text is not None
+    return arc_grid.judge(item.gold, item.text)
 
 
 def _timed(judge: Callable[[Item], Verdict], item: Item) -> Verdict:
@@ -79,6 +89,7 @@ _OPENERS: Mapping[Kind, Opener] = {
     Kind.MATH: _open_math,
     Kind.CODE: _open_code,
     Kind.COUNTDOWN: _open_countdown,
+    Kind.ARC: _open_arc,
 }
 
 
@@ -94,14 +105,13 @@ class Verifier:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes. It may be used again, and starts them again then."""
         self._judges.clear()
-        self._stack.__exit__(kind, error, trace)
+        self._stack.close()
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
         """One verdict per item, in order.

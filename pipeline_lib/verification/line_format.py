@@ -2,10 +2,10 @@
 
 A line is a JSON object with ``text`` (what a model wrote; null if nothing came) and what decides
 about it: ``gold`` or, as in GSM8K, a ``reference`` that ends in the answer; ``numbers`` and
-``target``; or ``entry_point`` and ``tests``. ``kind`` is "math" where it is left out. ``id``,
-``problem_id``, ``question``, ``model``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens``
-and a publisher's ``label`` are optional; other keys are ignored, so files can be verified as they
-were published.
+``target``; ``entry_point`` and ``tests``; or, for ARC, a ``gold`` that is a grid (rows of colours).
+``kind`` is "math" where it is left out. ``id``, ``problem_id``, ``question``, ``model``,
+``finish_reason``, ``prompt_tokens``, ``completion_tokens`` and a publisher's ``label`` are optional;
+other keys are ignored, so files can be verified as they were published.
 """
 
 import math
@@ -30,7 +30,16 @@ from pydantic import (
 from typing_extensions import override
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.records import CodeGold, CountdownGold, FinishReason, Gold, Kind, MathGold
+from pipeline_lib.grids import grid_of
+from pipeline_lib.records import (
+    ArcGold,
+    CodeGold,
+    CountdownGold,
+    FinishReason,
+    Gold,
+    Kind,
+    MathGold,
+)
 from pipeline_lib.storage.files import numbered_json_lines
 
 
@@ -132,10 +141,20 @@ class _CodeLine(_LineModel):
         return CodeGold(entry_point=self.entry_point, tests=self.tests)
 
 
+class _ArcLine(_LineModel):
+    kind: Literal["arc"]
+    gold: Annotated[Any, AfterValidator(grid_of)]
+
+    @override
+    def decides(self) -> ArcGold:
+        return ArcGold(output=self.gold)
+
+
 _MODELS: Mapping[str, type[_LineModel]] = {
     Kind.MATH: _MathLine,
     Kind.COUNTDOWN: _CountdownLine,
     Kind.CODE: _CodeLine,
+    Kind.ARC: _ArcLine,
 }
 
 

@@ -10,6 +10,7 @@ from typing import Self
 
 from pipeline_lib.params import CodeLimits
 from pipeline_lib.records import CodeGold, Status, Verdict
+from pipeline_lib.verification.answer_text import fenced_blocks, unix_lines
 from pipeline_lib.verification.sandbox.client import RunReport, TestSuite
 from pipeline_lib.verification.sandbox.tiers import (
     OpenTier,
@@ -20,7 +21,6 @@ from pipeline_lib.verification.sandbox.tiers import (
 )
 
 MAX_PROGRAM_LENGTH = 1 << 20
-_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,32 +42,19 @@ def extract_code(text: str, entry_point: str) -> ExtractedCode | None:
 
     A byte-order mark and CRLF are tolerated. None if there is nothing but white space.
     """
-    unix = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    blocks, closed = _blocks(unix)
+    unix = unix_lines(text)
+    blocks = fenced_blocks(unix)
     if not blocks:
         return ExtractedCode(program=unix, rule="bare") if unix.strip() else None
     defines = re.compile(rf"^(async\s+)?(def|class)\s+{re.escape(entry_point)}\b", re.MULTILINE)
-    index = max((i for i, b in enumerate(blocks) if defines.search(b)), default=len(blocks) - 1)
-    if index == len(blocks) - 1 and not closed:
+    index = max(
+        (i for i, b in enumerate(blocks) if defines.search(b.content)), default=len(blocks) - 1
+    )
+    if not blocks[index].closed:
         rule = "open_block"
     else:
         rule = "only_block" if len(blocks) == 1 else "last_block"
-    return ExtractedCode(program=blocks[index], rule=rule)
-
-
-def _blocks(text: str) -> tuple[list[str], bool]:
-    """The contents of fenced blocks, and whether the last one is closed."""
-    blocks: list[str] = []
-    opening: re.Match[str] | None = None
-    for fence in _FENCE.finditer(text):
-        if opening is None:
-            opening = fence
-        elif fence[1].startswith(opening[1]) and not fence[2]:
-            blocks.append(text[opening.end() + 1 : fence.start()])
-            opening = None
-    if opening is not None:
-        blocks.append(text[opening.end() + 1 :])
-    return blocks, opening is None
+    return ExtractedCode(program=blocks[index].content, rule=rule)
 
 
 class CodeJudge:

@@ -4,19 +4,25 @@ import json
 import pathlib
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from flows.cli import main
-from flows.commands import verify_file
+from flows.commands import _line, verify_file
 from pipeline_lib.params import VerifyParams
+from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, MathGold
+from pipeline_lib.verification.line_format import read_lines
+from tests.unit.evaluation.judged_groups import judged_group
 
 ANSWERS = [
     {"id": "m1", "kind": "math", "gold": "1/2", "text": "thus \\boxed{0.5}"},
     {"id": "m2", "kind": "math", "gold": "18", "text": "The answer is 18."},
     {"id": "c1", "kind": "countdown", "numbers": [3, 5, 3], "target": 24, "text": "3+5=8\n8*3=24"},
     {"id": "c2", "kind": "countdown", "numbers": [5], "target": 10, "text": "5+5=10"},
+    {"id": "g1", "kind": "arc", "gold": [[1, 2]], "text": "```\n1 2\n```"},
+    {"id": "g2", "kind": "arc", "gold": [[1, 2]], "text": "[[1, 2]]"},
     {
         "id": "p1",
         "kind": "code",
@@ -50,15 +56,34 @@ def test_verify(reasonloop, answers, tmp_path):
     assert [v["id"] for v in verdicts] == [row["id"] for row in ANSWERS]
     keys = ["id", "status", "strict", "lenient", "extracted", "rule", "seconds"]
     assert all(list(v) == keys for v in verdicts)
-    assert [v["strict"] for v in verdicts] == [True, False, True, False, True, False]
-    assert [v["lenient"] for v in verdicts] == [True, True, True, False, True, False]
+    assert [v["strict"] for v in verdicts] == [True, False, True, False, True, False, True, False]
+    assert [v["lenient"] for v in verdicts] == [True, True, True, False, True, True, True, False]
     assert verdicts[3]["status"] == "wrong"
+
+
+@pytest.mark.parametrize(
+    "gold",
+    [
+        MathGold(answer="1/2"),
+        CountdownGold(numbers=(3, 5), target=8),
+        CodeGold(entry_point="f", tests="assert f()"),
+        ArcGold(output=((1, 2), (3, 4))),
+    ],
+    ids=lambda gold: type(gold).__name__,
+)
+def test_what_sample_writes_verify_reads(tmp_path, gold):
+    """A line of a path carries the gold of its problem, whatever its kind."""
+    group = judged_group("p", "c")
+    row = _line(group.members[0].path, replace(group.problem, gold=gold))
+    (tmp_path / "paths.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    (line,) = read_lines(tmp_path / "paths.jsonl")
+    assert (line.gold, line.problem_id, line.text) == (gold, "p", "3+5=8")
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('{"id": "a", "kind": "math", "gold": "1", "te', "answers.jsonl:7"),
+        ('{"id": "a", "kind": "math", "gold": "1", "te', "answers.jsonl:9"),
         ('{"id": "a", "kind": "math", "text": "1"}', "gold"),
         ('{"id": "a", "kind": "poem", "gold": "1", "text": "1"}', "poem"),
     ],

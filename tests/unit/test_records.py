@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.records import (
+    ArcGold,
     CodeGold,
     CountdownGold,
     FinishReason,
@@ -19,7 +20,9 @@ from pipeline_lib.records import (
     Provenance,
     Status,
     Verdict,
+    gold_from,
 )
+from tests.unit.made_grids import grids
 
 texts = st.text(max_size=20)
 golds = st.one_of(
@@ -30,6 +33,7 @@ golds = st.one_of(
         numbers=st.lists(st.integers(), max_size=6).map(tuple),
         target=st.integers(),
     ),
+    st.builds(ArcGold, output=grids(max_side=4)),
 )
 problems = st.builds(
     Problem, id=texts, question=texts, gold=golds, source=texts, solution=st.none() | texts
@@ -106,11 +110,20 @@ def test_verdict_row_is_the_same_however_long_it_took():
         (MathGold(answer="1"), Kind.MATH),
         (CodeGold(entry_point="f", tests=""), Kind.CODE),
         (CountdownGold(numbers=(1, 2), target=3), Kind.COUNTDOWN),
+        (ArcGold(output=((1, 2),)), Kind.ARC),
     ],
 )
 def test_kind_follows_from_the_gold(gold, kind: Kind):
     """A problem cannot claim another kind than its gold has."""
     assert Problem(id="a", question="?", gold=gold, source="made").kind is kind
+
+
+def test_a_gold_is_a_grid():
+    """No ARC gold holds what no answer could equal, whether it is made or read back."""
+    with pytest.raises(ValueError, match="row 2 has 1 cells, row 1 has 2"):
+        ArcGold(output=((1, 2), (3,)))
+    with pytest.raises(ValueError, match="row 1 holds 10; colours are 0 to 9"):
+        gold_from(Kind.ARC, {"output": [[10]]})
 
 
 def judged(strict: bool | None, lenient: bool | None) -> JudgedPath:

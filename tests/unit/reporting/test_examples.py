@@ -1,9 +1,12 @@
 """Which problems and paths a reader can look through, and how they are told apart."""
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params import EvaluateParams
+from pipeline_lib.records import ArcGold
 from pipeline_lib.reporting.examples import Outcome, examples
 from tests.unit.evaluation.judged_groups import judged_group
 
@@ -65,6 +68,14 @@ def test_wrong_format_and_cut_off_are_said():
         "right answer, not in the format that was asked for",
         "unparsed; cut off at the token limit",
     }
+
+
+def test_a_grid_is_shown_in_rows():
+    """The gold of an ARC problem reads as it is asked for."""
+    group = judged_group("p/0", "cc")
+    group = replace(group, problem=replace(group.problem, gold=ArcGold(output=((1, 2), (3, 4)))))
+    comparison = evaluate_policies([group], [group], PARAMS, seed=7).comparison
+    assert examples(comparison, [group], [group], limit=1)[0].gold == "1 2\n3 4"
 
 
 def test_control_characters_become_visible():

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pipeline_lib.records import CodeGold, CountdownGold, MathGold, Problem
+from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, MathGold, Problem
 from pipeline_lib.sampling.prompts import instruction, render, template_digest
 
 COUNTDOWN = Problem(
@@ -14,6 +14,9 @@ CODE = Problem(
     question="Add.",
     gold=CodeGold(entry_point="add", tests="assert add(1, 1) == 2"),
     source="test",
+)
+ARC = Problem(
+    id="a/0", question="Test input:\n1 2", gold=ArcGold(output=((7, 8), (9, 6))), source="test"
 )
 
 
@@ -34,7 +37,12 @@ def test_compact_countdown_prompt():
 
 def test_chat_models_get_the_instruction_in_their_own_format():
     """The instruction holds question and answer format, and the format wraps it."""
-    for problem, word in [(COUNTDOWN, "exactly once"), (MATH, "\\boxed"), (CODE, "fenced")]:
+    for problem, word in [
+        (COUNTDOWN, "exactly once"),
+        (MATH, "\\boxed"),
+        (CODE, "fenced"),
+        (ARC, "fenced"),
+    ]:
         text = render(problem, Shouting())
         assert text == f"<user>{instruction(problem)}<assistant>"
         assert problem.question in text
@@ -42,9 +50,10 @@ def test_chat_models_get_the_instruction_in_their_own_format():
 
 
 def test_the_gold_stays_out_of_the_prompt():
-    """Neither the answer nor the tests are shown."""
+    """Neither the answer, nor the tests, nor the output grid are shown."""
     assert render(MATH, None).count("2") == 0
     assert "assert" not in render(CODE, None)
+    assert not set("6789") & set(render(ARC, None))
 
 
 def test_digest_tells_templates_apart():

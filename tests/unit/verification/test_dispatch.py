@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.params import VerifyParams
-from pipeline_lib.records import CodeGold, CountdownGold, MathGold, Status
+from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, MathGold, Status
 from pipeline_lib.verification.dispatch import Item, open_verifier
 
 GOLD = CountdownGold(numbers=(3, 5, 3), target=24)
@@ -56,7 +56,7 @@ def test_a_gold_that_breaks_a_verifier_scores_nothing():
 
 
 def test_kinds_may_be_mixed():
-    """Math, Countdown and code in one batch: each goes to its verifier, the order stays."""
+    """All kinds in one batch: each goes to its verifier, the order stays."""
     doubled = CodeGold(entry_point="f", tests="assert f(2) == 4\nassert f(3) == 6")
     items = [
         Item(gold=doubled, text="```python\ndef f(x):\n    return 2 * x\n```"),
@@ -65,16 +65,19 @@ def test_kinds_may_be_mixed():
         Item(gold=doubled, text="```python\ndef f(x):\n    return x + 2\n```"),
         Item(gold=MathGold(answer="5"), text=None),
         Item(gold=MathGold(answer="5"), text="\\boxed{6}"),
+        Item(gold=ArcGold(output=((1, 2),)), text="```\n1 2\n```"),
+        Item(gold=ArcGold(output=((1, 2),)), text="```\n1\n2\n```"),
     ]
     with open_verifier(VerifyParams(), workers=2) as verifier:
         statuses = [verdict.status for verdict in verifier.judge(items)]
     right, wrong = Status.CORRECT, Status.WRONG
-    assert statuses == [right, right, right, wrong, Status.MALFORMED, wrong]
+    assert statuses == [right, right, right, wrong, Status.MALFORMED, wrong, right, wrong]
 
 
 def test_nothing_is_started_that_is_not_needed():
-    """Countdown needs no process, so a verifier that saw nothing else has opened none."""
+    """Countdown and ARC need no process, so a verifier that saw nothing else has opened none."""
     before = psutil.Process().children()
     with open_verifier(VerifyParams()) as verifier:
         verifier.judge([Item(gold=GOLD, text="3+5=8\n8*3=24")])
+        verifier.judge([Item(gold=ArcGold(output=((1,),)), text="1")])
         assert psutil.Process().children() == before

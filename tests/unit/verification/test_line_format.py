@@ -6,12 +6,13 @@ import math
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.records import CodeGold, CountdownGold, FinishReason, MathGold
+from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, FinishReason, MathGold
 from pipeline_lib.verification.line_format import read_lines, reference_answer
 
 MATH = {"id": "a", "kind": "math", "gold": "5", "text": "\\boxed{5}"}
 COUNTDOWN = {"id": "b", "kind": "countdown", "numbers": [3, 5], "target": 8, "text": "3+5=8"}
 CODE = {"id": "c", "kind": "code", "entry_point": "f", "tests": "assert f()", "text": "def f(): 1"}
+ARC = {"id": "d", "kind": "arc", "gold": [[1, 2], [3, 4]], "text": "```\n1 2\n3 4\n```"}
 
 
 def _read(tmp_path, *rows):
@@ -20,14 +21,15 @@ def _read(tmp_path, *rows):
     return list(read_lines(path))
 
 
-def test_the_three_kinds(tmp_path):
+def test_the_kinds(tmp_path):
     """Each kind of line carries the gold of its kind."""
-    lines = _read(tmp_path, MATH, COUNTDOWN, CODE)
-    assert [line.id for line in lines] == ["a", "b", "c"]
+    lines = _read(tmp_path, MATH, COUNTDOWN, CODE, ARC)
+    assert [line.id for line in lines] == ["a", "b", "c", "d"]
     assert [line.gold for line in lines] == [
         MathGold(answer="5"),
         CountdownGold(numbers=(3, 5), target=8),
         CodeGold(entry_point="f", tests="assert f()"),
+        ArcGold(output=((1, 2), (3, 4))),
     ]
 
 
@@ -78,7 +80,7 @@ def test_lone_surrogates_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ({**MATH, "kind": "maths"}, "kind='maths'; expected one of math, countdown, code"),
+        ({**MATH, "kind": "maths"}, "kind='maths'; expected one of math, countdown, code, arc"),
         ({**MATH, "kind": ["math"]}, "kind=['math']"),
         ({**MATH, "text": 5}, "text: expected a string, got int"),
         ({"id": "a", "gold": "5"}, "text: Field required"),
@@ -92,6 +94,10 @@ def test_lone_surrogates_are_read(tmp_path):
         ({**COUNTDOWN, "numbers": ["3", 5]}, "numbers.0: "),
         ({**COUNTDOWN, "target": 8.5}, "target: "),
         ({**CODE, "tests": None}, "tests: "),
+        ({**ARC, "gold": [[1, 2], [3]]}, "gold: row 2 has 1 cells, row 1 has 2"),
+        ({**ARC, "gold": [[1, 10]]}, "gold: row 1 holds 10; colours are 0 to 9"),
+        ({**ARC, "gold": "1 2"}, "gold: a grid is a list, not str"),
+        ({"kind": "arc", "text": "1"}, "gold: Field required"),
         ([], "expected a JSON object"),
     ],
 )

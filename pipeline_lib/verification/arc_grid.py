@@ -1,0 +1,212 @@
+"""The one ARC verifier: the grid that a model answers with equals the gold, shape included.
+
+The format that prompts ask for (strict) is a last fenced block of rows, one a line, digits separated
+by spaces. The lenient score also takes a grid written otherwise in that block or in ``<answer>``
+tags, whichever come later, else what comes last in plain text: a list of lists, or lines of digits.
+Nothing is ever evaluated, and the work is linear in the length of the text.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pipeline_lib.grids import Grid, grid_json, grid_of
+from pipeline_lib.records import ArcGold, Status, Verdict
+from pipeline_lib.verification.answer_text import (
+    FencedBlock,
+    after_thought,
+    fenced_blocks,
+    plain,
+    unix_lines,
+)
+
+MAX_SEARCHED_CHARS = 20_000
+"""Of a longer block or text only the end is read: room for 900 cells, each on a line of its own."""
+MAX_ROW_CHARS = 200
+MAX_SHOWN_CHARS = 200
+
+_ANSWER_OPEN = "<answer>"
+_ANSWER_CLOSE = "</answer>"
+_ASKED_ROW = re.compile(r"[ \t]*+[0-9](?:[ \t]++[0-9])*+[ \t]*+")
+# Possessive throughout: no text makes them go back.
+_ROW = re.compile(r"\s*+\[{0,3}+\s*+[0-9](?:[\s,]*+[0-9])*+[\s,]*+\]{0,3}+[\s,]*+")
+_LISTS = re.compile(r"\[\s*+(?:\[[0-9\s,]*+\]\s*+,?\s*+)++\]")
+_LIST = re.compile(r"\[([0-9\s,]*+)\]")
+_NUMERAL = re.compile(r"[0-9]+")
+
+
+class Rule(StrEnum):
+    """How the grid was found. Only the first is the strict format."""
+
+    FENCED_ROWS = "fenced_rows"
+    FENCED = "fenced"
+    """In the last block, written in another way or with something beside it."""
+    OPEN_FENCE = "open_fence"
+    ANSWER_TAG = "answer_tag"
+    LISTS = "lists"
+    ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """Rows of numerals as they stand in a text; they may yet be ragged or hold no colours."""
+
+    rows: Sequence[Sequence[str]]
+    form: Rule
+    """``LISTS`` or ``ROWS``."""
+    start: int
+    """Of the list, or of the last line."""
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    rows: Sequence[Sequence[str]]
+    rule: Rule
+
+
+def judge(gold: ArcGold, text: str) -> Verdict:
+    """Judge one completion.
+
+    ``unparsed`` means that no rule found digits in the form of a grid; both scores are then False.
+    Digits that make no grid (ragged rows, two digits in a cell, too many rows) are ``wrong``.
+    ``extracted`` is the grid as a list of lists, so that equal grids are equal texts.
+    """
+    found = _extract(text)
+    if found is None:
+        return Verdict(status=Status.UNPARSED, strict=False, lenient=False)
+    extracted = _shown(found.rows)
+    try:
+        grid = _grid(found.rows)
+    except ValueError as error:
+        detail: str | None = str(error)
+    else:
+        detail = _difference(grid, gold.output)
+        extracted = grid_json(grid)
+    return Verdict(
+        status=Status.CORRECT if detail is None else Status.WRONG,
+        strict=detail is None and found.rule is Rule.FENCED_ROWS,
+        lenient=detail is None,
+        extracted=extracted,
+        rule=found.rule.value,
+        detail=detail,
+    )
+
+
+def _extract(text: str) -> _Found | None:
+    visible = unix_lines(after_thought(text))
+    blocks = fenced_blocks(visible)
+    tagged = _tagged(visible)
+    in_block = _in_block(blocks[-1]) if blocks else None
+    in_tags = _last_written(visible[tagged]) if tagged else None
+    if in_tags and tagged and (in_block is None or tagged.start > blocks[-1].start):
+        return _Found(rows=in_tags.rows, rule=Rule.ANSWER_TAG)
+    if in_block:
+        return in_block
+    written = _last_written(visible)
+    return _Found(rows=written.rows, rule=written.form) if written else None
+
+
+def _in_block(block: FencedBlock) -> _Found | None:
+    if block.closed and (rows := _asked_rows(block.content)):
+        return _Found(rows=rows, rule=Rule.FENCED_ROWS)
+    written = _last_written(block.content)
+    rule = Rule.FENCED if block.closed else Rule.OPEN_FENCE
+    return _Found(rows=written.rows, rule=rule) if written else None
+
+
+def _asked_rows(block: str) -> list[list[str]]:
+    """The rows of a block that holds nothing else, in the form that was asked for."""
+    if len(block) > MAX_SEARCHED_CHARS:
+        return []
+    lines = plain(block).strip().split("\n")
+    if not all(_ASKED_ROW.fullmatch(line) for line in lines):
+        return []
+    return [line.split() for line in lines]
+
+
+def _tagged(text: str) -> slice | None:
+    """Where the last pair of answer tags has its content; without any pair, an open tag."""
+    close = text.rfind(_ANSWER_CLOSE)
+    start = text.rfind(_ANSWER_OPEN, 0, close if close >= 0 else len(text))
+    if start < 0:
+        return None
+    end = text.find(_ANSWER_CLOSE, start)
+    return slice(start + len(_ANSWER_OPEN), end if end >= 0 else len(text))
+
+
+def _last_written(text: str) -> _Written | None:
+    """What comes last in ``text``: a list of lists, or a run of lines of digits."""
+    ending = plain(text[-MAX_SEARCHED_CHARS:])
+    lists, rows = _last_lists(ending), _last_rows(ending)
+    if lists is None or rows is None:
+        return lists or rows
+    # The lines of a list of lists look like rows as well; the list is then the whole of them.
+    return lists if lists.end > rows.start else rows
+
+
+def _last_lists(text: str) -> _Written | None:
+    for last in deque(_LISTS.finditer(text), maxlen=1):
+        rows = [_NUMERAL.findall(row) for row in _LIST.findall(last[0])]
+        return _Written(rows=rows, form=Rule.LISTS, start=last.start(), end=last.end())
+    return None
+
+
+def _last_rows(text: str) -> _Written | None:
+    run: list[_Written] = []
+    for line in _row_lines(text):
+        if run and line.start != run[-1].end + 1:
+            run.clear()
+        run.append(line)
+    if not run:
+        return None
+    rows = [row for line in run for row in line.rows]
+    return _Written(rows=rows, form=Rule.ROWS, start=run[-1].start, end=run[-1].end)
+
+
+def _row_lines(text: str) -> Iterator[_Written]:
+    start = 0
+    for line in text.split("\n"):
+        end = start + len(line)
+        if len(line) <= MAX_ROW_CHARS and _ROW.fullmatch(line):
+            yield _Written(rows=[_cells(line)], form=Rule.ROWS, start=start, end=end)
+        start = end + 1
+
+
+def _cells(line: str) -> list[str]:
+    numerals = _NUMERAL.findall(line)
+    # Digits with nothing between them are a row of their own.
+    return list(numerals[0]) if len(numerals) == 1 else numerals
+
+
+def _grid(rows: Sequence[Sequence[str]]) -> Grid:
+    for number, row in enumerate(rows, start=1):
+        for cell in row:
+            if len(cell) > 1:
+                raise ValueError(f"row {number} holds {cell[:20]}; a cell is one digit")
+    return grid_of([[int(cell) for cell in row] for row in rows])
+
+
+def _difference(grid: Grid, gold: Grid) -> str | None:
+    if (len(grid), len(grid[0])) != (len(gold), len(gold[0])):
+        return f"it is {_shape(grid)}, not {_shape(gold)}"
+    places = [
+        (row, column)
+        for row, cells in enumerate(grid, start=1)
+        for column, cell in enumerate(cells, start=1)
+        if cell != gold[row - 1][column - 1]
+    ]
+    if not places:
+        return None
+    row, column = places[0]
+    return f"{len(places)} cells differ, first row {row} column {column}"
+
+
+def _shape(grid: Grid) -> str:
+    return f"{len(grid)} rows of {len(grid[0])}"
+
+
+def _shown(rows: Sequence[Sequence[str]]) -> str:
+    return ",".join(f"[{','.join(row)}]" for row in rows)[:MAX_SHOWN_CHARS]
