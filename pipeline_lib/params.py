@@ -44,9 +44,17 @@ class CountdownParams(_Section):
 class PrepareParams(_Section):
     """Which problems, and how many of each split."""
 
-    dataset: Literal["countdown", "gsm8k", "math", "aime", "hmmt", "humaneval", "mbpp"] = (
-        "countdown"
-    )
+    dataset: Literal[
+        "countdown",
+        "gsm8k",
+        "math",
+        "aime",
+        "hmmt",
+        "humaneval",
+        "mbpp",
+        "arc",
+        "concept-arc",
+    ] = "countdown"
     folder: str | None = None
     """A folder in the data set's original format, or a hub id; not used by the generator."""
     train_problems: Count = 5000

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipeline_lib.records import Problem
+from pipeline_lib.records import Kind, Problem
 
 NGRAM_WORDS = 13
 _MAX_SAMPLES = 20
@@ -46,18 +46,19 @@ def normalized_question(text: str) -> str:
 def overlap_report(train: Sequence[Problem], test: Sequence[Problem]) -> OverlapReport:
     """Compare the questions of two sets by runs of 13 words (letters and digits, case folded).
 
-    A question of fewer than 13 words counts as one run. Time and memory are linear in the words.
+    A question of fewer than 13 words counts as one run, and so does one of ARC: a row of a single
+    colour stands in most puzzles. Time and memory are linear in the words.
 
     Source: the decontamination of GPT-3 (Brown et al. 2020, arXiv:2005.14165, appendix C).
     """
     tests_of: dict[str, list[int]] = {}
     for position, problem in enumerate(test):
-        for ngram in set(_ngrams(problem.question)):
+        for ngram in set(_ngrams(problem)):
             tests_of.setdefault(ngram, []).append(position)
     touched_train = 0
     first_touch: dict[int, OverlapSample] = {}
     for problem in train:
-        shared = [ngram for ngram in _ngrams(problem.question) if ngram in tests_of]
+        shared = [ngram for ngram in _ngrams(problem) if ngram in tests_of]
         touched_train += bool(shared)
         for ngram in shared:
             for position in tests_of[ngram]:
@@ -73,7 +74,10 @@ def overlap_report(train: Sequence[Problem], test: Sequence[Problem]) -> Overlap
     )
 
 
-def _ngrams(question: str) -> Iterator[str]:
-    words = _WORD.findall(normalized_question(question))
+def _ngrams(problem: Problem) -> Iterator[str]:
+    words = _WORD.findall(normalized_question(problem.question))
+    if problem.kind is Kind.ARC:
+        yield " ".join(words)
+        return
     for start in range(max(1, len(words) - NGRAM_WORDS + 1)):
         yield " ".join(words[start : start + NGRAM_WORDS])

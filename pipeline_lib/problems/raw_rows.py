@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.storage.files import numbered_json_lines
+from pipeline_lib.storage.files import numbered_json_lines, read_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +90,19 @@ def _file_rows(file: pathlib.Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if file.suffix == ".parquet":
         for number, fields in enumerate(_parquet_rows(file), start=1):
             yield f"{file} row {number}", fields
+    elif file.suffix == ".json":
+        yield str(file), _whole_file(file)
     else:
         for number, fields in numbered_json_lines(file):
             yield f"{file}:{number}", fields
+
+
+def _whole_file(file: pathlib.Path) -> dict[str, Any]:
+    """A file that is one row; it is known by its name where it has no id."""
+    value = read_json(file)
+    if not isinstance(value, dict):
+        raise BadInputError(f"{file}: expected a JSON object, got {type(value).__name__}")
+    return {"id": file.stem, **value}
 
 
 def _parquet_rows(file: pathlib.Path) -> list[dict[str, Any]]:

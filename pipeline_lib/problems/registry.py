@@ -5,11 +5,12 @@ Countdown is not among them: it is generated (see `countdown`), not loaded.
 
 import pathlib
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.arc_grids import arc_problems
 from pipeline_lib.problems.math_word import contest_problem, gsm8k_problem
 from pipeline_lib.problems.python_code import MBPP_TASKS, humaneval_problem, mbpp_problem
 from pipeline_lib.problems.raw_rows import RawRow, folder_rows, hub_rows
@@ -18,8 +19,19 @@ from pipeline_lib.records import Problem
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
-class _Parser(Protocol):
+class _RowParser(Protocol):
     def __call__(self, row: RawRow, *, id_prefix: str, source: str) -> Problem: ...
+
+
+class _Parser(Protocol):
+    def __call__(self, row: RawRow, *, id_prefix: str, source: str) -> Sequence[Problem]: ...
+
+
+def _one(parse: _RowParser) -> _Parser:
+    def parse_row(row: RawRow, *, id_prefix: str, source: str) -> Sequence[Problem]:
+        return [parse(row, id_prefix=id_prefix, source=source)]
+
+    return parse_row
 
 
 def _every_row(_row: RawRow, _split: str) -> bool:
@@ -41,28 +53,35 @@ class DataSet:
     hub_config: str | None = None
     is_in: Callable[[RawRow, str], bool] = _every_row
     """Which rows belong to a split where one file holds several."""
+    published_splits: Mapping[str, str] = field(default_factory=dict)
+    """What the publisher calls a split, where that is not its name here."""
     many_editions: bool = False
-    """Whether sources of this name hold different problems (AIME by year), so ids name them."""
+    """Whether sources of this name hold different problems (AIME by year), so they are told apart
+    by the name of their folder."""
+
+    def published(self, split: str) -> str:
+        """The publisher's name of a split."""
+        return self.published_splits.get(split, split)
 
 
 _BY_SPLIT = ("{split}.jsonl", "{split}.jsonl.gz", "{split}-*.parquet", "data/{split}-*.parquet")
 
 DATASETS: Mapping[str, DataSet] = {
     "gsm8k": DataSet(
-        parse=gsm8k_problem,
+        parse=_one(gsm8k_problem),
         splits=("train", "test"),
         patterns=(*_BY_SPLIT, "main/{split}-*.parquet"),
         hub_config="main",
     ),
-    "math": DataSet(parse=contest_problem, splits=("train", "test"), patterns=_BY_SPLIT),
+    "math": DataSet(parse=_one(contest_problem), splits=("train", "test"), patterns=_BY_SPLIT),
     "aime": DataSet(
-        parse=contest_problem, splits=("test",), patterns=_BY_SPLIT, many_editions=True
+        parse=_one(contest_problem), splits=("test",), patterns=_BY_SPLIT, many_editions=True
     ),
     "hmmt": DataSet(
-        parse=contest_problem, splits=("test",), patterns=_BY_SPLIT, many_editions=True
+        parse=_one(contest_problem), splits=("test",), patterns=_BY_SPLIT, many_editions=True
     ),
     "humaneval": DataSet(
-        parse=humaneval_problem,
+        parse=_one(humaneval_problem),
         splits=("test",),
         patterns=(
             "HumanEval.jsonl",
@@ -72,13 +91,27 @@ DATASETS: Mapping[str, DataSet] = {
         ),
     ),
     "mbpp": DataSet(
-        parse=mbpp_problem,
+        parse=_one(mbpp_problem),
         splits=tuple(MBPP_TASKS),
         patterns=("mbpp.jsonl", *_BY_SPLIT, "full/{split}-*.parquet"),
         hub_config="full",
         is_in=_mbpp_row_in,
     ),
+    "arc": DataSet(
+        parse=arc_problems,
+        splits=("train", "test"),
+        patterns=("{split}/*.json",),
+        published_splits={"train": "training", "test": "evaluation"},
+        many_editions=True,
+    ),
+    "concept-arc": DataSet(
+        parse=arc_problems, splits=("test",), patterns=("corpus/*/*.json", "*.json")
+    ),
 }
+
+
+KNOWN_REPEATS = frozenset({"40853293/0"})
+"""Train problems that their publisher repeats in the test split: ARC-AGI-1 has this as 070dd51e/0."""
 
 
 def load(name: str, source: str, split: str) -> list[Problem]:
@@ -113,9 +146,10 @@ def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
     places: dict[str, str] = {}
     for split, rows in _raw_splits(name, data_set, source).items():
         for row in rows:
-            problem = data_set.parse(row, id_prefix=f"{label}-{split}", source=label)
-            _refuse_repeated_id(problem.id, row, places)
-            loaded.setdefault(split, []).append(problem)
+            problems = data_set.parse(row, id_prefix=f"{label}-{split}", source=label)
+            for problem in problems:
+                _refuse_repeated_id(problem.id, row, places)
+            loaded.setdefault(split, []).extend(problems)
     return loaded
 
 
@@ -142,7 +176,10 @@ def _raw_splits(name: str, data_set: DataSet, source: str) -> dict[str, list[Raw
 def _folder_splits(name: str, data_set: DataSet, folder: pathlib.Path) -> dict[str, list[RawRow]]:
     found = {}
     for split in data_set.splits:
-        rows = folder_rows(folder, [pattern.format(split=split) for pattern in data_set.patterns])
+        name_there = data_set.published(split)
+        rows = folder_rows(
+            folder, [pattern.format(split=name_there) for pattern in data_set.patterns]
+        )
         if rows == []:
             raise BadInputError(f"{folder}: the {split} split of {name} is empty; fetch it again")
         found[split] = [row for row in rows or () if data_set.is_in(row, split)]
@@ -150,7 +187,7 @@ def _folder_splits(name: str, data_set: DataSet, folder: pathlib.Path) -> dict[s
         looked_for = ", ".join(pattern.format(split="SPLIT") for pattern in data_set.patterns)
         raise BadInputError(
             f"{folder}: no problems of {name}; looked for {looked_for} "
-            f"with SPLIT one of {', '.join(data_set.splits)}"
+            f"with SPLIT one of {', '.join(map(data_set.published, data_set.splits))}"
         )
     return {split: rows for split, rows in found.items() if rows}
 
@@ -160,10 +197,11 @@ def _hub_splits(name: str, data_set: DataSet, hub_id: str) -> dict[str, list[Raw
     if data_set.splits == ("test",) and len(splits) == 1:
         # A benchmark without a train set is often uploaded as a lone "train" split.
         splits = {"test": next(iter(splits.values()))}
-    found = {split: splits[split] for split in data_set.splits if splits.get(split)}
+    names = {split: data_set.published(split) for split in data_set.splits}
+    found = {split: splits[there] for split, there in names.items() if splits.get(there)}
     if not found:
         raise BadInputError(
             f"{hub_id}: it has the splits {', '.join(splits)}; "
-            f"{name} needs one of {', '.join(data_set.splits)}"
+            f"{name} needs one of {', '.join(names.values())}"
         )
     return found

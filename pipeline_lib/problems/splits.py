@@ -4,15 +4,16 @@ Which problem lands where depends on the seed and the problem's id alone, so a l
 the smaller one of the same seed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params import PrepareParams
 from pipeline_lib.problems import countdown
+from pipeline_lib.problems.arc_grids import puzzle_input_of
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
-from pipeline_lib.problems.registry import load_splits
-from pipeline_lib.records import Gold, Problem
+from pipeline_lib.problems.registry import KNOWN_REPEATS, load_splits
+from pipeline_lib.records import Gold, Kind, Problem
 from pipeline_lib.seeding import child_seed
 
 GoldProblem = Callable[[Gold], str | None]
@@ -34,7 +35,8 @@ class SplitReport:
     loaded: Mapping[str, int]
     """Problems by official split; empty for a generated data set."""
     duplicates: int
-    """Problems removed because an earlier one of their split asks the same."""
+    """Problems removed because an earlier one of their split asks the same, or because their
+    publisher is known to repeat them in the test split."""
     unusable_golds: tuple[UnusableGold, ...]
     wanted: Mapping[str, int]
     drawn: Mapping[str, int]
@@ -66,8 +68,9 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
     """Draw the three splits.
 
     Countdown is generated. Other data sets keep their official train and test splits where they
-    have both, and are otherwise divided (in the wanted proportion if they are too small). The
-    bootstrap split takes what the train split leaves, which may be nothing.
+    have both, and are otherwise divided (in the wanted proportion if they are too small); no ARC
+    puzzle is then on both sides. The bootstrap split takes what the train split leaves, which may
+    be nothing.
 
     Args:
         params: sizes and source.
@@ -116,8 +119,11 @@ def _cleaned(loaded: Mapping[str, list[Problem]], gold_problem: GoldProblem) -> 
     pools: dict[str, list[Problem]] = {}
     duplicates = 0
     unusable: list[UnusableGold] = []
+    asked = {normalized_question(problem.question) for problem in loaded.get("test", ())}
     for split in loaded.keys() & {"train", "test"}:
         distinct = _distinct(loaded[split])
+        if split == "train":
+            distinct = _without_known_repeats(distinct, asked)
         duplicates += len(loaded[split]) - len(distinct)
         pools[split] = []
         for problem in distinct:
@@ -141,6 +147,14 @@ def _distinct(problems: Iterable[Problem]) -> list[Problem]:
     return list(first_of.values())
 
 
+def _without_known_repeats(train: Iterable[Problem], asked: Collection[str]) -> list[Problem]:
+    return [
+        problem
+        for problem in train
+        if problem.id not in KNOWN_REPEATS or normalized_question(problem.question) not in asked
+    ]
+
+
 def _divided(
     params: PrepareParams, pools: Mapping[str, list[Problem]], wanted: Mapping[str, int], seed: int
 ) -> dict[str, list[Problem]]:
@@ -151,7 +165,9 @@ def _divided(
     else:
         pool = next(iter(ordered.values()), [])
         num_test = _share_of_test(len(pool), wanted)
-        test, rest = pool[:num_test], pool[num_test:]
+        test = pool[:num_test]
+        tested = set(map(_rule, test))
+        rest = [problem for problem in pool[num_test:] if _rule(problem) not in tested]
     train = rest[: wanted["train"]]
     if not train or not test:
         raise BadInputError(
@@ -164,7 +180,12 @@ def _divided(
 
 
 def _in_seeded_order(problems: Iterable[Problem], seed: int) -> list[Problem]:
-    return sorted(problems, key=lambda problem: child_seed(seed, "split", problem.id))
+    return sorted(problems, key=lambda p: (child_seed(seed, "split", _rule(p)), p.id))
+
+
+def _rule(problem: Problem) -> str:
+    """What one must not be trained on to be tested on this problem: its ARC puzzle, or itself."""
+    return puzzle_input_of(problem.id).puzzle_id if problem.kind is Kind.ARC else problem.id
 
 
 def _share_of_test(available: int, wanted: Mapping[str, int]) -> int:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pipeline_lib.problems.overlap import NGRAM_WORDS, normalized_question, overlap_report
 from pipeline_lib.problems.registry import load_splits
-from pipeline_lib.records import MathGold, Problem
+from pipeline_lib.records import ArcGold, MathGold, Problem
 
 WORDS = [f"w{number}" for number in range(40)]
 
@@ -27,6 +27,20 @@ def test_thirteen_shared_words_touch_twelve_do_not():
     assert (report.touched_train, report.touched_test) == (1, 1)
     assert [sample.train_id for sample in report.samples] == ["thirteen"]
     assert report.samples[0].words.split() == WORDS[:13]
+
+
+def test_grids_overlap_as_a_whole_only():
+    """Rows of one colour are in every puzzle and tell nothing; the same question does."""
+    gold = ArcGold(output=((0,),))
+    black = " ".join("0" * 30)
+    test = [Problem(id="t/0", question=f"{black}\n1", gold=gold, source="test")]
+    train = [
+        Problem(id=f"{last}/0", question=f"{black}\n{last}", gold=gold, source="test")
+        for last in (1, 2)
+    ]
+    report = overlap_report(train, test)
+    assert [(sample.test_id, sample.train_id) for sample in report.samples] == [("t/0", "1/0")]
+    assert report.touched_train == 1
 
 
 def test_case_punctuation_and_forms_do_not_hide_a_repeat():

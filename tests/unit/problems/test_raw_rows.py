@@ -38,6 +38,25 @@ def test_formats_agree(tmp_path: pathlib.Path):
     assert read == [ROWS, ROWS, ROWS]
 
 
+def test_a_json_file_is_a_row_known_by_its_name(tmp_path: pathlib.Path):
+    """Each file is one row; its name is its id unless it has one."""
+    (tmp_path / "b.json").write_text(json.dumps(ROWS[0], indent=2))
+    (tmp_path / "a.json").write_text(json.dumps({"id": "own"}))
+    rows = folder_rows(tmp_path, ["*.json"])
+    assert [row.fields for row in rows] == [{"id": "own"}, {"id": "b", **ROWS[0]}]
+    assert rows[1].where == str(tmp_path / "b.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"), [("[1]", "JSON object, got list"), ("{", "not JSON")]
+)
+def test_a_json_file_that_is_no_row_is_named(tmp_path: pathlib.Path, content: str, complaint: str):
+    """The error says which file, and why."""
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(BadInputError, match=rf"a\.json: .*{complaint}"):
+        folder_rows(tmp_path, ["*.json"])
+
+
 def test_first_matching_pattern_wins(tmp_path: pathlib.Path):
     """Two copies of one split in a folder are not read twice."""
     write_lines(tmp_path / "test.jsonl", ROWS)

@@ -32,6 +32,9 @@ def write_lines(path: pathlib.Path, rows: list[dict]) -> None:
         ("hmmt", "hmmt25", {"test": 30}),
         ("humaneval", "humaneval", {"test": 164}),
         ("mbpp", "mbpp", {"prompt": 10, "test": 500, "validation": 90, "train": 374}),
+        ("arc", "arc/arc-agi-1", {"train": 416, "test": 419}),
+        ("arc", "arc/arc-agi-2", {"train": 1076, "test": 167}),
+        ("concept-arc", "arc/concept-arc", {"test": 480}),
     ],
 )
 def test_reference_counts(reference_data: pathlib.Path, name: str, folder: str, sizes: dict):

@@ -1,0 +1,104 @@
+"""ARC puzzles as problems: one per test input, each shown with all demonstrations of its puzzle.
+
+A puzzle is pairs of grids that follow one rule. Nothing here turns grids into tokens, and nothing
+puts editions together: ARC-AGI-2 repeats most puzzles of ARC-AGI-1.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.grids import Grid, grid_of, grid_text
+from pipeline_lib.problems.raw_rows import RawRow
+from pipeline_lib.records import ArcGold, Problem
+
+_INTRODUCTION = (
+    "Each input grid becomes its output grid by the same rule. "
+    "A grid is written one row a line; the digits 0 to 9 are colours."
+)
+_GridField = Annotated[Grid, BeforeValidator(grid_of)]
+
+
+class Pair(BaseModel):
+    """An input grid with its output grid."""
+
+    model_config = ConfigDict(frozen=True)
+
+    input: _GridField
+    output: _GridField
+
+
+class Puzzle(BaseModel):
+    """Pairs that show a rule, and pairs on which its finding is tested."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    train: Annotated[tuple[Pair, ...], Field(min_length=1)]
+    test: Annotated[tuple[Pair, ...], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PuzzleInput:
+    """Which test input, counted from 0, of which puzzle a problem asks about."""
+
+    puzzle_id: str
+    index: int
+
+    @property
+    def problem_id(self) -> str:
+        """Id of the problem that asks about it."""
+        return f"{self.puzzle_id}/{self.index}"
+
+
+def puzzle_input_of(problem_id: str) -> PuzzleInput:
+    """Inverse of :attr:`PuzzleInput.problem_id`.
+
+    Raises:
+        BadInputError: it is not the id of an ARC problem.
+    """
+    puzzle_id, _, index = problem_id.rpartition("/")
+    if not puzzle_id or not (index.isascii() and index.isdigit()):
+        raise BadInputError(f"{problem_id!r} is no id of an ARC problem, as in 0a1d4ef5/0")
+    return PuzzleInput(puzzle_id=puzzle_id, index=int(index))
+
+
+def read_puzzle(row: RawRow) -> Puzzle:
+    """The puzzle in a row with ``id``, ``train`` and ``test``.
+
+    Raises:
+        BadInputError: a pair or a grid is missing or cannot be used; it names file and place.
+    """
+    try:
+        return Puzzle.model_validate({**row.fields, "id": row.text("id")})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise row.error(place, first["msg"].removeprefix("Value error, ")) from error
+
+
+def arc_problems(row: RawRow, *, id_prefix: str, source: str) -> list[Problem]:
+    """The problems of a puzzle. The solution is the output grid as it is asked for, unexplained."""
+    del id_prefix  # puzzles have ids of their own, which a submission needs
+    puzzle = read_puzzle(row)
+    return [
+        Problem(
+            id=PuzzleInput(puzzle_id=puzzle.id, index=index).problem_id,
+            question=_question(puzzle, pair.input),
+            gold=ArcGold(output=pair.output),
+            source=source,
+            solution=f"```\n{grid_text(pair.output)}\n```",
+        )
+        for index, pair in enumerate(puzzle.test)
+    ]
+
+
+def _question(puzzle: Puzzle, test_input: Grid) -> str:
+    shown = [
+        f"{name} {number}:\n{grid_text(grid)}"
+        for number, pair in enumerate(puzzle.train, start=1)
+        for name, grid in (("Input", pair.input), ("Output", pair.output))
+    ]
+    return "\n\n".join([_INTRODUCTION, *shown, f"Test input:\n{grid_text(test_input)}"])

@@ -1,0 +1,231 @@
+"""ARC puzzles: one problem per test input, whole and undamaged, from folders as they are published."""
+
+import json
+import pathlib
+
+import pytest
+from hypothesis import given
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.grids import grid_text
+from pipeline_lib.params import PrepareParams
+from pipeline_lib.problems.arc_grids import (
+    PuzzleInput,
+    arc_problems,
+    puzzle_input_of,
+    read_puzzle,
+)
+from pipeline_lib.problems.raw_rows import RawRow, folder_rows
+from pipeline_lib.problems.registry import load_splits
+from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.records import ArcGold
+from pipeline_lib.verification.arc_grid import judge
+from tests.unit.made_grids import grids
+
+# The rule: colours are mirrored left to right.
+MIRROR = {
+    "train": [
+        {"input": [[1, 2]], "output": [[2, 1]]},
+        {"input": [[3, 0, 0], [0, 4, 5]], "output": [[0, 0, 3], [5, 4, 0]]},
+    ],
+    "test": [
+        {"input": [[6, 7], [8, 9]], "output": [[7, 6], [9, 8]]},
+        {"input": [[5, 0]], "output": [[0, 5]]},
+    ],
+}
+
+
+def row_of(puzzle: dict, **changes: object) -> RawRow:
+    fields = {"id": "0a1d4ef5", **puzzle, **changes}
+    return RawRow(fields=fields, where="training/0a1d4ef5.json", index=0)
+
+
+def problems_of(puzzle: dict) -> list:
+    return arc_problems(row_of(puzzle), id_prefix="arc-train", source="arc-agi-1")
+
+
+def puzzle_of(colour: int, *, inputs: int = 1) -> dict:
+    """A puzzle of its own for every colour: a cell becomes that colour."""
+    pairs = [{"input": [[colour, n]], "output": [[colour, colour]]} for n in range(inputs + 2)]
+    return {"train": pairs[:2], "test": pairs[2:]}
+
+
+def write(path: pathlib.Path, puzzle: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(puzzle))
+
+
+def test_a_problem_per_test_input():
+    """Two test inputs are two problems with the same demonstrations, each with its own gold."""
+    first, second = problems_of(MIRROR)
+    assert (first.id, second.id) == ("0a1d4ef5/0", "0a1d4ef5/1")
+    assert first.gold == ArcGold(output=((7, 6), (9, 8)))
+    assert second.gold == ArcGold(output=((0, 5),))
+    assert (first.source, second.source) == ("arc-agi-1", "arc-agi-1")
+
+
+def test_the_question_shows_the_pairs_and_the_test_input():
+    """The question is the introduction, the pairs in order, and the input that is asked about."""
+    introduction, *shown = problems_of(MIRROR)[0].question.split("\n\n")
+    assert introduction.startswith("Each input grid becomes its output grid by the same rule.")
+    assert shown == [
+        "Input 1:\n1 2",
+        "Output 1:\n2 1",
+        "Input 2:\n3 0 0\n0 4 5",
+        "Output 2:\n0 0 3\n5 4 0",
+        "Test input:\n6 7\n8 9",
+    ]
+
+
+def test_the_gold_is_not_shown():
+    """Neither this output nor that of the puzzle's other test input stands in the question."""
+    for problem in problems_of(MIRROR):
+        for pair in MIRROR["test"]:
+            assert grid_text(pair["output"]) not in problem.question
+
+
+@given(grids())
+def test_the_solution_is_what_the_verifier_asks_for(grid):
+    """Whatever the output, the worked solution is strictly right."""
+    pair = {"input": [[0]], "output": grid}
+    (problem,) = problems_of({"train": [pair], "test": [pair]})
+    assert judge(problem.gold, problem.solution).strict
+
+
+@pytest.mark.parametrize("puzzle_id", ["0a1d4ef5", "Copy1", "a/b"])
+def test_ids_name_puzzle_and_test_input(puzzle_id: str):
+    """A problem's id says which test input of which puzzle it asks about."""
+    asked = PuzzleInput(puzzle_id=puzzle_id, index=12)
+    assert puzzle_input_of(asked.problem_id) == asked
+
+
+@pytest.mark.parametrize(
+    "problem_id", ["gsm8k-test-0", "/0", "0a1d4ef5/", "0a1d4ef5/x", "a/-1", ""]
+)
+def test_other_ids_are_refused(problem_id: str):
+    """An id of another data set names no test input."""
+    with pytest.raises(BadInputError, match="is no id of an ARC problem"):
+        puzzle_input_of(problem_id)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"test": None}, "'test': Input should be a valid"),
+        ({"test": []}, "'test': Tuple should have at least 1 item"),
+        ({"train": [{"input": [[1]]}]}, "'train.0.output': Field required"),
+        ({"test": [{"input": [[1]]}]}, "'test.0.output': Field required"),
+        (
+            {"train": [{"input": [[1]], "output": [[1, 2], [3]]}]},
+            "'train.0.output': row 2 has 1 cells, row 1 has 2",
+        ),
+        ({"test": [{"input": [[1]], "output": [[11]]}]}, "'test.0.output': row 1 holds 11"),
+        ({"id": None}, "'id': missing"),
+    ],
+)
+def test_a_broken_puzzle_is_named(changes: dict, complaint: str):
+    """The error says file, place and reason."""
+    with pytest.raises(BadInputError) as error:
+        read_puzzle(row_of(MIRROR, **changes))
+    assert str(error.value).startswith(f"training/0a1d4ef5.json: {complaint}")
+
+
+def test_folders_as_published(tmp_path: pathlib.Path):
+    """The training folder is the train split, the evaluation folder the test split."""
+    write(tmp_path / "arc-x" / "training" / "00000001.json", MIRROR)
+    write(tmp_path / "arc-x" / "evaluation" / "00000002.json", puzzle_of(2) | {"name": "two"})
+    (tmp_path / "arc-x" / "training.txt").write_text("00000001\n")
+    splits = load_splits("arc", str(tmp_path / "arc-x"))
+    ids = {split: [problem.id for problem in problems] for split, problems in splits.items()}
+    assert ids == {"train": ["00000001/0", "00000001/1"], "test": ["00000002/0"]}
+    assert {problem.source for problem in splits["train"]} == {"arc-x"}
+
+
+def test_concepts_are_one_split(tmp_path: pathlib.Path):
+    """ConceptARC has a folder a concept, and MinimalTasks apart; a concept can be given alone."""
+    write(tmp_path / "corpus" / "Copy" / "Copy1.json", puzzle_of(1))
+    write(tmp_path / "corpus" / "Order" / "Order1.json", puzzle_of(2))
+    write(tmp_path / "MinimalTasks" / "CopyMinimal.json", puzzle_of(3))
+
+    def ids(folder: pathlib.Path) -> list[str]:
+        return [problem.id for problem in load_splits("concept-arc", str(folder))["test"]]
+
+    assert ids(tmp_path) == ["Copy1/0", "Order1/0"]
+    assert ids(tmp_path / "corpus" / "Order") == ["Order1/0"]
+    assert ids(tmp_path / "MinimalTasks") == ["CopyMinimal/0"]
+
+
+def test_a_folder_of_something_else_says_what_was_looked_for(tmp_path: pathlib.Path):
+    """The publisher's names of the splits are in the message."""
+    with pytest.raises(BadInputError, match=r"SPLIT/\*\.json with SPLIT one of training, evaluat"):
+        load_splits("arc", str(tmp_path))
+
+
+def test_editions_cannot_be_mixed(tmp_path: pathlib.Path):
+    """A puzzle in both folders, as with ARC-AGI-2's training and ARC-AGI-1's evaluation: refused."""
+    write(tmp_path / "training" / "00000001.json", puzzle_of(1))
+    write(tmp_path / "evaluation" / "00000001.json", puzzle_of(1))
+    with pytest.raises(BadInputError, match=r"'00000001/0' stands at .*training.00000001\.json"):
+        load_splits("arc", str(tmp_path))
+
+
+def test_no_puzzle_is_on_both_sides(tmp_path: pathlib.Path):
+    """A set of one split is divided between puzzles: nothing is tested whose rule was trained on."""
+    for colour in range(10):
+        write(tmp_path / f"p{colour}.json", puzzle_of(colour, inputs=3))
+    for seed in range(5):
+        params = PrepareParams(
+            dataset="concept-arc", folder=str(tmp_path), train_problems=22, test_problems=8
+        )
+        splits = make_splits(params, seed=seed, gold_problem=lambda _: None)
+        sides = [{puzzle_input_of(p.id).puzzle_id for p in s} for s in (splits.train, splits.test)]
+        # 8 test inputs are two puzzles and two thirds of a third; its last input goes to no side.
+        assert (len(sides[0]), len(sides[1])) == (7, 3)
+        assert not sides[0] & sides[1]
+
+
+def test_a_known_repeat_leaves_the_train_split(tmp_path: pathlib.Path):
+    """Its publisher's own repeat is removed and counted; any other one still stops the run."""
+    write(tmp_path / "training" / "40853293.json", puzzle_of(1))
+    write(tmp_path / "training" / "00000002.json", puzzle_of(2))
+    write(tmp_path / "evaluation" / "070dd51e.json", puzzle_of(1))
+    params = PrepareParams(dataset="arc", folder=str(tmp_path))
+    splits = make_splits(params, seed=7, gold_problem=lambda _: None)
+    assert [problem.id for problem in splits.train] == ["00000002/0"]
+    assert splits.report.duplicates == 1
+    write(tmp_path / "evaluation" / "00000003.json", puzzle_of(2))
+    with pytest.raises(BadInputError, match="00000002/0 is 00000003/0"):
+        make_splits(params, seed=7, gold_problem=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("folder", "puzzles", "demonstrations", "test_inputs"),
+    [
+        ("arc-agi-1/training", 400, 1302, 416),
+        ("arc-agi-1/evaluation", 400, 1363, 419),
+        ("arc-agi-2/training", 1000, 3232, 1076),
+        ("arc-agi-2/evaluation", 120, 359, 167),
+        ("concept-arc/corpus/*", 160, 427, 480),
+        ("concept-arc/MinimalTasks", 16, 46, 48),
+    ],
+)
+def test_reference_counts(
+    reference_data: pathlib.Path, folder: str, puzzles: int, demonstrations: int, test_inputs: int
+):
+    """Every published file is a puzzle, and no pair is lost."""
+    found = [read_puzzle(row) for row in folder_rows(reference_data / "arc", [f"{folder}/*.json"])]
+    assert len({puzzle.id for puzzle in found}) == len(found) == puzzles
+    assert sum(len(puzzle.train) for puzzle in found) == demonstrations
+    assert sum(len(puzzle.test) for puzzle in found) == test_inputs
+
+
+def test_reference_repeat_is_removed(reference_data: pathlib.Path):
+    """ARC-AGI-1 holds one puzzle in both folders, under two ids: it is tested, not trained on."""
+    params = PrepareParams(
+        dataset="arc", folder=str(reference_data / "arc" / "arc-agi-1"), test_problems=419
+    )
+    report = make_splits(params, seed=7, gold_problem=lambda _: None).report
+    assert report.loaded == {"train": 416, "test": 419}
+    assert report.drawn == {"test": 419, "train": 415, "bootstrap": 0}
+    assert report.duplicates == 1
+    assert report.overlap.touched_test == 0
