@@ -19,6 +19,8 @@ class Decoding:
     temperature: float = 1.0
     top_p: float = 1.0
     max_new_tokens: int = 256
+    stop: tuple[str, ...] = ()
+    """Texts that end a completion; it is cut before the first of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,7 @@ class Request:
     """One prompt and the seeds of the completions wanted for it (N paths: N seeds)."""
 
     prompt: str
+    """Rendered, special tokens included: it is tokenized without adding any."""
     seeds: Sequence[int]
 
 
@@ -40,6 +43,14 @@ class Completion:
     logprob: float | None
     """Sum of natural-log probabilities of the tokens, before temperature; None if unknown."""
     error: str | None = None
+    cached_tokens: int = 0
+    """Those of ``prompt_tokens`` that the engine had computed before."""
+    latency_s: float = 0.0
+    """From sending the request to its whole answer."""
+    token_ids: tuple[int, ...] | None = None
+    """The drawn tokens, the end token included; None where the engine does not give them."""
+    token_logprobs: tuple[float, ...] | None = None
+    """One a token of the completion; ``logprob`` is their sum."""
 
 
 class ChatFormat(Protocol):
