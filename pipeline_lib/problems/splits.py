@@ -68,9 +68,9 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
     """Draw the three splits.
 
     Countdown is generated. Other data sets keep their official train and test splits where they
-    have both, and are otherwise divided (in the wanted proportion if they are too small); no ARC
-    puzzle is then on both sides. The bootstrap split takes what the train split leaves, which may
-    be nothing.
+    have both, and are otherwise divided (in the wanted proportion if they are too small). The test
+    split holds no part of an ARC puzzle, only whole ones. The bootstrap split takes what the train
+    split leaves, which may be nothing.
 
     Args:
         params: sizes and source.
@@ -161,13 +161,11 @@ def _divided(
     ordered = {split: _in_seeded_order(pool, seed) for split, pool in pools.items()}
     if len(ordered) == 2:
         _refuse_overlap(params, ordered["train"], ordered["test"])
-        test, rest = ordered["test"][: wanted["test"]], ordered["train"]
+        test, rest = _first(ordered["test"], wanted["test"]), ordered["train"]
     else:
         pool = next(iter(ordered.values()), [])
-        num_test = _share_of_test(len(pool), wanted)
-        test = pool[:num_test]
-        tested = set(map(_rule, test))
-        rest = [problem for problem in pool[num_test:] if _rule(problem) not in tested]
+        test = _first(pool, _share_of_test(len(pool), wanted))
+        rest = pool[len(test) :]
     train = rest[: wanted["train"]]
     if not train or not test:
         raise BadInputError(
@@ -181,6 +179,12 @@ def _divided(
 
 def _in_seeded_order(problems: Iterable[Problem], seed: int) -> list[Problem]:
     return sorted(problems, key=lambda p: (child_seed(seed, "split", _rule(p)), p.id))
+
+
+def _first(ordered: Sequence[Problem], count: int) -> list[Problem]:
+    """Up to ``count`` problems: an ARC puzzle is scored whole, so the cut does not divide one."""
+    divided = set(map(_rule, ordered[count : count + 1]))
+    return [problem for problem in ordered[:count] if _rule(problem) not in divided]
 
 
 def _rule(problem: Problem) -> str:

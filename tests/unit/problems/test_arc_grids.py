@@ -170,7 +170,7 @@ def test_editions_cannot_be_mixed(tmp_path: pathlib.Path):
 
 
 def test_no_puzzle_is_on_both_sides(tmp_path: pathlib.Path):
-    """A set of one split is divided between puzzles: nothing is tested whose rule was trained on."""
+    """A set of one split is divided between puzzles: no tested rule was trained on, none is cut."""
     for colour in range(10):
         write(tmp_path / f"p{colour}.json", puzzle_of(colour, inputs=3))
     for seed in range(5):
@@ -179,8 +179,9 @@ def test_no_puzzle_is_on_both_sides(tmp_path: pathlib.Path):
         )
         splits = make_splits(params, seed=seed, gold_problem=lambda _: None)
         sides = [{puzzle_input_of(p.id).puzzle_id for p in s} for s in (splits.train, splits.test)]
-        # 8 test inputs are two puzzles and two thirds of a third; its last input goes to no side.
-        assert (len(sides[0]), len(sides[1])) == (7, 3)
+        # 8 test inputs have room for two whole puzzles of 3; 22 train problems begin with 7 more.
+        assert (len(splits.test), len(splits.train)) == (6, 22)
+        assert (len(sides[0]), len(sides[1])) == (8, 2)
         assert not sides[0] & sides[1]
 
 
