@@ -1,31 +1,25 @@
 """The embedded engine: transformers, in this process. No server, no port, ready in seconds.
 
-A prompt is computed once for its N paths, prompts of like length share a batch, and rows that have
-ended leave it. Each path draws from uniform numbers of its own seed, so what else is in the batch
-changes nothing but rounding.
-
-Axes: B rows decoded together, P prompts, L prompt tokens, V vocabulary.
+It turns text into rows and back; `continuous` decodes them.
 """
 
 import functools
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
+from pipeline_lib.serving.continuous import ContinuousBatch, Drawn, RowRequest
 from pipeline_lib.serving.identity import model_identity
-from pipeline_lib.serving.token_choice import choose_tokens
-
-# Rows that have ended are dropped when they are this share of the batch: each drop copies the cache.
-_COMPACT_SHARE = 0.25
+from pipeline_lib.serving.stop_texts import stop_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +62,6 @@ def _loaded(loader: Callable[..., Any], source: str, **options: Any) -> Any:
         ) from error
 
 
-@dataclass
-class _Batch:
-    """Rows that are being decoded. ``alive`` maps a row of the tensors to a row of the batch."""
-
-    cache: DynamicCache
-    mask_BL: torch.Tensor
-    next_logits_BV: torch.Tensor
-    alive: list[int]
-    tokens: list[list[int]]
-    logprobs: list[float]
-    ended: list[bool]
-
-
 @dataclass(kw_only=True)
 class EmbeddedEngine:
     """Implements ChatModel on a model that is held in this process."""
@@ -118,128 +99,78 @@ class EmbeddedEngine:
         """The tokenizer's chat template, if it has one."""
         return chat_format_of(self.tokenizer)
 
+    def open_batch(self) -> ContinuousBatch:
+        """A batch of this model that rows join and leave; `complete` uses one of its own."""
+        return ContinuousBatch(
+            model=self.model,
+            max_rows=self.batch_size,
+            eos_ids=self._eos_ids,
+            pad_id=self.tokenizer.pad_token_id or 0,
+        )
+
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
         """Draw all completions; results stand in the order of requests and seeds."""
         # Engines are fanned out, one a core; sums over other numbers of threads round differently.
         # Set here and not at load, since the number belongs to the calling thread.
         torch.set_num_threads(1)
+        start = time.perf_counter()
         prompts = [
             self.tokenizer.encode(request.prompt, add_special_tokens=False) for request in requests
         ]
+        wanted = [(i, seed) for i, request in enumerate(requests) for seed in request.seeds]
+        batch = self.open_batch()
+        batch.add(
+            [
+                RowRequest(id=row, prompt_ids=prompts[i], seed=seed, decoding=decoding)
+                for row, (i, seed) in enumerate(wanted)
+            ]
+        )
+        done: dict[int, Completion] = {}
+        paths: list[list[Drawn]] = [[] for _ in wanted]
+        while not batch.idle:
+            for drawn in batch.step():
+                if drawn.id in done:
+                    continue
+                path = paths[drawn.id]
+                path.append(drawn)
+                stopped = drawn.finished is None and self._says_stop(path, decoding.stop)
+                if stopped:
+                    batch.cancel(drawn.id)
+                if stopped or drawn.finished:
+                    prompt = prompts[wanted[drawn.id][0]]
+                    seconds = time.perf_counter() - start
+                    done[drawn.id] = self._completion(path, decoding, len(prompt), seconds)
         results: list[list[Completion]] = [[] for _ in requests]
-        for rows in self._batches(requests, prompts):
-            for position, completion in self._run(prompts, rows, decoding):
-                results[position].append(completion)
+        for row, (i, _) in enumerate(wanted):
+            results[i].append(done[row])
         return results
 
-    def _batches(
-        self, requests: Sequence[Request], prompts: Sequence[Sequence[int]]
-    ) -> Iterator[list[tuple[int, int]]]:
-        """Cut all (request, seed) into batches, long prompts first, a prompt's paths together."""
-        order = sorted(range(len(requests)), key=lambda i: len(prompts[i]), reverse=True)
-        rows = [(i, seed) for i in order for seed in requests[i].seeds]
-        for start in range(0, len(rows), self.batch_size):
-            yield rows[start : start + self.batch_size]
+    def _says_stop(self, path: Sequence[Drawn], stops: Sequence[str]) -> bool:
+        """Whether a stop text ends in the newest token."""
+        if not stops:
+            return False
+        # A stop text has no more tokens than bytes, and the newest may be the middle of a character.
+        reach = max(len(stop.encode()) for stop in stops) + 4
+        tail = self.tokenizer.decode([one.token for one in path[-reach:]], skip_special_tokens=True)
+        return stop_place(tail, stops) is not None
 
-    @torch.inference_mode()
-    def _run(
-        self,
-        prompts: Sequence[Sequence[int]],
-        rows: Sequence[tuple[int, int]],
-        decoding: Decoding,
-    ) -> Iterator[tuple[int, Completion]]:
-        batch = self._prefill(prompts, [position for position, _ in rows])
-        uniforms_BT = np.stack(
-            [np.random.default_rng(seed).random(decoding.max_new_tokens) for _, seed in rows]
-        )
-        for step in range(decoding.max_new_tokens):
-            self._draw(batch, uniforms_BT[batch.alive, step], decoding)
-            if all(batch.ended) or step == decoding.max_new_tokens - 1:
-                break
-            self._compact(batch)
-            self._advance(batch)
-        for row, (position, _) in enumerate(rows):
-            yield position, self._completion(batch, row, len(prompts[position]))
-
-    def _prefill(self, prompts: Sequence[Sequence[int]], positions: Sequence[int]) -> _Batch:
-        """Compute each distinct prompt once, then copy its cache to all of its rows."""
-        distinct = list(dict.fromkeys(positions))
-        length = max(len(prompts[i]) for i in distinct)
-        pad = self.tokenizer.pad_token_id or 0
-        ids_PL = torch.tensor(
-            [[pad] * (length - len(prompts[i])) + list(prompts[i]) for i in distinct]
-        ).to(self.model.device)
-        mask_PL = torch.tensor(
-            [[0] * (length - len(prompts[i])) + [1] * len(prompts[i]) for i in distinct]
-        ).to(self.model.device)
-        cache = DynamicCache(config=self.model.config)
-        output = self.model(
-            input_ids=ids_PL,
-            attention_mask=mask_PL,
-            position_ids=(mask_PL.cumsum(-1) - 1).clamp(min=0),
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        place = {position: index for index, position in enumerate(distinct)}
-        rows_B = torch.tensor([place[position] for position in positions]).to(self.model.device)
-        cache.batch_select_indices(rows_B)
-        size = len(positions)
-        return _Batch(
-            cache=cache,
-            mask_BL=mask_PL[rows_B],
-            next_logits_BV=output.logits[rows_B, -1].float(),
-            alive=list(range(size)),
-            tokens=[[] for _ in range(size)],
-            logprobs=[0.0] * size,
-            ended=[False] * size,
-        )
-
-    def _draw(self, batch: _Batch, uniforms_B: np.ndarray, decoding: Decoding) -> None:
-        chosen_B = choose_tokens(
-            batch.next_logits_BV, torch.from_numpy(uniforms_B).to(self.model.device), decoding
-        )
-        logprobs_B = batch.next_logits_BV.log_softmax(-1).gather(-1, chosen_B[:, None])[:, 0]
-        drawn = zip(batch.alive, chosen_B.tolist(), logprobs_B.tolist(), strict=True)
-        for row, token, logprob in drawn:
-            if not batch.ended[row]:
-                batch.tokens[row].append(token)
-                batch.logprobs[row] += logprob
-                batch.ended[row] = token in self._eos_ids
-
-    def _compact(self, batch: _Batch) -> None:
-        """Drop the rows that have ended once they are a good share of the batch."""
-        keep = [place for place, row in enumerate(batch.alive) if not batch.ended[row]]
-        if len(keep) > (1 - _COMPACT_SHARE) * len(batch.alive):
-            return
-        keep_B = torch.tensor(keep).to(self.model.device)
-        batch.cache.batch_select_indices(keep_B)
-        batch.mask_BL = batch.mask_BL[keep_B]
-        batch.alive = [batch.alive[place] for place in keep]
-
-    def _advance(self, batch: _Batch) -> None:
-        """One step of the model on the tokens just drawn."""
-        last_B1 = torch.tensor([batch.tokens[row][-1:] for row in batch.alive])
-        batch.mask_BL = torch.cat(
-            [batch.mask_BL, batch.mask_BL.new_ones(len(batch.alive), 1)], dim=1
-        )
-        output = self.model(
-            input_ids=last_B1.to(self.model.device),
-            attention_mask=batch.mask_BL,
-            position_ids=batch.mask_BL.sum(-1, keepdim=True) - 1,
-            past_key_values=batch.cache,
-            use_cache=True,
-        )
-        batch.next_logits_BV = output.logits[:, -1].float()
-
-    def _completion(self, batch: _Batch, row: int, prompt_tokens: int) -> Completion:
-        tokens = batch.tokens[row]
+    def _completion(
+        self, path: Sequence[Drawn], decoding: Decoding, prompt_tokens: int, seconds: float
+    ) -> Completion:
+        tokens = tuple(one.token for one in path)
+        logprobs = tuple(one.logprob for one in path)
+        text = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        place = stop_place(text, decoding.stop)
+        finished = path[-1].finished or FinishReason.STOP
         return Completion(
-            text=self.tokenizer.decode(tokens, skip_special_tokens=True),
-            finish_reason=FinishReason.STOP if batch.ended[row] else FinishReason.LENGTH,
+            text=text[:place],
+            finish_reason=finished if place is None else FinishReason.STOP,
             prompt_tokens=prompt_tokens,
             completion_tokens=len(tokens),
-            logprob=batch.logprobs[row],
+            logprob=sum(logprobs),
+            latency_s=seconds,
+            token_ids=tokens,
+            token_logprobs=logprobs,
         )
 
 
