@@ -5,6 +5,7 @@ worker has its alarm, and the pool kills what does not heed it.
 """
 
 import functools
+import itertools
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import sympy
 from math_verify import LatexExtractionConfig, parse, verify
 
 from pipeline_lib.verification import math_grammar
+from pipeline_lib.verification.math_disproof import surely_different
 
 math_grammar.install()
 # Each of them logs a warning that its deadlines are off, once and on purpose.
@@ -36,9 +38,12 @@ def equal(gold: str, answer: str) -> bool | None:
     parsed = _parsed(answer)
     if not parsed:
         return None
-    golds = list(parsed_gold(gold))
+    golds, answers = list(parsed_gold(gold)), list(parsed)
+    pairs = list(itertools.product(golds, answers))
+    if _unless_refused(lambda: all(surely_different(*pair) for pair in pairs)):
+        return False
     found = _unless_refused(
-        lambda: verify(golds, list(parsed), timeout_seconds=None, raise_on_error=True)
+        lambda: verify(golds, answers, timeout_seconds=None, raise_on_error=True)
     )
     return bool(found)
 

@@ -168,9 +168,9 @@ def test_a_slow_answer_scores_nothing():
     """A deadline of the verifier is not the model's fault: no score, and the reason is kept."""
     limits = MathLimits(soft_timeout_s=0.3, hard_timeout_s=30.0)
     with MathJudge(limits, workers=1) as judge:
-        verdict = _judged(judge, "5", "\\boxed{(x+y+z+w+a+b+c)^{60}}")
+        verdict = _judged(judge, "5", "\\boxed{|(x+y+z+w+a+b+c)^{60}|}")
     assert _scores(verdict) == (Status.TIMEOUT, None, None)
-    assert verdict.extracted == "(x+y+z+w+a+b+c)^{60}"
+    assert verdict.extracted == "|(x+y+z+w+a+b+c)^{60}|"
 
 
 class _CountingPool:
@@ -204,7 +204,7 @@ def test_each_distinct_question_is_asked_once():
 def _hostile_batch(easy):
     """Every tenth item is hostile: slow, huge, astronomic or damaged."""
     hostile = [
-        "\\boxed{(x+y+z+w+a+b+c)^{60}}",
+        "\\boxed{|(x+y+z+w+a+b+c)^{60}|}",
         "\\boxed{\\binom{x}{300}}",
         "\\boxed{((9!)!)!}",
         "\\boxed{" + "x+" * 100_000 + "1}",

@@ -24,7 +24,7 @@ from pipeline_lib.verification.slow_lane import MAX_SLOW, PATIENCE_S
 
 EQUAL = Question(gold="x^2-1", answer="(x-1)(x+1)")
 DIFFERENT = Question(gold="x^2-1", answer="(x-1)(x+2)")
-SLOW = Question(gold="5", answer="(x+y+z+w+a+b+c)^{60}")  # minutes of expansion
+SLOW = Question(gold="5", answer="|(x+y+z+w+a+b+c)^{60}|")  # minutes of expansion
 REPOSITORY = pathlib.Path(__file__).parents[3]
 
 
@@ -145,7 +145,7 @@ def test_slow_questions_take_a_bounded_number_of_processes():
 
 def test_a_slow_question_that_has_an_answer_gets_it():
     """What takes longer than the patience, but no deadline, is judged like anything else."""
-    long = Question(gold="5", answer="(x+y+z+w+a+b+c)^6")  # over a second
+    long = Question(gold="5", answer="|(x+y+z+w+a+b+c)^6|")  # over a second
     pool = _WatchedPool(MathLimits(soft_timeout_s=60.0, hard_timeout_s=120.0), num_workers=1)
     try:
         replies = pool.ask([long, *[EQUAL] * 5])
@@ -303,7 +303,7 @@ pool = MathPool(MathLimits(soft_timeout_s=900, hard_timeout_s=900), num_workers=
 easy = Question(gold="x^2-1", answer="(x-1)(x+1)")
 pool.ask([easy] * 2)
 pids = [pool._forker._process.pid, *(worker.pid for worker in pool._idle)]
-slow = Question(gold="5", answer="(x+y+z+w+a+b+c)^{60}")
+slow = Question(gold="5", answer="|(x+y+z+w+a+b+c)^{60}|")
 threading.Thread(target=pool.ask, args=([slow, slow],), daemon=True).start()
 while len(pool._busy) < 2:
     time.sleep(0.01)
