@@ -19,5 +19,11 @@ class CorruptArtifactError(BadInputError):
     """A file on disk is not what its manifest says it is."""
 
 
+class BudgetReachedError(ReasonloopError):
+    """The budget for drawing paths is used up; no fault, and the run continues once it is raised."""
+
+    exit_code: ClassVar[int] = 3
+
+
 class SandboxUnavailableError(ReasonloopError):
     """No sandbox tier passed its self-test, so model-written code is not run at all."""

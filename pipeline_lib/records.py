@@ -8,7 +8,7 @@ A data-set item is a Problem, a sampled chain is a Path; "task" always means a P
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
@@ -166,6 +166,21 @@ class Provenance:
     top_p: float
     max_new_tokens: int
     adapter: str | None = None
+    """``name@version`` of the LoRA adapter that drew it, if one did."""
+    engine: str | None = None
+    """What drew it: the same seed gives other tokens in another engine. None if unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """How an engine served one path: it differs from run to run, so no digest covers it."""
+
+    latency_s: float
+    """From sending its request to the whole answer, paths of the same request included."""
+    cached_tokens: int = 0
+    """Those of its prompt's tokens that the engine had computed before."""
+    opens_request: bool = False
+    """Another request than that of the path before it, so the prompt was paid for once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +197,8 @@ class Path:
     """Sum of the natural-log probabilities of the completion's tokens; None if not reported."""
     provenance: Provenance
     error: str | None = None
+    service: Service | None = field(default=None, compare=False)
+    """Stands in no row; `sampling.accounting` keeps it beside the run's events."""
 
     @property
     def id(self) -> str:
@@ -190,15 +207,16 @@ class Path:
 
     def row(self) -> Row:
         """Flat form; the provenance's fields stand beside the path's own."""
-        row = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        del row["provenance"]
+        row = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        del row["provenance"], row["service"]
         row["finish_reason"] = self.finish_reason.value
         return row | dataclasses.asdict(self.provenance)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         """Inverse of :meth:`row`; further columns are ignored."""
-        own = {f.name: row[f.name] for f in dataclasses.fields(cls) if f.name != "provenance"}
+        apart = {"provenance", "service"}
+        own = {f.name: row[f.name] for f in dataclasses.fields(cls) if f.name not in apart}
         own["finish_reason"] = FinishReason(own["finish_reason"])
         provenance = Provenance(**{f.name: row[f.name] for f in dataclasses.fields(Provenance)})
         return cls(**own, provenance=provenance)

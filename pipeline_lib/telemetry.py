@@ -2,32 +2,44 @@
 
 Durations differ from run to run, so they never stand in a record that is hashed: they are written
 to ``telemetry/events.jsonl`` of the workspace; the console and the report read them from there.
-Two events exist: ``work`` (a shard or a step was done) and ``stage`` (a stage that did work ended).
+Three events exist: ``work`` (a shard or a step was done), ``stage`` (a stage that did work ended)
+and ``spending`` (what the engine took for a shard).
 """
 
 import json
 import os
 import pathlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 EVENTS_FILE = pathlib.Path("telemetry") / "events.jsonl"
+SERVICE_FILE = pathlib.Path("telemetry") / "service.jsonl"
+"""How each path was served; apart from the events, which are read over and over."""
 Event = dict[str, Any]
 
 
 def record_event(workspace: pathlib.Path, name: str, **fields: Any) -> None:
-    """Append one event. A line is one ``write`` in append mode, so processes do not interleave."""
-    target = workspace / EVENTS_FILE
-    target.parent.mkdir(parents=True, exist_ok=True)
+    """Append one event."""
     event = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": name, **fields}
-    line = json.dumps(event, sort_keys=True).encode() + b"\n"
+    _append(workspace / EVENTS_FILE, [event])
+
+
+def record_service(workspace: pathlib.Path, rows: Sequence[Event]) -> None:
+    """Append one line a path to telemetry/service.jsonl."""
+    _append(workspace / SERVICE_FILE, rows)
+
+
+def _append(target: pathlib.Path, rows: Sequence[Event]) -> None:
+    """Lines are one ``write`` in append mode, so processes do not interleave."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lines = b"".join(json.dumps(row, sort_keys=True).encode() + b"\n" for row in rows)
     descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(descriptor, line)
+        os.write(descriptor, lines)
     finally:
         os.close(descriptor)
 

@@ -2,29 +2,28 @@
 
 import pathlib
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from pipeline_lib.params import SampleParams
-from pipeline_lib.records import Path, Problem, Provenance
+from pipeline_lib.records import Path, Problem, Provenance, Service
+from pipeline_lib.sampling.accounting import PATHS, spent_on
 from pipeline_lib.sampling.prompts import render, template_digest
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.serving.chat_model import ChatModel, Completion, Decoding, Request
 from pipeline_lib.storage import shards
 from pipeline_lib.storage.manifests import Manifest
 
-KIND = "paths"
+KIND = PATHS
 
 
 def sample_paths(
     problems: Sequence[Problem], model: ChatModel, params: SampleParams, *, seed: int, draw: str
 ) -> list[Path]:
-    """Draw ``params.num_paths`` paths per problem, in the order of problems and path indices.
-
-    The seed of a path depends on the root seed, the draw's name, the problem and its index alone.
-    """
+    """Draw ``params.num_paths`` paths per problem, in the order of problems and path indices."""
     requests = [
         Request(
             prompt=render(problem, model.chat_format),
-            seeds=[child_seed(seed, draw, problem.id, i) for i in range(params.num_paths)],
+            seeds=path_seeds(seed, draw, problem.id, num_paths=params.num_paths),
         )
         for problem in problems
     ]
@@ -42,6 +41,17 @@ def sample_paths(
     ]
 
 
+def path_seeds(seed: int, draw: str, problem_id: str, *, num_paths: int) -> range:
+    """Consecutive seeds from one that follows from the root seed, the draw's name and the problem.
+
+    Consecutive, since that is what an engine gives to the N paths of one request: path i can then
+    be drawn again alone, and N + 1 paths begin with the N paths.
+    """
+    # Halved, so that the last one is still below 2**63, which is where engines end.
+    first = child_seed(seed, draw, problem_id) // 2
+    return range(first, first + num_paths)
+
+
 def _provenance(model: ChatModel, template: str, seed: int, decoding: Decoding) -> Provenance:
     return Provenance(
         model=model.identity,
@@ -50,6 +60,8 @@ def _provenance(model: ChatModel, template: str, seed: int, decoding: Decoding) 
         temperature=decoding.temperature,
         top_p=decoding.top_p,
         max_new_tokens=decoding.max_new_tokens,
+        adapter=model.adapter,
+        engine=model.engine,
     )
 
 
@@ -64,12 +76,16 @@ def _path(problem: Problem, index: int, completion: Completion, provenance: Prov
         logprob=completion.logprob,
         provenance=provenance,
         error=completion.error,
+        service=Service(
+            latency_s=completion.latency_s,
+            cached_tokens=completion.cached_tokens,
+            opens_request=completion.opens_request,
+        ),
     )
 
 
 def write_paths(folder: pathlib.Path, index: int, paths: Sequence[Path], *, key: str) -> Manifest:
-    """Store the paths of shard ``index``. A prompt that N paths share is counted once."""
-    prompts = {path.problem_id: path.prompt_tokens for path in paths}
+    """Store the paths of shard ``index``, with what they took as counts of its manifest."""
     return shards.write_shard(
         folder,
         index,
@@ -77,8 +93,7 @@ def write_paths(folder: pathlib.Path, index: int, paths: Sequence[Path], *, key:
         kind=KIND,
         key=key,
         counts={
-            "prompt_tokens": sum(prompts.values()),
-            "completion_tokens": sum(path.completion_tokens for path in paths),
+            **asdict(spent_on(paths)),
             "failed": sum(path.error is not None for path in paths),
         },
     )

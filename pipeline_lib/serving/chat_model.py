@@ -51,6 +51,8 @@ class Completion:
     """The drawn tokens, the end token included; None where the engine does not give them."""
     token_logprobs: tuple[float, ...] | None = None
     """One a token of the completion; ``logprob`` is their sum."""
+    opens_request: bool = False
+    """Drawn by a further request for the same prompt, which paid for the prompt once more."""
 
 
 class ChatFormat(Protocol):
@@ -72,6 +74,16 @@ class ChatModel(Protocol):
     @property
     def identity(self) -> str:
         """Digest of the weights, or the server's model id: part of every path's provenance."""
+        ...
+
+    @property
+    def engine(self) -> str:
+        """Which kind of engine it is; another one draws other tokens from the same seed."""
+        ...
+
+    @property
+    def adapter(self) -> str | None:
+        """``name@version`` of the LoRA adapter in use, if there is one."""
         ...
 
     @property

@@ -71,6 +71,8 @@ class EmbeddedEngine:
     identity: str
     batch_size: int
     """Paths that are decoded together."""
+    engine: str = "embedded"
+    adapter: str | None = None
     _eos_ids: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -13,6 +13,8 @@ class ScriptedModel:
 
     answer: Callable[[str, int], str | None]
     identity: str = "scripted"
+    engine: str = "scripted"
+    adapter: str | None = None
     chat_format: ChatFormat | None = None
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline_lib.errors import CorruptArtifactError
+from pipeline_lib.errors import BadInputError, CorruptArtifactError
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import atomic_file
 from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
@@ -67,6 +67,18 @@ def finished_shard(folder: pathlib.Path, index: int, *, kind: str, key: str) -> 
 def shard_manifest(folder: pathlib.Path, index: int) -> Manifest:
     """The manifest of shard ``index``, whose files are not checked."""
     return manifests.read_manifest(folder, manifest_name=_manifest_name(index))
+
+
+def shard_manifests(root: pathlib.Path, *, kind: str) -> Iterator[Manifest]:
+    """The manifests of all finished shards of tables of ``kind`` below ``root``, files unchecked."""
+    for path in sorted(root.rglob(f"part-*.{MANIFEST_NAME}")):
+        try:
+            manifest = manifests.read_manifest(path.parent, manifest_name=path.name)
+        except BadInputError:
+            # A damaged or vanished one is no finished shard: it is drawn again.
+            continue
+        if manifest.kind == kind:
+            yield manifest
 
 
 def read_shard(folder: pathlib.Path, index: int) -> list[dict[str, Any]]:

@@ -47,6 +47,7 @@ provenances = st.builds(
     top_p=st.floats(0, 1),
     max_new_tokens=st.integers(1),
     adapter=st.none() | texts,
+    engine=st.none() | texts,
 )
 paths = st.builds(
     Path,

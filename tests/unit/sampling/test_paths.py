@@ -2,7 +2,7 @@
 
 from pipeline_lib.params import SampleParams
 from pipeline_lib.records import CountdownGold, FinishReason, Path, Problem
-from pipeline_lib.sampling.paths import sample_paths, write_paths
+from pipeline_lib.sampling.paths import path_seeds, sample_paths, write_paths
 from pipeline_lib.serving.scripted import ScriptedModel
 from pipeline_lib.storage.shards import read_shard
 
@@ -34,6 +34,23 @@ def test_seed_and_name_change_the_draw():
     assert not reference & {path.provenance.seed for path in draw(PROBLEMS, name="evaluate")}
 
 
+def test_more_paths_begin_with_the_fewer():
+    """Seeds of one problem are consecutive, below 2**63, and do not depend on how many are drawn."""
+    few, more = (path_seeds(7, "round-1", "c1", num_paths=n) for n in (3, 10**6))
+    assert list(few) == list(more[:3]) == [few[0], few[0] + 1, few[0] + 2]
+    assert 0 <= more[0] < more[-1] < 2**63
+
+
+def test_provenance_says_what_drew_it():
+    """Model, engine, adapter and seed of each path: enough to draw it again."""
+    model = ScriptedModel(answer=lambda *_: "ok", adapter="policy@2")
+    path = sample_paths(PROBLEMS, model, PARAMS, seed=7, draw="round-1")[1]
+    assert path.provenance.model == "scripted"
+    assert path.provenance.engine == "scripted"
+    assert path.provenance.adapter == "policy@2"
+    assert path.provenance.seed == path_seeds(7, "round-1", "c1", num_paths=3)[1]
+
+
 def test_a_failed_request_is_a_status(tmp_path):
     """No answer gives an ERROR path with a reason, counted in the shard's manifest."""
     model = ScriptedModel(answer=lambda prompt, _: None if "2,1" in prompt else "ok")
@@ -45,7 +62,9 @@ def test_a_failed_request_is_a_status(tmp_path):
     # One word a prompt, counted once a problem; six answered paths of one word each.
     assert manifest.counts == {
         "rows": 9,
+        "requests": 3,
         "prompt_tokens": 3,
+        "cached_tokens": 0,
         "completion_tokens": 6,
         "failed": 3,
     }

@@ -1,0 +1,159 @@
+"""What drawing paths has used up, what it costs, and the budget that stops it.
+
+Tokens and requests are counted from the manifests of the finished shards of a workspace, so the
+totals are the same for every process, and after a run was killed and continued. Seconds differ
+from run to run and stand outside every digest, in the events.
+"""
+
+import pathlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from itertools import groupby
+
+from pipeline_lib.errors import BudgetReachedError
+from pipeline_lib.params import ServeParams
+from pipeline_lib.records import Path
+from pipeline_lib.storage.shards import shard_manifests
+from pipeline_lib.telemetry import Event, record_event, record_service
+
+PATHS = "paths"
+"""Kind of the tables that hold sampled paths."""
+SPENDING = "spending"
+"""Name of the event of one drawn shard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What the engine was asked for and what it drew."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    """A prompt that the paths of one request share counts once, as providers bill it."""
+    cached_tokens: int = 0
+    """Those of the prompt tokens that the engine had computed before."""
+    completion_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All that ``serve.budget_tokens`` limits."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def cost(self, serve: ServeParams) -> float:
+        """At the prices of ``serve``, in their currency; cached tokens are charged like others."""
+        return (
+            self.prompt_tokens * serve.price_per_million_prompt_tokens
+            + self.completion_tokens * serve.price_per_million_completion_tokens
+        ) / 1e6
+
+
+def spent_on(paths: Sequence[Path]) -> Spent:
+    """What ``paths`` took, those of one problem standing together."""
+    requests = prompt_tokens = cached_tokens = 0
+    for _, group in groupby(paths, key=lambda path: path.problem_id):
+        first, *others = group
+        for path in (first, *(p for p in others if p.service and p.service.opens_request)):
+            requests += 1
+            prompt_tokens += path.prompt_tokens
+            cached_tokens += path.service.cached_tokens if path.service else 0
+    return Spent(
+        requests=requests,
+        prompt_tokens=prompt_tokens,
+        cached_tokens=cached_tokens,
+        completion_tokens=sum(path.completion_tokens for path in paths),
+    )
+
+
+def spent_in(workspace: pathlib.Path) -> Spent:
+    """The sum over all finished shards of paths below ``workspace``."""
+    counts = [manifest.counts for manifest in shard_manifests(workspace / "data", kind=PATHS)]
+    # Shards of before these counts existed lack some.
+    names = Spent.__dataclass_fields__
+    return Spent(**{name: int(sum(count.get(name, 0) for count in counts)) for name in names})
+
+
+def require_budget(workspace: pathlib.Path, serve: ServeParams) -> None:
+    """Call before a shard is drawn: at most one shard a worker goes beyond the budget.
+
+    Raises:
+        BudgetReachedError: what the workspace holds took as much as the budget allows, or more.
+    """
+    if serve.budget_tokens is None and serve.budget_money is None:
+        return
+    spent = spent_in(workspace)
+    for name, used in (("budget_tokens", spent.tokens), ("budget_money", spent.cost(serve))):
+        limit = getattr(serve, name)
+        if limit is not None and used >= limit:
+            raise BudgetReachedError(
+                f"budget reached: {used:g} of serve.{name}={limit:g} are used; finished shards "
+                f"are kept, raise serve.{name} and run again to go on"
+            )
+
+
+def record_spending(
+    workspace: pathlib.Path,
+    paths: Sequence[Path],
+    *,
+    draw: str,
+    shard: int,
+    engine_seconds: float,
+    gpus: int = 0,
+) -> None:
+    """Call after a shard was drawn: its spending as an event, and how each path was served."""
+    engine = paths[0].provenance.engine
+    record_event(
+        workspace,
+        SPENDING,
+        draw=draw,
+        shard=shard,
+        engine=engine,
+        engine_seconds=engine_seconds,
+        gpus=gpus,
+        **asdict(spent_on(paths)),
+    )
+    served = [(path.id, path.service) for path in paths if path.service is not None]
+    record_service(
+        workspace,
+        [{"draw": draw, "engine": engine, "path": name, **asdict(one)} for name, one in served],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineTime:
+    """Seconds in which engines were at work for a run."""
+
+    engine_seconds: float
+    gpu_seconds: float
+    """Engine seconds times the GPUs of the engine."""
+
+
+def engine_time(events: Iterable[Event]) -> EngineTime:
+    """From the events of a run; a shard that was drawn again counts as it was drawn last.
+
+    Each worker has an embedded engine of its own, so their seconds add up. Workers share a server:
+    it is at work while any of them waits for it.
+    """
+    last = {(e["draw"], e["shard"]): e for e in events if e["event"] == SPENDING}
+    alone = [e for e in last.values() if e["engine"] == "embedded"]
+    shared = [e for e in last.values() if e["engine"] != "embedded"]
+    seconds = sum(float(e["engine_seconds"]) for e in alone)
+    gpu_seconds = sum(float(e["engine_seconds"]) * e["gpus"] for e in alone)
+    for gpus in {e["gpus"] for e in shared}:
+        busy = _covered([_interval(e) for e in shared if e["gpus"] == gpus])
+        seconds += busy
+        gpu_seconds += busy * gpus
+    return EngineTime(engine_seconds=seconds, gpu_seconds=gpu_seconds)
+
+
+def _interval(event: Event) -> tuple[float, float]:
+    end = datetime.fromisoformat(event["at"]).timestamp()
+    return end - float(event["engine_seconds"]), end
+
+
+def _covered(intervals: Sequence[tuple[float, float]]) -> float:
+    """Length of the union of ``intervals``."""
+    total, reached = 0.0, float("-inf")
+    for start, end in sorted(intervals):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total

@@ -1,0 +1,201 @@
+"""Accounting: what a shard took, what it costs, and where a budget stops the next one."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from pipeline_lib.errors import BudgetReachedError
+from pipeline_lib.params import ServeParams
+from pipeline_lib.records import FinishReason, Path, Provenance, Service
+from pipeline_lib.sampling.accounting import (
+    EngineTime,
+    Spent,
+    engine_time,
+    record_spending,
+    require_budget,
+    spent_in,
+    spent_on,
+)
+from pipeline_lib.sampling.paths import write_paths
+from pipeline_lib.storage.shards import write_shard
+from pipeline_lib.telemetry import SERVICE_FILE, read_events
+
+
+def path(problem_id, index, *, prompt=10, cached=0, completion=5, opens=False):
+    return Path(
+        problem_id=problem_id,
+        index=index,
+        text="x",
+        finish_reason=FinishReason.STOP,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        logprob=None,
+        provenance=Provenance(
+            model="m",
+            template="t",
+            seed=index,
+            temperature=1.0,
+            top_p=1.0,
+            max_new_tokens=9,
+            engine="vllm",
+        ),
+        service=Service(latency_s=0.5, cached_tokens=cached, opens_request=opens),
+    )
+
+
+def test_a_shared_prompt_counts_once():
+    """Three paths in one request: 10 prompt tokens once, 3 x 5 completion tokens."""
+    paths = [path("a", i, cached=4) for i in range(3)]
+    assert spent_on(paths) == Spent(
+        requests=1, prompt_tokens=10, cached_tokens=4, completion_tokens=15
+    )
+
+
+def test_every_further_request_pays_for_the_prompt():
+    """One request a path: 10 + 10 + 10 prompt tokens, of which the last two were cached but one."""
+    paths = [path("a", 0, opens=True), *(path("a", i, cached=9, opens=True) for i in (1, 2))]
+    assert spent_on(paths) == Spent(
+        requests=3, prompt_tokens=30, cached_tokens=18, completion_tokens=15
+    )
+
+
+def test_problems_are_counted_apart():
+    """Two problems with two paths each, in two requests: 2 x 10 prompt tokens, 4 x 5 drawn ones."""
+    paths = [path(problem, i) for problem in "ab" for i in range(2)]
+    assert spent_on(paths) == Spent(requests=2, prompt_tokens=20, completion_tokens=20)
+
+
+def test_cost_by_hand():
+    """2,000,000 prompt tokens at 0.5 and 100,000 completion tokens at 3 a million: 1.0 + 0.3."""
+    serve = ServeParams(
+        price_per_million_prompt_tokens=0.5, price_per_million_completion_tokens=3.0
+    )
+    spent = Spent(prompt_tokens=2_000_000, completion_tokens=100_000)
+    assert spent.cost(serve) == pytest.approx(1.3)
+
+
+def test_totals_are_what_lies_on_disk(tmp_path):
+    """Shards of any round and any evaluation count; other tables and damaged manifests do not."""
+    for place in ("paths", "rounds/2/paths", "evaluation/base/paths"):
+        write_paths(tmp_path / "data" / place, 0, [path("a", 0)], key=place)
+    write_paths(tmp_path / "data" / "paths", 1, [path("b", 0)], key="paths")
+    write_shard(
+        tmp_path / "data" / "verdicts",
+        0,
+        [{"a": 1}],
+        kind="verdicts",
+        key="k",
+        counts={"completion_tokens": 1000},
+    )
+    assert spent_in(tmp_path) == Spent(requests=4, prompt_tokens=40, completion_tokens=20)
+    (tmp_path / "data" / "paths" / "part-00001.manifest.json").write_text("{")
+    assert spent_in(tmp_path) == Spent(requests=3, prompt_tokens=30, completion_tokens=15)
+
+
+def test_an_empty_workspace_has_spent_nothing(tmp_path):
+    """Before the first shard there is no folder, and any budget allows one."""
+    assert spent_in(tmp_path) == Spent()
+    require_budget(tmp_path, ServeParams(budget_tokens=1))
+
+
+def test_a_budget_stops_before_the_next_shard_and_can_be_raised(tmp_path):
+    """15 tokens a shard with a budget of 30: two shards are drawn, the third is after raising."""
+    drawn = 0
+
+    def draw(budget):
+        nonlocal drawn
+        require_budget(tmp_path, ServeParams(budget_tokens=budget))
+        write_paths(tmp_path / "data" / "paths", drawn, [path("a", 0)], key="k")
+        drawn += 1
+
+    draw(30)
+    draw(30)
+    with pytest.raises(BudgetReachedError) as caught:
+        draw(30)
+    assert str(caught.value) == (
+        "budget reached: 30 of serve.budget_tokens=30 are used; finished shards are kept, "
+        "raise serve.budget_tokens and run again to go on"
+    )
+    assert caught.value.exit_code == 3
+    draw(31)
+    assert drawn == 3
+    assert spent_in(tmp_path).tokens == 45
+
+
+def test_a_budget_in_money(tmp_path):
+    """10 prompt tokens at 100,000 a million are 1.0, 5 completion tokens at 200,000 are 1.0 too."""
+    prices = {
+        "price_per_million_prompt_tokens": 100_000.0,
+        "price_per_million_completion_tokens": 200_000.0,
+    }
+    write_paths(tmp_path / "data" / "paths", 0, [path("a", 0)], key="k")
+    require_budget(tmp_path, ServeParams(budget_money=2.01, **prices))
+    with pytest.raises(BudgetReachedError, match=r"2 of serve\.budget_money=2 are used"):
+        require_budget(tmp_path, ServeParams(budget_money=2.0, **prices))
+
+
+def test_another_process_sees_the_same_total(tmp_path):
+    """The budget holds over processes: a fresh one stops at what this one has drawn."""
+    write_paths(tmp_path / "data" / "paths", 0, [path("a", 0)], key="k")
+    code = (
+        "import pathlib; from pipeline_lib.params import ServeParams;"
+        "from pipeline_lib.sampling.accounting import require_budget;"
+        f"require_budget(pathlib.Path({str(tmp_path)!r}), ServeParams(budget_tokens=15))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "BudgetReachedError: budget reached: 15 of serve.budget_tokens=15" in done.stderr
+
+
+def test_every_path_s_service_is_on_record(tmp_path):
+    """Engine, latency and cached tokens of each path stand in telemetry, not in the paths' row."""
+    paths = [path("a", 0, cached=3), path("a", 1)]
+    record_spending(tmp_path, paths, draw="round-1", shard=0, engine_seconds=2.0, gpus=1)
+    rows = [json.loads(line) for line in (tmp_path / SERVICE_FILE).read_text().splitlines()]
+    assert rows[0] == {
+        "draw": "round-1",
+        "engine": "vllm",
+        "path": "a#0",
+        "latency_s": 0.5,
+        "cached_tokens": 3,
+        "opens_request": False,
+    }
+    assert [row["path"] for row in rows] == ["a#0", "a#1"]
+    assert "latency_s" not in paths[0].row()
+    [event] = read_events(tmp_path)
+    assert (event["requests"], event["completion_tokens"]) == (1, 10)
+    assert engine_time([event]) == EngineTime(engine_seconds=2.0, gpu_seconds=2.0)
+
+
+def spending(shard, *, engine, end, seconds, gpus=0):
+    return {
+        "event": "spending",
+        "at": f"2026-11-20T12:00:{end:02d}+00:00",
+        "draw": "round-1",
+        "shard": shard,
+        "engine": engine,
+        "engine_seconds": seconds,
+        "gpus": gpus,
+    }
+
+
+def test_workers_of_one_server_wait_together():
+    """Waits of 0-10 s, 5-12 s and 20-21 s on one GPU server: it worked for 12 + 1 = 13 s."""
+    events = [
+        spending(0, engine="vllm", end=10, seconds=10.0, gpus=1),
+        spending(1, engine="vllm", end=12, seconds=7.0, gpus=1),
+        spending(2, engine="vllm", end=21, seconds=1.0, gpus=1),
+    ]
+    assert engine_time(events) == EngineTime(engine_seconds=13.0, gpu_seconds=13.0)
+
+
+def test_embedded_engines_work_beside_each_other():
+    """10 s and 7 s in two processes add up; a shard that is drawn again replaces its first draw."""
+    events = [
+        spending(0, engine="embedded", end=5, seconds=3.0),
+        spending(0, engine="embedded", end=10, seconds=10.0),
+        spending(1, engine="embedded", end=12, seconds=7.0),
+        {"event": "work", "at": "2026-11-20T12:00:12+00:00"},
+    ]
+    assert engine_time(events) == EngineTime(engine_seconds=17.0, gpu_seconds=0.0)
