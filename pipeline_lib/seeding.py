@@ -22,6 +22,17 @@ def child_seed(root_seed: int, *names: str | int) -> int:
     return int.from_bytes(hashlib.sha256(material).digest()[:8], "big") >> (64 - SEED_BITS)
 
 
+def consecutive_seeds(count: int, root_seed: int, *names: str | int) -> range:
+    """``count`` seeds that follow each other, the first from ``names``.
+
+    That is what an engine gives to the N paths of one request: path i can then be drawn again
+    alone, and N + 1 paths begin with the N paths.
+    """
+    # Halved, so that the last one is still below 2**63, which is where engines end.
+    first = child_seed(root_seed, *names) // 2
+    return range(first, first + count)
+
+
 def child_random(root_seed: int, *names: str | int) -> random.Random:
     """A local standard-library generator for ``names``."""
     return random.Random(child_seed(root_seed, *names))  # noqa: S311 - simulation, not secrets

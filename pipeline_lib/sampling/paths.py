@@ -8,7 +8,7 @@ from pipeline_lib.params import SampleParams
 from pipeline_lib.records import Path, Problem, Provenance, Service
 from pipeline_lib.sampling.accounting import PATHS, spent_on
 from pipeline_lib.sampling.prompts import render, template_digest
-from pipeline_lib.seeding import child_seed
+from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.serving.chat_model import ChatModel, Completion, Decoding, Request
 from pipeline_lib.storage import shards
 from pipeline_lib.storage.manifests import Manifest
@@ -19,11 +19,14 @@ KIND = PATHS
 def sample_paths(
     problems: Sequence[Problem], model: ChatModel, params: SampleParams, *, seed: int, draw: str
 ) -> list[Path]:
-    """Draw ``params.num_paths`` paths per problem, in the order of problems and path indices."""
+    """Draw ``params.num_paths`` paths per problem, in the order of problems and path indices.
+
+    The seed of a path follows from the root seed, the draw's name, the problem and its index alone.
+    """
     requests = [
         Request(
             prompt=render(problem, model.chat_format),
-            seeds=path_seeds(seed, draw, problem.id, num_paths=params.num_paths),
+            seeds=consecutive_seeds(params.num_paths, seed, draw, problem.id),
         )
         for problem in problems
     ]
@@ -39,17 +42,6 @@ def sample_paths(
             zip(request.seeds, completions, strict=True)
         )
     ]
-
-
-def path_seeds(seed: int, draw: str, problem_id: str, *, num_paths: int) -> range:
-    """Consecutive seeds from one that follows from the root seed, the draw's name and the problem.
-
-    Consecutive, since that is what an engine gives to the N paths of one request: path i can then
-    be drawn again alone, and N + 1 paths begin with the N paths.
-    """
-    # Halved, so that the last one is still below 2**63, which is where engines end.
-    first = child_seed(seed, draw, problem_id) // 2
-    return range(first, first + num_paths)
 
 
 def _provenance(model: ChatModel, template: str, seed: int, decoding: Decoding) -> Provenance:

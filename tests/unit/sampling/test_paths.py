@@ -2,7 +2,8 @@
 
 from pipeline_lib.params import SampleParams
 from pipeline_lib.records import CountdownGold, FinishReason, Path, Problem
-from pipeline_lib.sampling.paths import path_seeds, sample_paths, write_paths
+from pipeline_lib.sampling.paths import sample_paths, write_paths
+from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.serving.scripted import ScriptedModel
 from pipeline_lib.storage.shards import read_shard
 
@@ -36,7 +37,7 @@ def test_seed_and_name_change_the_draw():
 
 def test_more_paths_begin_with_the_fewer():
     """Seeds of one problem are consecutive, below 2**63, and do not depend on how many are drawn."""
-    few, more = (path_seeds(7, "round-1", "c1", num_paths=n) for n in (3, 10**6))
+    few, more = (consecutive_seeds(n, 7, "round-1", "c1") for n in (3, 10**6))
     assert list(few) == list(more[:3]) == [few[0], few[0] + 1, few[0] + 2]
     assert 0 <= more[0] < more[-1] < 2**63
 
@@ -48,7 +49,7 @@ def test_provenance_says_what_drew_it():
     assert path.provenance.model == "scripted"
     assert path.provenance.engine == "scripted"
     assert path.provenance.adapter == "policy@2"
-    assert path.provenance.seed == path_seeds(7, "round-1", "c1", num_paths=3)[1]
+    assert path.provenance.seed == consecutive_seeds(3, 7, "round-1", "c1")[1]
 
 
 def test_a_failed_request_is_a_status(tmp_path):
