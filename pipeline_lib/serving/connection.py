@@ -1,0 +1,140 @@
+"""The line to one OpenAI-compatible server: its key, its list of models, and what its errors say."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from openai import (
+    APIConnectionError,
+    APIStatusError,
+    AsyncOpenAI,
+    DefaultAsyncHttpxClient,
+    OpenAIError,
+    Timeout,
+)
+
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params import ServeParams, environment
+from pipeline_lib.serving.answers import BadAnswerError, read_models
+from pipeline_lib.serving.endpoint import Endpoint
+
+# 0.5 + 1 + 2 + 4 s of waiting: longer than a dying engine takes to close its port.
+_MAX_RETRIES = 4
+_CONNECT_TIMEOUT_S = 10.0
+_POLL_S = 0.5
+_POLL_TIMEOUT_S = 5.0
+# After a restart an engine answers a moment before its adapter is loaded again.
+_ADAPTER_GRACE_S = 10.0
+# A server of somebody else's is expected to run when a draw begins.
+_URL_PATIENCE_S = 5.0
+_WRONG_ADDRESS = {400, 401, 403, 404, 405}
+_MODELS_SHOWN = 5
+_ERROR_CHARACTERS = 500
+_NO_KEY = "none"
+
+
+class EngineDownError(ReasonloopError):
+    """The engine does not answer, and did not come back. Finished shards are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How to reach the server of ``endpoint``."""
+
+    endpoint: Endpoint
+    serve: ServeParams
+    _key: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # It goes to no engine of ours. Stripped, since HTTP errors quote a header that is malformed.
+        key = environment(self.serve.api_key_env) if self.is_foreign else None
+        object.__setattr__(self, "_key", (key or _NO_KEY).strip())
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether somebody else runs the server."""
+        return self.endpoint.engine == "url"
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[AsyncOpenAI]:
+        """A pool of connections; leaving it closes them, at which servers stop generating."""
+        async with AsyncOpenAI(
+            base_url=self.endpoint.base_url,
+            api_key=self._key,
+            max_retries=_MAX_RETRIES,
+            # How long an answer may take is ruled by one deadline over all retries, see `client`.
+            timeout=Timeout(None, connect=_CONNECT_TIMEOUT_S),
+            # A proxy of the environment would be asked even for 127.0.0.1.
+            http_client=DefaultAsyncHttpxClient(trust_env=self.is_foreign),
+        ) as client:
+            yield client
+
+    async def first_contact(self, client: AsyncOpenAI) -> str:
+        """As `await_model`; a foreign server must be running, one of ours may be starting again."""
+        patience_s = _URL_PATIENCE_S if self.is_foreign else self.serve.start_timeout_s
+        return await self.await_model(client, patience_s=patience_s)
+
+    async def await_model(self, client: AsyncOpenAI, *, patience_s: float) -> str:
+        """Wait until the server lists the endpoint's model; who owns it, as the list says.
+
+        Raises:
+            BadInputError: the server answers but refuses us, or does not have the model.
+            EngineDownError: no usable answer within ``patience_s``.
+        """
+        probe = client.with_options(max_retries=0, timeout=_POLL_TIMEOUT_S)
+        start = time.monotonic()
+        listed_since: float | None = None
+        while True:
+            try:
+                answer = await probe.models.with_raw_response.list()
+                models = read_models(answer.content)
+            except (OpenAIError, BadAnswerError) as error:
+                self._refuse_wrong_address(error)
+                listed_since, problem = None, self.said(error)
+            else:
+                if self.endpoint.model in models:
+                    return models[self.endpoint.model]
+                listed_since = listed_since or time.monotonic()
+                problem = f"it serves {', '.join([*models][:_MODELS_SHOWN]) or 'nothing'}"
+            now = time.monotonic()
+            grace_s = 0.0 if self.is_foreign else _ADAPTER_GRACE_S
+            if listed_since is not None and now - listed_since >= grace_s:
+                raise BadInputError(
+                    f"{self.endpoint.base_url}: {problem}, not {self.endpoint.model}; correct "
+                    "serve.model, or draw with the version that is loaded"
+                )
+            if listed_since is None and now - start > patience_s:
+                raise EngineDownError(
+                    f"{self.endpoint.base_url}: no usable answer for {patience_s:g} s ({problem}); "
+                    "start the engine and run again, finished shards are kept"
+                )
+            await asyncio.sleep(_POLL_S)
+
+    def _refuse_wrong_address(self, error: Exception) -> None:
+        if isinstance(error, APIStatusError) and error.status_code in _WRONG_ADDRESS:
+            raise BadInputError(
+                f"{self.endpoint.base_url}/models: {self.said(error)}; correct serve.url, which "
+                f"ends in /v1, or the key in the variable {self.serve.api_key_env}"
+            ) from None
+
+    def said(self, error: Exception) -> str:
+        """What went wrong, in one line, without the key, which some servers quote."""
+        match error:
+            case APIStatusError(status_code=status, body={"message": str(message)}):
+                text = f"status {status}: {message}"
+            case APIStatusError(status_code=status, response=response):
+                text = f"status {status}: {response.text or response.reason_phrase}"
+            case APIConnectionError(__cause__=cause):
+                text = f"the connection failed: {cause or error}"
+            case TimeoutError():
+                text = (
+                    f"no answer within {self.serve.request_timeout_s:g} s; "
+                    "raise serve.request_timeout_s"
+                )
+            case _:
+                text = str(error)
+        if self._key != _NO_KEY:
+            text = text.replace(self._key, "***")
+        return " ".join(text.split())[:_ERROR_CHARACTERS]

@@ -1,0 +1,371 @@
+"""The client against a real HTTP server: what it asks, what it makes of answers and of faults."""
+
+import threading
+import time
+
+import pytest
+from starlette.responses import JSONResponse
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.records import FinishReason
+from pipeline_lib.serving.chat_model import Decoding, Request
+from pipeline_lib.serving.client import DrawCancelledError, ServerChat
+from pipeline_lib.serving.connection import EngineDownError
+from tests.unit.serving.scripted_server import (
+    MODEL,
+    answers,
+    changed,
+    completion,
+    reset,
+    scripted_server,
+    slow,
+)
+
+SAMPLED = Decoding(temperature=0.8, top_p=0.95, max_new_tokens=9, stop=("\n\n",))
+ONE = [Request(prompt="a", seeds=range(5, 6))]
+THREE = [Request(prompt="a", seeds=range(5, 8))]
+
+
+@pytest.fixture
+def server():
+    with scripted_server() as running:
+        yield running
+
+
+def test_n_paths_are_one_request(server):
+    """Consecutive seeds share a request with n and the first of them; texts come in their order."""
+    [[first, *others]] = server.client().complete(THREE, SAMPLED)
+    assert [first.text, *(c.text for c in others)] == ["a:5", "a:6", "a:7"]
+    [body] = server.bodies
+    assert body == {
+        "model": MODEL,
+        "prompt": "a",
+        "n": 3,
+        "seed": 5,
+        "temperature": 0.8,
+        "top_p": 0.95,
+        "max_tokens": 9,
+        "stop": ["\n\n"],
+        "logprobs": 0,
+        "add_special_tokens": False,
+        "return_token_ids": True,
+        "top_k": -1,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+    }
+
+
+def test_what_is_reported_of_a_path(server):
+    """Tokens, their log-probabilities and sum, cached tokens, latency; the prompt is paid once."""
+    server.script = [slow(0.2)]
+    [[first, second, _]] = server.client().complete(THREE, SAMPLED)
+    assert first.finish_reason is FinishReason.STOP
+    assert (first.prompt_tokens, first.cached_tokens) == (7, 2)
+    assert (first.completion_tokens, second.completion_tokens) == (3, 4)
+    assert first.token_ids == (0, 1, 2)
+    assert first.token_logprobs == (-0.5, -0.5, -0.5)
+    assert (first.logprob, second.logprob) == (-1.5, -2.0)
+    assert first.latency_s >= 0.2
+    assert (first.opens_request, second.opens_request) == (True, False)
+
+
+def test_a_path_can_be_drawn_again_alone(server):
+    """Path 2 of three and the same seed asked for alone are the same text."""
+    client = server.client()
+    [[_, _, third]] = client.complete(THREE, SAMPLED)
+    [[again]] = client.complete([Request(prompt="a", seeds=[7])], SAMPLED)
+    assert again.text == third.text
+
+
+def test_seeds_that_do_not_follow_each_other_are_apart(server):
+    """Seeds 5, 6, 9, 4 are runs of two, one and one; order is kept over problems."""
+    requests = [Request(prompt="a", seeds=[5, 6, 9, 4]), Request(prompt="b", seeds=[1])]
+    drawn = server.client().complete(requests, SAMPLED)
+    assert [[c.text for c in one] for one in drawn] == [["a:5", "a:6", "a:9", "a:4"], ["b:1"]]
+    assert sorted(body["n"] for body in server.bodies) == [1, 1, 1, 2]
+    assert [c.opens_request for c in drawn[0]] == [True, False, True, True]
+
+
+def test_greedy_is_asked_one_by_one(server):
+    """vLLM refuses n > 1 at temperature 0."""
+    server.client().complete(THREE, Decoding(temperature=0))
+    assert [body["n"] for body in server.bodies] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("owner", "sizes"), [("vllm", [3]), ("embedded", [3]), ("sglang", [1] * 3), ("", [1] * 3)]
+)
+def test_a_foreign_server_is_known_by_its_list_of_models(server, owner, sizes):
+    """Only where the seeds of n completions are known do they share a request."""
+    server.models = [{"id": MODEL, "owned_by": owner}]
+    client = server.client(engine="url", encode=lambda text: [ord(c) for c in text])
+    client.complete(THREE, SAMPLED)
+    assert [body["n"] for body in server.bodies] == sizes
+    assert sorted(body["seed"] for body in server.bodies) == [5, 6, 7][: len(sizes)]
+
+
+def test_an_unknown_server_gets_no_fields_beside_openai_s(server):
+    """Some servers refuse what they do not know."""
+    server.models = [{"id": MODEL}]
+    server.client(engine="url").complete(ONE, Decoding(max_new_tokens=9))
+    [body] = server.bodies
+    assert set(body) == {"model", "prompt", "n", "seed", "temperature", "top_p", "max_tokens"}
+
+
+def test_sglang_gets_token_ids(server):
+    """It would put special tokens before a text; without a tokenizer that is refused."""
+    client = server.client(engine="sglang", encode=lambda text: [ord(c) for c in text])
+    client.complete([Request(prompt="ab", seeds=[1])], SAMPLED)
+    assert server.bodies[0]["prompt"] == [97, 98]
+    with pytest.raises(BadInputError, match=r"serve\.tokenizer"):
+        server.client(engine="sglang").complete(ONE, SAMPLED)
+
+
+def test_the_server_s_own_chat_template(server):
+    """With ServerChat the message goes to the chat route, and an alias may answer by another name."""
+    server.models = [{"id": MODEL}]
+    client = server.client(engine="url", chat_format=ServerChat())
+    message = client.chat_format.render("hello")
+    [[answer]] = client.complete([Request(prompt=message, seeds=[3])], Decoding(max_new_tokens=9))
+    assert server.paths == ["/v1/chat/completions"]
+    assert server.bodies[0]["messages"] == [{"role": "user", "content": "hello"}]
+    assert (answer.text, answer.completion_tokens, answer.logprob) == ("you said hello", 4, None)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        answers({"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "0.1"}),
+        answers({"error": {"message": "oops"}}, status=500),
+        reset,
+    ],
+    ids=["429", "500", "reset in mid-answer"],
+)
+def test_a_passing_fault_is_retried(server, fault):
+    """Once at fault, then fine: the client's own back-off, and the path is drawn."""
+    server.script = [fault]
+    [[path]] = server.client().complete(ONE, SAMPLED)
+    assert path.text == "a:5"
+    assert len(server.bodies) == 2
+
+
+def test_retry_after_is_kept(server):
+    """The server said when to come back."""
+    fault = answers({"error": {"message": "slow"}}, status=429, headers={"Retry-After": "1.5"})
+    server.script = [fault]
+    start = time.monotonic()
+    server.client().complete(ONE, SAMPLED)
+    assert time.monotonic() - start >= 1.5
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (answers({"error": {"message": "prompt too long"}}, status=400), "status 400: prompt too"),
+        (answers(b'{"choices": ['), "the answer cannot be read: Invalid JSON"),
+        (answers(b"<html>busy</html>"), "read: Invalid JSON: expected value at line 1 column 1"),
+        (answers({"choices": []}), "choices: List should have at least 1 item"),
+        (changed(usage=None), "the answer has no usage"),
+        (changed(model="other"), "the answer is from model other, not policy"),
+        (changed(choices=[{"text": "x", "finish_reason": "abort"}]), "ended it with 'abort'"),
+        (changed(choices=[{"text": "x"}]), "ended it with None"),
+        (changed(choices=[{"finish_reason": "stop"}]), "neither text nor message"),
+        (changed(choices=[{"text": "x", "finish_reason": "stop"}] * 2), "2 completions came for 1"),
+    ],
+)
+def test_a_request_that_fails_for_good_is_a_status(server, reply, error):
+    """No fault becomes an answer: the text is empty, the reason is said, other paths are drawn."""
+    server.script = [reply]
+    requests = [*ONE, Request(prompt="b", seeds=[1])]
+    [[failed], [fine]] = server.client(concurrency=1).complete(requests, SAMPLED)
+    assert (failed.text, failed.finish_reason) == ("", FinishReason.ERROR)
+    assert error in failed.error
+    assert "\n" not in failed.error
+    assert fine.text == "b:1"
+
+
+def test_a_failed_request_fails_all_of_its_paths(server):
+    """Three paths of one request are three statuses."""
+    server.always = answers({"error": {"message": "no"}}, status=400)
+    [paths] = server.client().complete(THREE, SAMPLED)
+    assert [path.error for path in paths] == ["status 400: no"] * 3
+
+
+def test_an_answer_past_the_deadline_is_a_status(server):
+    """The deadline covers all retries; the server sees the client leave and may stop."""
+    server.always = slow(30)
+    [[path]] = server.client(request_timeout_s=0.3).complete(ONE, SAMPLED)
+    assert path.error == "no answer within 0.3 s; raise serve.request_timeout_s"
+    assert path.finish_reason is FinishReason.ERROR
+    assert _becomes(lambda: server.left, 1)
+
+
+def test_n_ignored(server):
+    """A server that gives one completion for n = 3: the others are asked for by their own seeds."""
+
+    async def one_of_them(_request, body):
+        whole = completion(body)
+        return JSONResponse(whole | {"choices": whole["choices"][:1]})
+
+    server.script = [one_of_them]
+    [paths] = server.client().complete(THREE, SAMPLED)
+    assert [path.text for path in paths] == ["a:5", "a:6", "a:7"]
+    assert [(body["n"], body["seed"]) for body in server.bodies] == [(3, 5), (1, 6), (1, 7)]
+    assert [path.opens_request for path in paths] == [True, True, True]
+
+
+def test_missing_logprobs_are_unknown(server):
+    """No number is made up for them, and a gap in them is as good as none."""
+    choice = {"text": "x", "finish_reason": "length"}
+    server.script = [
+        changed(choices=[choice]),
+        changed(choices=[choice | {"logprobs": {"token_logprobs": [-1.0, None]}}]),
+    ]
+    client = server.client(concurrency=1)
+    for _ in range(2):
+        [[path]] = client.complete(ONE, SAMPLED)
+        assert (path.text, path.logprob, path.token_logprobs) == ("x", None, None)
+        assert path.finish_reason is FinishReason.LENGTH
+
+
+def test_several_completions_that_cannot_be_counted(server):
+    """The usage of n paths is one sum; without ids or log-probabilities none can be told its part."""
+    server.always = changed(choices=[{"text": "x", "finish_reason": "stop"}] * 3)
+    [paths] = server.client().complete(THREE, SAMPLED)
+    assert "without token ids" in paths[0].error
+
+
+def test_concurrency_is_bounded(server):
+    """Twelve requests with four slots: four are in flight at once, never five."""
+    server.always = slow(0.1)
+    requests = [Request(prompt="a", seeds=[10 * i]) for i in range(12)]
+    server.client(concurrency=4).complete(requests, SAMPLED)
+    assert server.most_in_flight == 4
+
+
+def test_a_model_that_is_not_served_is_bad_input(server):
+    """One line names what is served, before anything is asked for."""
+    server.models = [{"id": "other", "owned_by": "vllm"}]
+    with pytest.raises(BadInputError, match=r"it serves other, not policy; correct serve\.model"):
+        server.client(engine="url").complete(ONE, SAMPLED)
+    assert server.bodies == []
+
+
+def test_a_wrong_address_is_bad_input(server):
+    """A server that has no such route is told apart from one that is away."""
+    client = server.client(engine="url")
+    client.endpoint = type(client.endpoint)(
+        engine="url", base_url=f"http://127.0.0.1:{server.port}", model=MODEL, identity="x"
+    )
+    with pytest.raises(BadInputError, match=r"status 404.*correct serve\.url"):
+        client.complete(ONE, SAMPLED)
+
+
+def test_no_server_is_not_an_answer(server):
+    """Where nothing listens the draw stops: no path is made, and finished shards stay."""
+    client = server.client(start_timeout_s=1.0)
+    client.endpoint = type(client.endpoint)(
+        engine="vllm", base_url="http://127.0.0.1:9/v1", model=MODEL, identity="x"
+    )
+    with pytest.raises(EngineDownError, match=r"no usable answer for 1 s \(the connection failed"):
+        client.complete(ONE, SAMPLED)
+
+
+KEY = "sk-secret-0123456789"
+
+
+def test_the_key_is_sent_and_never_shown(server, monkeypatch):
+    """It comes from the variable that params name; a server that quotes it is not quoted."""
+    monkeypatch.setenv("MY_KEY", f"{KEY}\n")
+    seen = []
+
+    async def refuse(request, _body):
+        seen.append(request.headers["authorization"])
+        return JSONResponse({"error": {"message": f"bad key {KEY}"}}, 401)
+
+    server.always = refuse
+    client = server.client(engine="url", api_key_env="MY_KEY")
+    [[path]] = client.complete(ONE, SAMPLED)
+    assert seen == [f"Bearer {KEY}"]
+    assert path.error == "status 401: bad key ***"
+    assert KEY not in repr(client)
+
+
+def test_engines_of_ours_get_no_key(server, monkeypatch):
+    """A key for somebody's server is not handed to another."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    seen = []
+
+    async def look(request, body):
+        seen.append(request.headers["authorization"])
+        return JSONResponse(completion(body))
+
+    server.always = look
+    server.client().complete(ONE, SAMPLED)
+    assert seen == ["Bearer none"]
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_our_engines(server, monkeypatch):
+    """An engine on 127.0.0.1 is reached although a proxy is set that does not exist."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    [[path]] = server.client().complete(ONE, SAMPLED)
+    assert path.text == "a:5"
+
+
+def test_requests_of_a_dead_engine_are_sent_again_once_it_is_back():
+    """The engine dies with six requests in flight and comes back on its port: all are drawn."""
+    requests = [Request(prompt="a", seeds=[10 * i]) for i in range(6)]
+    drawn = []
+    with scripted_server() as first:
+        first.always = slow(30)
+        client = first.client(start_timeout_s=60.0)
+        thread = threading.Thread(target=lambda: drawn.extend(client.complete(requests, SAMPLED)))
+        thread.start()
+        assert _becomes(lambda: first.in_flight, 6)
+    # Longer than the client's own retries, so that what brings the requests back is the wait.
+    time.sleep(9)
+    with scripted_server(first.port) as second:
+        thread.join(60)
+        assert [path.text for [path] in drawn] == [f"a:{10 * i}" for i in range(6)]
+        assert len(second.bodies) == 6
+
+
+def test_a_request_that_kills_its_engine_is_a_status(server):
+    """The connection breaks each time although the server is there: it is given up, not repeated."""
+    server.always = reset
+    [[path]] = server.client().complete(ONE, SAMPLED)
+    assert path.finish_reason is FinishReason.ERROR
+    assert path.error.startswith("the connection failed")
+    # Five times by the package's own retries, and five after the engine was seen again.
+    assert len(server.bodies) == 10
+
+
+def test_close_ends_a_draw_and_frees_the_server(server):
+    """Connections are closed, which is what makes servers stop generating."""
+    server.always = slow(30)
+    client = server.client()
+    caught = []
+
+    def draw():
+        try:
+            client.complete(THREE, SAMPLED)
+        except DrawCancelledError as error:
+            caught.append(str(error))
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    assert _becomes(lambda: server.in_flight, 1)
+    client.close()
+    thread.join(10)
+    assert caught == ["the draw was cancelled; run again to go on"]
+    assert _becomes(lambda: server.in_flight, 0)
+    assert server.left == 1
+
+
+def _becomes(read, value):
+    """Whether ``read()`` is ``value`` within ten seconds."""
+    deadline = time.monotonic() + 10
+    while read() != value and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return read() == value
