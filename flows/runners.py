@@ -5,18 +5,27 @@ Nothing else in the project knows Ray. The address of a running cluster is taken
 
 import logging
 import pathlib
+import queue
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
+from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+from prefect.tasks import Task
 from pydantic import BaseModel, ConfigDict
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params import ExecutionParams, Params, environment
 from pipeline_lib.storage.workspace import Workspace
+
+SHARDS_PER_WORKER = 2
+"""One at work, and the next at hand when it ends."""
+
+In = TypeVar("In")
+Out = TypeVar("Out")
 
 # Ray workers must talk to the server of this run; each would start one of its own otherwise.
 _PASSED_ON = ("PREFECT_API_URL", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "DO_NOT_TRACK")
@@ -44,6 +53,66 @@ def task_runner(execution: ExecutionParams) -> TaskRunner[Any]:
 
     runner: TaskRunner[Any] = RayTaskRunner(init_kwargs=_ray_options(execution))
     return runner
+
+
+def map_bounded(task: Task[[In], Out], items: Iterable[In], *, in_flight: int) -> list[Out]:
+    """Results of ``task`` for each item, in order; at most ``in_flight`` are submitted at a time.
+
+    When any of them ends the next item is taken, so a long table holds neither tasks nor items in
+    memory. The first failure is raised as it comes; what is done by then stays done, and nothing
+    more is submitted.
+    """
+    ended: queue.SimpleQueue[PrefectFuture[Out]] = queue.SimpleQueue()
+    pending: dict[PrefectFuture[Out], int] = {}
+    results: dict[int, Out] = {}
+
+    def collect_one() -> None:
+        future = ended.get()
+        results[pending.pop(future)] = future.result()
+
+    for index, item in enumerate(items):
+        with _signals_held():
+            future = task.submit(item)
+        pending[future] = index
+        future.add_done_callback(ended.put)
+        if len(pending) == in_flight:
+            collect_one()
+    while pending:
+        collect_one()
+    return [results[index] for index in range(len(results))]
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """SIGTERM and SIGINT take effect after the block.
+
+    Prefect serializes much when a task is submitted. An exception of a signal handler would come
+    out of that as an error of pydantic's, and the run would end as failed instead of as told to.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    # None stands for a handler that is no Python function, and cannot be put back.
+    numbers = [n for n in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(n) is not None]
+    handlers = {n: signal.signal(n, lambda number, _: held.append(number)) for n in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for came in held:
+            signal.raise_signal(came)
+
+
+def shards_in_flight(execution: ExecutionParams) -> int:
+    """How many shards are submitted at a time: a few a worker, or a CPU of a running cluster."""
+    workers = execution.workers
+    if execution.runner == "ray" and environment("RAY_ADDRESS"):
+        import ray  # noqa: PLC0415 - thread runs need no Ray
+
+        workers = int(ray.cluster_resources().get("CPU", workers))  # type: ignore[no-untyped-call]
+    return SHARDS_PER_WORKER * max(1, workers)
 
 
 @contextmanager

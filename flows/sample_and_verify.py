@@ -7,7 +7,7 @@ from typing import Literal
 from prefect import flow
 from pydantic import BaseModel, ConfigDict
 
-from flows.runners import RunSettings, task_runner
+from flows.runners import RunSettings, map_bounded, shards_in_flight, task_runner
 from pipeline_lib.params import SampleParams
 from pipeline_lib.storage.workspace import RoundFolders
 from pipeline_lib.telemetry import timed_stage
@@ -43,12 +43,14 @@ class Draw(BaseModel):
 def sample_and_verify(settings: RunSettings, draw: Draw, parts: tuple[Part, ...] = BOTH) -> None:
     """Both parts, or one of them when a stage is run alone."""
     shards = plan_sampling(_plan(settings, draw))
+    in_flight = shards_in_flight(settings.params.execution)
     if "sample" in parts:
         with _timed(settings, draw, "sample"):
-            seal_paths(sample_shard.map(shards).result())
+            seal_paths(map_bounded(sample_shard, shards, in_flight=in_flight))
     if "verify" in parts:
         with _timed(settings, draw, "verify"):
-            seal_verdicts(verify_shard.map(_to_verify(settings, draw, shards)).result())
+            to_verify = _to_verify(settings, draw, shards)
+            seal_verdicts(map_bounded(verify_shard, to_verify, in_flight=in_flight))
 
 
 def run_draw(settings: RunSettings, draw: Draw, parts: tuple[Part, ...] = BOTH) -> None:
