@@ -13,8 +13,8 @@ from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.storage.stages import stage_key
 from pipeline_lib.telemetry import record_work
-from pipeline_lib.verification.dispatch import open_verifier
 from pipeline_lib.verification.judged_paths import KIND, judge_paths, verdict_counts, verdict_rows
+from pipeline_lib.verification.kept_verifiers import kept_verifier
 from tasks.policies import PLAN, SHARD
 
 
@@ -50,7 +50,7 @@ def verify_shard(shard: VerifyShard) -> VerifyShard:
         start = time.perf_counter()
         paths = [Path.from_row(row) for row in shards.read_shard(shard.paths, shard.index)]
         problems = [Problem.from_row(row) for row in shards.iter_table(shard.problems)]
-        with open_verifier(shard.params) as verifier:
+        with kept_verifier(shard.params) as verifier:
             verdicts = judge_paths(paths, problems, verifier)
         counts = verdict_counts(verdicts)
         rows = verdict_rows(paths, verdicts)
