@@ -1,0 +1,1 @@
+"""An engine from its start to its end: launch, readiness, watch, restart, adapters, stop."""

@@ -1,0 +1,125 @@
+"""What is asked of a running engine to see that it lives: its models, one token, its counters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+_PROMPT = "1"
+_QUICK_S = 5.0
+
+
+class NoAnswerError(Exception):
+    """No answer, or none that can be used; the text says which."""
+
+
+class RefusedError(NoAnswerError):
+    """The server answered, and said no."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probes:
+    """Requests to one OpenAI-compatible server. Every failure is a NoAnswerError."""
+
+    base_url: str
+    """With the version, as in ``http://127.0.0.1:8300/v1``."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    through_proxy: bool = False
+    """Whether the proxy of the environment applies; never for an engine on this machine."""
+
+    @property
+    def root_url(self) -> str:
+        """The address without the version: metrics, and SGLang's own routes."""
+        return self.base_url.rstrip("/").removesuffix("/v1")
+
+    def models(self) -> list[str]:
+        """The names under which the server can be asked now, adapters included."""
+        answer = self._json("GET", f"{self.base_url}/models", timeout_s=_QUICK_S)
+        try:
+            return [str(model["id"]) for model in answer["data"]]
+        except (KeyError, TypeError) as error:
+            raise NoAnswerError(f"{self.base_url}/models: no list of models") from error
+
+    def one_token(self, model: str, *, timeout_s: float) -> None:
+        """Have one token drawn: the one proof that an engine works.
+
+        Servers were seen to list their models, and to call themselves healthy, while the process
+        that computes was dead.
+        """
+        body = {"model": model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0}
+        answer = self._json("POST", f"{self.base_url}/completions", body=body, timeout_s=timeout_s)
+        try:
+            drawn = answer["usage"]["completion_tokens"]
+        except (KeyError, TypeError) as error:
+            raise NoAnswerError(f"{self.base_url}/completions: no count of tokens") from error
+        if drawn != 1:
+            raise NoAnswerError(f"{self.base_url}/completions: {drawn} tokens; 1 was asked for")
+
+    def tokens_so_far(self, *, timeout_s: float) -> float | None:
+        """The sum of all token counters in /metrics; None where there are none.
+
+        Only whether it moves has a meaning: a counter may be part of another.
+        """
+        try:
+            text = self._send("GET", f"{self.root_url}/metrics", timeout_s=timeout_s).text
+        except NoAnswerError:
+            return None
+        counts = [
+            float(value)
+            for name, _, value in (line.rpartition(" ") for line in text.splitlines())
+            if "tokens_total" in name and not name.startswith("#")
+        ]
+        return sum(counts) if counts else None
+
+    def healthy(self, path: str, *, timeout_s: float) -> None:
+        """A route of the engine that answers 200 as long as it computes."""
+        self._send("GET", f"{self.root_url}{path}", timeout_s=timeout_s)
+
+    def post(self, path: str, body: Mapping[str, Any], *, timeout_s: float) -> None:
+        """An order to the server; a refusal's own words are in the error."""
+        self._send("POST", f"{self.root_url}{path}", body=body, timeout_s=timeout_s)
+
+    def _json(
+        self,
+        method: str,
+        url: str,
+        *,
+        timeout_s: float,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        answer = self._send(method, url, timeout_s=timeout_s, body=body)
+        try:
+            return answer.json()
+        except ValueError as error:
+            raise NoAnswerError(f"{url}: what came is no JSON") from error
+
+    def _send(
+        self,
+        method: str,
+        url: str,
+        *,
+        timeout_s: float,
+        body: Mapping[str, Any] | None = None,
+    ) -> httpx.Response:
+        try:
+            answer = httpx.request(
+                method,
+                url,
+                json=body,
+                headers=dict(self.headers),
+                timeout=timeout_s,
+                trust_env=self.through_proxy,
+            )
+        except httpx.HTTPError as error:
+            raise NoAnswerError(f"{url}: {str(error) or type(error).__name__}") from error
+        if answer.status_code != httpx.codes.OK:
+            said = " ".join(answer.text.split())[:500]
+            raise RefusedError(
+                f"{url}: status {answer.status_code}: {said}", status=answer.status_code
+            )
+        return answer
