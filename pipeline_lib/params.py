@@ -106,7 +106,9 @@ class MathLimits(_Section):
     """Deadlines and memory of the processes that judge math answers."""
 
     soft_timeout_s: Positive = 2.0
+    """CPU seconds of one comparison."""
     hard_timeout_s: Positive = 3.0
+    """CPU seconds after which its process is killed; by the clock, ten times as many."""
     memory_mb: Count = 1024
 
 
@@ -114,6 +116,8 @@ class CodeLimits(_Section):
     """Limits of one sandboxed program."""
 
     timeout_s: Positive = 30.0
+    """Seconds by the clock, of a program with its tests. Beside four others that compute on the same
+    core a program gets a fifth of them; reference solutions take 0.02 s, the slowest of 1,138 3 s."""
     memory_mb: Count = 256
     tier: Literal["auto", "namespace", "landlock", "docker"] = "auto"
 

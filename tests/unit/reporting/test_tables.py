@@ -2,10 +2,13 @@
 
 import pytest
 
+from pipeline_lib.evaluation.result import evaluate_policies
+from pipeline_lib.params import EvaluateParams
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.headline import Headline
 from pipeline_lib.reporting.metrics import TokenCount
 from pipeline_lib.reporting.tables import Table
+from tests.unit.evaluation.judged_groups import judged_group
 from tests.unit.reporting.demo_report import demo_input
 
 
@@ -40,6 +43,17 @@ def test_flips_are_cut_but_counted(result):
     assert f"{len(result.comparison.gained)} gained" in table.caption
     assert len(result.comparison.gained) > 1
     assert sum(row[1] == "gained" for row in table.rows) == 1
+
+
+def test_our_failures_have_a_row_and_no_part_in_a_score():
+    """Of 4 base paths 1 is right, 2 were not judged: 1 of 2, not 1 of 4; trained likewise 2 of 3."""
+    params = EvaluateParams(num_paths=4, ks=(1, 2), resamples=100)
+    groups = [[judged_group("a", letters)] for letters in ("cwxx", "ccwe")]
+    result = evaluate_policies(*groups, params, seed=7)
+    statuses = {row[0]: row[1:] for row in tables.status_table(result.base, result.trained).rows}
+    assert statuses["of these, not scored"] == ("2", "1")
+    scores = {row[0]: row[1:] for row in tables.score_table(result.base, result.trained).rows}
+    assert [cell.split()[0] for cell in scores["pass@1"][:2]] == ["50.0", "66.7"]
 
 
 def test_costs_have_totals_and_stages_without_tokens_a_dash():
