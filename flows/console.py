@@ -169,6 +169,11 @@ def _preflight(params: Params) -> None:
     model = params.bootstrap.model
     if model is not None and _is_path(model) and not pathlib.Path(model).is_dir():
         raise BadInputError(f"bootstrap.model: {model} is no folder; give one, or a hub id")
+    if params.serve.engine == "url":
+        raise BadInputError(
+            "serve.engine=url: the loop draws from policies that it trains, and a running server has "
+            "its own; set vllm, sglang or embedded (`reasonloop sample` can use a url)"
+        )
 
 
 def _is_path(model: str) -> bool:

@@ -12,6 +12,7 @@ from pipeline_lib.params import SampleParams
 from pipeline_lib.storage.workspace import RoundFolders
 from pipeline_lib.telemetry import timed_stage
 from tasks.sampling import SamplePlan, SampleShard, plan_sampling, sample_shard, seal_paths
+from tasks.serving import endpoint_for
 from tasks.verification import VerifyShard, seal_verdicts, verify_shard
 
 Part = Literal["sample", "verify"]
@@ -45,8 +46,12 @@ def sample_and_verify(settings: RunSettings, draw: Draw, parts: tuple[Part, ...]
     shards = plan_sampling(_plan(settings, draw))
     in_flight = shards_in_flight(settings.params.execution)
     if "sample" in parts:
-        with _timed(settings, draw, "sample"):
-            seal_paths(map_bounded(sample_shard, shards, in_flight=in_flight))
+        with (
+            _timed(settings, draw, "sample"),
+            endpoint_for(settings.params.serve, shards, settings.root) as endpoint,
+        ):
+            to_draw = [shard.at(endpoint) for shard in shards]
+            seal_paths(map_bounded(sample_shard, to_draw, in_flight=in_flight))
     if "verify" in parts:
         with _timed(settings, draw, "verify"):
             to_verify = _to_verify(settings, draw, shards)
@@ -78,6 +83,7 @@ def _plan(settings: RunSettings, draw: Draw) -> SamplePlan:
         output=draw.folders.paths,
         model=str(draw.policy),
         params=draw.params,
+        serve=settings.params.serve,
         seed=settings.params.seed,
     )
 

@@ -41,6 +41,7 @@ def train_policy(
                     output=workspace.policy(round_number, rounds=params.rounds),
                     round_number=round_number,
                     max_new_tokens=params.sample.max_new_tokens,
+                    serve=params.serve,
                 ),
                 params.train,
                 params.verify,

@@ -179,6 +179,8 @@ class TrainParams(_Section):
     warmup_fraction: Fraction = 0.05
     group_size: Annotated[int, Field(ge=1)] = 8
     """Paths a prompt in GRPO."""
+    rollouts: Literal["in_process", "endpoint"] = "in_process"
+    """What draws GRPO's paths: the policy as it is trained, or the engine of ``serve`` with its adapter."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.0
     warm_start_steps: Whole = 800
     """Steps of SFT on the distinct correct stored paths before GRPO; 0 skips it."""
@@ -194,6 +196,15 @@ class TrainParams(_Section):
     def _group(self) -> "TrainParams":
         if self.method is Method.GRPO and self.group_size < 2:
             raise ValueError(f"group_size={self.group_size}; GRPO needs at least 2")
+        return self
+
+    @model_validator(mode="after")
+    def _adapter(self) -> "TrainParams":
+        if self.rollouts == "endpoint" and not (self.method is Method.GRPO and self.lora.enabled):
+            raise ValueError(
+                "rollouts=endpoint; the engine gets each step's weights as an adapter, so it needs "
+                "method=grpo and lora.enabled=true"
+            )
         return self
 
     @model_validator(mode="after")
@@ -237,6 +248,9 @@ class ServeParams(_Section):
     """Address of a running OpenAI-compatible server, version included (``http://host:8000/v1``)."""
     model: str | None = None
     """The model's name at ``url``; null takes the only one that is served there."""
+    tokenizer: str | None = None
+    """Hugging Face folder or id with the tokenizer of the model at ``url``, which then renders the
+    prompts here; null leaves that to the server, by its chat route."""
     api_key_env: str = "OPENAI_API_KEY"
     """Name of the variable that holds the key. The key itself stands in no file of ours."""
     port: Annotated[int, Field(ge=1, le=65535)] = 8300
@@ -302,6 +316,7 @@ class Params(_Section):
     train: TrainParams = TrainParams()
     evaluate: EvaluateParams = EvaluateParams()
     report: ReportParams = ReportParams()
+    serve: ServeParams = ServeParams()
     execution: ExecutionParams = ExecutionParams()
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from prefect.cache_policies import NO_CACHE, CachePolicy
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, BudgetReachedError
 
 
 class Policy(TypedDict):
@@ -22,10 +22,10 @@ class Policy(TypedDict):
 
 
 def is_worth_a_retry(_task: Any, _run: Any, state: Any) -> bool:
-    """Bad input stays bad: it fails at once. Everything else may be a passing fault."""
+    """Bad input stays bad, a used-up budget stays used up. All else may be a passing fault."""
     try:
         state.result()
-    except BadInputError:
+    except (BadInputError, BudgetReachedError):
         return False
     except Exception:  # noqa: BLE001 - whatever it was, a retry is the answer
         return True

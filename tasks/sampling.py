@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 
 from prefect import task
 
-from pipeline_lib.params import SampleParams
+from pipeline_lib.params import SampleParams, ServeParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling import paths
-from pipeline_lib.serving.embedded import shared_engine
+from pipeline_lib.sampling.accounting import record_spending, require_budget
+from pipeline_lib.serving.chat_model import ChatModel
+from pipeline_lib.serving.connect import served_model
+from pipeline_lib.serving.embedded import shared_engine, visible_gpus
+from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.manifests import Manifest
@@ -34,7 +38,10 @@ class SamplePlan:
     output: pathlib.Path
     model: str
     params: SampleParams
+    serve: ServeParams
     seed: int
+    endpoint: Endpoint | None = None
+    """Where the model is served; None: in the process that draws."""
     key: str = ""
     num_shards: int = 0
 
@@ -45,33 +52,64 @@ class SampleShard:
 
     plan: SamplePlan
     index: int
+    done: bool = False
+    """Drawn by an earlier run."""
+
+    def at(self, endpoint: Endpoint | None) -> "SampleShard":
+        """The same shard, to be drawn there."""
+        return replace(self, plan=replace(self.plan, endpoint=endpoint))
 
 
 @task(**PLAN, task_run_name="plan-sampling-{plan.draw}")
 def plan_sampling(plan: SamplePlan) -> list[SampleShard]:
-    """Fix the key and cut the problems into shards."""
+    """Fix the key, cut the problems into shards, and see which of them are there."""
     problems = manifests.read_manifest(plan.problems)
     key = stage_key(
         __name__,
-        params={**plan.params.model_dump(), "seed": plan.seed, "draw": plan.draw},
+        params={
+            **plan.params.model_dump(),
+            "engine": plan.serve.engine,
+            "seed": plan.seed,
+            "draw": plan.draw,
+        },
         inputs={"problems": problems.digest, "model": model_identity(plan.model)},
     )
     num_shards = -(-int(problems.counts["rows"]) // plan.params.shard_size)
     keyed = replace(plan, key=key, num_shards=num_shards)
-    return [SampleShard(plan=keyed, index=index) for index in range(num_shards)]
+    return [
+        SampleShard(plan=keyed, index=index, done=_is_done(keyed, index))
+        for index in range(num_shards)
+    ]
+
+
+def _is_done(plan: SamplePlan, index: int) -> bool:
+    return shards.finished_shard(plan.output, index, kind=paths.KIND, key=plan.key) is not None
 
 
 @task(**SHARD, task_run_name="sample-{shard.plan.draw}-shard-{shard.index:03d}")
 def sample_shard(shard: SampleShard) -> SampleShard:
-    """Draw the paths of one shard, unless it is there already."""
+    """Draw the paths of one shard, unless it is there already.
+
+    Raises:
+        BudgetReachedError: what was drawn before has used up the budget.
+    """
     plan = shard.plan
-    if not shards.finished_shard(plan.output, shard.index, kind=paths.KIND, key=plan.key):
+    if not _is_done(plan, shard.index):
+        require_budget(plan.workspace, plan.serve)
         start = time.perf_counter()
-        engine = shared_engine(plan.model, batch_size=plan.params.batch_size)
         drawn = paths.sample_paths(
-            _problems(shard), engine, plan.params, seed=plan.seed, draw=plan.draw
+            _problems(shard), _model(plan), plan.params, seed=plan.seed, draw=plan.draw
         )
+        seconds = time.perf_counter() - start
         manifest = paths.write_paths(plan.output, shard.index, drawn, key=plan.key)
+        record_spending(
+            plan.workspace,
+            drawn,
+            draw=plan.draw,
+            shard=shard.index,
+            engine_seconds=seconds,
+            gpus=0 if plan.serve.engine == "url" else visible_gpus(),
+        )
         record_work(
             plan.workspace,
             plan.stage,
@@ -82,6 +120,12 @@ def sample_shard(shard: SampleShard) -> SampleShard:
             **manifest.counts,
         )
     return shard
+
+
+def _model(plan: SamplePlan) -> ChatModel:
+    if plan.endpoint is None:
+        return shared_engine(plan.model, batch_size=plan.params.batch_size)
+    return served_model(plan.endpoint, plan.serve, model=plan.model)
 
 
 def _problems(shard: SampleShard) -> list[Problem]:

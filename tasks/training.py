@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from prefect import task
 
-from pipeline_lib.params import TrainParams, VerifyParams
+from pipeline_lib.params import ServeParams, TrainParams, VerifyParams
 from pipeline_lib.records import Problem
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests, shards
@@ -27,6 +27,8 @@ class TrainJob:
     output: pathlib.Path
     round_number: int
     max_new_tokens: int
+    serve: ServeParams
+    """The engine that draws GRPO's paths, if the policy does not do it itself."""
 
 
 @task(**TRAINING, task_run_name="train-{params.method}-round-{job.round_number}")
@@ -43,6 +45,7 @@ def train_round(job: TrainJob, params: TrainParams, verify: VerifyParams, *, see
             "verify": verify.model_dump(),
             "max_new_tokens": job.max_new_tokens,
             "round": job.round_number,
+            "engine": job.serve.engine if params.rollouts == "endpoint" else None,
             "seed": seed,
         },
         inputs={
@@ -61,6 +64,7 @@ def train_round(job: TrainJob, params: TrainParams, verify: VerifyParams, *, see
             params=params,
             verify=verify,
             max_new_tokens=job.max_new_tokens,
+            serve=job.serve,
             seed=seed,
             key=key,
             progress=lambda step, total, _: record_work(

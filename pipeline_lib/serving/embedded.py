@@ -49,7 +49,17 @@ def chat_format_of(tokenizer: PreTrainedTokenizerBase) -> ChatFormat | None:
 
 def load_chat_format(source: str) -> ChatFormat | None:
     """The chat format of a model, from its tokenizer alone."""
-    return chat_format_of(_loaded(AutoTokenizer.from_pretrained, source))
+    return chat_format_of(load_tokenizer(source))
+
+
+def load_tokenizer(source: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a Hugging Face folder or hub id.
+
+    Raises:
+        BadInputError: there is none, or it cannot be read.
+    """
+    tokenizer: PreTrainedTokenizerBase = _loaded(AutoTokenizer.from_pretrained, source)
+    return tokenizer
 
 
 def _loaded(loader: Callable[..., Any], source: str, **options: Any) -> Any:
@@ -174,6 +184,11 @@ class EmbeddedEngine:
             token_ids=tokens,
             token_logprobs=logprobs,
         )
+
+
+def visible_gpus() -> int:
+    """How many CUDA devices an engine of this process, or one that it starts, may use."""
+    return torch.cuda.device_count()
 
 
 _LOADING = threading.Lock()

@@ -24,6 +24,10 @@ _CLIP_HIGH = 0.28
 _COLUMNS = ("prompt", "problem_id")
 
 
+RolloutFunc = Callable[[Sequence[str], Any], dict[str, list[Any]]]
+"""What TRL calls with the prompts of a step and the trainer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollouts:
     """How a step draws its paths."""
@@ -31,6 +35,8 @@ class Rollouts:
     group_size: int
     max_new_tokens: int
     entropy_coef: float
+    opened_on: Callable[[str], RolloutFunc] | None = None
+    """Starts what draws the paths, on the policy of a folder; None leaves it to TRL."""
 
 
 def trainer_maker(
@@ -52,6 +58,7 @@ def trainer_maker(
             processing_class=policy.tokenizer,
             reward_funcs=verified_reward(golds, verifier),
             peft_config=lora_config(lora),
+            rollout_func=rollouts.opened_on(policy.source) if rollouts.opened_on else None,
         )
 
     return make
@@ -82,19 +89,25 @@ def verified_reward(
 ) -> Callable[..., list[float | None]]:
     """The reward: 1 for a path that is strictly right, 0 for one that is not, None where we failed.
 
-    TRL leaves a path without a reward out of its group, so our failure teaches nothing.
+    TRL leaves a path without a reward out of its group, so our failure teaches nothing. ``failed`` is
+    what `rollouts` says of paths that it could not draw.
     """
 
     def verified(
-        *, completions: Sequence[str], problem_id: Sequence[str], **_: Any
+        *,
+        completions: Sequence[str],
+        problem_id: Sequence[str],
+        failed: Sequence[bool] | None = None,
+        **_: Any,
     ) -> list[float | None]:
         items = [
             Item(gold=golds[name], text=text)
             for name, text in zip(problem_id, completions, strict=True)
         ]
+        lost = failed or [False] * len(items)
         return [
-            None if verdict.strict is None else float(verdict.strict)
-            for verdict in verifier.judge(items)
+            None if gone or verdict.strict is None else float(verdict.strict)
+            for gone, verdict in zip(lost, verifier.judge(items), strict=True)
         ]
 
     return verified

@@ -8,17 +8,21 @@ import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import Method, TrainParams, VerifyParams
+from pipeline_lib.params import Method, ServeParams, TrainParams, VerifyParams
 from pipeline_lib.records import Problem
+from pipeline_lib.serving.chat_model import Decoding
+from pipeline_lib.serving.connect import served_model
+from pipeline_lib.serving.engines import serving_engine
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import dpo, grpo, policies, sft
 from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting
+from pipeline_lib.training.rollouts import EndpointRollouts
 from pipeline_lib.training.sequence import run_phases, work_folder
 from pipeline_lib.verification.dispatch import open_verifier
 
@@ -40,6 +44,8 @@ class TrainingRequest:
     verify: VerifyParams
     max_new_tokens: int
     """Length limit of the paths that GRPO draws."""
+    serve: ServeParams = field(default_factory=ServeParams)
+    """The engine that draws them, where ``params.rollouts`` is ``endpoint``."""
     seed: int
     key: str
     """The stage key: checkpoints of another key are not resumed."""
@@ -152,10 +158,39 @@ def _online(request: TrainingRequest, stack: ExitStack) -> Phase:
             group_size=params.group_size,
             max_new_tokens=request.max_new_tokens,
             entropy_coef=params.entropy_coef,
+            opened_on=_endpoint_rollouts(request, stack),
         ),
         lora=params.lora,
     )
     return Phase(name="grpo", schedule=schedule, make_trainer=make_trainer)
+
+
+def _endpoint_rollouts(
+    request: TrainingRequest, stack: ExitStack
+) -> Callable[[str], grpo.RolloutFunc] | None:
+    if request.params.rollouts == "in_process":
+        return None
+    work = work_folder(request.output, request.key)
+
+    def opened_on(source: str) -> EndpointRollouts:
+        engine = stack.enter_context(
+            serving_engine(
+                request.serve,
+                model=source,
+                log_folder=work,
+                lora=True,
+                max_lora_rank=request.params.lora.rank,
+            )
+        )
+        return EndpointRollouts(
+            engine=engine,
+            model_at=lambda endpoint: served_model(endpoint, request.serve, model=source),
+            folder=work / "adapters",
+            decoding=Decoding(max_new_tokens=request.max_new_tokens),
+            seed=request.seed,
+        )
+
+    return opened_on
 
 
 def _over_stored_rows(params: TrainParams) -> Schedule:

@@ -30,6 +30,8 @@ class Policy:
 
     model: Any
     tokenizer: Any
+    source: str
+    """The folder or hub id that it was loaded from."""
 
 
 def load_policy(source: str) -> Policy:
@@ -52,7 +54,7 @@ def load_policy(source: str) -> Policy:
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     _add_nothing(tokenizer)
-    return Policy(model=model, tokenizer=tokenizer)
+    return Policy(model=model, tokenizer=tokenizer, source=source)
 
 
 def _add_nothing(tokenizer: Any) -> None:

@@ -1,0 +1,41 @@
+"""The client of an endpoint with the right prompts: who renders them, and who tokenizes them."""
+
+import functools
+
+from transformers import PreTrainedTokenizerBase
+
+from pipeline_lib.params import ServeParams
+from pipeline_lib.serving.client import OpenAIModel, ServerChat
+from pipeline_lib.serving.embedded import chat_format_of, load_tokenizer
+from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.identity import model_identity
+
+
+def served_model(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIModel:
+    """The model at ``endpoint``.
+
+    An engine of ours serves ``model``, a Hugging Face folder or hub id, whose own tokenizer renders
+    the prompts. What a server at a URL serves only ``serve.tokenizer`` can say; where that is null,
+    the server renders messages itself.
+
+    Raises:
+        BadInputError: the tokenizer cannot be loaded.
+    """
+    source = serve.tokenizer if endpoint.engine == "url" else model
+    if source is None:
+        return OpenAIModel(endpoint=endpoint, serve=serve, chat_format=ServerChat())
+    tokenizer = _tokenizer(source, model_identity(source))
+
+    def encode(text: str) -> list[int]:
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+    return OpenAIModel(
+        endpoint=endpoint, serve=serve, chat_format=chat_format_of(tokenizer), encode=encode
+    )
+
+
+@functools.lru_cache(maxsize=2)
+def _tokenizer(source: str, _identity: str) -> PreTrainedTokenizerBase:
+    """Read once a process, not once a shard; another one under the same name is seen."""
+    return load_tokenizer(source)
