@@ -1,0 +1,1 @@
+"""The embedded engine over HTTP: OpenAI's routes around a thread that draws."""

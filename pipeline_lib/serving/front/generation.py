@@ -1,0 +1,112 @@
+"""What one request gets from the engine's thread: pieces of text, in the event loop's own time."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.records import FinishReason
+from pipeline_lib.serving.front.token_text import StopWatch, TokenDecoder, TokenText
+
+
+class EngineGoneError(ReasonloopError):
+    """What the engine was asked for will not come: it failed, or it is stopping."""
+
+    def __init__(self, reason: str, *, failed: bool) -> None:
+        super().__init__(reason)
+        self.failed = failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What one completion grew by. Its last piece has a finish reason."""
+
+    index: int
+    """Which completion: those of the first prompt, then those of the second, and so on."""
+    text: str
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finished: FinishReason | None
+
+
+class Generation:
+    """The completions of one request; to be iterated over once, in the event loop."""
+
+    def __init__(self, *, size: int) -> None:
+        self.size = size
+        self.going = size
+        """Completions whose last piece was not seen yet."""
+        self._arrived: deque[Piece | EngineGoneError] = deque()
+        self._more = asyncio.Event()
+
+    def receive(self, item: Piece | EngineGoneError) -> None:
+        """Hand something over; to be called in the event loop."""
+        self._arrived.append(item)
+        self._more.set()
+
+    async def __aiter__(self) -> AsyncIterator[Piece]:
+        """Pieces as they come, until every completion has ended.
+
+        Raises:
+            EngineGoneError: the rest will not come.
+        """
+        while self.going:
+            await self._more.wait()
+            self._more.clear()
+            while self._arrived:
+                item = self._arrived.popleft()
+                if isinstance(item, EngineGoneError):
+                    raise item
+                self.going -= item.finished is not None
+                yield item
+
+
+@dataclass(slots=True, kw_only=True)
+class GrowingChoice:
+    """One completion in the making, in the engine's thread."""
+
+    generation: Generation
+    index: int
+    streamed: bool
+    decoder: TokenDecoder
+    stops: Sequence[str]
+    _text: TokenText | None = field(init=False)
+    """None where the text is wanted only whole, and nothing is looked for in it."""
+    _watch: StopWatch = field(init=False)
+    _shown: str = field(init=False, default="")
+    _tokens: list[int] = field(init=False, default_factory=list)
+    _logprobs: list[float] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._watch = StopWatch(stops=self.stops)
+        wanted = self.streamed or self.stops
+        self._text = TokenText(decoder=self.decoder) if wanted else None
+
+    def take(self, token: int, logprob: float, finished: FinishReason | None) -> Piece | None:
+        """Add a token; a piece where there is something to tell.
+
+        A completion whose text came to a stop string is finished, whatever ``finished`` says.
+        """
+        self._tokens.append(token)
+        self._logprobs.append(logprob)
+        if self._text is not None:
+            self._shown += self._watch.push(self._text.push(token))
+        if finished and not self._watch.hit:
+            rest = self._text.finish() if self._text else self.decoder.decode(self._tokens)
+            self._shown += self._watch.push(rest)
+            self._shown += self._watch.finish()
+        if self._watch.hit:
+            finished = FinishReason.STOP
+        return self._piece(finished) if finished or (self.streamed and self._shown) else None
+
+    def _piece(self, finished: FinishReason | None) -> Piece:
+        piece = Piece(
+            index=self.index,
+            text=self._shown,
+            tokens=tuple(self._tokens),
+            logprobs=tuple(self._logprobs),
+            finished=finished,
+        )
+        self._shown, self._tokens, self._logprobs = "", [], []
+        return piece

@@ -1,0 +1,90 @@
+"""From the prompts of a request to token ids that the model can take."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jinja2 import TemplateError
+
+from pipeline_lib.serving.front.bodies import Message
+from pipeline_lib.serving.front.errors import ApiError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptReader:
+    """Reads prompts by the model's tokenizer. Its methods take their time: call them in a thread."""
+
+    tokenizer: Any
+    vocabulary_size: int
+    """Rows of the model's embedding."""
+    context_tokens: int | None
+    """Prompt and completion together; None where the model declares no limit."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def rendered(self, messages: Sequence[Message]) -> str:
+        """What the model continues as the assistant, by its own chat template.
+
+        Raises:
+            ApiError: 400; it has none, or the template refuses the messages.
+        """
+        if not self.tokenizer.chat_template:
+            raise ApiError(
+                400,
+                "this model has no chat template; send a rendered prompt to /v1/completions",
+                param="messages",
+            )
+        turns = [message.plain() for message in messages]
+        try:
+            text = self.tokenizer.apply_chat_template(
+                turns, tokenize=False, add_generation_prompt=True
+            )
+        except TemplateError as error:
+            raise ApiError(400, f"the chat template refuses: {error}", param="messages") from error
+        return str(text)
+
+    def ids(self, prompt: str | list[int], *, add_special_tokens: bool = False) -> list[int]:
+        """Token ids of one prompt.
+
+        Raises:
+            ApiError: 400; there are none, or the model does not know one of them.
+        """
+        if isinstance(prompt, str):
+            with self._lock:  # tokenizers are not made for two threads at once
+                found = self.tokenizer.encode(prompt, add_special_tokens=add_special_tokens)
+        else:
+            found = prompt
+        if not found:
+            raise ApiError(400, "prompt: it is empty, give at least one token", param="prompt")
+        if not 0 <= min(found) <= max(found) < self.vocabulary_size:
+            raise ApiError(
+                400,
+                f"prompt: a token id is not in [0, {self.vocabulary_size})",
+                param="prompt",
+            )
+        return list(found)
+
+    def room(self, prompts: Sequence[Sequence[int]], wanted: int | None) -> int:
+        """New tokens for each completion: ``wanted``, or by default all that the context has left.
+
+        Raises:
+            ApiError: 400; the context is too short, or without a limit and none is given.
+        """
+        longest = max(map(len, prompts))
+        if self.context_tokens is None:
+            if wanted is None:
+                raise ApiError(
+                    400, "max_tokens: the model declares no context length; give a limit"
+                )
+            return wanted
+        left = self.context_tokens - longest
+        if left < (wanted or 1):
+            raise ApiError(
+                400,
+                f"this model's maximum context length is {self.context_tokens} tokens: a prompt "
+                f"of {longest} leaves {max(0, left)}, and {wanted or 1} are wanted; shorten the "
+                "prompt or lower max_tokens",
+                param="max_tokens",
+                code="context_length_exceeded",
+            )
+        return wanted or left

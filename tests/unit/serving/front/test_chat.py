@@ -1,0 +1,128 @@
+"""/v1/chat/completions continues what the model's own chat template makes of the messages."""
+
+import json
+
+import httpx
+import openai
+import pytest
+
+from pipeline_lib.serving.chat_model import Decoding, Request
+from pipeline_lib.serving.embedded import EmbeddedEngine
+
+MODEL = "models/policy"
+QUESTION = [{"role": "user", "content": "3,4=12"}]
+
+
+@pytest.fixture(scope="module")
+def chat_engine(chat_policy):
+    return EmbeddedEngine.load(str(chat_policy), batch_size=8)
+
+
+def test_one_user_message_is_the_prompt_of_the_loop(chat_client, chat_engine):
+    """The text is that of the template which sampling and training use, drawn from the seed."""
+    prompt = chat_engine.chat_format.render("3,4=12")
+    [[expected]] = chat_engine.complete(
+        [Request(prompt=prompt, seeds=[6])], Decoding(max_new_tokens=30)
+    )
+    answer = chat_client.chat.completions.create(
+        model=MODEL, messages=QUESTION, seed=6, max_completion_tokens=30, logprobs=True
+    )
+    [choice] = answer.choices
+    assert choice.message.role == "assistant"
+    assert choice.message.content == expected.text
+    assert choice.finish_reason == expected.finish_reason.value
+    assert answer.usage.prompt_tokens == expected.prompt_tokens
+    values = [line.logprob for line in choice.logprobs.content]
+    assert values == pytest.approx(expected.token_logprobs, abs=1e-5)
+
+
+def test_turns_and_text_parts_are_rendered(chat_client):
+    """A conversation equals its rendered text at /v1/completions; parts are joined by line ends."""
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    answer = chat_client.chat.completions.create(
+        model=MODEL,
+        temperature=0,
+        max_tokens=20,
+        messages=[
+            {"role": "system", "content": "short"},
+            {"role": "user", "content": "1"},
+            {"role": "assistant", "content": "2", "tool_calls": None},
+            {"role": "user", "content": parts},
+        ],
+    )
+    plain = chat_client.completions.create(
+        model=MODEL,
+        temperature=0,
+        max_tokens=20,
+        prompt="<system>short\n<user>1\n<assistant>2\n<user>a\nb\n<assistant>",
+    )
+    assert answer.choices[0].message.content == plain.choices[0].text
+
+
+def test_without_a_limit_the_context_is_filled(chat_client):
+    """Prompt and completion are the 512 tokens of the context, unless the end is drawn."""
+    answer = chat_client.chat.completions.create(model=MODEL, messages=QUESTION, seed=6)
+    full = answer.usage.total_tokens == 512
+    assert full == (answer.choices[0].finish_reason == "length")
+
+
+def test_a_stream_is_the_whole_in_deltas(chat_client):
+    """For two paths with a stop string: the role first, then text, then the reason."""
+    asked = {"model": MODEL, "messages": QUESTION, "n": 2, "seed": 1, "max_tokens": 30}
+    asked |= {"stop": ["\n", "4"]}
+    whole = chat_client.chat.completions.create(**asked)
+    roles, texts, reasons = [None] * 2, [""] * 2, [None] * 2
+    for chunk in chat_client.chat.completions.create(stream=True, **asked):
+        [choice] = chunk.choices
+        assert choice.delta.role or roles[choice.index]
+        roles[choice.index] = choice.delta.role or roles[choice.index]
+        texts[choice.index] += choice.delta.content or ""
+        reasons[choice.index] = choice.finish_reason
+    assert roles == ["assistant"] * 2
+    assert texts == [choice.message.content for choice in whole.choices]
+    assert reasons == [choice.finish_reason for choice in whole.choices]
+
+
+def test_the_wire_format_of_a_stream(chat_url):
+    """Events end with ``[DONE]``; with usage asked for, the last chunk has it and no choice."""
+    body = {"model": MODEL, "messages": QUESTION, "max_tokens": 5, "seed": 1, "stream": True}
+    answer = httpx.post(
+        f"{chat_url}/chat/completions", json=body | {"stream_options": {"include_usage": True}}
+    )
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    *events, end, nothing = answer.text.split("\n\n")
+    assert (end, nothing) == ("data: [DONE]", "")
+    chunks = [json.loads(event.removeprefix("data: ")) for event in events]
+    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
+    assert len({chunk["id"] for chunk in chunks}) == 1
+    assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert [chunk["usage"] for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
+    assert chunks[-1]["choices"] == []
+    assert chunks[-1]["usage"]["completion_tokens"] == 5
+
+
+def test_half_a_character_has_no_bytes(chat_client):
+    """Of every token either the bytes are right, or they are null."""
+    answer = chat_client.chat.completions.create(
+        model=MODEL, messages=QUESTION, seed=3, max_tokens=60, logprobs=True, top_logprobs=1
+    )
+    lines = answer.choices[0].logprobs.content
+    assert any(line.bytes is None for line in lines)
+    for line in lines:
+        half = "\N{REPLACEMENT CHARACTER}" in line.token
+        assert line.bytes == (None if half else list(line.token.encode()))
+        assert line.top_logprobs[0].logprob == line.logprob
+
+
+def test_a_model_without_a_template_says_so(client):
+    """400, and the remedy."""
+    with pytest.raises(openai.BadRequestError, match="no chat template; send a rendered prompt"):
+        client.chat.completions.create(model=MODEL, messages=QUESTION)
+
+
+def test_what_the_template_refuses_is_a_bad_request(chat_client):
+    """The template's own words come back."""
+    with pytest.raises(openai.BadRequestError, match="no developers here"):
+        chat_client.chat.completions.create(
+            model=MODEL, messages=[{"role": "developer", "content": "x"}]
+        )

@@ -1,0 +1,47 @@
+"""What the README says about using a served model works as it stands there."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from pipeline_lib.params_file import REPOSITORY
+
+HEADING = "### Use a model from any client"
+
+
+@pytest.fixture
+def example(base_url):
+    """``example(kind)``: the section's block of that kind, with the address of a running server."""
+    section = (REPOSITORY / "README.md").read_text("utf-8").split(HEADING)[1].split("\n## ")[0]
+    blocks = dict(re.findall(r"```(\w+)\n(.*?)```", section, flags=re.DOTALL))
+
+    def block(kind: str) -> str:
+        assert "http://127.0.0.1:8300/v1" in blocks[kind]
+        return blocks[kind].replace("http://127.0.0.1:8300/v1", base_url)
+
+    return block
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+def test_curl_streams(example):
+    """The command as it is typed gives chunks of text and an end."""
+    _serve, _, command = example("console").partition("$ curl")
+    done = subprocess.run(
+        ["sh", "-c", f"curl{command}"], capture_output=True, text=True, check=True
+    )
+    *chunks, end = [line.removeprefix("data: ") for line in done.stdout.splitlines() if line]
+    assert end == "[DONE]"
+    texts = [json.loads(chunk)["choices"][0]["text"] for chunk in chunks]
+    assert "".join(texts)
+
+
+def test_python_prints_four_paths(example):
+    """The program as it stands there: a line or more for each of the four."""
+    done = subprocess.run(
+        [sys.executable, "-c", example("python")], capture_output=True, text=True, check=True
+    )
+    assert len(re.findall(r"^(?:stop|length) ", done.stdout, flags=re.MULTILINE)) == 4

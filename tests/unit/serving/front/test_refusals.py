@@ -1,0 +1,103 @@
+"""What cannot be served is refused in OpenAI's form, with the status that clients act on."""
+
+import httpx
+import openai
+import pytest
+
+MODEL = "models/policy"
+
+
+@pytest.mark.parametrize(
+    ("change", "param", "words"),
+    [
+        ({"temperature": -0.1}, "temperature", "greater than or equal to 0"),
+        ({"temperature": 1e-9}, None, "give 0 for greedy"),
+        ({"top_p": 0}, "top_p", "greater than 0"),
+        ({"n": 0}, "n", "greater than or equal to 1"),
+        ({"n": 5000}, "n", "at most 4096"),
+        ({"max_tokens": 0}, "max_tokens", "greater than or equal to 1"),
+        ({"max_tokens": 512}, "max_tokens", "maximum context length is 512 tokens"),
+        ({"seed": 2**63}, "seed", "less than"),
+        ({"stop": ""}, "stop", "empty"),
+        ({"stop": ["a", ""]}, "stop", "empty"),
+        ({"logprobs": 5}, "logprobs", "less than or equal to 1"),
+        ({"prompt": ""}, "prompt", "empty"),
+        ({"prompt": []}, "prompt", "give a text"),
+        ({"prompt": [[]]}, "prompt", "give a text"),
+        ({"prompt": ["a", 3]}, "prompt", "give a text"),
+        ({"prompt": [True]}, "prompt", "give a text"),
+        ({"prompt": [3, 100_000]}, "prompt", "not in [0, "),
+        ({"prompt": [-1]}, "prompt", "not in [0, "),
+        ({"prompt": {"text": "a"}}, "prompt", "give a text"),
+        ({"echo": True}, None, "echo is not supported"),
+        ({"best_of": 3}, None, "best_of is not supported"),
+        ({"top_k": 5}, None, "top_k is not supported"),
+        ({"frequency_penalty": 0.5}, None, "frequency_penalty is not supported"),
+        ({"logit_bias": {"5": 1}}, None, "logit_bias is not supported"),
+        ({"response_format": {"type": "json_object"}}, None, "response_format is not"),
+        ({"tempurature": 0}, "tempurature", "not permitted"),
+    ],
+)
+def test_bad_values_are_400_with_what_and_where(base_url, change, param, words):
+    """The field, what is wrong with it, and never the value of a prompt."""
+    body = {"model": MODEL, "prompt": "a", **change}
+    answer = httpx.post(f"{base_url}/completions", json=body)
+    error = answer.json()["error"]
+    assert answer.status_code == 400
+    assert error["type"] == "invalid_request_error"
+    assert error["param"] == param
+    assert words in error["message"]
+
+
+def test_what_asks_for_nothing_is_accepted(client):
+    """Other servers' fields at their neutral values, labels, and nulls change no answer."""
+    asked = {"model": MODEL, "prompt": "1,2=3", "temperature": 0}
+    plain = client.completions.create(**asked).choices[0].text
+    extra = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "add_special_tokens": False}
+    same = client.completions.create(
+        **asked, user="me", frequency_penalty=0, best_of=1, echo=False, extra_body=extra
+    )
+    null = client.completions.create(**asked, extra_body={"stop": None, "top_p": None})
+    assert same.choices[0].text == null.choices[0].text == plain
+
+
+def test_an_unknown_model_is_404(client):
+    """The names that are served are in the message."""
+    with pytest.raises(openai.NotFoundError, match="models/policy") as caught:
+        client.completions.create(model="gpt-5", prompt="a")
+    assert caught.value.code == "model_not_found"
+    assert caught.value.param == "model"
+
+
+def test_a_name_may_be_left_out(base_url):
+    """Then the base answers."""
+    answer = httpx.post(f"{base_url}/completions", json={"prompt": "a", "max_tokens": 1})
+    assert answer.json()["model"] == MODEL
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/v1/nothing", 404), ("GET", "/v1/completions", 405), ("POST", "/v1/models", 405)],
+)
+def test_unknown_routes_have_the_same_form(base_url, method, path, status):
+    """Also what no route of ours answers is an error object."""
+    answer = httpx.request(method, base_url.removesuffix("/v1") + path)
+    assert answer.status_code == status
+    assert path in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [(b"{", "application/json"), (b"[1]", "application/json"), (b'{"prompt":"a"}', "text/plain")],
+)
+def test_what_is_no_json_object_is_400(base_url, content, kind):
+    """A page in a browser cannot send JSON here without being asked: other types are refused."""
+    answer = httpx.post(f"{base_url}/completions", content=content, headers={"content-type": kind})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_model_is_listed(client):
+    """With its context length, as at vLLM."""
+    [model] = client.models.list().data
+    assert (model.id, model.max_model_len) == (MODEL, 512)
