@@ -7,7 +7,6 @@ deadline or a memory limit that is hit is a limit of the verifier, so such an it
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Self
 
 from pipeline_lib.params import MathLimits
@@ -50,12 +49,7 @@ class MathJudge:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.close()
 
     def judge(self, pairs: Sequence[tuple[MathGold, str]]) -> list[Verdict]:
