@@ -60,6 +60,8 @@ class _Session:
     client: AsyncOpenAI
     dialect: Dialect
     slots: asyncio.Semaphore
+    waiting: asyncio.Lock
+    """One of the requests of a dead engine asks whether it is back, not all of them."""
 
 
 @dataclass(kw_only=True)
@@ -143,6 +145,7 @@ class OpenAIModel:
                 client=client,
                 dialect=self._dialect(owner),
                 slots=asyncio.Semaphore(self.serve.concurrency),
+                waiting=asyncio.Lock(),
             )
 
     @asynccontextmanager
@@ -189,8 +192,9 @@ class OpenAIModel:
             try:
                 content = await self._answer(session, prompt, seeds, decoding)
             except APIConnectionError:
-                patience_s = self.serve.start_timeout_s
-                await connection.await_model(session.client, patience_s=patience_s)
+                async with session.waiting:
+                    patience_s = self.serve.start_timeout_s
+                    await connection.await_model(session.client, patience_s=patience_s)
                 start = time.perf_counter()
                 content = await self._answer(session, prompt, seeds, decoding)
             latency_s = time.perf_counter() - start

@@ -27,6 +27,7 @@ def options(command: tuple[str, ...]) -> dict[str, str]:
 def test_vllm(environment, monkeypatch):
     """Loopback only, sampling settings from requests alone, 4 GiB of cache, no hub for a folder."""
     monkeypatch.delenv("VLLM_CPU_KVCACHE_SPACE", raising=False)
+    monkeypatch.setenv("PATH", "")
     serve = ServeParams(engine="vllm", environment=str(environment), options=("--dtype", "float32"))
     launch = launch_of(serve, Served(model=str(environment), name="policy@1", port=8301))
     assert launch.command[:3] == (
@@ -40,7 +41,9 @@ def test_vllm(environment, monkeypatch):
         "--host": "127.0.0.1",
         "--port": "8301",
         "--generation-config": "vllm",
-        "--disable-uvicorn-access-log": "--dtype",
+        "--enable-prompt-tokens-details": "--disable-uvicorn-access-log",
+        "--disable-uvicorn-access-log": "--no-enable-chunked-prefill",
+        "--no-enable-chunked-prefill": "--dtype",
         "--dtype": "float32",
     }
     assert launch.environment["VLLM_CPU_KVCACHE_SPACE"] == "4"
@@ -48,6 +51,16 @@ def test_vllm(environment, monkeypatch):
     # Taken away: they would break the other environment, or ask our clients for a key.
     removed = {name for name, value in launch.environment.items() if value is None}
     assert removed == {"PYTHONPATH", "VIRTUAL_ENV", "VLLM_API_KEY"}
+
+
+def test_prompts_are_computed_in_parts_on_a_gpu(environment, tmp_path, monkeypatch):
+    """What seeded paths do not survive on a CPU, a GPU is faster with."""
+    client = tmp_path / "nvidia-smi"
+    client.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    serve = ServeParams(engine="vllm", environment=str(environment))
+    launch = launch_of(serve, Served(model="owner/name", name="name", port=1))
+    assert "--no-enable-chunked-prefill" not in launch.command
 
 
 def test_the_cache_size_of_the_environment_stands(environment, monkeypatch):
