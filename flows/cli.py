@@ -68,7 +68,9 @@ def stage(
 
 @app.command
 def sample(
-    model: Annotated[str, Parameter(help="A Hugging Face folder or hub id.")],
+    model: Annotated[
+        str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
+    ],
     /,
     *,
     output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
@@ -82,9 +84,11 @@ def sample(
 ) -> None:
     """Draw paths for the test problems of a data set, as lines that `reasonloop verify` reads.
 
-    **Example:**
+    **Examples:**
 
         reasonloop sample models/policy --output paths.jsonl --num-paths 10 --problems 50
+        reasonloop sample models/policy --output paths.jsonl --set serve.engine=vllm
+        reasonloop sample NAME --output paths.jsonl --set serve.engine=url --set serve.url=http://host:8000/v1
     """
     more = [f"sample.num_paths={num_paths}"] if num_paths is not None else []
     more += [f"prepare.test_problems={problems}"] if problems is not None else []

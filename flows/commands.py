@@ -34,6 +34,7 @@ from pipeline_lib.verification.version import VERIFIER_VERSION
 
 if TYPE_CHECKING:
     from pipeline_lib.reporting.tables import Table as PlainTable
+    from pipeline_lib.serving.chat_model import ChatModel
 
 _SHOWN_DISAGREEMENTS = 10
 
@@ -184,16 +185,14 @@ def sample_to_file(model: str, output: pathlib.Path, params: Params, console: Co
     """Draw paths for the test problems, as lines that `verify`, `build` and `evaluate` read."""
     from pipeline_lib.problems.splits import make_splits  # noqa: PLC0415 - not for verify
     from pipeline_lib.sampling.paths import sample_paths  # noqa: PLC0415 - not for verify
-    from pipeline_lib.serving.embedded import EmbeddedEngine  # noqa: PLC0415 - torch
     from pipeline_lib.storage.shards import split  # noqa: PLC0415 - not for verify
     from pipeline_lib.verification.golds import open_gold_check  # noqa: PLC0415 - as above
 
     check_output(output)
     with open_gold_check() as gold_problem:
         problems = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem).test
-    engine = EmbeddedEngine.load(model, batch_size=params.sample.batch_size)
 
-    def lines() -> Iterator[Row]:
+    def lines(engine: ChatModel) -> Iterator[Row]:
         done = 0
         for shard in split(problems, params.sample.shard_size):
             by_id = {problem.id: problem for problem in shard}
@@ -202,13 +201,31 @@ def sample_to_file(model: str, output: pathlib.Path, params: Params, console: Co
             done += len(shard)
             moved(done, len(problems))
 
-    with _bar(console, "sample") as moved:
-        write_json_lines(output, lines())
+    with _engine(model, params, output.parent / "logs") as engine, _bar(console, "sample") as moved:
+        write_json_lines(output, lines(engine))
     console.print(
         f"{len(problems)} problems x {params.sample.num_paths} paths: {output}",
         markup=False,
         soft_wrap=True,
     )
+
+
+@contextmanager
+def _engine(model: str, params: Params, log_folder: pathlib.Path) -> Iterator[ChatModel]:
+    """What draws: in this process, on a server that is started for it, or on one that runs."""
+    serve = params.serve
+    if serve.engine == "embedded":
+        from pipeline_lib.serving.embedded import EmbeddedEngine  # noqa: PLC0415 - torch
+
+        yield EmbeddedEngine.load(model, batch_size=params.sample.batch_size)
+        return
+    from pipeline_lib.serving.connect import served_model  # noqa: PLC0415 - transformers
+    from pipeline_lib.serving.engines import serving_engine  # noqa: PLC0415 - not for verify
+
+    if serve.engine == "url":
+        serve = serve.model_copy(update={"model": model})
+    with serving_engine(serve, model=model, log_folder=log_folder) as engine:
+        yield served_model(engine.endpoint, serve, model=model)
 
 
 def _line(path: Path, problem: Problem) -> Row:
