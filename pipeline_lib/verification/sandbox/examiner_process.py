@@ -4,6 +4,7 @@ It lives longer than a candidate because a fork costs more than most tests. Only
 and trusted tests do can change it, and it retires where they might have left something behind.
 """
 
+import enum
 import json
 import os
 import signal
@@ -14,14 +15,22 @@ from pipeline_lib.records import Status
 from pipeline_lib.verification.sandbox import kernel
 from pipeline_lib.verification.sandbox.channel import Channel
 from pipeline_lib.verification.sandbox.descriptors import keep_only, read_all, socket_at
-from pipeline_lib.verification.sandbox.examiner import Finding, Session, examine
+from pipeline_lib.verification.sandbox.examiner import GONE, Session, examine
 from pipeline_lib.verification.sandbox.jails import Jail, ProcessLimits, lock_down
 
 MAX_RUNS = 100
 """After so many it is replaced, whatever they did: memory only fragments."""
 _MESSAGE_BYTES = 256
-_AS_GOOD_AS_NEW, _RETIRED = b"+", b"-"
 _CONTROL = 3
+
+
+class Note(enum.IntFlag):
+    """What the examiner says at the end of a run, in one byte."""
+
+    RETIRED = 1
+    """It is not as good as new: another one must serve."""
+    CANDIDATE_GONE = 2
+    """The candidate closed its channel, so it is about to end by itself."""
 
 
 class ExaminerProcess:
@@ -52,9 +61,9 @@ class ExaminerProcess:
         message = json.dumps({"deadline": deadline}).encode()
         socket.send_fds(self._control, [message], [candidate, tests, finding])
 
-    def finish(self) -> bool:
-        """Take note of the end of a run; whether another one may follow."""
-        return self._control.recv(1) == _AS_GOOD_AS_NEW
+    def finish(self) -> Note:
+        """The note at the end of a run; one that died without a word has retired."""
+        return Note((self._control.recv(1) or bytes([Note.RETIRED]))[0])
 
     def end(self) -> None:
         """Kill and reap it."""
@@ -86,10 +95,7 @@ def _serve(control: socket.socket) -> None:
         os.write(finding, content.encode())
         for descriptor in descriptors:
             os.close(descriptor)
-        fresh = run < MAX_RUNS and not session.may_leave_traces and _left_nothing(found)
-        control.send(_AS_GOOD_AS_NEW if fresh else _RETIRED)
-
-
-def _left_nothing(found: Finding) -> bool:
-    """After memory ran out, what it is short of next is anybody's guess."""
-    return found.status is not Status.MEMORY
+        # After memory ran out, what it is short of next is anybody's guess.
+        spent = session.may_leave_traces or found.status is Status.MEMORY or run == MAX_RUNS
+        note = Note.RETIRED if spent else Note(0)
+        control.send(bytes([note | (Note.CANDIDATE_GONE if found.detail == GONE else Note(0))]))

@@ -21,7 +21,7 @@ from pipeline_lib.verification.sandbox import kernel
 from pipeline_lib.verification.sandbox.candidate_process import serve_calls
 from pipeline_lib.verification.sandbox.channel import Channel, limit_waiting
 from pipeline_lib.verification.sandbox.descriptors import keep_only, read_all, socket_at
-from pipeline_lib.verification.sandbox.examiner_process import MAX_RUNS, ExaminerProcess
+from pipeline_lib.verification.sandbox.examiner_process import MAX_RUNS, ExaminerProcess, Note
 from pipeline_lib.verification.sandbox.jails import (
     Jail,
     LandlockJail,
@@ -39,6 +39,8 @@ MAX_OUTPUT_BYTES = 1 << 20
 TESTS_EXTRA_BYTES = 512 << 20
 """Room for the tests process beyond the candidate's limit: it holds what the candidate returns."""
 HARD_DEADLINE_GRACE_S = 1.0
+EXIT_GRACE_S = 0.5
+"""From closing the channel to the end of the process."""
 _REQUEST_BYTES = 4096
 _WARM_MODULES = """
 array bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io
@@ -115,8 +117,11 @@ class Zygote:
         if end is None:
             self._placement.release(candidate_pid, examiner.pid)
             end = watch.end_before(deadline + HARD_DEADLINE_GRACE_S) or "deadline"
+        note = examiner.finish() if end == "exit" else Note.RETIRED
+        if Note.CANDIDATE_GONE in note:
+            _await_exit(candidate_pid)
         candidate_status = _kill_and_reap(candidate_pid)
-        if end != "exit" or not examiner.finish():
+        if Note.RETIRED in note:
             examiner.end()
             self._examiner = None
         watch.drain()
@@ -208,6 +213,15 @@ class _Watch:
         self.num_bytes += len(chunk)
         self.kept += chunk[: KEPT_OUTPUT_BYTES - len(self.kept)]
         return bool(chunk)
+
+
+def _await_exit(pid: int) -> None:
+    """Give a candidate that let go of its channel the time to end, so that it is known how."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        select.select([pidfd], [], [], EXIT_GRACE_S)
+    finally:
+        os.close(pidfd)
 
 
 def _kill_and_reap(pid: int) -> int | None:

@@ -137,6 +137,14 @@ def test_examiner_serves_again_unless_tests_import(interpreter):
     assert examiners[0] == examiners[1] != examiners[4]
 
 
+def test_how_a_candidate_ended_is_always_known(interpreter):
+    """Twenty that leave without a word: the same detail each time, since verdicts are hashed."""
+    reports = [interpreter.run("import os\nos._exit(7)\n", SUITE) for _ in range(20)]
+    assert {(r.status, r.detail) for r in reports} == {
+        (Status.CRASHED, "the candidate exited with 7")
+    }
+
+
 def test_close_leaves_no_process(interpreter):
     """After ``close`` the whole family is gone."""
     processes = family(interpreter.pid)
