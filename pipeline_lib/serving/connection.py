@@ -20,8 +20,10 @@ from pipeline_lib.params import ServeParams, environment
 from pipeline_lib.serving.answers import BadAnswerError, read_models
 from pipeline_lib.serving.endpoint import Endpoint
 
-# 0.5 + 1 + 2 + 4 s of waiting: longer than a dying engine takes to close its port.
-_MAX_RETRIES = 4
+# 0.5 + 1 + 2 s of waiting: longer than a dying engine takes to close its port.
+_RETRIES = 3
+# 40 s of waiting: who sells tokens limits their rate, and does not always say for how long.
+_FOREIGN_RETRIES = 8
 _CONNECT_TIMEOUT_S = 10.0
 _POLL_S = 0.5
 _POLL_TIMEOUT_S = 5.0
@@ -63,7 +65,7 @@ class Connection:
         async with AsyncOpenAI(
             base_url=self.endpoint.base_url,
             api_key=self._key,
-            max_retries=_MAX_RETRIES,
+            max_retries=_FOREIGN_RETRIES if self.is_foreign else _RETRIES,
             # How long an answer may take is ruled by one deadline over all retries, see `client`.
             timeout=Timeout(None, connect=_CONNECT_TIMEOUT_S),
             # A proxy of the environment would be asked even for 127.0.0.1.

@@ -1,5 +1,8 @@
 """The client against a real HTTP server: what it asks, what it makes of answers and of faults."""
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -324,7 +327,7 @@ def test_requests_of_a_dead_engine_are_sent_again_once_it_is_back():
         thread.start()
         assert _becomes(lambda: first.in_flight, 6)
     # Longer than the client's own retries, so that what brings the requests back is the wait.
-    time.sleep(9)
+    time.sleep(5)
     with scripted_server(first.port) as second:
         thread.join(60)
         assert [path.text for [path] in drawn] == [f"a:{10 * i}" for i in range(6)]
@@ -337,8 +340,8 @@ def test_a_request_that_kills_its_engine_is_a_status(server):
     [[path]] = server.client().complete(ONE, SAMPLED)
     assert path.finish_reason is FinishReason.ERROR
     assert path.error.startswith("the connection failed")
-    # Five times by the package's own retries, and five after the engine was seen again.
-    assert len(server.bodies) == 10
+    # Four times by the package's own retries, and four after the engine was seen again.
+    assert len(server.bodies) == 8
 
 
 def test_close_ends_a_draw_and_frees_the_server(server):
@@ -361,6 +364,37 @@ def test_close_ends_a_draw_and_frees_the_server(server):
     assert caught == ["the draw was cancelled; run again to go on"]
     assert _becomes(lambda: server.in_flight, 0)
     assert server.left == 1
+
+
+def test_an_interrupt_ends_a_draw_and_frees_the_server(server):
+    """Ctrl-C in the process that draws: it ends at once, and the server may stop generating."""
+    server.always = slow(30)
+    code = (
+        "from pipeline_lib.params import ServeParams;"
+        "from pipeline_lib.serving.chat_model import Decoding, Request;"
+        "from pipeline_lib.serving.client import OpenAIModel;"
+        "from pipeline_lib.serving.endpoint import Endpoint;"
+        f"url = 'http://127.0.0.1:{server.port}/v1';"
+        f"there = Endpoint(engine='vllm', base_url=url, model={MODEL!r}, identity='x');"
+        "client = OpenAIModel(endpoint=there, serve=ServeParams());"
+        "client.complete([Request(prompt='a', seeds=[1])], Decoding())"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    assert _becomes(lambda: server.in_flight, 1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=10)
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert _becomes(lambda: server.left, 1)
+
+
+def test_an_adapter_that_is_being_loaded_again_is_waited_for(server):
+    """A restarted engine lists its base a moment before its adapter."""
+    server.models = [{"id": "base", "owned_by": "vllm"}]
+    back = [*server.models, {"id": MODEL, "owned_by": "vllm"}]
+    timer = threading.Timer(1.0, lambda: setattr(server, "models", back))
+    timer.start()
+    [[path]] = server.client().complete(ONE, SAMPLED)
+    assert path.text == "a:5"
 
 
 def _becomes(read, value):
