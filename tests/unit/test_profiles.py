@@ -1,0 +1,39 @@
+"""The profiles that ship: each is valid, and its engine knows the options that it gives."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from pipeline_lib.params_file import REPOSITORY, load_params
+
+PROFILES = sorted(path.stem for path in (REPOSITORY / "profiles").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_profile_is_valid(profile: str):
+    """It loads over the defaults, and needs no server that somebody else runs."""
+    params = load_params(profile=profile)
+    assert params.prepare.train_problems > 0
+    assert params.serve.engine != "url"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", PROFILES)
+def test_options_are_the_engines_own(profile: str):
+    """vLLM's own parser, as installed, takes them."""
+    params = load_params(profile=profile)
+    python = pathlib.Path(REPOSITORY, params.serve.environment, "bin", "python")
+    if params.serve.engine != "vllm":
+        pytest.skip("the embedded engine has no command line")
+    if not python.is_file():
+        pytest.skip("no environment with vLLM; run `make serve-env`")
+    script = (
+        "import sys\n"
+        "from vllm.entrypoints.launchers.cli_args import make_arg_parser\n"
+        "from vllm.utils.argparse_utils import FlexibleArgumentParser\n"
+        "make_arg_parser(FlexibleArgumentParser()).parse_args(sys.argv[1:])\n"
+    )
+    command = [str(python), "-c", script, "--model", "m", *params.serve.options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-500:]
