@@ -31,16 +31,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _bound(options.host, options.port) as listener:
             return _serve(options, listener)
-    except ReasonloopError as error:
+    except (ReasonloopError, OSError) as error:
         sys.stderr.write(f"http_front: {error}\n")
-        return error.exit_code
+        return getattr(error, "exit_code", ReasonloopError.exit_code)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="http_front", description=__doc__)
     parser.add_argument("model", help="a Hugging Face folder or hub id")
     parser.add_argument("--name", help="the name that requests carry; by default MODEL")
-    parser.add_argument("--host", default="127.0.0.1", help="default: this machine only")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="default: this machine only; anyone may ask"
+    )
     parser.add_argument("--port", type=int, default=8300, help="0 takes a free one")
     parser.add_argument("--max-rows", type=_count, default=64, help="completions drawn together")
     parser.add_argument(
@@ -83,6 +85,7 @@ def _serve(options: argparse.Namespace, listener: socket.socket) -> int:
             app,
             log_level="warning",
             access_log=False,
+            ws="none",
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_STOP_S,
         )

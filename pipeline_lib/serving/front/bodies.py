@@ -67,10 +67,25 @@ class _Body(BaseModel):
         return rest
 
 
-def _not_empty(stop: str | list[str]) -> str | list[str]:
-    if not stop or (isinstance(stop, list) and not all(stop)):
-        raise ValueError("a stop string is empty; leave it out")
-    return stop
+def _is_text(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("half a surrogate pair is no text") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(_is_text)]
+"""JSON's escapes can say what neither a tokenizer nor an answer can hold."""
+FullText = Annotated[str, Field(min_length=1), AfterValidator(_is_text)]
+
+
+def _listed(stop: Any) -> Any:
+    return [stop] if isinstance(stop, str) else stop
+
+
+def _parts(content: Any) -> Any:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def _prompts(prompt: Any) -> list[Any]:
@@ -87,6 +102,10 @@ def _are_ids(prompt: Any) -> bool:
     return whole and all(type(token) is int for token in prompt)
 
 
+def _are_texts(prompts: list[str | list[int]]) -> list[str | list[int]]:
+    return [_is_text(prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
+
+
 class StreamOptions(_Body):
     """What a stream tells beside text."""
 
@@ -96,14 +115,15 @@ class StreamOptions(_Body):
 class _Sampling(_Body):
     """What completions and chat share."""
 
-    model: str | None = None
+    model: Text | None = None
     """A served name; without one, the base model."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     temperature: Annotated[float, Field(ge=0)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     n: Annotated[int, Field(ge=1)] = 1
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
-    stop: Annotated[str | list[str], AfterValidator(_not_empty)] | None = None
+    stop: Annotated[list[FullText], BeforeValidator(_listed)] = []
+    """Always a list here; on the wire a single one may stand alone."""
     stream: bool = False
     stream_options: StreamOptions | None = None
     return_token_ids: bool = False
@@ -124,19 +144,18 @@ class _Sampling(_Body):
 
     def decoding(self, *, max_new_tokens: int) -> Decoding:
         """The same in the project's own terms."""
-        stops = [self.stop] if isinstance(self.stop, str) else self.stop or []
         return Decoding(
             temperature=self.temperature,
             top_p=self.top_p,
             max_new_tokens=max_new_tokens,
-            stop=tuple(stops),
+            stop=tuple(self.stop),
         )
 
 
 class CompletionBody(_Sampling):
     """Of ``/v1/completions``."""
 
-    prompt: Annotated[list[str | list[int]], BeforeValidator(_prompts)]
+    prompt: Annotated[list[str | list[int]], BeforeValidator(_prompts), AfterValidator(_are_texts)]
     """Always a list here; on the wire a single text or the ids of a single prompt stand alone."""
     logprobs: Annotated[int, Field(ge=0, le=1)] | None = None
     """0 or 1: the drawn token's own; alternatives are not reported."""
@@ -153,20 +172,20 @@ class TextPart(_Body):
     """One part of a message's content; only text is understood."""
 
     type: Literal["text"]
-    text: str
+    text: Text
 
 
 class Message(_Body):
     """One turn. The model's chat template decides which roles it takes."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
-    name: str | None = None
+    content: Annotated[list[TextPart], BeforeValidator(_parts)]
+    """On the wire a text alone is usual."""
+    name: Text | None = None
 
     def plain(self) -> dict[str, str]:
         """For the template: the text parts joined by line ends."""
-        content = self.content
-        text = content if isinstance(content, str) else "\n".join(part.text for part in content)
+        text = "\n".join(part.text for part in self.content)
         return {"role": self.role, "content": text} | ({"name": self.name} if self.name else {})
 
 
@@ -188,8 +207,8 @@ class ChatBody(_Sampling):
 class LoadAdapterBody(_Body):
     """Of ``/v1/load_lora_adapter``, as at vLLM."""
 
-    lora_name: Annotated[str, Field(min_length=1)]
-    lora_path: Annotated[str, Field(min_length=1)]
+    lora_name: FullText
+    lora_path: FullText
     """A folder that the server can read."""
     load_inplace: bool = False
     """Replace an adapter of the same name."""
@@ -198,7 +217,7 @@ class LoadAdapterBody(_Body):
 class UnloadAdapterBody(_Body):
     """Of ``/v1/unload_lora_adapter``, as at vLLM."""
 
-    lora_name: Annotated[str, Field(min_length=1)]
+    lora_name: FullText
 
 
 def choice_seeds(seed: int, *, count: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from fastapi import Request, Response
@@ -48,11 +48,11 @@ class Delivery:
             self.release()
 
     async def _answer(self) -> Json:
-        choices = []
+        choices: list[Json] = []
         try:
-            async for piece in self.generation:
-                self.usage.completion_tokens += len(piece.tokens)
-                choices.append(self.form.whole(piece))
+            async for pieces in self.generation:
+                self.usage.completion_tokens += sum(len(piece.tokens) for piece in pieces)
+                choices += map(self.form.whole, pieces)
         except EngineGoneError as error:
             raise engine_gone(error) from error
         choices.sort(key=lambda choice: int(choice["index"]))
@@ -62,21 +62,23 @@ class Delivery:
         """Server-sent events: chunks, then the usage if it is wanted, then ``[DONE]``."""
         return _Events(self, include_usage=include_usage)
 
-    async def chunks(self, *, include_usage: bool) -> AsyncIterator[Json]:
+    async def chunks(self, *, include_usage: bool) -> AsyncIterator[list[Json]]:
         """The chunks of a stream; an engine that goes is told in one of them."""
         none = {"usage": None} if include_usage else {}
-        for index in range(self.generation.size):
-            if opening := self.form.opening(index):
-                yield self.envelope.around([opening], **none)
+
+        def around(choices: Iterable[Json | None]) -> list[Json]:
+            return [self.envelope.around([choice], **none) for choice in choices if choice]
+
+        yield around(map(self.form.opening, range(self.generation.size)))
         try:
-            async for piece in self.generation:
-                self.usage.completion_tokens += len(piece.tokens)
-                yield self.envelope.around([self.form.part(piece)], **none)
+            async for pieces in self.generation:
+                self.usage.completion_tokens += sum(len(piece.tokens) for piece in pieces)
+                yield around(map(self.form.part, pieces))
         except EngineGoneError as error:
-            yield engine_gone(error).body()
+            yield [engine_gone(error).body()]
             return
         if include_usage:
-            yield self.envelope.around([], usage=self.usage.json())
+            yield [self.envelope.around([], usage=self.usage.json())]
 
     def release(self) -> None:
         """Give up what is not drawn yet."""
@@ -103,9 +105,12 @@ class _Events(StreamingResponse):
             self._delivery.release()
 
 
-async def _events(chunks: AsyncIterator[Json]) -> AsyncIterator[str]:
-    async for chunk in chunks:
-        yield f"data: {json.dumps(chunk, ensure_ascii=False, separators=(',', ':'))}\n\n"
+async def _events(chunks: AsyncIterator[list[Json]]) -> AsyncIterator[str]:
+    """What comes together is sent together: a write costs more than the events in it."""
+    async for together in chunks:
+        lines = (json.dumps(chunk, ensure_ascii=False, separators=(",", ":")) for chunk in together)
+        if text := "".join(f"data: {line}\n\n" for line in lines):
+            yield text
     yield "data: [DONE]\n\n"
 
 

@@ -1,7 +1,6 @@
 """What one request gets from the engine's thread: pieces of text, in the event loop's own time."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
@@ -37,7 +36,7 @@ class Generation:
         self.size = size
         self.going = size
         """Completions whose last piece was not seen yet."""
-        self._arrived: deque[Piece | EngineGoneError] = deque()
+        self._arrived: list[Piece | EngineGoneError] = []
         self._more = asyncio.Event()
 
     def receive(self, item: Piece | EngineGoneError) -> None:
@@ -45,8 +44,8 @@ class Generation:
         self._arrived.append(item)
         self._more.set()
 
-    async def __aiter__(self) -> AsyncIterator[Piece]:
-        """Pieces as they come, until every completion has ended.
+    async def __aiter__(self) -> AsyncIterator[list[Piece]]:
+        """Pieces as they come, those together that came together, until all have ended.
 
         Raises:
             EngineGoneError: the rest will not come.
@@ -54,12 +53,12 @@ class Generation:
         while self.going:
             await self._more.wait()
             self._more.clear()
-            while self._arrived:
-                item = self._arrived.popleft()
-                if isinstance(item, EngineGoneError):
-                    raise item
-                self.going -= item.finished is not None
-                yield item
+            arrived, self._arrived = self._arrived, []
+            pieces = [item for item in arrived if isinstance(item, Piece)]
+            self.going -= sum(piece.finished is not None for piece in pieces)
+            yield pieces
+            if gone := [item for item in arrived if isinstance(item, EngineGoneError)]:
+                raise gone[0]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import pytest
 from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.serving.http_front import main
 
-LONG = {"model": "served", "prompt": "a secret question", "max_tokens": 480, "n": 64}
+LONG = {"model": "served", "prompt": "a secret question", "max_tokens": 480, "n": 512}
 
 # The weights are unusable, which shows at the first step.
 BROKEN = """

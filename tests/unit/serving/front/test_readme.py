@@ -28,15 +28,16 @@ def example(base_url):
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 def test_curl_streams(example):
-    """The command as it is typed gives chunks of text and an end."""
+    """The command as it is typed gives chunks of text, a reason, and an end."""
     _serve, _, command = example("console").partition("$ curl")
     done = subprocess.run(
         ["sh", "-c", f"curl{command}"], capture_output=True, text=True, check=True
     )
     *chunks, end = [line.removeprefix("data: ") for line in done.stdout.splitlines() if line]
     assert end == "[DONE]"
-    texts = [json.loads(chunk)["choices"][0]["text"] for chunk in chunks]
-    assert "".join(texts)
+    choices = [json.loads(chunk)["choices"][0] for chunk in chunks]
+    assert all(choice["text"] for choice in choices[:-1])
+    assert choices[-1]["finish_reason"] in {"stop", "length"}
 
 
 def test_python_prints_four_paths(example):

@@ -1,5 +1,7 @@
 """What cannot be served is refused in OpenAI's form, with the status that clients act on."""
 
+import re
+
 import httpx
 import openai
 import pytest
@@ -18,8 +20,9 @@ MODEL = "models/policy"
         ({"max_tokens": 0}, "max_tokens", "greater than or equal to 1"),
         ({"max_tokens": 512}, "max_tokens", "maximum context length is 512 tokens"),
         ({"seed": 2**63}, "seed", "less than"),
-        ({"stop": ""}, "stop", "empty"),
-        ({"stop": ["a", ""]}, "stop", "empty"),
+        ({"stop": ""}, "stop", "at least 1 character"),
+        ({"stop": 3}, "stop", "valid list"),
+        ({"stop": ["a", ""]}, "stop", "at least 1 character"),
         ({"logprobs": 5}, "logprobs", "less than or equal to 1"),
         ({"prompt": ""}, "prompt", "empty"),
         ({"prompt": []}, "prompt", "give a text"),
@@ -95,6 +98,24 @@ def test_what_is_no_json_object_is_400(base_url, content, kind):
     answer = httpx.post(f"{base_url}/completions", content=content, headers={"content-type": kind})
     assert answer.status_code == 400
     assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        rb'{"prompt": "\ud800"}',
+        rb'{"prompt": ["a", "\ud800"]}',
+        rb'{"prompt": "a", "stop": ["\ud800"]}',
+        rb'{"prompt": "a", "stop": "\ud800"}',
+        rb'{"prompt": "a", "model": "\ud800"}',
+    ],
+)
+def test_half_a_surrogate_is_400(base_url, body):
+    """JSON can say what no text can hold."""
+    kind = {"content-type": "application/json"}
+    answer = httpx.post(f"{base_url}/completions", content=body, headers=kind)
+    assert answer.status_code == 400
+    assert re.search("surrogate|unicode", answer.json()["error"]["message"])
 
 
 def test_a_model_is_listed(client):
