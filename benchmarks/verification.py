@@ -238,7 +238,7 @@ def main() -> None:
             "opening_s": start_s,
         }
     if "ray" in parts:
-        results["ray"] = ray_workers(arguments.repeats)
+        results["ray"] = ray_workers(2 * arguments.repeats)
     if "hostile" in parts:
         results["hostile"] = in_fresh_process(hostile_batch)
     if arguments.output:
