@@ -5,63 +5,32 @@ stop strings. A prompt is computed once for all rows that were added with it, ro
 leave at once, and waiting ones take their place. What a row draws follows from its prompt, seed
 and decoding alone, up to rounding.
 
-Axes: B rows that are being decoded, P prompts, L positions (rows are aligned at their ends, so the
-newest token of every row stands in the last one), V vocabulary.
+Axes: B rows that are being decoded, cohort by cohort; V vocabulary.
 """
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from itertools import groupby, islice, pairwise
+from typing import Any
 
 import numpy as np
 import torch
-from transformers import DynamicCache
 
-from pipeline_lib.records import FinishReason
-from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.token_choice import choose_tokens
+from pipeline_lib.serving.cohorts import Cohort, cheapest_merge, cohort_of, gathered
+from pipeline_lib.serving.decode_pass import PLAIN, DecodePass, decode_pass_of
+from pipeline_lib.serving.kv_blocks import KvPool
+from pipeline_lib.serving.prompt_pass import PromptReader
+from pipeline_lib.serving.row_table import Drawn, RowRequest, RowTable
 
+__all__ = ["ContinuousBatch", "Drawn", "RowRequest"]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowRequest:
-    """One completion that is wanted: ``id`` is the caller's, and unique among the rows in a batch."""
-
-    id: int
-    prompt_ids: Sequence[int]
-    """At least one token."""
-    seed: int
-    decoding: Decoding
-    """Its stop strings are the caller's business: text is not seen here."""
-
-
-class Drawn(NamedTuple):
-    """One token of one row. ``finished`` is None while the row goes on."""
-
-    id: int
-    token: int
-    logprob: float
-    """Natural log, before temperature."""
-    finished: FinishReason | None
-
-
-@dataclass(slots=True)
-class _Row:
-    request: RowRequest
-    uniforms: np.ndarray
-    drawn: int = 0
-    last: int = -1
-
-
-@dataclass(slots=True)
-class _Rows:
-    """What is decoded now; row b of every tensor belongs to ``rows[b]``."""
-
-    rows: list[_Row]
-    cache: Any
-    mask_BL: torch.Tensor
-    logits_BV: torch.Tensor
+_JOINING_SHARE = 4
+"""Rows join once a quarter of the places is free (or all of them find one): fewer, larger passes."""
+_COHORT_ROWS = 16
+"""A cohort has as many rows at least, if so many join."""
 
 
 @dataclass(kw_only=True)
@@ -69,6 +38,7 @@ class ContinuousBatch:
     """A batch whose rows join and leave while it runs.
 
     One thread calls `step`; `add` and `cancel` may be called from any thread, also during a step.
+    While rows are in it, the model's weights must stay as they are.
     """
 
     model: Any
@@ -76,20 +46,39 @@ class ContinuousBatch:
     """Rows that are decoded together at most; more wait for a place."""
     eos_ids: Collection[int]
     pad_id: int
+    pool: KvPool = field(default_factory=KvPool)
+    """Batches of one model, one after another or at once, may share it."""
     _waiting: deque[RowRequest] = field(init=False, default_factory=deque)
     _cancelled: set[int] = field(init=False, default_factory=set)
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
-    _now: _Rows | None = field(init=False, default=None)
+    """Guards the two above."""
+    _table: RowTable = field(init=False)
+    _cohorts: list[Cohort] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._table = RowTable(self.max_rows, self.eos_ids)
+
+    @cached_property
+    def _decode(self) -> DecodePass:
+        return decode_pass_of(self.model)
+
+    @cached_property
+    def _reader(self) -> PromptReader:
+        shares = self._decode is PLAIN
+        return PromptReader(model=self.model, pad_id=self.pad_id, shares_beginnings=shares)
 
     def add(self, rows: Sequence[RowRequest]) -> None:
         """Queue rows. Among those of one call, long prompts come first.
 
         Raises:
-            ValueError: a prompt has no token.
+            ValueError: a prompt has no token, or no token is wanted.
         """
         for row in rows:
-            if not row.prompt_ids:
-                raise ValueError(f"row {row.id}: its prompt has no token")
+            if not row.prompt_ids or row.decoding.max_new_tokens < 1:
+                raise ValueError(
+                    f"row {row.id}: {len(row.prompt_ids)} prompt tokens, "
+                    f"max_new_tokens={row.decoding.max_new_tokens}; both must be 1 or more"
+                )
         ordered = sorted(rows, key=lambda row: (-len(row.prompt_ids), tuple(row.prompt_ids)))
         with self._lock:
             self._waiting.extend(ordered)
@@ -106,134 +95,107 @@ class ContinuousBatch:
     def idle(self) -> bool:
         """Whether nothing is decoded and nothing waits."""
         with self._lock:
-            return not self._waiting and self._now is None
+            return not self._waiting and not self._cohorts
 
     @torch.inference_mode()
     def step(self) -> list[Drawn]:
         """Let waiting rows in, then draw one token for every row that is decoded."""
-        with self._lock:
-            cancelled, self._cancelled = self._cancelled, set()
-            self._waiting = deque(row for row in self._waiting if row.id not in cancelled)
-            free = self.max_rows - (len(self._now.rows) if self._now else 0)
-            joining = [self._waiting.popleft() for _ in range(min(free, len(self._waiting)))]
-        self._keep(lambda row: row.request.id not in cancelled)
-        if self._now is not None:
-            self._advance(self._now)
-        if joining:
-            self._join(self._prefill(joining))
-        if self._now is None:
+        self._drop_cancelled()
+        joining, following = self._next_rows()
+        logits = [self._advanced()] if self._cohorts else []
+        parts = [*_parts(joining, max(_COHORT_ROWS, self._joining_rows)), following]
+        logits += [self._joined(part, after) for part, after in pairwise(parts)]
+        if not logits:
             return []
-        drawn = list(self._draw(self._now))
-        ended = {one.id for one in drawn if one.finished}
-        self._keep(lambda row: row.request.id not in ended)
+        drawn, ended_B = self._table.draw(self._slots(), torch.cat(logits))
+        self._leave(ended_B)
+        if self.idle:
+            self._reader.forget()
         return drawn
 
-    def _prefill(self, joining: Sequence[RowRequest]) -> _Rows:
-        """Compute each distinct prompt once, then copy its cache to all of its rows."""
-        place: dict[tuple[int, ...], int] = {}
-        owner = [place.setdefault(tuple(row.prompt_ids), len(place)) for row in joining]
-        length = max(len(prompt) for prompt in place)
-        device = self.model.device
-        ids_PL = torch.tensor(
-            [[self.pad_id] * (length - len(prompt)) + list(prompt) for prompt in place]
-        ).to(device)
-        mask_PL = torch.tensor(
-            [[0] * (length - len(prompt)) + [1] * len(prompt) for prompt in place]
-        ).to(device)
-        cache = DynamicCache()
-        output = self.model(
-            input_ids=ids_PL,
-            attention_mask=mask_PL,
-            position_ids=(mask_PL.cumsum(-1) - 1).clamp(min=0),
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        owner_B = torch.tensor(owner, device=device)
-        cache.batch_select_indices(owner_B)
-        return _Rows(
-            rows=[
-                _Row(
-                    request=row,
-                    uniforms=np.random.default_rng(row.seed).random(row.decoding.max_new_tokens),
-                )
-                for row in joining
-            ],
-            cache=cache,
-            mask_BL=mask_PL[owner_B],
-            logits_BV=output.logits[owner_B, -1].float(),
-        )
+    @property
+    def _joining_rows(self) -> int:
+        return -(-self.max_rows // _JOINING_SHARE)
 
-    def _join(self, fresh: _Rows) -> None:
-        """Put fresh rows under those that run, all aligned at their newest token."""
-        if self._now is None:
-            self._now = fresh
+    def _slots(self) -> np.ndarray:
+        return np.concatenate([cohort.slots_R for cohort in self._cohorts])
+
+    def _drop_cancelled(self) -> None:
+        with self._lock:
+            cancelled, self._cancelled = self._cancelled, set()
+            if cancelled:
+                self._waiting = deque(row for row in self._waiting if row.id not in cancelled)
+        slots = [self._table.slot(row_id) for row_id in cancelled]
+        if running := [slot for slot in slots if slot is not None]:
+            self._leave(np.isin(self._slots(), running))
+
+    def _next_rows(self) -> tuple[list[RowRequest], list[RowRequest]]:
+        """The rows that join now, and the one that will stand first in the queue then."""
+        with self._lock:
+            count = min(self._table.free, len(self._waiting))
+            if count < min(self._joining_rows, len(self._waiting)):
+                return [], []
+            joining = [self._waiting.popleft() for _ in range(count)]
+            return joining, list(islice(self._waiting, 1))
+
+    def _joined(self, rows: Sequence[RowRequest], after: Sequence[RowRequest]) -> torch.Tensor:
+        """Make a cohort of rows, whose prompts are computed now: logits [B, V] of their first tokens."""
+        states, cached = self._reader.read(
+            [tuple(row.prompt_ids) for row in rows],
+            following=tuple(after[0].prompt_ids) if after else None,
+        )
+        slots = [
+            self._table.seat(row, cached_tokens=known)
+            for row, known in zip(rows, cached, strict=True)
+        ]
+        self._cohorts.append(cohort_of(states, np.array(slots), self.pool))
+        return torch.stack([state.logits_V for state in states])
+
+    def _advanced(self) -> torch.Tensor:
+        """One step of the model on the newest tokens: logits [B, V]."""
+        while len(self._cohorts) > self._decode.most_cohorts:
+            pair = cheapest_merge(self._cohorts)
+            merged = gathered([self._cohorts[place] for place in pair], self.pool)
+            self._cohorts = [c for i, c in enumerate(self._cohorts) if i not in pair]
+            self._cohorts.append(merged)
+        for place, cohort in enumerate(self._cohorts):
+            if cohort.full:
+                self._cohorts[place] = gathered([cohort], self.pool)
+        slots_B = self._slots()
+        tokens_B, positions_B = (
+            torch.from_numpy(values_S[slots_B]).to(self.model.device)
+            for values_S in (self._table.last_S, self._table.positions_S)
+        )
+        logits_BV = self._decode.run(self.model, self._cohorts, tokens_B, positions_B)
+        for cohort in self._cohorts:
+            cohort.length += 1
+        return logits_BV
+
+    def _leave(self, gone_B: np.ndarray) -> None:
+        """Let rows go, and cohorts that have none left."""
+        if not gone_B.any():
             return
-        now = self._now
-        length = max(now.mask_BL.shape[1], fresh.mask_BL.shape[1])
-        for mine, theirs in zip(now.cache.layers, fresh.cache.layers, strict=True):
-            mine.keys = torch.cat([_aligned(x.keys, length, dim=2) for x in (mine, theirs)])
-            mine.values = torch.cat([_aligned(x.values, length, dim=2) for x in (mine, theirs)])
-        now.mask_BL = torch.cat([_aligned(x.mask_BL, length, dim=1) for x in (now, fresh)])
-        now.logits_BV = torch.cat([now.logits_BV, fresh.logits_BV])
-        now.rows += fresh.rows
-
-    def _advance(self, now: _Rows) -> None:
-        """One step of the model on the tokens just drawn."""
-        now.mask_BL = torch.cat([now.mask_BL, now.mask_BL.new_ones(len(now.rows), 1)], dim=1)
-        last_B1 = torch.tensor([[row.last] for row in now.rows], device=now.mask_BL.device)
-        output = self.model(
-            input_ids=last_B1,
-            attention_mask=now.mask_BL,
-            position_ids=now.mask_BL.sum(-1, keepdim=True) - 1,
-            past_key_values=now.cache,
-            use_cache=True,
-        )
-        now.logits_BV = output.logits[:, -1].float()
-
-    def _draw(self, now: _Rows) -> Iterator[Drawn]:
-        uniforms_B = torch.tensor([row.uniforms[row.drawn] for row in now.rows]).to(
-            now.logits_BV.device
-        )
-        chosen_B = torch.empty_like(uniforms_B, dtype=torch.long)
-        for decoding in {row.request.decoding for row in now.rows}:
-            places = [b for b, row in enumerate(now.rows) if row.request.decoding == decoding]
-            chosen_B[places] = choose_tokens(now.logits_BV[places], uniforms_B[places], decoding)
-        logprobs_B = now.logits_BV.log_softmax(-1).gather(-1, chosen_B[:, None])[:, 0]
-        for row, token, logprob in zip(
-            now.rows, chosen_B.tolist(), logprobs_B.tolist(), strict=True
-        ):
-            row.last = token
-            row.drawn += 1
-            finished = None
-            if token in self.eos_ids:
-                finished = FinishReason.STOP
-            elif row.drawn == row.request.decoding.max_new_tokens:
-                finished = FinishReason.LENGTH
-            yield Drawn(row.request.id, token, logprob, finished)
-
-    def _keep(self, stays: Callable[[_Row], bool]) -> None:
-        """Drop the other rows, and the positions that none of the rest uses."""
-        if self._now is None:
-            return
-        now = self._now
-        places = [b for b, row in enumerate(now.rows) if stays(row)]
-        if not places:
-            self._now = None
-        elif len(places) < len(now.rows):
-            places_B = torch.tensor(places, device=now.mask_BL.device)
-            now.rows = [now.rows[b] for b in places]
-            now.logits_BV = now.logits_BV[places_B]
-            mask_BL = now.mask_BL[places_B]
-            start = int(mask_BL.any(0).int().argmax())
-            now.mask_BL = mask_BL[:, start:]
-            for layer in now.cache.layers:
-                layer.keys = layer.keys[places_B, :, start:]
-                layer.values = layer.values[places_B, :, start:]
+        self._table.leave(self._slots()[gone_B])
+        bounds = np.cumsum([cohort.size for cohort in self._cohorts])[:-1]
+        staying = []
+        for cohort, gone_R in zip(self._cohorts, np.split(gone_B, bounds), strict=True):
+            if gone_R.all():
+                self.pool.give(cohort.block)
+                continue
+            if gone_R.any():
+                cohort.drop(gone_R)
+            staying.append(cohort)
+        self._cohorts = staying
 
 
-def _aligned(values: torch.Tensor, length: int, *, dim: int) -> torch.Tensor:
-    """Zeros before ``values``, so that ``dim`` has ``length`` places."""
-    missing = length - values.shape[dim]
-    after = 2 * (values.dim() - 1 - dim)
-    return torch.nn.functional.pad(values, [0] * after + [missing, 0]) if missing else values
+def _parts(rows: Sequence[RowRequest], most: int) -> Iterator[list[RowRequest]]:
+    """Rows for one cohort each; those of one prompt stay together."""
+    part: list[RowRequest] = []
+    for _, same in groupby(rows, key=lambda row: tuple(row.prompt_ids)):
+        group = list(same)
+        if part and len(part) + len(group) > most:
+            yield part
+            part = []
+        part += group
+    if part:
+        yield part

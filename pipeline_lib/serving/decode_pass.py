@@ -1,0 +1,160 @@
+"""One step of the model: the newest token of every row goes in, the logits of the next come out.
+
+There are two ways. The plain one attends cohort by cohort and reads only what each needs. The general
+one hands all rows to the model's own attention as one padded batch, which any attention cache of
+transformers allows for. Which one a model gets is tried out, once: the plain way is taken where both
+give the same.
+
+Axes: B rows of all cohorts in order, R rows and C columns of the one cohort of the general way,
+V vocabulary.
+"""
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from typing_extensions import override
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.serving import row_attention
+from pipeline_lib.serving.cohorts import Cohort, cohort_of, gathered
+from pipeline_lib.serving.kv_blocks import KvPool
+from pipeline_lib.serving.prompt_pass import computed
+
+_MOST_COHORTS = 8
+"""More are merged: each costs some calls a layer."""
+_SAME = {torch.float32: 1e-3, torch.float64: 1e-6}
+"""Largest difference of logits, as a share of the largest, by which two ways count as one."""
+_SAME_IN_HALF_PRECISION = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodePass:
+    """A way of making a step. ``run`` is given no more cohorts than ``most_cohorts``."""
+
+    most_cohorts: int
+    run: Callable[[Any, Sequence[Cohort], torch.Tensor, torch.Tensor], torch.Tensor]
+    """From the model, cohorts with a free column each, tokens [B] and their positions [B]: logits
+    [B, V] in float32. Keys and values stand in the free column then."""
+
+
+def _plain(
+    model: Any, cohorts: Sequence[Cohort], tokens_B: torch.Tensor, positions_B: torch.Tensor
+) -> torch.Tensor:
+    for cohort in cohorts:
+        cohort.hidden_RHC[:, :, cohort.length] = 0
+    output = model(
+        input_ids=tokens_B[:, None],
+        position_ids=positions_B[:, None],
+        use_cache=False,
+        cohorts=cohorts,
+    )
+    logits_BV: torch.Tensor = output.logits[:, -1].float()
+    return logits_BV
+
+
+def _general(
+    model: Any, cohorts: Sequence[Cohort], tokens_B: torch.Tensor, positions_B: torch.Tensor
+) -> torch.Tensor:
+    [cohort] = cohorts
+    cohort.hidden_RHC[:, :, cohort.length] = 0
+    columns_C = torch.arange(cohort.length - cohort.used, cohort.length + 1)
+    seen_RC = columns_C >= torch.from_numpy(cohort.starts_R)[:, None]
+    output = model(
+        input_ids=tokens_B[:, None],
+        attention_mask=seen_RC.long().to(tokens_B.device),
+        position_ids=positions_B[:, None],
+        past_key_values=_cache_of(cohort),
+        use_cache=True,
+    )
+    logits_BV: torch.Tensor = output.logits[:, -1].float()
+    return logits_BV
+
+
+PLAIN = DecodePass(most_cohorts=_MOST_COHORTS, run=_plain)
+GENERAL = DecodePass(most_cohorts=1, run=_general)
+
+
+class _CohortLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """One layer of a cohort as transformers sees it: written in place, read as a view."""
+
+    def __init__(self, keys_RHCD: torch.Tensor, values_RHCD: torch.Tensor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.is_initialized = True
+        self.keys, self.values = self._seen = keys_RHCD, values_RHCD
+
+    @override
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        keys_RHCD, values_RHCD = self._seen
+        keys_RHCD[:, :, -1:], values_RHCD[:, :, -1:] = key_states, value_states
+        return self._seen
+
+    @override
+    def get_seq_length(self) -> int:
+        return self._seen[0].shape[2] - 1
+
+
+def _cache_of(cohort: Cohort) -> Cache:
+    seen = (slice(cohort.size), slice(None), slice(cohort.length - cohort.used, cohort.length + 1))
+    blocks = zip(cohort.block.keys, cohort.block.values, strict=True)
+    return Cache(layers=[_CohortLayer(keys[seen], values[seen]) for keys, values in blocks])
+
+
+_CHOSEN: "weakref.WeakKeyDictionary[Any, DecodePass]" = weakref.WeakKeyDictionary()
+
+
+def decode_pass_of(model: Any) -> DecodePass:
+    """How steps of ``model`` are made. The first call runs it on a few tokens.
+
+    Raises:
+        BadInputError: the model keeps more of the past than keys and values.
+    """
+    if model not in _CHOSEN:
+        _CHOSEN[model] = _chosen(model)
+    return _CHOSEN[model]
+
+
+def _chosen(model: Any) -> DecodePass:
+    layers = {type(layer) for layer in DynamicCache(config=model.config).layers}
+    if not layers <= {DynamicLayer, DynamicSlidingWindowLayer}:
+        names = sorted(layer.__name__ for layer in layers)
+        raise BadInputError(
+            f"model {type(model).__name__} keeps {', '.join(names)}; the embedded engine knows "
+            "attention only: serve it with vLLM"
+        )
+    before = model.config._attn_implementation  # noqa: SLF001 - transformers has no other name for it
+    if layers != {DynamicLayer} or before != "sdpa":
+        return GENERAL
+    model.set_attn_implementation(row_attention.NAME)
+    try:
+        if _agree(model):
+            return PLAIN
+    except (row_attention.NotPlainError, TypeError):
+        pass
+    model.set_attn_implementation(before)
+    return GENERAL
+
+
+@torch.inference_mode()
+def _agree(model: Any) -> bool:
+    """Whether both ways give the same next logits for two rows of unlike length."""
+    pool = KvPool()
+    vocabulary = model.config.get_text_config().vocab_size
+    prompts = [tuple(i % vocabulary for i in range(1, 1 + length)) for length in (5, 2)]
+    tokens_B, positions_B = torch.tensor([[3 % vocabulary] * 2, [5, 2]], device=model.device)
+
+    def cohorts() -> list[Cohort]:
+        states = computed(model, prompts, pad_id=0)
+        return [cohort_of([state], np.array([row]), pool) for row, state in enumerate(states)]
+
+    expected_BV = GENERAL.run(model, [gathered(cohorts(), pool)], tokens_B, positions_B)
+    given_BV = PLAIN.run(model, cohorts(), tokens_B, positions_B)
+    largest = float((given_BV - expected_BV).abs().max() / expected_BV.abs().max())
+    return largest <= _SAME.get(model.dtype, _SAME_IN_HALF_PRECISION)
