@@ -9,7 +9,8 @@ child, and to that child only.
 Told by SIGTERM it asks the engine to end and waits; by SIGQUIT it kills at once. Its exit code is
 that of the engine, 128 + N where signal N ended it.
 
-Usage: guard.py ORDER, with ORDER = {"parent", "command", "environment", "grace_s"} in JSON.
+Usage: guard.py ORDER. ORDER is JSON: the process id of the ``parent``, the engine's ``command`` and
+changes of its ``environment``, a ``scratch`` folder that goes with it, and ``grace_s``.
 """
 
 import ctypes
@@ -146,7 +147,7 @@ def _send(number: int, pids: Iterable[int]) -> None:
 
 
 def _environment(changes: dict[str, str | None], scratch: str) -> dict[str, str]:
-    """This one with the engine's changes; sockets go to a folder that is removed at the end."""
+    """This one with the engine's changes; its sockets go to ``scratch``."""
     # Compiled kernels are worth keeping, so they stay where torch puts them by itself.
     kernels = pathlib.Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
     given = dict(os.environ)  # noqa: TID251 - handed on, not read
@@ -160,12 +161,11 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    scratch = tempfile.mkdtemp(prefix="reasonloop-engine-")
     try:
-        guard = Guard(order["command"], _environment(order["environment"], scratch))
+        guard = Guard(order["command"], _environment(order["environment"], order["scratch"]))
         guard.end(guard.wait(parent=order["parent"], grace_s=order["grace_s"]))
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(order["scratch"], ignore_errors=True)
     return guard.exit_code if guard.exit_code is not None else 128 + signal.SIGKILL
 
 

@@ -8,9 +8,11 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 import psutil
 
@@ -36,10 +38,13 @@ class EngineProcess:
         self.engine = engine
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
+        # For its sockets, which it does not unlink when it is killed.
+        self._scratch = tempfile.mkdtemp(prefix="reasonloop-engine-")
         order = {
             "parent": os.getpid(),
             "command": launch.command,
             "environment": dict(launch.environment),
+            "scratch": self._scratch,
             "grace_s": GRACE_S,
         }
         with log.open("ab") as stream:
@@ -122,6 +127,7 @@ class EngineProcess:
         for process in left:
             process.kill()
         _, left = psutil.wait_procs(left, timeout=_KILL_TIMEOUT_S)
+        shutil.rmtree(self._scratch, ignore_errors=True)
         if left:
             shown = ", ".join(str(process.pid) for process in left)
             raise ReasonloopError(

@@ -93,14 +93,15 @@ def test_a_killed_guard_leaves_nothing_behind(small, tmp_path):
     """The server goes with the guard; what it leaves in its session is found and killed."""
     process = started(small, tmp_path, "--workers")
     everyone = {child.pid for child in process.processes}
-    pids = {pid for pid in everyone if os.getsid(pid) == process.session}
+    pids = [pid for pid in everyone if os.getsid(pid) == process.session]
     assert len(pids) == 2
+    scratch = pathlib.Path(psutil.Process(pids[0]).environ()["TMPDIR"])
     os.kill(process.session, signal.SIGKILL)
     assert until(lambda: process.exit_code is not None)
     process.stop()
-    assert alive(pids) == []
+    assert (alive(pids), scratch.exists()) == ([], False)
     # No engine makes a session of its own; what would has lost the one that looked after it.
-    os.kill((everyone - pids).pop(), signal.SIGKILL)
+    os.kill((everyone - set(pids)).pop(), signal.SIGKILL)
 
 
 def test_no_engine_outlives_the_process_that_started_it(small, tmp_path):
