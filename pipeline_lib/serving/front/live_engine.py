@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import queue
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -75,10 +76,10 @@ class LiveEngine:
     counters: Counters = field(init=False, default_factory=Counters)
     gone: EngineGoneError | None = field(init=False, default=None)
     """Why nothing more is drawn, once it is so."""
-    pending: int = field(init=False, default=0)
-    """Completions that are drawn or wait."""
+    _open: Counter[Generation] = field(init=False, default_factory=Counter)
+    """Completions of each request that are drawn or wait."""
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
-    """Guards ``gone`` and ``pending``, and that no request is queued once the engine is gone."""
+    """Guards ``gone`` and ``_open``, and that no request is queued once the engine is gone."""
     _orders: "queue.SimpleQueue[Order]" = field(init=False, default_factory=queue.SimpleQueue)
     _lanes: dict[str | None, _Lane] = field(init=False, default_factory=dict)
     _ids: Iterator[int] = field(init=False, default_factory=itertools.count)
@@ -115,12 +116,12 @@ class LiveEngine:
         generation = Generation(size=sum(len(prompt.seeds) for prompt in prompts))
         with self._lock:
             self._refuse_if_gone()
-            if self.pending + generation.size > self.max_pending:
+            if (before := self._open.total()) + generation.size > self.max_pending:
                 raise QueueFullError(
-                    f"{self.pending} completions are drawn or wait; {generation.size} more would "
+                    f"{before} completions are drawn or wait; {generation.size} more would "
                     f"exceed {self.max_pending}; try again later"
                 )
-            self.pending += generation.size
+            self._open[generation] = generation.size
             choices = [
                 GrowingChoice(
                     generation=generation,
@@ -154,7 +155,8 @@ class LiveEngine:
         """Completions that are being drawn, and those that wait for a place in a batch."""
         places = self.model.engine.batch_size
         running = sum(min(len(lane.choices), places) for lane in list(self._lanes.values()))
-        return running, max(0, self.pending - running)
+        with self._lock:
+            return running, max(0, self._open.total() - running)
 
     def _refuse_if_gone(self) -> None:
         if self.gone is not None:
@@ -208,10 +210,12 @@ class LiveEngine:
             self._forget(lane, drawn.id)
 
     def _forget(self, lane: _Lane, row: int) -> None:
-        del lane.choices[row]
+        generation = lane.choices.pop(row).generation
         lane.uncounted.pop(row, None)
         with self._lock:
-            self.pending -= 1
+            self._open[generation] -= 1
+            if not self._open[generation]:
+                del self._open[generation]
 
     def _tell(self) -> None:
         """Hand over what was drawn, all at once: every call wakes the event loop."""
@@ -226,6 +230,8 @@ class LiveEngine:
         decoding: Decoding,
         adapter: str | None,
     ) -> None:
+        if self.gone is not None:
+            return
         lane = self._lanes.get(adapter)
         if lane is None:
             lane = self._lanes[adapter] = _Lane(self.model.open_batch())
@@ -271,11 +277,9 @@ class LiveEngine:
         """Tell everyone who waits, and refuse all who come."""
         with self._lock:
             self.gone = gone
-        while not self._orders.empty():
+            waiting = list(self._open)
+        while not self._orders.empty():  # who asked for something to be done is answered, too
             self._orders.get()()
-        waiting = {
-            choice.generation for lane in self._lanes.values() for choice in lane.choices.values()
-        }
         self._told += [(generation, gone) for generation in waiting]
         self._tell()
 

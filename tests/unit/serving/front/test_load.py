@@ -134,7 +134,7 @@ def test_a_failed_engine_is_500_for_all(broken):
     event = json.loads(stream.text.split("\n\n")[0].removeprefix("data: "))
     assert event["error"]["type"] == "server_error"
     assert "the engine failed: RuntimeError" in event["error"]["message"]
-    assert failed.is_set()
+    assert failed.wait(60)
     for answer in (
         httpx.post(f"{url}/completions", json=body),
         httpx.get(f"{url.removesuffix('/v1')}/health"),
