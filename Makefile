@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SERVE := .venv-serve
+DEVICE ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
 SOURCES := flows tasks pipeline_lib tests benchmarks
 
 .PHONY: help install demo test test-slow test-gpu check format serve-env docs clean
@@ -42,12 +43,18 @@ format: install ## write the format, fix what the linter can fix
 	$(BIN)/ruff check --quiet --fix $(SOURCES)
 	$(BIN)/ruff format --quiet $(SOURCES)
 
-serve-env: $(SERVE)/.installed ## a second environment with vLLM on a CPU, reached over HTTP only
+serve-env: $(SERVE)/.installed-$(DEVICE) ## a second environment with vLLM, for the GPU if there is one
 
-$(SERVE)/.installed: constraints-serve.txt
+$(SERVE)/.installed-cpu: constraints-serve.txt
 	test -x $(SERVE)/bin/python || $(PYTHON) -m venv $(SERVE)
 	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r constraints-serve.txt
+	$(SERVE)/bin/python -c 'import vllm'
+	touch $@
+
+$(SERVE)/.installed-cuda: constraints-serve-cuda.txt
+	test -x $(SERVE)/bin/python || $(PYTHON) -m venv $(SERVE)
+	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check -r constraints-serve-cuda.txt
 	$(SERVE)/bin/python -c 'import vllm'
 	touch $@
 
