@@ -15,7 +15,6 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.lifetime.probes import Probes
 
-_LOAD_TIMEOUT_S = 120.0
 _CONFIG = "adapter_config.json"
 # A colon would end the base's name for SGLang, and @ ends the adapter's for us.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -75,12 +74,15 @@ ROUTES: Mapping[str, AdapterRoutes] = {
 class LoadedAdapters:
     """The adapters of one engine, by name; at most one version of each."""
 
-    def __init__(self, engine: str, probes: Probes, *, base: str, max_rank: int | None) -> None:
+    def __init__(
+        self, engine: str, probes: Probes, *, base: str, max_rank: int | None, timeout_s: float
+    ) -> None:
         """``base`` is the model's own name; ``max_rank`` None means an engine without adapters."""
         self._routes = ROUTES[engine]
         self._probes = probes
         self._base = base
         self._max_rank = max_rank
+        self._timeout_s = timeout_s
         self._by_name: dict[str, Adapter] = {}
 
     def read(self, name: str, folder: pathlib.Path, version: str) -> Adapter:
@@ -118,7 +120,7 @@ class LoadedAdapters:
             self.load(adapter)
 
     def load(self, adapter: Adapter) -> None:
-        """Load it, and see that the server lists it.
+        """Load it, and see that the server lists it and draws a token with it.
 
         Raises:
             NoAnswerError: the server refused, or did not answer.
@@ -132,16 +134,17 @@ class LoadedAdapters:
             )
         if adapter.full_name not in self._probes.models():
             body = {"lora_name": adapter.full_name, "lora_path": str(adapter.folder)}
-            self._probes.post(self._routes.load, body, timeout_s=_LOAD_TIMEOUT_S)
+            self._probes.post(self._routes.load, body, timeout_s=self._timeout_s)
         if adapter.full_name not in self._probes.models():
             raise ReasonloopError(
                 f"adapter {adapter.full_name}: {self._probes.base_url} took it and does not list it"
             )
+        self._probes.one_token(self.request_model(adapter), timeout_s=self._timeout_s)
 
     def _unload(self, adapter: Adapter) -> None:
         if adapter.full_name in self._probes.models():
             body = {"lora_name": adapter.full_name}
-            self._probes.post(self._routes.unload, body, timeout_s=_LOAD_TIMEOUT_S)
+            self._probes.post(self._routes.unload, body, timeout_s=self._timeout_s)
 
     def request_model(self, adapter: Adapter) -> str:
         """The model's name in a request to the adapter."""

@@ -5,8 +5,9 @@ nothing: behind a long queue it waits its turn. But an engine with a queue draws
 counters move. An engine hangs when for `hang_timeout_s` neither has happened. (SGLang has a route
 for the same question, which its scheduler's next message answers.)
 
-What draws no token for so long and yet works, like the prefill of a very long prompt on a CPU,
-cannot be told from a hang: `serve.hang_timeout_s` must be above it.
+What draws no token for so long and yet works, like the prefill of a very long prompt on a CPU or
+the loading of a very large adapter, cannot be told from a hang: `serve.hang_timeout_s` must be
+above it.
 """
 
 import threading

@@ -48,7 +48,11 @@ class SupervisedEngine:
         self._identity = model_identity(served.model)
         self._probes = local_probes(served.port)
         self._adapters = LoadedAdapters(
-            serve.engine, self._probes, base=served.name, max_rank=served.lora_rank
+            serve.engine,
+            self._probes,
+            base=served.name,
+            max_rank=served.lora_rank,
+            timeout_s=serve.start_timeout_s,
         )
         self._restarts = 0
         self._troubles: list[str] = []

@@ -252,6 +252,15 @@ def test_a_swap_waits_for_an_engine_that_is_just_dying(opened, tmp_path):
         assert answers(endpoint)
 
 
+def test_a_swap_is_set_free_from_an_engine_that_hangs(opened, tmp_path):
+    """The order to load waits on a stopped server; the restart breaks it off, and it is repeated."""
+    with opened(lora=True, start_timeout_s=200) as engine:
+        os.kill(engine.process_ids[0], signal.SIGSTOP)
+        endpoint = engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
+        assert engine.troubles == ("it hung: no token in 2 s (serve.hang_timeout_s)",)
+        assert answers(endpoint)
+
+
 def test_adapters_that_cannot_be_served(opened, tmp_path):
     """Each is bad input, in one line, before the engine is asked."""
     with opened(lora=True) as engine:
