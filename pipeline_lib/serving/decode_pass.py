@@ -9,6 +9,7 @@ Axes: B rows of all cohorts in order, R rows and C columns of the one cohort of 
 V vocabulary.
 """
 
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -108,6 +109,7 @@ def _cache_of(cohort: Cohort) -> Cache:
 
 
 _CHOSEN: "weakref.WeakKeyDictionary[Any, DecodePass]" = weakref.WeakKeyDictionary()
+_CHOOSING = threading.Lock()
 
 
 def decode_pass_of(model: Any) -> DecodePass:
@@ -116,9 +118,10 @@ def decode_pass_of(model: Any) -> DecodePass:
     Raises:
         BadInputError: the model keeps more of the past than keys and values.
     """
-    if model not in _CHOSEN:
-        _CHOSEN[model] = _chosen(model)
-    return _CHOSEN[model]
+    with _CHOOSING:
+        if model not in _CHOSEN:
+            _CHOSEN[model] = _chosen(model)
+        return _CHOSEN[model]
 
 
 def _chosen(model: Any) -> DecodePass:
@@ -129,16 +132,17 @@ def _chosen(model: Any) -> DecodePass:
             f"model {type(model).__name__} keeps {', '.join(names)}; the embedded engine knows "
             "attention only: serve it with vLLM"
         )
-    before = model.config._attn_implementation  # noqa: SLF001 - transformers has no other name for it
-    if layers != {DynamicLayer} or before != "sdpa":
+    before = model.config._attn_implementation  # noqa: SLF001 - it has no public name
+    if layers != {DynamicLayer} or before not in {"sdpa", row_attention.NAME}:
         return GENERAL
     model.set_attn_implementation(row_attention.NAME)
     try:
         if _agree(model):
             return PLAIN
     except (row_attention.NotPlainError, TypeError):
+        # Options that ours does not know, or a model that takes no keyword of ours.
         pass
-    model.set_attn_implementation(before)
+    model.set_attn_implementation("sdpa")
     return GENERAL
 
 

@@ -5,10 +5,12 @@ It turns text into rows and back; `continuous` decodes them.
 
 import functools
 import hashlib
+import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Self
 
 import torch
@@ -19,6 +21,7 @@ from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
 from pipeline_lib.serving.continuous import ContinuousBatch, Drawn, RowRequest
 from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.serving.kv_blocks import KvPool
 from pipeline_lib.serving.stop_texts import stop_place
 
 
@@ -84,6 +87,8 @@ class EmbeddedEngine:
     engine: str = "embedded"
     adapter: str | None = None
     _eos_ids: frozenset[int] = field(init=False)
+    _pool: KvPool = field(init=False, default_factory=KvPool)
+    """Memory of batches that have ended serves the next ones."""
 
     def __post_init__(self) -> None:
         self._eos_ids = _eos_ids(self.model, self.tokenizer)
@@ -118,72 +123,78 @@ class EmbeddedEngine:
             max_rows=self.batch_size,
             eos_ids=self._eos_ids,
             pad_id=self.tokenizer.pad_token_id or 0,
+            pool=self._pool,
         )
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
-        """Draw all completions; results stand in the order of requests and seeds."""
+        """Draw all completions; results stand in the order of requests and seeds.
+
+        Raises:
+            BadInputError: a prompt has no token.
+        """
         # Engines are fanned out, one a core; sums over other numbers of threads round differently.
         # Set here and not at load, since the number belongs to the calling thread.
         torch.set_num_threads(1)
         start = time.perf_counter()
-        prompts = [
-            self.tokenizer.encode(request.prompt, add_special_tokens=False) for request in requests
-        ]
-        wanted = [(i, seed) for i, request in enumerate(requests) for seed in request.seeds]
+        rows = list(self._rows(requests, decoding))
         batch = self.open_batch()
-        batch.add(
-            [
-                RowRequest(id=row, prompt_ids=prompts[i], seed=seed, decoding=decoding)
-                for row, (i, seed) in enumerate(wanted)
-            ]
-        )
+        batch.add(rows)
+        paths: list[list[Drawn]] = [[] for _ in rows]
         done: dict[int, Completion] = {}
-        paths: list[list[Drawn]] = [[] for _ in wanted]
         while not batch.idle:
             for drawn in batch.step():
                 if drawn.id in done:
                     continue
                 path = paths[drawn.id]
                 path.append(drawn)
-                stopped = drawn.finished is None and self._says_stop(path, decoding.stop)
-                if stopped:
+                if drawn.finished is None:
+                    if not (decoding.stop and self._says_stop(path, decoding.stop)):
+                        continue
                     batch.cancel(drawn.id)
-                if stopped or drawn.finished:
-                    prompt = prompts[wanted[drawn.id][0]]
-                    seconds = time.perf_counter() - start
-                    done[drawn.id] = self._completion(path, decoding, len(prompt), seconds)
-        results: list[list[Completion]] = [[] for _ in requests]
-        for row, (i, _) in enumerate(wanted):
-            results[i].append(done[row])
-        return results
+                seconds = time.perf_counter() - start
+                done[drawn.id] = self._completion(path, rows[drawn.id], seconds)
+        completions = iter([done[row.id] for row in rows])
+        results = [list(islice(completions, len(request.seeds))) for request in requests]
+        return [_with_cache_of_first(drawn) for drawn in results]
+
+    def _rows(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[RowRequest]:
+        ids = itertools.count()
+        for request in requests:
+            prompt = self.tokenizer.encode(request.prompt, add_special_tokens=False)
+            if not prompt:
+                raise BadInputError("a prompt has no token; there is nothing to go on from")
+            for seed in request.seeds:
+                yield RowRequest(id=next(ids), prompt_ids=prompt, seed=seed, decoding=decoding)
 
     def _says_stop(self, path: Sequence[Drawn], stops: Sequence[str]) -> bool:
         """Whether a stop text ends in the newest token."""
-        if not stops:
-            return False
         # A stop text has no more tokens than bytes, and the newest may be the middle of a character.
         reach = max(len(stop.encode()) for stop in stops) + 4
         tail = self.tokenizer.decode([one.token for one in path[-reach:]], skip_special_tokens=True)
         return stop_place(tail, stops) is not None
 
-    def _completion(
-        self, path: Sequence[Drawn], decoding: Decoding, prompt_tokens: int, seconds: float
-    ) -> Completion:
+    def _completion(self, path: Sequence[Drawn], row: RowRequest, seconds: float) -> Completion:
         tokens = tuple(one.token for one in path)
         logprobs = tuple(one.logprob for one in path)
         text = self.tokenizer.decode(tokens, skip_special_tokens=True)
-        place = stop_place(text, decoding.stop)
+        place = stop_place(text, row.decoding.stop)
         finished = path[-1].finished or FinishReason.STOP
         return Completion(
             text=text[:place],
             finish_reason=finished if place is None else FinishReason.STOP,
-            prompt_tokens=prompt_tokens,
+            prompt_tokens=len(row.prompt_ids),
             completion_tokens=len(tokens),
             logprob=sum(logprobs),
+            cached_tokens=path[0].cached_tokens,
             latency_s=seconds,
             token_ids=tokens,
             token_logprobs=logprobs,
         )
+
+
+def _with_cache_of_first(completions: Sequence[Completion]) -> list[Completion]:
+    """The prompt of a request counts once: its cache is what the first completion found."""
+    return [replace(one, cached_tokens=completions[0].cached_tokens) for one in completions]
 
 
 def visible_gpus() -> int:

@@ -53,11 +53,14 @@ def _attention(  # noqa: PLR0913 - transformers' signature
             **options,
         )
         return output, None
-    unknown = {
-        name for name, value in options.items() if value is not None and name not in _WITHOUT_EFFECT
-    }
-    if unknown or attention_mask is not None or query_BQ1D.shape[2] != 1:
-        raise NotPlainError(f"attention with {sorted(unknown)}")
+    unknown = [
+        name
+        for name, value in options.items()
+        if value is not None and value is not False and name not in _WITHOUT_EFFECT
+    ]
+    kept = cohorts[0].block.keys[module.layer_idx].shape[1::2]
+    if unknown or attention_mask is not None or key_BH1D.shape[1:] != (kept[0], 1, kept[1]):
+        raise NotPlainError(f"options {unknown}, keys {tuple(key_BH1D.shape[1:])}, kept {kept}")
     if scaling is None:
         scaling = query_BQ1D.shape[-1] ** -0.5
     output_BQD = attend(
