@@ -75,16 +75,14 @@ class Usage:
     """Tokens of one request. A prompt counts once, however many completions it has."""
 
     prompt_tokens: int
-    cached_tokens: int
-    """Those of prompts that are equal to an earlier one of the request: computed once."""
+    cached_tokens: int = 0
+    """Those that had been computed before, for this request or for another."""
     completion_tokens: int = 0
 
-    @classmethod
-    def of_prompts(cls, prompts: Sequence[Sequence[int]]) -> "Usage":
-        """Before anything is drawn."""
-        total = sum(map(len, prompts))
-        distinct = sum(len(prompt) for prompt in {tuple(prompt) for prompt in prompts})
-        return cls(prompt_tokens=total, cached_tokens=total - distinct)
+    def count(self, pieces: Sequence[Piece]) -> None:
+        """Add what was drawn."""
+        self.completion_tokens += sum(len(piece.tokens) for piece in pieces)
+        self.cached_tokens += sum(piece.cached_tokens for piece in pieces)
 
     def json(self) -> Json:
         """In OpenAI's names."""

@@ -51,7 +51,7 @@ class Delivery:
         choices: list[Json] = []
         try:
             async for pieces in self.generation:
-                self.usage.completion_tokens += sum(len(piece.tokens) for piece in pieces)
+                self.usage.count(pieces)
                 choices += map(self.form.whole, pieces)
         except EngineGoneError as error:
             raise engine_gone(error) from error
@@ -72,7 +72,7 @@ class Delivery:
         yield around(map(self.form.opening, range(self.generation.size)))
         try:
             async for pieces in self.generation:
-                self.usage.completion_tokens += sum(len(piece.tokens) for piece in pieces)
+                self.usage.count(pieces)
                 yield around(map(self.form.part, pieces))
         except EngineGoneError as error:
             yield [engine_gone(error).body()]

@@ -27,6 +27,8 @@ class Piece:
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
     finished: FinishReason | None
+    cached_tokens: int
+    """With a prompt's first piece: how many of its tokens had been computed before."""
 
 
 class Generation:
@@ -76,19 +78,23 @@ class GrowingChoice:
     _shown: str = field(init=False, default="")
     _tokens: list[int] = field(init=False, default_factory=list)
     _logprobs: list[float] = field(init=False, default_factory=list)
+    _cached_tokens: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self._watch = StopWatch(stops=self.stops)
         wanted = self.streamed or self.stops
         self._text = TokenText(decoder=self.decoder) if wanted else None
 
-    def take(self, token: int, logprob: float, finished: FinishReason | None) -> Piece | None:
+    def take(
+        self, token: int, logprob: float, finished: FinishReason | None, *, cached_tokens: int
+    ) -> Piece | None:
         """Add a token; a piece where there is something to tell.
 
         A completion whose text came to a stop string is finished, whatever ``finished`` says.
         """
         self._tokens.append(token)
         self._logprobs.append(logprob)
+        self._cached_tokens += cached_tokens
         if self._text is not None:
             self._shown += self._watch.push(self._text.push(token))
         if finished and not self._watch.hit:
@@ -106,6 +112,7 @@ class GrowingChoice:
             tokens=tuple(self._tokens),
             logprobs=tuple(self._logprobs),
             finished=finished,
+            cached_tokens=self._cached_tokens,
         )
-        self._shown, self._tokens, self._logprobs = "", [], []
+        self._shown, self._tokens, self._logprobs, self._cached_tokens = "", [], [], 0
         return piece

@@ -198,8 +198,11 @@ class LiveEngine:
         if choice is None:  # it was cancelled
             return
         self.counters.completion_tokens += 1
-        self.counters.prompt_tokens += lane.uncounted.pop(drawn.id, 0)
-        piece = choice.take(drawn.token, drawn.logprob, drawn.finished)
+        prompt_tokens = lane.uncounted.pop(drawn.id, 0)
+        self.counters.prompt_tokens += prompt_tokens
+        # The other completions of a prompt share it: it was computed for them, not before.
+        cached_tokens = drawn.cached_tokens if prompt_tokens else 0
+        piece = choice.take(drawn.token, drawn.logprob, drawn.finished, cached_tokens=cached_tokens)
         if piece is None:
             return
         self._told.append((choice.generation, piece))

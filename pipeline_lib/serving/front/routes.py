@@ -11,6 +11,7 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 
+from pipeline_lib.serving.decode_pass import decode_pass_of
 from pipeline_lib.serving.embedded import EmbeddedEngine
 from pipeline_lib.serving.front.answers import (
     ChatForm,
@@ -164,7 +165,7 @@ class Front:
             raise ApiError(429, str(error)) from error
         except EngineGoneError as error:
             raise engine_gone(error) from error
-        usage = Usage.of_prompts(prompts)
+        usage = Usage(prompt_tokens=sum(map(len, prompts)))
         return Delivery(
             live=self.live, generation=generation, form=form, envelope=envelope, usage=usage
         )
@@ -198,7 +199,11 @@ def make_app(
     """An app that serves the engine as ``model_name``; its thread lives as long as the app runs.
 
     ``on_failure`` is called, in that thread, when the engine has failed for good.
+
+    Raises:
+        BadInputError: the embedded engine cannot decode such a model.
     """
+    decode_pass_of(engine.model)
     tokenizer, config = engine.tokenizer, engine.model.config.get_text_config()
     live = LiveEngine(
         model=ServedModel(engine=engine, threads=threads),

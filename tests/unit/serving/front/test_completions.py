@@ -65,7 +65,7 @@ def test_prompts_come_in_four_shapes(client, engine, prompts):
 
 
 def test_equal_prompts_are_computed_once(client, prompts):
-    """The second of two equal prompts is all cached, and a prompt counts once for its paths."""
+    """The second of two equal prompts is all cached, and a prompt counts once for its three paths."""
     answer = client.completions.create(prompt=[prompts[0]] * 2, n=3, seed=1, **GREEDY)
     half = answer.usage.prompt_tokens // 2
     assert answer.usage.prompt_tokens_details.cached_tokens == half > 0

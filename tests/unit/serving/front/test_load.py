@@ -110,11 +110,11 @@ def test_counters_tell_what_was_done(policy, serving, client_of, sample_of):
 
 @pytest.fixture
 def broken(policy) -> Iterator[tuple[str, threading.Event]]:
-    """A server whose weights are unusable, and whether it has said so."""
+    """A server whose weights became unusable, and whether it has said so."""
     engine = EmbeddedEngine.load(str(policy), batch_size=4)
-    engine.model.lm_head.weight = torch.nn.Parameter(torch.zeros(3, 3))
     failed = threading.Event()
     app = make_app(engine, model_name=MODEL, on_failure=failed.set)
+    engine.model.lm_head.weight = torch.nn.Parameter(torch.zeros(3, 3))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -1,6 +1,7 @@
 """The server as a process of its own: how it begins, ends and complains."""
 
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
+from transformers import MambaConfig, MambaForCausalLM
 
 from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.serving.http_front import main
@@ -92,6 +94,16 @@ def test_a_taken_port_is_bad_input(policy, capsys):
     assert said.count("\n") == 1
     assert str(port) in said
     assert "another --port" in said
+
+
+def test_a_model_without_attention_is_bad_input(policy, tmp_path, capsys):
+    """What the engine cannot decode is refused at the start, not by the first request."""
+    shutil.copytree(policy, tmp_path / "mamba")
+    MambaForCausalLM(
+        MambaConfig(vocab_size=8, hidden_size=16, num_hidden_layers=1, state_size=4)
+    ).save_pretrained(tmp_path / "mamba")
+    assert main([str(tmp_path / "mamba"), "--port", "0"]) == 2
+    assert "MambaForCausalLM" in capsys.readouterr().err
 
 
 def test_a_missing_model_is_bad_input(tmp_path, capsys):
