@@ -8,11 +8,12 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
-from pipeline_lib.params import Params
+from pipeline_lib.params import Params, ServeParams
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.headline import headline
 from pipeline_lib.reporting.metrics import TokenCount, metrics
 from pipeline_lib.reporting.report import ReportInput, write_report
+from pipeline_lib.sampling.accounting import engine_time, spent_in
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_json, read_json, read_json_lines, write_json
 from pipeline_lib.storage.workspace import STAGES, Workspace
@@ -60,6 +61,7 @@ def _input(workspace: Workspace, params: Params) -> ReportInput:
         result=result,
         seconds=_seconds(workspace, params.rounds),
         tokens=dict(_tokens(workspace, params.rounds)),
+        spending=_spending(workspace, params.serve),
         # Each phase of a training counts its own steps; a curve goes over all of them.
         training_log=[
             {**row, "step": step}
@@ -108,6 +110,22 @@ def _tokens(workspace: Workspace, rounds: int) -> Iterator[tuple[str, TokenCount
         )
 
 
+def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float]:
+    """Of all that lies in the workspace, as a budget counts it."""
+    spent = spent_in(workspace.root)
+    time = engine_time(read_events(workspace.root))
+    return {
+        "engine": serve.engine,
+        "requests": spent.requests,
+        "prompt tokens": spent.prompt_tokens,
+        "of these cached": spent.cached_tokens,
+        "completion tokens": spent.completion_tokens,
+        "engine seconds": f"{time.engine_seconds:.1f}",
+        "GPU seconds": f"{time.gpu_seconds:.1f}",
+        "cost at the prices of serve": f"{spent.cost(serve):.4f}",
+    }
+
+
 def _overlap(workspace: Workspace) -> Mapping[str, float]:
     overlap = read_json(workspace.problems_report)["overlap"]
     return {name: value for name, value in overlap.items() if isinstance(value, int | float)}
@@ -121,5 +139,7 @@ def _lineage(workspace: Workspace, params: Params, policy: pathlib.Path) -> dict
         "training data": workspace.round_folders(params.rounds).traindata,
     }
     digests = {name: manifests.read_manifest(path).digest[:16] for name, path in folders.items()}
-    settings = params.model_dump(mode="json", exclude={"execution"})
+    # Where it ran, and by which port or patience, changes nothing of what came out.
+    settings = params.model_dump(mode="json", exclude={"execution", "serve"})
+    settings["engine"] = params.serve.engine
     return {"params": digest_json(settings)[:16], "seed": str(params.seed), **digests}

@@ -38,6 +38,8 @@ class ReportInput:
     seconds: Mapping[str, float]
     """By stage, in the order of the stages."""
     tokens: Mapping[str, TokenCount]
+    spending: Mapping[str, str | float]
+    """What drawing paths took: engine, requests, tokens, seconds of engines, cost."""
     training_log: Sequence[TrainingRow]
     data_counts: Mapping[str, float]
     """The data card: how many problems, paths, pairs there are, were kept, were left out."""
@@ -142,6 +144,7 @@ def _tables(source: ReportInput) -> dict[str, tables.Table]:
         "flips": tables.flip_table(comparison, limit=_FLIPS_SHOWN),
         "statuses": tables.status_table(base, trained),
         "costs": tables.cost_table(source.seconds, source.tokens),
+        "spending": tables.mapping_table("What drawing paths took", source.spending),
         "data": tables.mapping_table("Data card", source.data_counts),
         "overlap": tables.mapping_table("Overlap of train and test", source.overlap),
         "lineage": tables.mapping_table("What the run was made of", source.lineage),

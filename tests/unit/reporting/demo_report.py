@@ -46,6 +46,16 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
             "train": TokenCount(prompt=310_000, completion=901_200),
             "evaluate": TokenCount(prompt=128_000, completion=301_000),
         },
+        spending={
+            "engine": "vllm",
+            "requests": 24_000,
+            "prompt tokens": 678_000,
+            "of these cached": 320_000,
+            "completion tokens": 1_814_690,
+            "engine seconds": "912.4",
+            "GPU seconds": "912.4",
+            "cost at the prices of serve": "1.2700",
+        },
         training_log=[
             {
                 "step": step,
