@@ -62,4 +62,4 @@ docs: install ## the API reference, in site/
 	PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/pdoc -o site flows tasks pipeline_lib
 
 clean: ## what a run wrote, and the caches; the environment stays
-	rm -rf data models reports telemetry .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf data models reports telemetry logs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
-from flows.options import AT_LEAST_ONE, ParamsOptions, RunOptions, Stage, Workers
+from flows.options import AT_LEAST_ONE, Engine, ParamsOptions, RunOptions, Stage, Workers
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params import Method
 
@@ -184,6 +184,47 @@ def report(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT
         reasonloop report --workspace /tmp/trial
     """
     stage("report", options=options, params=params)
+
+
+@app.command
+def serve(
+    model: Annotated[
+        str, Parameter(help="A Hugging Face folder or hub id; at a URL, the name it has there.")
+    ],
+    /,
+    *,
+    engine: Annotated[
+        Engine | None, Parameter(help="Without it, serve.engine of the params file decides.")
+    ] = None,
+    port: Annotated[
+        int | None, Parameter(help="The first port to try; the next free one is taken.")
+    ] = None,
+    lora: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", help="A LoRA adapter as NAME=FOLDER; may be repeated."),
+    ] = (),
+    workspace: Annotated[
+        pathlib.Path, Parameter(help="Folder whose logs/ gets the engine's output.")
+    ] = DEFAULT_RUN.workspace,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Serve a model to any OpenAI client, on this machine only, until Ctrl-C.
+
+    An engine that crashes or hangs is started again on the same port.
+
+    **Examples:**
+
+        reasonloop serve models/policy
+        reasonloop serve models/base --engine vllm --port 8400 --lora policy=adapters/round-1
+        reasonloop serve NAME --engine url --set serve.url=http://host:8000/v1
+    """
+    more = [f"serve.engine={engine}"] if engine is not None else []
+    more += [f"serve.port={port}"] if port is not None else []
+    loaded = params.load(*more)
+    from flows.serve_command import serve_until_told  # noqa: PLC0415 - only this command needs it
+
+    log_folder = workspace.resolve() / "logs"
+    serve_until_told(model, loaded.serve, console, lora=lora, log_folder=log_folder)
 
 
 @server_app.command(name="start")

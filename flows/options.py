@@ -64,5 +64,6 @@ class RunOptions:
 
 
 Stage = Literal["prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate", "report"]
+Engine = Literal["vllm", "sglang", "embedded", "url"]
 AT_LEAST_ONE = validators.Number(gte=1)
 Workers = Annotated[int, Parameter(help="Processes that judge.", validator=AT_LEAST_ONE)]

@@ -1,7 +1,6 @@
 """Engines to run: a small server in a second environment, and a model for real ones."""
 
 import pathlib
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,17 +11,13 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from pipeline_lib.params import ServeParams
 from pipeline_lib.training.bootstrap import make_tokenizer
-
-SERVER = pathlib.Path(__file__).with_name("small_server.py")
+from tests.unit.serving.lifetime.small_environment import small_environment
 
 
 @pytest.fixture
 def small(tmp_path: pathlib.Path) -> Callable[..., ServeParams]:
     """Params of an engine that starts in a tenth of a second; options make it fail."""
-    python = tmp_path / "environment" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} {SERVER} "$@"\n', encoding="utf-8")
-    python.chmod(0o755)
+    environment = small_environment(tmp_path / "environment")
 
     def params(*options: str, **changes: Any) -> ServeParams:
         fields = {
@@ -31,7 +26,7 @@ def small(tmp_path: pathlib.Path) -> Callable[..., ServeParams]:
             "hang_timeout_s": 2.0,
             "start_timeout_s": 20.0,
         } | changes
-        return ServeParams(environment=str(python.parents[1]), options=options, **fields)
+        return ServeParams(environment=str(environment), options=options, **fields)
 
     return params
 

@@ -1,0 +1,117 @@
+"""`reasonloop serve`: one engine for any OpenAI client, until it is told to stop."""
+
+import json
+import pathlib
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from types import FrameType
+
+from rich.console import Console
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params import ServeParams
+from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.engines import RunningEngine, serving_engine
+from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.serving.lifetime.adapters import Adapter, read_adapter
+
+_POLL_S = 0.5
+_PROMPT = "2,3,7=42\n"
+_MAX_TOKENS = 32
+
+
+def serve_until_told(
+    model: str,
+    params: ServeParams,
+    console: Console,
+    *,
+    lora: Sequence[str],
+    log_folder: pathlib.Path,
+) -> None:
+    """Serve ``model`` until Ctrl-C or SIGTERM; then nothing of the engine is left.
+
+    Args:
+        model: A Hugging Face folder or hub id; with a server at a URL, the name that it has there.
+        params: Which engine, and where.
+        console: Where the address and the examples are printed.
+        lora: Adapters as NAME=FOLDER; each is served under NAME@DIGEST.
+        log_folder: Where the engine's output goes.
+
+    Raises:
+        BadInputError: no such model, adapter or environment.
+        ReasonloopError: the engine does not start, or had to be given up.
+    """
+    adapters = _read_all(lora)
+    signal.signal(signal.SIGTERM, _terminate)
+    if params.engine == "url":
+        params = params.model_copy(update={"model": model})
+    _say(console, f"starting {params.engine}; its output goes to {log_folder}")
+    with serving_engine(
+        params,
+        model=model,
+        log_folder=log_folder,
+        lora=bool(adapters),
+        max_lora_rank=max((adapter.rank for adapter in adapters), default=1),
+    ) as engine:
+        loaded = [engine.load_adapter(a.name, a.folder, a.version) for a in adapters]
+        _show(console, [engine.endpoint, *loaded])
+        if params.engine != "url":
+            _follow(engine, console)
+
+
+def _read_all(texts: Sequence[str]) -> list[Adapter]:
+    adapters = {adapter.name: adapter for adapter in map(_read, texts)}
+    if len(adapters) < len(texts):
+        raise BadInputError(f"--lora {' '.join(texts)}: a name stands twice; name each differently")
+    return list(adapters.values())
+
+
+def _read(text: str) -> Adapter:
+    name, equals, folder = text.partition("=")
+    if not (name and equals and folder):
+        raise BadInputError(f"--lora {text}: give NAME=FOLDER")
+    return read_adapter(name, pathlib.Path(folder), model_identity(folder))
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    # The engine is being stopped; a second signal would only break that off.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + signal.SIGTERM)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _show(console: Console, endpoints: Sequence[Endpoint]) -> None:
+    """The address, and requests that can be copied."""
+    last = endpoints[-1]
+    _say(console, f"base URL: {last.base_url}")
+    for endpoint in endpoints:
+        _say(console, f"model:    {endpoint.model}")
+    body = json.dumps({"model": last.model, "prompt": _PROMPT, "max_tokens": _MAX_TOKENS})
+    _say(
+        console,
+        f"""
+curl {last.base_url}/completions -H 'Content-Type: application/json' -d '{body}'
+
+from openai import OpenAI
+client = OpenAI(base_url={last.base_url!r}, api_key="none")
+answer = client.completions.create(model={last.model!r}, prompt={_PROMPT!r}, max_tokens={_MAX_TOKENS})
+print(answer.choices[0].text)
+""",
+    )
+
+
+def _follow(engine: RunningEngine, console: Console) -> None:
+    """Tell of restarts, for as long as the engine can be kept alive."""
+    _say(console, "serving; Ctrl-C stops it")
+    told = 0
+    while True:
+        time.sleep(_POLL_S)
+        engine.check()
+        for trouble in engine.troubles[told:]:
+            _say(console, f"the engine is started again: {trouble}")
+        told = len(engine.troubles)

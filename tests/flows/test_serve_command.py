@@ -1,0 +1,108 @@
+"""`reasonloop serve`, as a user calls it."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from pipeline_lib.params import BootstrapParams
+from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.training.bootstrap import save_blank_policy
+from tests.unit.serving.lifetime.small_environment import small_environment
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> pathlib.Path:
+    """A small Llama of random weights."""
+    folder = tmp_path_factory.mktemp("model")
+    params = BootstrapParams(hidden_size=16, num_layers=1, num_heads=2)
+    save_blank_policy(folder, [{"prompt": "2,3,7=42\n", "completion": "2*3=6\n6*7=42"}], params)
+    return folder
+
+
+class Serving:
+    """The command while it serves."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "flows.cli", "serve", *map(str, arguments)],
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if line.startswith("serving"):
+                break
+
+    @property
+    def family(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Exit code and standard error after a signal."""
+        os.kill(self.process.pid, number)
+        _, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, errors
+
+
+def test_the_examples_can_be_copied(model, tmp_path):
+    """The printed curl and python draw from the real engine; Ctrl-C ends all of it with code 130."""
+    serving = Serving(model, "--engine", "embedded", "--port", "19100", "--workspace", tmp_path)
+    text = "".join(serving.lines)
+    [curl] = [line for line in serving.lines if line.startswith("curl ")]
+    code = text[text.index("from openai") : text.index("serving;")]
+    family = serving.family
+    drawn = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert drawn.stdout
+    if shutil.which("curl"):
+        answer = subprocess.run(curl, shell=True, capture_output=True, text=True, check=True)
+        assert '"completion_tokens"' in answer.stdout
+    assert serving.end(signal.SIGINT) == (130, "")
+    assert family
+    assert not [process for process in family if process.is_running()]
+    assert (tmp_path / "logs" / "embedded-19100.log").exists()
+
+
+def test_a_restart_is_told_and_sigterm_ends_it(model, tmp_path):
+    """The engine is killed: a line says so. SIGTERM: code 143, and no process is left."""
+    environment = small_environment(tmp_path / "environment")
+    serving = Serving(
+        *(model, "--engine", "vllm", "--port", "19200", "--workspace", tmp_path),
+        *("--set", f"serve.environment={environment}"),
+    )
+    guard, server = serving.family
+    server.kill()
+    told = serving.process.stdout.readline()
+    assert told.startswith("the engine is started again: it was killed by signal 9")
+    family = serving.family
+    assert serving.end(signal.SIGTERM) == (143, "")
+    assert not [process for process in [guard, *family] if process.is_running()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["/nowhere"], "model /nowhere: no such folder"),
+        (["MODEL", "--lora", "policy"], "--lora policy: give NAME=FOLDER"),
+        (["MODEL", "--lora", "a=MODEL"], "adapter a: no rank can be read"),
+        (["MODEL", "--engine", "url"], "url=null; engine=url needs the address"),
+        (["MODEL", "--engine", "vllm", "--set", "serve.environment=/none"], "make serve-env"),
+    ],
+)
+def test_bad_input_is_one_line(model, tmp_path, arguments, message):
+    """Exit code 2, before anything is started."""
+    given = [word.replace("MODEL", str(model)) for word in arguments]
+    serving = Serving(*given, "--workspace", tmp_path)
+    _, errors = serving.process.communicate(timeout=60)
+    assert serving.process.returncode == 2
+    assert message in errors
+    assert errors.count("\n") == 1
