@@ -9,7 +9,7 @@ Axes: B rows that are being decoded, cohort by cohort; V vocabulary.
 """
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -49,9 +49,12 @@ class ContinuousBatch:
     pool: KvPool = field(default_factory=KvPool)
     """Batches of one model, one after another or at once, may share it."""
     _waiting: deque[RowRequest] = field(init=False, default_factory=deque)
+    _present: set[int] = field(init=False, default_factory=set)
+    """Rows that wait or are decoded."""
     _cancelled: set[int] = field(init=False, default_factory=set)
+    """Rows to be dropped before the next step."""
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
-    """Guards the two above."""
+    """Guards the three above."""
     _table: RowTable = field(init=False)
     _cohorts: list[Cohort] = field(init=False, default_factory=list)
 
@@ -71,7 +74,7 @@ class ContinuousBatch:
         """Queue rows. Among those of one call, long prompts come first.
 
         Raises:
-            ValueError: a prompt has no token, or no token is wanted.
+            ValueError: a prompt has no token, no token is wanted, or an id is there already.
         """
         for row in rows:
             if not row.prompt_ids or row.decoding.max_new_tokens < 1:
@@ -81,6 +84,10 @@ class ContinuousBatch:
                 )
         ordered = sorted(rows, key=lambda row: (-len(row.prompt_ids), tuple(row.prompt_ids)))
         with self._lock:
+            ids = Counter(row.id for row in ordered)
+            if twice := [i for i, count in ids.items() if count > 1 or i in self._present]:
+                raise ValueError(f"rows {twice[:3]}: there is one of that id already")
+            self._present.update(ids)
             self._waiting.extend(ordered)
 
     def cancel(self, row_id: int) -> None:
@@ -89,7 +96,13 @@ class ContinuousBatch:
         A step that runs at the moment may still give one more token of it.
         """
         with self._lock:
-            self._cancelled.add(row_id)
+            if row_id not in self._present:
+                return
+            self._present.remove(row_id)
+            still = deque(row for row in self._waiting if row.id != row_id)
+            if len(still) == len(self._waiting):
+                self._cancelled.add(row_id)
+            self._waiting = still
 
     @property
     def idle(self) -> bool:
@@ -109,6 +122,8 @@ class ContinuousBatch:
             return []
         drawn, ended_B = self._table.draw(self._slots(), torch.cat(logits))
         self._leave(ended_B)
+        with self._lock:
+            self._present -= {one.id for one in drawn if one.finished}
         if self.idle:
             self._reader.forget()
         return drawn
@@ -123,8 +138,6 @@ class ContinuousBatch:
     def _drop_cancelled(self) -> None:
         with self._lock:
             cancelled, self._cancelled = self._cancelled, set()
-            if cancelled:
-                self._waiting = deque(row for row in self._waiting if row.id not in cancelled)
         slots = [self._table.slot(row_id) for row_id in cancelled]
         if running := [slot for slot in slots if slot is not None]:
             self._leave(np.isin(self._slots(), running))

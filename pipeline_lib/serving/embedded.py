@@ -116,6 +116,11 @@ class EmbeddedEngine:
         """The tokenizer's chat template, if it has one."""
         return chat_format_of(self.tokenizer)
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory for keys and values, that of running batches included."""
+        return self._pool.held_bytes
+
     def open_batch(self) -> ContinuousBatch:
         """A batch of this model that rows join and leave; `complete` uses one of its own."""
         return ContinuousBatch(

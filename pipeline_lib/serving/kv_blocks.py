@@ -60,6 +60,12 @@ class KvPool:
     _peak_bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all buffers, lent and free."""
+        with self._lock:
+            return self._lent_bytes + sum(buffer.nbytes for buffer in self._free)
+
     def take(self, shape: KvShape, *, rows: int, columns: int) -> KvBlock:
         """A block of ``rows`` x ``columns``. What it holds has no meaning."""
         numbers = shape.numbers * rows * columns

@@ -2,6 +2,7 @@
 
 import pathlib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,6 +99,67 @@ def test_top_p_keeps_the_smallest_set(uniform, expected):
     logits = torch.tensor([[0.0, 0.45, 0.45, 0.1]]).log()
     chosen = choose_tokens(logits, torch.tensor([uniform]), Decoding(top_p=0.5))
     assert chosen.item() == expected
+
+
+def test_a_completion_ends_before_a_stop_text(engine):
+    """With stop texts, each text is the unstopped one up to the first of them, and what was drawn
+    ends with the token that completed it."""
+    request = Request(prompt="ab", seeds=range(60))
+    free = Decoding(max_new_tokens=40)
+    stops = ("cd", "ba")
+    [whole] = engine.complete([request], free)
+    [cut] = engine.complete([request], replace(free, stop=stops))
+    assert any(stop in one.text for one in whole for stop in stops)
+    for one, other in zip(whole, cut, strict=True):
+        places = [one.text.find(stop) for stop in stops if stop in one.text]
+        assert other.text == one.text[: min(places, default=None)]
+        assert other.token_ids == one.token_ids[: other.completion_tokens]
+        if places:
+            assert other.finish_reason is FinishReason.STOP
+            kept = engine.tokenizer.decode(other.token_ids, skip_special_tokens=True)
+            assert kept[min(places) :] in stops
+        else:
+            assert other.finish_reason is one.finish_reason
+
+
+def test_tokens_and_their_log_probabilities_come_along(engine):
+    """One log-probability a token, their sum is the path's; the tokens decode to the text."""
+    [completions] = engine.complete([Request(prompt="dcb", seeds=range(20))], Decoding())
+    for one in completions:
+        assert len(one.token_ids) == len(one.token_logprobs) == one.completion_tokens
+        assert one.logprob == pytest.approx(sum(one.token_logprobs))
+        assert engine.tokenizer.decode(one.token_ids, skip_special_tokens=True) == one.text
+        assert one.latency_s > 0
+
+
+def test_a_prompt_that_came_before_counts_as_cached(engine):
+    """Of two requests with one prompt the second finds all of it; each counts its prompt once."""
+    requests = [Request(prompt=p, seeds=range(3)) for p in ("abcd", "ab", "abcd")]
+    completions = engine.complete(requests, GREEDY)
+    assert [{one.cached_tokens for one in drawn} for drawn in completions] == [{0}, {0}, {4}]
+
+
+def test_requests_for_nothing_give_nothing(engine):
+    """No requests, and a request for no completions."""
+    assert engine.complete([], GREEDY) == []
+    assert engine.complete([Request(prompt="ab", seeds=[])], GREEDY) == [[]]
+
+
+def test_a_prompt_without_tokens_is_bad_input(engine):
+    """There is nothing to go on from."""
+    with pytest.raises(BadInputError, match="no token"):
+        engine.complete([Request(prompt="", seeds=[1])], GREEDY)
+
+
+def test_memory_does_not_grow_with_the_number_of_paths(tiny_model):
+    """Of 3,000 paths in a batch of 50, of at most 10 + 24 positions with 512 bytes each (keys and
+    values of 32 channels in 2 layers): no more than three batches of the longest are ever held."""
+    own = EmbeddedEngine.load(str(tiny_model), batch_size=50)
+    for _ in range(3):
+        own.complete(
+            [Request(prompt=p, seeds=range(200)) for p in PROMPTS], Decoding(max_new_tokens=24)
+        )
+        assert own.held_bytes < 3 * 50 * 34 * 512
 
 
 def test_missing_model_is_bad_input(tmp_path):
