@@ -12,9 +12,12 @@ Axes: N tensors of one shape (keys and values of all layers), R rows, H key-valu
 import math
 import threading
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
+
+_GROWTH = 0.125
+"""A new buffer has at least this share of the memory that is held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,20 @@ class KvShape:
         return sum(heads * channels for heads, channels in self.tensors)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Span:
+    """Numbers ``start`` to ``stop`` of a buffer."""
+
+    buffer: torch.Tensor
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """How many numbers."""
+        return self.stop - self.start
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvBlock:
     """Keys and values of some rows and columns. All numbers in it are finite."""
@@ -43,78 +60,76 @@ class KvBlock:
     keys: tuple[torch.Tensor, ...]
     """[R, H, C, D] of each layer, a view of a slab."""
     values: tuple[torch.Tensor, ...]
-    buffer: torch.Tensor
-    """What the slabs are cut from."""
+    span: Span
+    """Where the slabs stand."""
 
 
 @dataclass(slots=True)
 class KvPool:
-    """Lends blocks, and keeps their buffers when they come back. Safe to use from several threads.
+    """Lends blocks of a few large buffers. Safe to use from several threads."""
 
-    It never holds more, lent and free together, than was lent at once.
-    """
-
-    _free: list[torch.Tensor] = field(default_factory=list)
-    """The buffer that came back last stands last."""
-    _lent_bytes: int = 0
-    _peak_bytes: int = 0
+    _free: list[Span] = field(default_factory=list)
+    """No two of them touch."""
+    _held_bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all buffers, lent and free."""
-        with self._lock:
-            return self._lent_bytes + sum(buffer.nbytes for buffer in self._free)
+        """Bytes of all buffers."""
+        return self._held_bytes
 
     def take(self, shape: KvShape, *, rows: int, columns: int) -> KvBlock:
         """A block of ``rows`` x ``columns``. What it holds has no meaning."""
-        numbers = shape.numbers * rows * columns
-        return _block(self._buffer(shape, numbers), shape, rows=rows, columns=columns)
+        with self._lock:
+            span = self._span(shape, shape.numbers * rows * columns)
+        return _block(span, shape, rows=rows, columns=columns)
 
     def give(self, block: KvBlock) -> None:
         """Take back a block that nobody reads any more."""
         with self._lock:
-            self._lent_bytes -= block.buffer.nbytes
-            self._free.append(block.buffer)
-            self._shrink()
+            whole = block.span
+            for free in [free for free in self._free if free.buffer is whole.buffer]:
+                if free.stop == whole.start or free.start == whole.stop:
+                    self._free.remove(free)
+                    whole = replace(
+                        whole,
+                        start=min(free.start, whole.start),
+                        stop=max(free.stop, whole.stop),
+                    )
+            self._free.append(whole)
 
-    def _buffer(self, shape: KvShape, numbers: int) -> torch.Tensor:
-        size = _rounded(numbers)
-        with self._lock:
-            fitting = [
-                place
-                for place, free in enumerate(self._free)
-                if size <= free.numel() <= 2 * size
-                and (free.dtype, free.device) == (shape.dtype, shape.device)
-            ]
-            found = min(fitting, key=lambda place: self._free[place].numel(), default=None)
-            buffer = None if found is None else self._free.pop(found)
-            self._lent_bytes += size * shape.dtype.itemsize if buffer is None else buffer.nbytes
-            self._peak_bytes = max(self._peak_bytes, self._lent_bytes)
-            self._shrink()
+    def _span(self, shape: KvShape, size: int) -> Span:
+        """The start of the smallest free span that is large enough, or of a new buffer."""
+        kind = (shape.dtype, shape.device)
+        fitting = [
+            free
+            for free in self._free
+            if free.size >= size and (free.buffer.dtype, free.buffer.device) == kind
+        ]
+        if fitting:
+            found = min(fitting, key=lambda free: free.size)
+            self._free.remove(found)
+        else:
+            found = self._new_buffer(shape, size)
+        if found.size > size:
+            self._free.append(replace(found, start=found.start + size))
+        return replace(found, stop=found.start + size)
+
+    def _new_buffer(self, shape: KvShape, size: int) -> Span:
+        # Growing by a share of what there is makes few buffers, and few gaps between spans.
+        size = max(size, int(_GROWTH * self._held_bytes / shape.dtype.itemsize))
+        self._held_bytes += size * shape.dtype.itemsize
         # Zeros, not any bits: a masked position is multiplied by 0, and 0 x NaN is NaN.
-        return (
-            torch.zeros(size, dtype=shape.dtype, device=shape.device) if buffer is None else buffer
-        )
-
-    def _shrink(self) -> None:
-        free = sum(buffer.nbytes for buffer in self._free)
-        while free > self._peak_bytes - self._lent_bytes:
-            free -= self._free.pop(0).nbytes
+        buffer = torch.zeros(size, dtype=shape.dtype, device=shape.device)
+        return Span(buffer=buffer, start=0, stop=size)
 
 
-def _rounded(size: int) -> int:
-    """Up to the next of 8 to 15 times a power of two: few sizes, and little waste."""
-    step = 1 << max(size.bit_length() - 4, 0)
-    return -(-size // step) * step
-
-
-def _block(buffer: torch.Tensor, shape: KvShape, *, rows: int, columns: int) -> KvBlock:
+def _block(span: Span, shape: KvShape, *, rows: int, columns: int) -> KvBlock:
     slabs: dict[tuple[int, int], torch.Tensor] = {}
-    start = 0
+    start = span.start
     for (heads, channels), count in Counter(shape.tensors).items():
         sizes = (count, rows, heads, columns, channels)
-        slabs[heads, channels] = buffer[start : start + math.prod(sizes)].view(sizes)
+        slabs[heads, channels] = span.buffer[start : start + math.prod(sizes)].view(sizes)
         start += math.prod(sizes)
     layers = {size: iter(slab) for size, slab in slabs.items()}
     views = [next(layers[size]) for size in shape.tensors]
@@ -124,5 +139,5 @@ def _block(buffer: torch.Tensor, shape: KvShape, *, rows: int, columns: int) -> 
         slabs=tuple(slabs.values()),
         keys=tuple(views[0::2]),
         values=tuple(views[1::2]),
-        buffer=buffer,
+        span=span,
     )
