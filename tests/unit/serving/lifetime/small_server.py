@@ -6,6 +6,7 @@ Further options make it fail in the ways that engines fail. Run as a script; not
 
 import argparse
 import json
+import pathlib
 import signal
 import socket
 import subprocess
@@ -27,11 +28,13 @@ parser.add_argument("--shared-memory", action="store_true", help="a block that n
 parser.add_argument("--no-core", action="store_true", help="lists its model, and draws nothing")
 parser.add_argument("--queue", action="store_true", help="busy for ever after the first token")
 parser.add_argument("--stall", action="store_true", help="draws nothing after the first token")
+parser.add_argument("--stuck-once", type=pathlib.Path, help="the first load of all never ends")
 ARGUMENTS, _ = parser.parse_known_args()
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 LOADED: dict[str, str] = {}
 COUNTS = {"tokens": 0}
 STARTED = threading.Event()
+STUCK = threading.Event()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -48,6 +51,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path.endswith("/load_lora_adapter"):
+            if ARGUMENTS.stuck_once and not ARGUMENTS.stuck_once.exists():
+                ARGUMENTS.stuck_once.touch()
+                STUCK.set()
+                time.sleep(600)
             LOADED[body["lora_name"]] = body["lora_path"]
             self.answer(200, {})
         elif self.path.endswith("/unload_lora_adapter"):
@@ -59,7 +66,8 @@ class Handler(BaseHTTPRequestHandler):
         elif ARGUMENTS.no_core:
             self.answer(500, {"error": "the core is dead"})
         else:
-            if (ARGUMENTS.queue or ARGUMENTS.stall) and STARTED.is_set():
+            waits = ARGUMENTS.queue or ARGUMENTS.stall
+            if STUCK.is_set() or (waits and STARTED.is_set()):
                 time.sleep(600)
             STARTED.set()
             COUNTS["tokens"] += 1
