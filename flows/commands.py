@@ -8,12 +8,14 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 
+from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params import Method, Params, VerifyParams
 from pipeline_lib.records import (
     ArcGold,
@@ -184,6 +186,7 @@ def evaluate_files(
 def sample_to_file(model: str, output: pathlib.Path, params: Params, console: Console) -> None:
     """Draw paths for the test problems, as lines that `verify`, `build` and `evaluate` read."""
     from pipeline_lib.problems.splits import make_splits  # noqa: PLC0415 - not for verify
+    from pipeline_lib.sampling.accounting import Spent, budget_reached, spent_on  # noqa: PLC0415
     from pipeline_lib.sampling.paths import sample_paths  # noqa: PLC0415 - not for verify
     from pipeline_lib.storage.shards import split  # noqa: PLC0415 - not for verify
     from pipeline_lib.verification.golds import open_gold_check  # noqa: PLC0415 - as above
@@ -192,22 +195,33 @@ def sample_to_file(model: str, output: pathlib.Path, params: Params, console: Co
     with open_gold_check() as gold_problem:
         problems = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem).test
 
+    done = 0
+    spent = Spent()
+
     def lines(engine: ChatModel) -> Iterator[Row]:
-        done = 0
+        nonlocal done, spent
         for shard in split(problems, params.sample.shard_size):
+            if budget_reached(spent, params.serve):
+                return
             by_id = {problem.id: problem for problem in shard}
             paths = sample_paths(shard, engine, params.sample, seed=params.seed, draw="sample")
             yield from (_line(path, by_id[path.problem_id]) for path in paths)
+            spent += spent_on(paths)
             done += len(shard)
             moved(done, len(problems))
 
     with _engine(model, params, output.parent / "logs") as engine, _bar(console, "sample") as moved:
         write_json_lines(output, lines(engine))
     console.print(
-        f"{len(problems)} problems x {params.sample.num_paths} paths: {output}",
+        f"{done} problems x {params.sample.num_paths} paths: {output}",
         markup=False,
         soft_wrap=True,
     )
+    if done < len(problems):
+        raise BudgetReachedError(
+            f"{budget_reached(spent, params.serve)}; {done} of {len(problems)} problems are in "
+            f"{output}, raise the budget to draw all"
+        )
 
 
 @contextmanager
@@ -235,7 +249,7 @@ def _line(path: Path, problem: Problem) -> Row:
         "kind": problem.kind.value,
         "question": problem.question,
         **_gold_fields(problem.gold),
-        "model": path.provenance.model,
+        **asdict(path.provenance),
         "finish_reason": path.finish_reason.value,
         "prompt_tokens": path.prompt_tokens,
         "completion_tokens": path.completion_tokens,

@@ -69,6 +69,7 @@ def plan_sampling(plan: SamplePlan) -> list[SampleShard]:
         params={
             **plan.params.model_dump(),
             "engine": plan.serve.engine,
+            "engine_options": plan.serve.options,
             "seed": plan.seed,
             "draw": plan.draw,
         },

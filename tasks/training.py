@@ -45,7 +45,7 @@ def train_round(job: TrainJob, params: TrainParams, verify: VerifyParams, *, see
             "verify": verify.model_dump(),
             "max_new_tokens": job.max_new_tokens,
             "round": job.round_number,
-            "engine": job.serve.engine if params.rollouts == "endpoint" else None,
+            "engine": _engine(job.serve) if params.rollouts == "endpoint" else None,
             "seed": seed,
         },
         inputs={
@@ -72,6 +72,11 @@ def train_round(job: TrainJob, params: TrainParams, verify: VerifyParams, *, see
             ),
         )
     )
+
+
+def _engine(serve: ServeParams) -> dict[str, object]:
+    """What of an engine can change the paths that it draws."""
+    return {"name": serve.engine, "options": serve.options}
 
 
 def _rows(table: pathlib.Path) -> list[dict[str, object]]:

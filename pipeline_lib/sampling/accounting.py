@@ -39,6 +39,11 @@ class Spent:
         """All that ``serve.budget_tokens`` limits."""
         return self.prompt_tokens + self.completion_tokens
 
+    def __add__(self, other: "Spent") -> "Spent":
+        """Both together."""
+        mine, theirs = asdict(self), asdict(other)
+        return Spent(**{name: mine[name] + theirs[name] for name in mine})
+
     def cost(self, serve: ServeParams) -> float:
         """At the prices of ``serve``, in their currency; cached tokens are charged like others."""
         return (
@@ -80,14 +85,19 @@ def require_budget(workspace: pathlib.Path, serve: ServeParams) -> None:
     """
     if serve.budget_tokens is None and serve.budget_money is None:
         return
-    spent = spent_in(workspace)
+    if reached := budget_reached(spent_in(workspace), serve):
+        raise BudgetReachedError(
+            f"{reached}; finished shards are kept, raise it and run again to go on"
+        )
+
+
+def budget_reached(spent: Spent, serve: ServeParams) -> str | None:
+    """Which budget ``spent`` has used up, in words; None while there is something left."""
     for name, used in (("budget_tokens", spent.tokens), ("budget_money", spent.cost(serve))):
         limit = getattr(serve, name)
         if limit is not None and used >= limit:
-            raise BudgetReachedError(
-                f"budget reached: {used:g} of serve.{name}={limit:g} are used; finished shards "
-                f"are kept, raise serve.{name} and run again to go on"
-            )
+            return f"budget reached: {used:g} of serve.{name}={limit:g} are used"
+    return None
 
 
 def record_spending(

@@ -12,6 +12,8 @@ from pipeline_lib.serving.chat_model import Decoding
 
 _SEEDS = 2**64
 _COMPLETION_TOKENS = 16
+_MOST_TOKENS = 2**31
+"""More than any context holds, and still a number that a tensor can."""
 
 # Fields of other servers, and the values that ask for nothing.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -117,7 +119,7 @@ class _Sampling(_Body):
 
     model: Text | None = None
     """A served name; without one, the base model."""
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=_MOST_TOKENS)] | None = None
     temperature: Annotated[float, Field(ge=0)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     n: Annotated[int, Field(ge=1)] = 1
@@ -193,7 +195,7 @@ class ChatBody(_Sampling):
     """Of ``/v1/chat/completions``."""
 
     messages: Annotated[list[Message], Field(min_length=1)]
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1, le=_MOST_TOKENS)] | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=1)] | None = None
     """0 or 1: the drawn token's own; alternatives are not reported."""

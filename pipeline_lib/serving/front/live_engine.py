@@ -267,6 +267,8 @@ class LiveEngine:
             self.model.detach(adapter)
 
     def _answer(self, function: Callable[[], Answer], future: "Future[Answer]") -> None:
+        if not future.set_running_or_notify_cancel():
+            return
         try:
             self._refuse_if_gone()
             future.set_result(function())

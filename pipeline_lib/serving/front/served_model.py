@@ -110,7 +110,13 @@ def _adapter_config(folder: pathlib.Path) -> LoraConfig:
         fields: dict[str, Any] = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
         if (kind := fields.get("peft_type")) != "LORA":
             raise BadInputError(f"adapter {folder}: peft_type={kind}; only LORA can be served")
-        for name in ("modules_to_save", "trainable_token_indices"):
+        # Named initializations (PiSSA and its like) rewrite the weights below the adapter.
+        if isinstance(made := fields.get("init_lora_weights", True), str) and made != "gaussian":
+            raise BadInputError(
+                f"adapter {folder}: init_lora_weights={made} changes the model below it; convert it to "
+                "a plain LoRA adapter when saving, or merge it and serve the model"
+            )
+        for name in ("modules_to_save", "trainable_token_indices", "layer_replication"):
             if fields.get(name):
                 raise BadInputError(
                     f"adapter {folder}: it has {name}; merge it and serve the model"

@@ -5,6 +5,7 @@ by the server, and never answered by another one. Its content is digested when i
 restart of the engine the same bytes are loaded again, or nothing.
 """
 
+import contextlib
 import json
 import pathlib
 import re
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.serving.identity import model_identity
-from pipeline_lib.serving.lifetime.probes import Probes
+from pipeline_lib.serving.lifetime.probes import NoAnswerError, Probes
 
 _CONFIG = "adapter_config.json"
 # A colon would end the base's name for SGLang, and @ ends the adapter's for us.
@@ -109,7 +110,14 @@ class LoadedAdapters:
     def swap(self, adapter: Adapter) -> None:
         """Load it, then unload the version that it replaces. Raises as `load` does."""
         old = self._by_name.get(adapter.name)
-        self.load(adapter)
+        try:
+            self.load(adapter)
+        except BaseException:
+            # What was taken but not seen to work must not be found loaded, under any weights.
+            if old is None or old.full_name != adapter.full_name:
+                with contextlib.suppress(ReasonloopError, NoAnswerError):
+                    self._unload(adapter)
+            raise
         self._by_name[adapter.name] = adapter
         if old is not None and old.version != adapter.version:
             self._unload(old)

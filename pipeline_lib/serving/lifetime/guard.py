@@ -14,7 +14,6 @@ changes of its ``environment``, a ``scratch`` folder that goes with it, and ``gr
 """
 
 import ctypes
-import getpass
 import json
 import os
 import pathlib
@@ -148,8 +147,9 @@ def _send(number: int, pids: Iterable[int]) -> None:
 
 def _environment(changes: dict[str, str | None], scratch: str) -> dict[str, str]:
     """This one with the engine's changes; its sockets go to ``scratch``."""
-    # Compiled kernels are worth keeping, so they stay where torch puts them by itself.
-    kernels = pathlib.Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
+    # Compiled kernels are worth keeping, so they do not go with the scratch folder. By number: not
+    # every user in a container has a name.
+    kernels = pathlib.Path(tempfile.gettempdir()) / f"torchinductor_{os.getuid()}"
     given = dict(os.environ)  # noqa: TID251 - handed on, not read
     merged = {"TORCHINDUCTOR_CACHE_DIR": str(kernels), **given, "TMPDIR": scratch, **changes}
     return {name: value for name, value in merged.items() if value is not None}

@@ -130,8 +130,8 @@ def _python(serve: ServeParams) -> pathlib.Path:
     found = REPOSITORY / serve.environment / "bin" / "python"
     if not found.exists():
         raise BadInputError(
-            f"serve.environment={serve.environment}: there is no {found}; `make serve-env` makes it "
-            "with vLLM for CPUs, or give the folder of an environment that has the engine"
+            f"serve.environment={serve.environment}: there is no {found}; give the folder of an "
+            f"environment with {serve.engine} (`make serve-env` makes one with vLLM)"
         )
     return found
 

@@ -40,6 +40,7 @@ class EngineProcess:
         log.parent.mkdir(parents=True, exist_ok=True)
         # For its sockets, which it does not unlink when it is killed.
         self._scratch = tempfile.mkdtemp(prefix="reasonloop-engine-")
+        self._ended = False
         order = {
             "parent": os.getpid(),
             "command": launch.command,
@@ -106,6 +107,9 @@ class EngineProcess:
         self._end(signal.SIGQUIT, _KILL_TIMEOUT_S)
 
     def _end(self, number: signal.Signals, timeout_s: float) -> None:
+        if self._ended:
+            # The number of its session may be somebody else's by now.
+            return
         pids = {process.pid for process in self.processes}
         # One that was stopped (SIGSTOP) takes no signal but SIGKILL until it is continued.
         self._guard.send_signal(signal.SIGCONT)
@@ -116,6 +120,7 @@ class EngineProcess:
             self._guard.kill()
             self._guard.wait()
         self._sweep()
+        self._ended = True
         if held := gpu_memory.still_held_by(pids):
             raise ReasonloopError(
                 f"{held}; it was held by an engine that has ended; see {self.log}"

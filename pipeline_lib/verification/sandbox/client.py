@@ -189,7 +189,7 @@ class JailedInterpreter:
                 os.close(descriptor)
         with os.fdopen(finding, "rb") as finding_file:
             report = self._receive(self._timeout_s + _ANSWER_GRACE_S)
-            # All writers are dead by now, so this does not block.
+            # All writers have closed it by now, or are dead, so this does not block.
             report["finding"] = finding_file.read().decode()
         return report
 

@@ -116,7 +116,7 @@ def test_a_budget_stops_before_the_next_shard_and_can_be_raised(tmp_path):
         draw(30)
     assert str(caught.value) == (
         "budget reached: 30 of serve.budget_tokens=30 are used; finished shards are kept, "
-        "raise serve.budget_tokens and run again to go on"
+        "raise it and run again to go on"
     )
     assert caught.value.exit_code == 3
     draw(31)

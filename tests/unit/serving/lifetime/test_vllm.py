@@ -42,7 +42,8 @@ SERVE = ServeParams(
     engine="vllm",
     port=18900,
     environment=str(ENVIRONMENT),
-    options=("--dtype", "float32", "--max-num-seqs", "16"),
+    # Compilation would take most of the time of every start.
+    options=("--dtype", "float32", "--max-num-seqs", "16", "--enforce-eager"),
 )
 START = """
 import pathlib, sys, time
