@@ -21,7 +21,7 @@ from pipeline_lib.verification.math_forker import Forker, GoneError, Worker
 from pipeline_lib.verification.math_worker import MAX_MESSAGE_BYTES, Outcome
 from pipeline_lib.verification.slow_lane import seconds_to_room
 
-RECYCLE_AFTER = 500
+RECYCLE_AFTER = 2000
 """Comparisons that one process does at most: SymPy's caches only grow."""
 MAX_ATTEMPTS = 2
 """A comparison whose process died is tried once more, in a fresh one."""
