@@ -141,7 +141,8 @@ def attached_engine(serve: ServeParams) -> AttachedEngine:
     )
     try:
         model = _named(serve, probes.models())
-        probes.one_token(model, timeout_s=serve.start_timeout_s)
+        by_chat = serve.tokenizer is None
+        probes.one_token(model, timeout_s=serve.start_timeout_s, by_chat=by_chat)
     except NoAnswerError as error:
         said = str(error).replace(key, "***") if key else str(error)
         raise ReasonloopError(f"serve.url: {said}") from None

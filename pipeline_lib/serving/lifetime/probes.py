@@ -45,20 +45,24 @@ class Probes:
         except (KeyError, TypeError) as error:
             raise NoAnswerError(f"{self.base_url}/models: no list of models") from error
 
-    def one_token(self, model: str, *, timeout_s: float) -> None:
+    def one_token(self, model: str, *, timeout_s: float, by_chat: bool = False) -> None:
         """Have one token drawn: the one proof that an engine works.
 
         Servers were seen to list their models, and to call themselves healthy, while the process
-        that computes was dead.
+        that computes was dead. Some have the chat route alone.
         """
-        body = {"model": model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0}
-        answer = self._json("POST", f"{self.base_url}/completions", body=body, timeout_s=timeout_s)
+        route = "chat/completions" if by_chat else "completions"
+        asked: Mapping[str, Any] = {"prompt": _PROMPT}
+        if by_chat:
+            asked = {"messages": [{"role": "user", "content": _PROMPT}]}
+        body = {"model": model, **asked, "max_tokens": 1, "temperature": 0}
+        answer = self._json("POST", f"{self.base_url}/{route}", body=body, timeout_s=timeout_s)
         try:
             drawn = answer["usage"]["completion_tokens"]
         except (KeyError, TypeError) as error:
-            raise NoAnswerError(f"{self.base_url}/completions: no count of tokens") from error
+            raise NoAnswerError(f"{self.base_url}/{route}: no count of tokens") from error
         if drawn != 1:
-            raise NoAnswerError(f"{self.base_url}/completions: {drawn} tokens; 1 was asked for")
+            raise NoAnswerError(f"{self.base_url}/{route}: {drawn} tokens; 1 was asked for")
 
     def tokens_so_far(self, *, timeout_s: float) -> float | None:
         """The sum of all token counters in /metrics; None where there are none.
