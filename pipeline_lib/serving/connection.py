@@ -96,8 +96,10 @@ class Connection:
                 self._refuse_wrong_address(error)
                 listed_since, problem = None, self.said(error)
             else:
-                if self.endpoint.model in models:
-                    return models[self.endpoint.model]
+                # SGLang lists an adapter by its own name, and is asked for base:name.
+                for name in (self.endpoint.model, self.endpoint.adapter):
+                    if name in models:
+                        return models[name]
                 listed_since = listed_since or time.monotonic()
                 problem = f"it serves {', '.join([*models][:_MODELS_SHOWN]) or 'nothing'}"
             now = time.monotonic()
