@@ -1,0 +1,116 @@
+"""Two small Llamas and prompts for them, made from fixed seeds, for `sampling.py`.
+
+Their weights are random, so every next token is nearly equally likely. Some tokens of the vocabulary
+are declared ends, which makes lengths geometric: many short texts, a long tail, and a few that reach
+the limit. All sides draw from this distribution.
+"""
+
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+from pipeline_lib.params import BootstrapParams, CountdownParams
+from pipeline_lib.problems.countdown import generate
+from pipeline_lib.training.bootstrap import make_tokenizer, solution_rows
+
+SEED = 7
+CONTEXT = 512
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+DTYPE = torch.bfloat16 if DEVICE == "cuda" else torch.float32
+"""As the embedded engine loads a model; all sides compute in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A model and the prompts it is asked."""
+
+    hidden_size: int
+    intermediate_size: int
+    num_layers: int
+    num_heads: int
+    prompt_tokens: tuple[int, int]
+    """The fewest and the most; lengths are uniform between them."""
+
+
+_POLICY = BootstrapParams()
+SHAPES = {
+    # What bootstrap makes by default, with prompts like those of Countdown.
+    "policy": Shape(
+        hidden_size=_POLICY.hidden_size,
+        intermediate_size=3 * _POLICY.hidden_size,
+        num_layers=_POLICY.num_layers,
+        num_heads=_POLICY.num_heads,
+        prompt_tokens=(7, 12),
+    ),
+    "llama-4.8m": Shape(
+        hidden_size=256,
+        intermediate_size=688,
+        num_layers=6,
+        num_heads=8,
+        prompt_tokens=(20, 80),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What every side is to draw."""
+
+    model: str
+    prompts: tuple[tuple[int, ...], ...]
+    paths: int
+    """Per prompt."""
+    max_new_tokens: int
+    end_ids: tuple[int, ...]
+
+
+def make_model(shape: Shape, folder: pathlib.Path, *, ends: int) -> tuple[int, ...]:
+    """Save model and tokenizer; the ids of the tokens that end a text, the tokenizer's own first."""
+    problems = generate(CountdownParams(), seed=SEED, count=2000)
+    rows = solution_rows(problems)
+    tokenizer = make_tokenizer([row["prompt"] + row["completion"] for row in rows])
+    end_ids = (tokenizer.eos_token_id, *range(len(tokenizer) - ends + 1, len(tokenizer)))
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.hidden_size,
+        intermediate_size=shape.intermediate_size,
+        num_hidden_layers=shape.num_layers,
+        num_attention_heads=shape.num_heads,
+        num_key_value_heads=shape.num_heads,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    torch.manual_seed(SEED)
+    model = LlamaForCausalLM(config)
+    model.generation_config = GenerationConfig(
+        eos_token_id=list(end_ids), pad_token_id=tokenizer.pad_token_id
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return end_ids
+
+
+def load_model(folder: str) -> Any:
+    """The model as every side in our own processes uses it."""
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPE).to(DEVICE).eval()
+
+
+def random_prompts(
+    shape: Shape, count: int, *, vocabulary: int, end_ids: Sequence[int]
+) -> tuple[tuple[int, ...], ...]:
+    """Prompts of random tokens, none of them an end or padding."""
+    generator = np.random.default_rng(SEED)
+    ordinary = np.array([i for i in range(2, vocabulary) if i not in set(end_ids)])
+    low, high = shape.prompt_tokens
+    return tuple(
+        tuple(generator.choice(ordinary, size=size).tolist())
+        for size in generator.integers(low, high + 1, size=count)
+    )
