@@ -39,6 +39,7 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
         reasonloop run
         reasonloop run --workspace /tmp/trial --profile smoke --set train.lr=1e-4
+        reasonloop run --engine vllm
     """
     loaded = params.load(*options.overrides)
     from flows.console import run_whole_loop  # noqa: PLC0415 - Prefect takes seconds to import

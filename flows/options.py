@@ -9,6 +9,8 @@ from cyclopts import Parameter, validators
 from pipeline_lib.params import Params
 from pipeline_lib.params_file import PARAMS_FILE, REPOSITORY, load_params
 
+Engine = Literal["vllm", "sglang", "embedded", "url"]
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +58,18 @@ class RunOptions:
             help="Where shards run; without it, execution.runner of the params file decides."
         ),
     ] = None
+    engine: Annotated[
+        Engine | None,
+        Parameter(help="What draws paths; without it, serve.engine of the params file decides."),
+    ] = None
 
     @property
     def overrides(self) -> list[str]:
-        """The runner as an override of the params."""
-        return [f"execution.runner={self.runner}"] if self.runner else []
+        """Runner and engine as overrides of the params."""
+        runner = [f"execution.runner={self.runner}"] if self.runner else []
+        return runner + ([f"serve.engine={self.engine}"] if self.engine else [])
 
 
 Stage = Literal["prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate", "report"]
-Engine = Literal["vllm", "sglang", "embedded", "url"]
 AT_LEAST_ONE = validators.Number(gte=1)
 Workers = Annotated[int, Parameter(help="Processes that judge.", validator=AT_LEAST_ONE)]
