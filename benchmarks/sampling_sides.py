@@ -149,7 +149,7 @@ SIDES: dict[str, Callable[[Any, Work], Lengths]] = {
     "embedded": joined,
     "embedded, batch after batch": batch_after_batch,
     "generate, 8 prompts at once": generate(8),
-    "generate, 50 prompts at once": generate(50),
+    "generate, 25 prompts at once": generate(25),
     "generate_batch": generate_batch,
 }
 

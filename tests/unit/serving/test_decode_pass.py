@@ -60,7 +60,12 @@ MODELS = {
     ),
     "parallel residuals": ("GPTNeoX", SMALL, PLAIN),
     "sliding window": ("Mistral", GROUPED | {"sliding_window": 8}, GENERAL),
-    "capped scores": ("Gemma2", GEMMA, GENERAL),
+    "capped scores": (
+        "Gemma2",
+        GEMMA | {"layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 1.0},
+        GENERAL,
+    ),
+    "some layers with a window": ("Gemma3Text", GEMMA | {"num_hidden_layers": 6}, GENERAL),
     "linear biases": ("Bloom", OLD | {"n_layer": 2, "n_head": 4}, GENERAL),
     "sinks": ("GptOss", GROUPED | {"head_dim": 8, "num_local_experts": 4}, GENERAL),
     "latent keys": ("DeepseekV3", LATENT, GENERAL),
