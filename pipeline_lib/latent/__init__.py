@@ -1,0 +1,1 @@
+"""PRR: K hypotheses held in parallel by one tiny recursive network, on TRM and HRM data."""
