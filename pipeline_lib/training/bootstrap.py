@@ -14,6 +14,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params import BootstrapParams, LoraParams
 from pipeline_lib.problems.countdown import problem_key, solutions
@@ -21,7 +22,6 @@ from pipeline_lib.records import CountdownGold, Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import policies, sft
-from pipeline_lib.training.determinism import deterministic, trainer_seed
 from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting, quiet
 from pipeline_lib.training.sequence import run_phases, work_folder
 

@@ -21,11 +21,11 @@ from datasets import Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback
 from typing_extensions import override
 
+from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.seeding import child_random
-from pipeline_lib.storage import manifests
-from pipeline_lib.training import checkpoints, policies
+from pipeline_lib.storage import checkpoints, manifests
+from pipeline_lib.training import policies
 from pipeline_lib.training.adapters import merged
-from pipeline_lib.training.determinism import deterministic, trainer_seed
 from pipeline_lib.training.policies import Policy, load_policy
 
 Progress = Callable[[int, int, Mapping[str, float]], None]

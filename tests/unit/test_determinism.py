@@ -2,7 +2,7 @@
 
 import torch
 
-from pipeline_lib.training.determinism import deterministic, trainer_seed
+from pipeline_lib.determinism import deterministic, trainer_seed
 
 
 def test_the_block_is_repeatable_and_leaves_the_caller_as_it_was():

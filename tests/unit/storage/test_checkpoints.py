@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from pipeline_lib.training.checkpoints import DONE_NAME, newest, seal
+from pipeline_lib.storage.checkpoints import DONE_NAME, newest, seal
 
 
 @pytest.fixture
