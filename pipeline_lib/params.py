@@ -296,6 +296,137 @@ class ReportParams(_Section):
     """Problems in the browser of paths."""
 
 
+class TrmParams(_Section):
+    """TRM's recursion and its adaptive number of supervision steps; only read with ``kind: trm``."""
+
+    high_cycles: Count = 3
+    """Per supervision step; all but the last run without gradients."""
+    low_cycles: Count = 6
+    """Passes over the low state in each high cycle; one over the high state follows them."""
+    max_steps: Count = 16
+    """Supervision steps after which a row halts in any case, and of every prediction."""
+    exploration: Fraction = 0.1
+    """Share of training steps at which a row must go on up to a random step."""
+
+
+class LatentModelParams(_Section):
+    """A tiny recursive network: K branches side by side (PRR), or one as in TRM."""
+
+    kind: Literal["prr", "trm"] = "prr"
+    width: Count = 256
+    layers: Count = 2
+    heads: Count = 4
+    expansion: Positive = 4.0
+    """Hidden width of the feed-forward part, as that of an ungated one with as many parameters."""
+    hidden_multiple: Count = 256
+    """That hidden width is rounded up to a multiple of this."""
+    mixer: Literal["attention", "mlp"] = "attention"
+    """What mixes the positions of a sequence."""
+    prefix_tokens: Count = 16
+    """Positions before the sequence; the first holds the puzzle embedding and is read by the scorer."""
+    num_branches: Count = 8
+    steps: Count = 8
+    """Passes through the blocks of each branch."""
+    grad_steps: Count = 2
+    """The last so many of them are in the gradient."""
+    branch_vectors: bool = True
+    """Each branch adds a learned vector of its own at every step, not only at the start."""
+    start_noise: Annotated[float, Field(ge=0)] = 0.0
+    """Standard deviation of the noise on the starting latents, in training only."""
+    alpha: Fraction = 0.0
+    """How far a communication moves a branch to the mean of all; 0 keeps them independent."""
+    comm_interval: Count = 2
+    """Steps between two communications; there is none after the last step."""
+    comm_temperature: Positive = 1.0
+    """Divides the scores that weigh the branches in that mean."""
+    comm_gradient: bool = False
+    """Start the gradient one step before the last communication where it would start behind it."""
+    trm: TrmParams = TrmParams()
+    compiled: bool = False
+    """Compile the blocks with torch.compile: slower to start, faster on a GPU."""
+
+    @model_validator(mode="after")
+    def _heads(self) -> "LatentModelParams":
+        # Rotary positions turn pairs of channels.
+        if self.mixer == "attention" and self.width % (2 * self.heads):
+            raise ValueError(f"width={self.width} is no multiple of 2 x heads={self.heads}")
+        return self
+
+    @model_validator(mode="after")
+    def _gradient(self) -> "LatentModelParams":
+        if self.grad_steps > self.steps:
+            raise ValueError(f"grad_steps={self.grad_steps} is above steps={self.steps}")
+        return self
+
+    @model_validator(mode="after")
+    def _one_branch(self) -> "LatentModelParams":
+        if self.kind == "trm" and self.num_branches != 1:
+            raise ValueError(f"num_branches={self.num_branches}; kind=trm has one branch")
+        return self
+
+
+class LatentLossParams(_Section):
+    """What K answers to one example are taught; TRM mode has its own fixed loss."""
+
+    best_of: Literal["responsibility", "soft_min"] = "responsibility"
+    """Weighted mean of the branches' losses with fixed weights, or the soft minimum itself."""
+    floor: Rate | Literal[0] = 0.05
+    """Share of the weight that all branches get alike, so that none starves (responsibility)."""
+    tau_start: Positive = 1.0
+    """Temperature of the weights in the beginning."""
+    tau_end: Positive | None = None
+    """... and after ``tau_fraction`` of training; null takes 1 / labels of the example."""
+    tau_fraction: Annotated[float, Field(gt=0, le=1)] = 0.6
+    scorer: Annotated[float, Field(ge=0)] = 0.5
+    """Weight of the scorer's loss."""
+    ranking: Annotated[float, Field(ge=0)] = 0.5
+    """Weight, within it, of ranking the branches beside saying whether each is right."""
+    ranking_min_tau: Positive = 0.02
+    detach_scorer: bool = True
+    """The scorer learns to read the latents, and the latents do not learn to be read."""
+    diversity: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of the term that keeps the branches' latents apart."""
+    diversity_margin: Annotated[float, Field(ge=-1, le=1)] = 0.5
+    """Cosine of two branches up to which it is zero."""
+
+    @model_validator(mode="after")
+    def _floor(self) -> "LatentLossParams":
+        if self.best_of == "soft_min" and self.floor:
+            raise ValueError(f"floor={self.floor}; best_of=soft_min has no weights to put it under")
+        return self
+
+
+class LatentPreset(_Section):
+    """A model with the loss that belongs to it."""
+
+    model: LatentModelParams = LatentModelParams()
+    loss: LatentLossParams = LatentLossParams()
+
+
+LATENT_PRESETS = {
+    "ours": LatentPreset(),
+    "brief": LatentPreset(
+        model=LatentModelParams(branch_vectors=False, start_noise=0.1, alpha=0.1),
+        loss=LatentLossParams(
+            best_of="soft_min",
+            floor=0,
+            tau_start=0.1,
+            tau_end=0.1,
+            ranking=1.0,
+            detach_scorer=False,
+            diversity=0.1,
+        ),
+    ),
+    "trm": LatentPreset(
+        model=LatentModelParams(kind="trm", width=512, heads=8, num_branches=1),
+    ),
+    "trm-mlp": LatentPreset(
+        model=LatentModelParams(kind="trm", width=512, heads=8, num_branches=1, mixer="mlp"),
+    ),
+}
+"""PRR as we found it to work and as it was first described; TRM at its published sizes."""
+
+
 class ExecutionParams(_Section):
     """Where the work runs. Never part of a result."""
 
