@@ -5,7 +5,7 @@ puts editions together: ARC-AGI-2 repeats most puzzles of ARC-AGI-1.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -19,6 +19,7 @@ _INTRODUCTION = (
     "A grid is written one row a line; the digits 0 to 9 are colours."
 )
 _GridField = Annotated[Grid, BeforeValidator(grid_of)]
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Pair(BaseModel):
@@ -38,6 +39,25 @@ class Puzzle(BaseModel):
     id: str
     train: Annotated[tuple[Pair, ...], Field(min_length=1)]
     test: Annotated[tuple[Pair, ...], Field(min_length=1)]
+
+
+class OpenPair(BaseModel):
+    """An input grid, with its output grid where that is known."""
+
+    model_config = ConfigDict(frozen=True)
+
+    input: _GridField
+    output: _GridField | None = None
+
+
+class Challenge(BaseModel):
+    """A puzzle whose test outputs may be secret, as in a competition."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    train: Annotated[tuple[Pair, ...], Field(min_length=1)]
+    test: Annotated[tuple[OpenPair, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +91,17 @@ def read_puzzle(row: RawRow) -> Puzzle:
     Raises:
         BadInputError: a pair or a grid is missing or cannot be used; it names file and place.
     """
+    return _read(Puzzle, row)
+
+
+def read_challenge(row: RawRow) -> Challenge:
+    """As :func:`read_puzzle`, but test outputs may be absent."""
+    return _read(Challenge, row)
+
+
+def _read(model: type[_Model], row: RawRow) -> _Model:
     try:
-        return Puzzle.model_validate({**row.fields, "id": row.text("id")})
+        return model.model_validate({**row.fields, "id": row.text("id")})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

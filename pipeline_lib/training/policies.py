@@ -5,9 +5,7 @@ manifest.
 """
 
 import pathlib
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import write_json_lines
+from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
 
 KIND = "model"
@@ -81,14 +80,3 @@ def save_policy(
         AutoTokenizer.from_pretrained(tokenizer_source).save_pretrained(fresh)
         write_json_lines(fresh / LOG_NAME, log)
         return manifests.seal(fresh, kind=KIND, key=key)
-
-
-@contextmanager
-def replaced(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yield an empty folder that takes the place of ``folder`` when the block ends without error."""
-    fresh = folder.with_name(f".{folder.name}.fresh")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    yield fresh
-    shutil.rmtree(folder, ignore_errors=True)
-    fresh.replace(folder)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines, write_json_lines
+from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import policies
 from pipeline_lib.training.phases import Phase, Row, Setting, run_phase
@@ -23,7 +24,7 @@ def run_phases(
         folder = run_phase(phase, source, setting)
         log.extend(read_json_lines(folder / policies.LOG_NAME))
         source = str(folder)
-    with policies.replaced(output) as fresh:
+    with replaced(output) as fresh:
         shutil.copytree(source, fresh, dirs_exist_ok=True)
         write_json_lines(fresh / policies.LOG_NAME, log)
         manifest = manifests.seal(

@@ -1,4 +1,4 @@
-"""Policies on disk: loaded so that a prompt is tokenized as in sampling, replaced only when whole."""
+"""Policies on disk: loaded so that a prompt is tokenized as in sampling."""
 
 import pathlib
 import shutil
@@ -8,7 +8,7 @@ from tokenizers import processors
 from transformers import AutoTokenizer
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.training.policies import load_policy, replaced, save_policy
+from pipeline_lib.training.policies import load_policy, save_policy
 
 
 @pytest.fixture
@@ -51,17 +51,3 @@ def test_a_tokenizer_without_an_end_token_is_bad_input(base: pathlib.Path, tmp_p
     tokenizer.save_pretrained(folder)
     with pytest.raises(BadInputError, match="no eos_token"):
         load_policy(str(folder))
-
-
-def test_a_folder_is_replaced_only_by_a_whole_one(tmp_path: pathlib.Path):
-    """An error inside leaves the old content; the next success removes all of it."""
-    folder = tmp_path / "policy"
-    folder.mkdir()
-    (folder / "old").touch()
-    with pytest.raises(FileNotFoundError), replaced(folder) as fresh:
-        (fresh / "half").rename(fresh / "absent" / "half")
-    assert [path.name for path in folder.iterdir()] == ["old"]
-    with replaced(folder) as fresh:
-        assert list(fresh.iterdir()) == []
-        (fresh / "new").touch()
-    assert [path.name for path in folder.iterdir()] == ["new"]
