@@ -124,9 +124,18 @@ def decode_pass_of(model: Any) -> DecodePass:
         return _CHOSEN[model]
 
 
+def is_decodable(model: Any) -> bool:
+    """Whether all that ``model`` keeps of the past is keys and values."""
+    return _kept_layers(model) <= {DynamicLayer, DynamicSlidingWindowLayer}
+
+
+def _kept_layers(model: Any) -> set[type]:
+    return {type(layer) for layer in DynamicCache(config=model.config).layers}
+
+
 def _chosen(model: Any) -> DecodePass:
-    layers = {type(layer) for layer in DynamicCache(config=model.config).layers}
-    if not layers <= {DynamicLayer, DynamicSlidingWindowLayer}:
+    layers = _kept_layers(model)
+    if not is_decodable(model):
         names = sorted(layer.__name__ for layer in layers)
         raise BadInputError(
             f"model {type(model).__name__} keeps {', '.join(names)}; the embedded engine knows "

@@ -86,12 +86,13 @@ class EmbeddedEngine:
     """Paths that are decoded together."""
     engine: str = "embedded"
     adapter: str | None = None
-    _eos_ids: frozenset[int] = field(init=False)
+    eos_ids: frozenset[int] = field(init=False)
+    """Tokens that end a text."""
     _pool: KvPool = field(init=False, default_factory=KvPool)
     """Memory of batches that have ended serves the next ones."""
 
     def __post_init__(self) -> None:
-        self._eos_ids = _eos_ids(self.model, self.tokenizer)
+        self.eos_ids = _eos_ids(self.model, self.tokenizer)
 
     @classmethod
     def load(cls, source: str, *, batch_size: int) -> Self:
@@ -126,7 +127,7 @@ class EmbeddedEngine:
         return ContinuousBatch(
             model=self.model,
             max_rows=self.batch_size,
-            eos_ids=self._eos_ids,
+            eos_ids=self.eos_ids,
             pad_id=self.tokenizer.pad_token_id or 0,
             pool=self._pool,
         )

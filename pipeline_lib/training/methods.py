@@ -21,8 +21,9 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import dpo, grpo, policies, sft
+from pipeline_lib.training.live_rollouts import LiveRollouts
 from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting
-from pipeline_lib.training.rollouts import EndpointRollouts
+from pipeline_lib.training.rollouts import EndpointRollouts, RolloutFunc, rollout_func
 from pipeline_lib.training.sequence import run_phases, work_folder
 from pipeline_lib.verification.dispatch import open_verifier
 
@@ -158,21 +159,21 @@ def _online(request: TrainingRequest, stack: ExitStack) -> Phase:
             group_size=params.group_size,
             max_new_tokens=request.max_new_tokens,
             entropy_coef=params.entropy_coef,
-            opened_on=_endpoint_rollouts(request, stack),
+            opened_on=_rollouts(request, stack),
         ),
         lora=params.lora,
     )
     return Phase(name="grpo", schedule=schedule, make_trainer=make_trainer)
 
 
-def _endpoint_rollouts(
-    request: TrainingRequest, stack: ExitStack
-) -> Callable[[str], grpo.RolloutFunc] | None:
+def _rollouts(request: TrainingRequest, stack: ExitStack) -> Callable[[str], RolloutFunc]:
+    decoding = Decoding(max_new_tokens=request.max_new_tokens)
     if request.params.rollouts == "in_process":
-        return None
+        live = LiveRollouts(decoding=decoding, seed=request.seed)
+        return lambda _source: rollout_func(live)
     work = work_folder(request.output, request.key)
 
-    def opened_on(source: str) -> EndpointRollouts:
+    def opened_on(source: str) -> RolloutFunc:
         engine = stack.enter_context(
             serving_engine(
                 request.serve,
@@ -182,13 +183,14 @@ def _endpoint_rollouts(
                 max_lora_rank=request.params.lora.rank,
             )
         )
-        return EndpointRollouts(
+        through_endpoint = EndpointRollouts(
             engine=engine,
             model_at=lambda endpoint: served_model(endpoint, request.serve, model=source),
             folder=work / "adapters",
-            decoding=Decoding(max_new_tokens=request.max_new_tokens),
+            decoding=decoding,
             seed=request.seed,
         )
+        return rollout_func(through_endpoint)
 
     return opened_on
 

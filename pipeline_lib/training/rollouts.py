@@ -1,7 +1,7 @@
-"""Paths of a GRPO step drawn through an endpoint, under the adapter of that very step.
+"""Where the paths of a training step come from: what every source gives, and the one that asks a server.
 
-The alternative to TRL's own generation, for engines that are faster than ``generate`` or stand on
-another device. It knows prompts and tokens; what a path is worth, `grpo` says.
+The other source, the policy that is in training, stands in `live_rollouts`. Sources know prompts and
+tokens; what a path is worth, and how it is learned from, the methods say.
 """
 
 import itertools
@@ -20,6 +20,86 @@ ADAPTER = "policy"
 """The name under which the engine knows the policy in training; its version is the step."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnPath:
+    """One path of a training step."""
+
+    prompt_ids: Sequence[int]
+    completion_ids: Sequence[int]
+    """At least one; the last is an end token, unless the path was cut at the length limit."""
+    logprobs: Sequence[float]
+    """Natural log-probability of each completion token under the policy that drew it."""
+    failed: bool = False
+    """Our side failed to draw it: one end token stands for it, and it must get no reward."""
+
+
+class PathSource(Protocol):
+    """Draws the paths of a step."""
+
+    def draw(
+        self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
+    ) -> list[DrawnPath]:
+        """One path for each prompt, in order; prompts of one group stand side by side.
+
+        Args:
+            prompts: rendered, special tokens included.
+            model: the policy as it is now, unwrapped, with its adapters where it has some.
+            tokenizer: the policy's.
+            step: steps of the optimizer so far. A second draw at one step gives other paths.
+        """
+        ...
+
+
+RolloutFunc = Callable[[Sequence[str], Any], dict[str, list[Any]]]
+"""What TRL calls with the prompts of a step and the trainer."""
+
+
+def rollout_func(source: PathSource) -> RolloutFunc:
+    """``source`` as TRL takes it; ``failed`` reaches the reward function beside the columns of a row."""
+
+    def rolled_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+        paths = source.draw(
+            prompts,
+            model=trainer.accelerator.unwrap_model(trainer.model),
+            tokenizer=trainer.processing_class,
+            step=int(trainer.state.global_step),
+        )
+        return {
+            "prompt_ids": [list(path.prompt_ids) for path in paths],
+            "completion_ids": [list(path.completion_ids) for path in paths],
+            "logprobs": [list(path.logprobs) for path in paths],
+            "failed": [path.failed for path in paths],
+        }
+
+    return rolled_out
+
+
+@dataclass(slots=True, kw_only=True)
+class StepRequests:
+    """Requests of one step after another, in which every path has a seed of its own.
+
+    It follows from the root seed, the step and the path's place in the step, so that a training that is
+    continued draws what an unbroken one draws.
+    """
+
+    seed: int
+    _step: int = field(default=-1, init=False)
+    _num_drawn: int = field(default=0, init=False)
+    """Paths drawn at this step so far."""
+
+    def of(self, prompts: Sequence[str], *, step: int) -> list[Request]:
+        """A request for each group of equal prompts that stand side by side."""
+        if step != self._step:
+            self._step, self._num_drawn = step, 0
+        requests = []
+        for prompt, group in itertools.groupby(prompts):
+            size = len(list(group))
+            seeds = consecutive_seeds(size, self.seed, "rollout", step, self._num_drawn)
+            requests.append(Request(prompt=prompt, seeds=seeds))
+            self._num_drawn += size
+        return requests
+
+
 class AdapterEngine(Protocol):
     """A running engine that takes LoRA adapters."""
 
@@ -29,9 +109,9 @@ class AdapterEngine(Protocol):
 
 @dataclass(kw_only=True)
 class EndpointRollouts:
-    """What TRL takes as ``rollout_func``.
+    """Paths drawn through an endpoint, under the adapter of that very step. Implements PathSource.
 
-    Every path has a seed of its own, from the root seed, the step and its place in the step. How far two
+    For engines that stand on another device, or are faster than what draws in this process. How far two
     runs agree is the engine's affair: one that batches requests as they come rounds as they come.
     """
 
@@ -42,54 +122,40 @@ class EndpointRollouts:
     """Where the adapters of single steps lie while they are in use."""
     decoding: Decoding
     seed: int
-    _model: ChatModel | None = field(default=None, init=False)
+    _requests: StepRequests = field(init=False)
+    _client: ChatModel | None = field(default=None, init=False)
     _step: int = field(default=-1, init=False)
-    _num_drawn: int = field(default=0, init=False)
-    """Paths drawn at this step so far."""
 
-    def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
-        """One path for each prompt, in order; prompts of one group stand side by side.
+    def __post_init__(self) -> None:
+        self._requests = StepRequests(seed=self.seed)
 
-        Returns:
-            ``prompt_ids``, ``completion_ids`` and ``logprobs``, a list each path, and ``failed``: whether
-            our side failed to draw it, so that it must get no reward.
-        """
-        self._bring_up_to_date(trainer)
-        assert self._model is not None
-        paths = [
-            path
-            for group in self._model.complete(self._requests(prompts), self.decoding)
-            for path in group
+    def draw(
+        self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
+    ) -> list[DrawnPath]:
+        """One path for each prompt; the server gets the adapter of ``model`` once a step."""
+        self._bring_up_to_date(model, step)
+        assert self._client is not None
+        groups = self._client.complete(self._requests.of(prompts, step=step), self.decoding)
+        paths = itertools.chain.from_iterable(groups)
+        return [
+            DrawnPath(
+                prompt_ids=tokenizer(prompt, add_special_tokens=False)["input_ids"],
+                completion_ids=_tokens(path, tokenizer.eos_token_id),
+                logprobs=_logprobs(path),
+                failed=path.error is not None,
+            )
+            for prompt, path in zip(prompts, paths, strict=True)
         ]
-        tokenizer = trainer.processing_class
-        return {
-            "prompt_ids": [
-                tokenizer(prompt, add_special_tokens=False)["input_ids"] for prompt in prompts
-            ],
-            "completion_ids": [_tokens(path, tokenizer.eos_token_id) for path in paths],
-            "logprobs": [_logprobs(path) for path in paths],
-            "failed": [path.error is not None for path in paths],
-        }
 
-    def _bring_up_to_date(self, trainer: Any) -> None:
+    def _bring_up_to_date(self, model: Any, step: int) -> None:
         """Let the engine serve the weights of this step."""
-        step = int(trainer.state.global_step)
         if step == self._step:
             return
         folder = self.folder / f"step-{step}"
-        trainer.accelerator.unwrap_model(trainer.model).save_pretrained(folder)
-        self._model = self.model_at(self.engine.load_adapter(ADAPTER, folder, str(step)))
+        model.save_pretrained(folder)
+        self._client = self.model_at(self.engine.load_adapter(ADAPTER, folder, str(step)))
         shutil.rmtree(self.folder / f"step-{self._step}", ignore_errors=True)
-        self._step, self._num_drawn = step, 0
-
-    def _requests(self, prompts: Sequence[str]) -> list[Request]:
-        requests = []
-        for prompt, group in itertools.groupby(prompts):
-            size = len(list(group))
-            seeds = consecutive_seeds(size, self.seed, "rollout", self._step, self._num_drawn)
-            requests.append(Request(prompt=prompt, seeds=seeds))
-            self._num_drawn += size
-        return requests
+        self._step = step
 
 
 def _tokens(path: Completion, eos_id: int) -> list[int]:

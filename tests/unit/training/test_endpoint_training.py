@@ -13,7 +13,7 @@ from pipeline_lib.serving.engines import serving_engine
 from pipeline_lib.training.adapters import lora_config
 from pipeline_lib.training.methods import train_policy
 from pipeline_lib.training.policies import load_policy
-from pipeline_lib.training.rollouts import EndpointRollouts
+from pipeline_lib.training.rollouts import EndpointRollouts, rollout_func
 
 SERVE = ServeParams(engine="embedded", port=8460)
 LORA = LoraParams(enabled=True, rank=4)
@@ -49,7 +49,7 @@ def test_paths_are_drawn_from_the_weights_of_their_step(base: pathlib.Path, tmp_
                 model=model,
                 processing_class=policy.tokenizer,
             )
-            drawn = rollouts(PROMPTS, trainer)
+            drawn = rollout_func(rollouts)(PROMPTS, trainer)
             assert drawn["failed"] == [False] * 8
             for prompt, tokens, said in zip(
                 drawn["prompt_ids"], drawn["completion_ids"], drawn["logprobs"], strict=True

@@ -12,7 +12,7 @@ from pipeline_lib.records import CountdownGold, FinishReason
 from pipeline_lib.serving.chat_model import Completion, Decoding
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.training.grpo import verified_reward
-from pipeline_lib.training.rollouts import EndpointRollouts
+from pipeline_lib.training.rollouts import EndpointRollouts, RolloutFunc, rollout_func
 from pipeline_lib.verification.dispatch import open_verifier
 
 GOLD = CountdownGold(numbers=(2, 3), target=5)
@@ -82,14 +82,15 @@ def trainer_at(step: int, tokenizer) -> SimpleNamespace:
     )
 
 
-def rollouts_of(model: Model, engine: Engine, folder: pathlib.Path) -> EndpointRollouts:
-    return EndpointRollouts(
+def rollouts_of(model: Model, engine: Engine, folder: pathlib.Path) -> RolloutFunc:
+    rollouts = EndpointRollouts(
         engine=engine,
         model_at=lambda _: model,
         folder=folder,
         decoding=Decoding(max_new_tokens=8),
         seed=3,
     )
+    return rollout_func(rollouts)
 
 
 def test_paths_stand_in_the_order_of_prompts(tokenizer, tmp_path):
