@@ -2,9 +2,14 @@
 
 from pipeline_lib.latent.model import PrrModel
 from pipeline_lib.latent.protocol import Sizes
+from pipeline_lib.latent.trm import TrmModel
 from pipeline_lib.params import LatentLossParams, LatentModelParams
 
 
-def build_model(params: LatentModelParams, sizes: Sizes, *, loss: LatentLossParams) -> PrrModel:
-    """A model with fresh weights, drawn from torch's own generator."""
+def build_model(
+    params: LatentModelParams, sizes: Sizes, *, loss: LatentLossParams
+) -> PrrModel | TrmModel:
+    """A model with fresh weights, drawn from torch's own generator. TRM brings its own loss."""
+    if params.kind == "trm":
+        return TrmModel(params, sizes)
     return PrrModel(params, sizes, loss=loss)

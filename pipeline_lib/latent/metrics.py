@@ -1,0 +1,169 @@
+"""How good K answers are: the best of them, and the one that each way of picking would hand in.
+
+Counts add up over batches and processes; shares are taken at the end. An answer is compared at the
+positions that have labels. In ARC these tell the size of the answer, so what is handed in there is
+picked by `voting`, which looks at no label. The oracle looks at the labels and is an upper bound.
+
+Axes: B rows, K branches, L positions of the sequence, V tokens.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pipeline_lib.latent.losses import branch_losses, exact, stablemax
+from pipeline_lib.latent.protocol import IGNORED_LABEL, Batch, BranchOutput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Sums over real rows; ``+`` joins those of two batches."""
+
+    rows: int
+    oracle: int
+    """Rows of which some branch is exactly right; the next three: of which the picked one is."""
+    scorer: int
+    majority: int
+    confidence: int
+    right_branches: int
+    decidable: int
+    """Rows with right and wrong branches: only there can a pick be better than another."""
+    scorer_decided: int
+    """Of these the ones in which the scorer picks a right branch."""
+    confidence_decided: int
+    best_K: tuple[int, ...]
+    """How often each branch has the least loss."""
+    distinct: int
+    """Different answers, added up over rows."""
+    disagreement: float
+    """Share of labels at which two branches differ, averaged over pairs, added up over rows."""
+
+    def __add__(self, other: "Counts") -> "Counts":
+        """The counts of both; they must have as many branches."""
+        return Counts(
+            rows=self.rows + other.rows,
+            oracle=self.oracle + other.oracle,
+            scorer=self.scorer + other.scorer,
+            majority=self.majority + other.majority,
+            confidence=self.confidence + other.confidence,
+            right_branches=self.right_branches + other.right_branches,
+            decidable=self.decidable + other.decidable,
+            scorer_decided=self.scorer_decided + other.scorer_decided,
+            confidence_decided=self.confidence_decided + other.confidence_decided,
+            best_K=tuple(a + b for a, b in zip(self.best_K, other.best_K, strict=True)),
+            distinct=self.distinct + other.distinct,
+            disagreement=self.disagreement + other.disagreement,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """Shares of the real rows, in [0, 1] unless said otherwise."""
+
+    rows: int
+    oracle_exact: float
+    scorer_exact: float
+    majority_exact: float
+    """By votes of equal answers, ties by confidence."""
+    confidence_exact: float
+    """By the mean maximal log-probability."""
+    mean_branch_exact: float
+    decidable: float
+    scorer_picks_best: float | None
+    """Of the decidable rows; None where there is none."""
+    confidence_picks_best: float | None
+    usage_entropy: float | None
+    """Entropy of which branch is best, 1 if all are equally often; None for a single branch."""
+    distinct_outputs: float
+    """Different answers a row, 1 to K."""
+    diversity: float
+    """Labels at which two branches differ."""
+
+
+@torch.no_grad()
+def counted(output: BranchOutput, batch: Batch) -> Counts:
+    """The counts of one batch."""
+    real_B = batch.real_B
+    asked_BL = batch.labels_BL != IGNORED_LABEL
+    exact_BK = exact(output.logits_BKLV, batch.labels_BL)[real_B]
+    confidence_BK = confidences(output.logits_BKLV, asked_BL)[real_B]
+    tokens_BKL = torch.where(asked_BL[:, None], output.logits_BKLV.argmax(-1), 0)[real_B]
+    equal_BKK = (tokens_BKL[:, :, None] == tokens_BKL[:, None]).all(-1)
+    by_scorer_B = output.scores_BK[real_B].argmax(1)
+    by_confidence_B = confidence_BK.argmax(1)
+    best_B = branch_losses(output.logits_BKLV, batch.labels_BL)[real_B].argmin(1)
+    decidable_B = exact_BK.any(1) & ~exact_BK.all(1)
+
+    def right(picked_B: Tensor) -> Tensor:
+        return exact_BK.gather(1, picked_B[:, None])[:, 0]
+
+    return Counts(
+        rows=int(real_B.sum()),
+        oracle=int(exact_BK.any(1).sum()),
+        scorer=int(right(by_scorer_B).sum()),
+        majority=int(right(by_majority(equal_BKK, confidence_BK)).sum()),
+        confidence=int(right(by_confidence_B).sum()),
+        right_branches=int(exact_BK.sum()),
+        decidable=int(decidable_B.sum()),
+        scorer_decided=int((right(by_scorer_B) & decidable_B).sum()),
+        confidence_decided=int((right(by_confidence_B) & decidable_B).sum()),
+        best_K=tuple(torch.bincount(best_B, minlength=exact_BK.shape[1]).tolist()),
+        distinct=int((~equal_BKK.tril(-1).any(-1)).sum()),
+        disagreement=float(_disagreement(tokens_BKL, asked_BL[real_B]).sum()),
+    )
+
+
+def metrics_of(counts: Counts) -> Metrics:
+    """The shares. Raises ValueError without a real row."""
+    if counts.rows == 0:
+        raise ValueError("rows=0; metrics need at least one real row")
+    num_branches = len(counts.best_K)
+
+    def decided(count: int) -> float | None:
+        return count / counts.decidable if counts.decidable else None
+
+    return Metrics(
+        rows=counts.rows,
+        oracle_exact=counts.oracle / counts.rows,
+        scorer_exact=counts.scorer / counts.rows,
+        majority_exact=counts.majority / counts.rows,
+        confidence_exact=counts.confidence / counts.rows,
+        mean_branch_exact=counts.right_branches / (counts.rows * num_branches),
+        decidable=counts.decidable / counts.rows,
+        scorer_picks_best=decided(counts.scorer_decided),
+        confidence_picks_best=decided(counts.confidence_decided),
+        usage_entropy=_relative_entropy(counts.best_K),
+        distinct_outputs=counts.distinct / counts.rows,
+        diversity=counts.disagreement / counts.rows,
+    )
+
+
+def confidences(logits_BKLV: Tensor, asked_BL: Tensor) -> Tensor:
+    """Mean log-probability [B, K] of the likeliest token over the positions asked."""
+    weights_BKLV = stablemax(logits_BKLV.float())
+    likeliest_BKL = weights_BKLV.amax(-1).log() - weights_BKLV.sum(-1).log()
+    asked_B1L = asked_BL[:, None]
+    return (likeliest_BKL * asked_B1L).sum(-1) / asked_B1L.sum(-1).clamp(min=1)
+
+
+def by_majority(equal_BKK: Tensor, confidence_BK: Tensor) -> Tensor:
+    """The branch [B] whose answer most branches give, among ties the most confident."""
+    votes_BK = equal_BKK.sum(-1)
+    leads_BK = votes_BK == votes_BK.amax(1, keepdim=True)
+    return torch.where(leads_BK, confidence_BK, -math.inf).argmax(1)
+
+
+def _disagreement(tokens_BKL: Tensor, asked_BL: Tensor) -> Tensor:
+    num_branches = tokens_BKL.shape[1]
+    pairs = max(1, num_branches * (num_branches - 1))
+    differ_B = (tokens_BKL[:, :, None] != tokens_BKL[:, None]).sum((1, 2, 3))
+    return differ_B / (pairs * asked_BL.sum(-1).clamp(min=1))
+
+
+def _relative_entropy(counts: tuple[int, ...]) -> float | None:
+    if len(counts) == 1:
+        return None
+    shares = [count / sum(counts) for count in counts if count]
+    return -sum(share * math.log(share) for share in shares) / math.log(len(counts))
