@@ -20,13 +20,13 @@ _DIGITS = "".join(map(str, IDENTITY_COLOURS))
 
 _TURNS: Mapping[int, Callable[[Colours], Colours]] = {
     0: lambda grid: grid,
-    1: lambda grid: np.rot90(grid, 1),
-    2: lambda grid: np.rot90(grid, 2),
-    3: lambda grid: np.rot90(grid, 3),
-    4: np.fliplr,
-    5: np.flipud,
-    6: np.transpose,
-    7: lambda grid: np.rot90(grid, 2).T,
+    1: lambda grid: grid.T[::-1],
+    2: lambda grid: grid[::-1, ::-1],
+    3: lambda grid: grid[::-1].T,
+    4: lambda grid: grid[:, ::-1],
+    5: lambda grid: grid[::-1],
+    6: lambda grid: grid.T,
+    7: lambda grid: grid[::-1, ::-1].T,
 }
 """The symmetries of a square by id: identity, three turns counter-clockwise, left-right, up-down,
 transpose, anti-transpose."""
