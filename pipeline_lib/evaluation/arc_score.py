@@ -1,8 +1,7 @@
 """The score of ARC Prize: two attempts per test input, and what a submission of them is worth.
 
-A submission is what ``submission.json`` holds: a puzzle's id with a list of its test inputs, each
-``{"attempt_1": grid, "attempt_2": grid}``. Nothing here reads or writes files, or chooses which
-two of many answers are handed in: :func:`submission_of` takes the first two paths.
+The form of a submission stands in `problems.arc_submission`. Nothing here reads or writes files, or
+chooses which two of many answers are handed in: :func:`submission_of` takes the first two paths.
 """
 
 import json
@@ -13,13 +12,11 @@ from typing import Any, TypeVar
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import Grid, grid_of
 from pipeline_lib.problems.arc_grids import PuzzleInput, puzzle_input_of
+from pipeline_lib.problems.arc_submission import ATTEMPTS, Attempts, read_submission
 from pipeline_lib.records import ArcGold, Group, Problem, Verdict
 
 _Value = TypeVar("_Value")
 
-ATTEMPTS = ("attempt_1", "attempt_2")
-Attempts = dict[str, list[list[int]]]
-"""Both attempts at one test input by name, as JSON."""
 Solutions = Mapping[str, Sequence[Grid]]
 """The output grids of every puzzle's test inputs, in order."""
 
@@ -79,60 +76,15 @@ def score_submission(submission: Any, solutions: Solutions) -> ArcScore:
     """
     if not solutions:
         raise BadInputError("no solutions to score against; give at least one puzzle")
-    if not isinstance(submission, Mapping):
-        raise BadInputError(
-            f"a submission is an object of puzzles, not {type(submission).__name__}; "
-            'expected {"PUZZLE": [{"attempt_1": GRID, "attempt_2": GRID}]}'
-        )
-    if unknown := sorted(submission.keys() - solutions.keys()):
-        raise BadInputError(
-            f"{len(unknown)} puzzles of the submission have no solution (first: {unknown[0]!r}); "
-            "score it against the set that it was made for"
-        )
-    num_not_grids = 0
+    read = read_submission(
+        submission, {puzzle_id: len(outputs) for puzzle_id, outputs in solutions.items()}
+    )
     puzzles = []
     for puzzle_id, outputs in solutions.items():
-        attempts: list[list[Grid | None]] = [[]] * len(outputs)
-        if puzzle_id in submission:
-            attempts = _attempts(puzzle_id, submission[puzzle_id], num_inputs=len(outputs))
-        num_not_grids += sum(grid is None for both in attempts for grid in both)
+        attempts = read.attempts.get(puzzle_id, [[]] * len(outputs))
         solved = tuple(output in both for output, both in zip(outputs, attempts, strict=True))
         puzzles.append(PuzzleScore(puzzle_id=puzzle_id, solved=solved))
-    return ArcScore(
-        puzzles=tuple(puzzles),
-        missing=tuple(sorted(solutions.keys() - submission.keys())),
-        num_not_grids=num_not_grids,
-    )
-
-
-def _attempts(puzzle_id: str, entries: Any, *, num_inputs: int) -> list[list[Grid | None]]:
-    if not isinstance(entries, list | tuple):
-        raise BadInputError(
-            f"puzzle {puzzle_id!r}: expected a list, one entry per test input, "
-            f"not {type(entries).__name__}"
-        )
-    if len(entries) != num_inputs:
-        raise BadInputError(
-            f"puzzle {puzzle_id!r}: {len(entries)} entries for {num_inputs} test inputs; "
-            "give one for each"
-        )
-    return [
-        _both(entry, f"puzzle {puzzle_id!r}, test input {n}") for n, entry in enumerate(entries)
-    ]
-
-
-def _both(entry: Any, where: str) -> list[Grid | None]:
-    if not isinstance(entry, Mapping) or set(entry) != set(ATTEMPTS):
-        given = ", ".join(map(repr, entry)) if isinstance(entry, Mapping) else type(entry).__name__
-        raise BadInputError(f"{where}: {given or 'nothing'}; expected {' and '.join(ATTEMPTS)}")
-    return [_grid(entry[name]) for name in ATTEMPTS]
-
-
-def _grid(value: Any) -> Grid | None:
-    try:
-        return grid_of(value)
-    except ValueError:
-        return None
+    return ArcScore(puzzles=tuple(puzzles), missing=read.missing, num_not_grids=read.num_not_grids)
 
 
 def solutions_of(problems: Iterable[Problem]) -> dict[str, list[Grid]]:

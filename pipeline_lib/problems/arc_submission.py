@@ -1,0 +1,95 @@
+"""The form of a submission to ARC Prize: two attempts at every test input.
+
+It is what ``submission.json`` holds: a puzzle's id with a list of its test inputs, each
+``{"attempt_1": grid, "attempt_2": grid}``. Nothing here knows which attempt is right.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.grids import Grid, grid_of
+
+ATTEMPTS = ("attempt_1", "attempt_2")
+Attempts = dict[str, list[list[int]]]
+"""Both attempts at one test input by name, as JSON."""
+ReadAttempts = list[list[Grid | None]]
+"""Both attempts at each test input of a puzzle; None is no grid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSubmission:
+    """A submission whose form is that of the puzzles it was read for."""
+
+    attempts: Mapping[str, ReadAttempts]
+    """By puzzle."""
+    missing: tuple[str, ...]
+    """Puzzles without any attempt."""
+
+    @property
+    def num_not_grids(self) -> int:
+        """Attempts that are no grid."""
+        return sum(
+            grid is None for of_one in self.attempts.values() for both in of_one for grid in both
+        )
+
+
+def read_submission(submission: Any, num_inputs: Mapping[str, int]) -> ReadSubmission:
+    """Read a submission as it was parsed from JSON.
+
+    Args:
+        submission: any JSON value.
+        num_inputs: number of test inputs of every puzzle.
+
+    Raises:
+        BadInputError: it is for something else: a puzzle that is unknown, a wrong number of test
+            inputs, an entry without both attempts.
+    """
+    if not isinstance(submission, Mapping):
+        raise BadInputError(
+            f"a submission is an object of puzzles, not {type(submission).__name__}; "
+            'expected {"PUZZLE": [{"attempt_1": GRID, "attempt_2": GRID}]}'
+        )
+    if unknown := sorted(submission.keys() - num_inputs.keys()):
+        raise BadInputError(
+            f"{len(unknown)} puzzles of the submission have no solution (first: {unknown[0]!r}); "
+            "score it against the set that it was made for"
+        )
+    return ReadSubmission(
+        attempts={
+            puzzle_id: _attempts(puzzle_id, entries, num_inputs=num_inputs[puzzle_id])
+            for puzzle_id, entries in submission.items()
+        },
+        missing=tuple(sorted(num_inputs.keys() - submission.keys())),
+    )
+
+
+def _attempts(puzzle_id: str, entries: Any, *, num_inputs: int) -> ReadAttempts:
+    if not isinstance(entries, list | tuple):
+        raise BadInputError(
+            f"puzzle {puzzle_id!r}: expected a list, one entry per test input, "
+            f"not {type(entries).__name__}"
+        )
+    if len(entries) != num_inputs:
+        raise BadInputError(
+            f"puzzle {puzzle_id!r}: {len(entries)} entries for {num_inputs} test inputs; "
+            "give one for each"
+        )
+    return [
+        _both(entry, f"puzzle {puzzle_id!r}, test input {n}") for n, entry in enumerate(entries)
+    ]
+
+
+def _both(entry: Any, where: str) -> list[Grid | None]:
+    if not isinstance(entry, Mapping) or set(entry) != set(ATTEMPTS):
+        given = ", ".join(map(repr, entry)) if isinstance(entry, Mapping) else type(entry).__name__
+        raise BadInputError(f"{where}: {given or 'nothing'}; expected {' and '.join(ATTEMPTS)}")
+    return [_grid(entry[name]) for name in ATTEMPTS]
+
+
+def _grid(value: Any) -> Grid | None:
+    try:
+        return grid_of(value)
+    except ValueError:
+        return None
