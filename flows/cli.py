@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
+from flows.exports import export_app
 from flows.options import AT_LEAST_ONE, Engine, ParamsOptions, RunOptions, Stage, Workers
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params import Method
@@ -20,6 +21,7 @@ app = App(
 )
 server_app = App(name="server", help="The local Prefect server that runs are recorded on.")
 app.command(server_app)
+app.command(export_app)
 
 INTERRUPTED = 130
 console = Console()

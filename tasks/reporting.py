@@ -1,40 +1,33 @@
-"""The report: metrics, plots, one HTML file, and the headline as artifacts of the run."""
-
-import pathlib
-from collections.abc import Iterator, Mapping
+"""The report: metrics, plots, one HTML file, the model card, and the headline as artifacts of the run."""
 
 from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
-from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
-from pipeline_lib.params import Params, ServeParams
+from pipeline_lib.exports.model_card import CARD_NAME, model_card
+from pipeline_lib.params import Params
 from pipeline_lib.reporting import tables
+from pipeline_lib.reporting.finished_run import read_finished_run
 from pipeline_lib.reporting.headline import headline
-from pipeline_lib.reporting.metrics import TokenCount, metrics
-from pipeline_lib.reporting.report import ReportInput, write_report
-from pipeline_lib.sampling.accounting import engine_time, spent_in
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import digest_json, read_json, read_json_lines, write_json
-from pipeline_lib.storage.workspace import STAGES, Workspace
-from pipeline_lib.telemetry import read_events, record_work, stage_seconds
-from pipeline_lib.traindata.groups import read_groups
+from pipeline_lib.reporting.metrics import metrics
+from pipeline_lib.reporting.report import write_report
+from pipeline_lib.storage.files import write_json, write_text
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.telemetry import record_work
 from tasks.policies import PLAN
-
-TRAINING_LOG = "training_log.jsonl"
 
 
 @task(**PLAN, task_run_name="write-report")
 def write_reports(workspace: Workspace, params: Params) -> None:
-    """Write metrics.json, plots and report.html from what the stages left behind."""
+    """Write metrics.json, plots, report.html and the model card from what the stages left behind."""
     record_work(workspace.root, "report", done=1, total=1)
-    source = _input(workspace, params)
+    source = read_finished_run(workspace, params)
     result = source.result
     write_json(
         workspace.metrics,
         metrics(result, seconds=source.seconds, tokens=source.tokens),
     )
     files = write_report(source, workspace.reports)
+    write_text(workspace.reports / CARD_NAME, model_card(source, params))
     found = headline(result.comparison)
     scores = tables.score_table(result.base, result.trained)
     shown = [scores, tables.paired_table(result.comparison)]
@@ -45,101 +38,3 @@ def write_reports(workspace: Workspace, params: Params) -> None:
         description=scores.caption,
     )
     create_link_artifact(files.report.as_uri(), link_text="report.html", key="report")
-
-
-def _input(workspace: Workspace, params: Params) -> ReportInput:
-    result = _result(workspace, params)
-    problems = workspace.problems("test")
-    groups = {
-        name: read_groups(problems, folders.paths, folders.verdicts)
-        for name in ("base", "trained")
-        for folders in [workspace.evaluation(name)]
-    }
-    last = workspace.round_folders(params.rounds)
-    policy = workspace.policy(params.rounds, rounds=params.rounds)
-    return ReportInput(
-        result=result,
-        seconds=_seconds(workspace, params.rounds),
-        tokens=dict(_tokens(workspace, params.rounds)),
-        spending=_spending(workspace, params.serve),
-        # Each phase of a training counts its own steps; a curve goes over all of them.
-        training_log=[
-            {**row, "step": step}
-            for step, row in enumerate(read_json_lines(policy / TRAINING_LOG), start=1)
-        ],
-        data_counts=read_json(last.traindata / "counts.json"),
-        overlap=_overlap(workspace),
-        lineage=_lineage(workspace, params, policy),
-        base_groups=groups["base"],
-        trained_groups=groups["trained"],
-        num_examples=params.report.num_examples,
-    )
-
-
-def _result(workspace: Workspace, params: Params) -> EvaluationResult:
-    folder = workspace.evaluation_result
-    manifests.check(folder, manifests.read_manifest(folder))
-    result = EvaluationResult.from_json((folder / RESULT_NAME).read_text("utf-8"))
-    if result.base.ks != params.evaluate.ks:
-        raise BadInputError(
-            f"{folder}: made with evaluate.ks={list(result.base.ks)}, asked for with "
-            f"{list(params.evaluate.ks)}; pass the --profile and --set of its run"
-        )
-    return result
-
-
-def _seconds(workspace: Workspace, rounds: int) -> dict[str, float]:
-    """Seconds of the stages before this one, without rounds of an earlier, longer run."""
-    draws = {None, *(f"round-{number}" for number in range(1, rounds + 1))}
-    events = [event for event in read_events(workspace.root) if event.get("draw") in draws]
-    seconds = stage_seconds(events)
-    return {stage: seconds[stage] for stage in STAGES[:-1] if stage in seconds}
-
-
-def _tokens(workspace: Workspace, rounds: int) -> Iterator[tuple[str, TokenCount]]:
-    sampled = [workspace.round_folders(number).paths for number in range(1, rounds + 1)]
-    evaluated = [workspace.evaluation(name).paths for name in ("base", "trained")]
-    for stage, folders in (("sample", sampled), ("evaluate", evaluated)):
-        counts = [manifests.read_manifest(folder).counts for folder in folders]
-        yield (
-            stage,
-            TokenCount(
-                prompt=int(sum(count["prompt_tokens"] for count in counts)),
-                completion=int(sum(count["completion_tokens"] for count in counts)),
-            ),
-        )
-
-
-def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float]:
-    """Of all that lies in the workspace, as a budget counts it."""
-    spent = spent_in(workspace.root)
-    time = engine_time(read_events(workspace.root))
-    return {
-        "engine": serve.engine,
-        "requests": spent.requests,
-        "prompt tokens": spent.prompt_tokens,
-        "of these cached": spent.cached_tokens,
-        "completion tokens": spent.completion_tokens,
-        "engine seconds": f"{time.engine_seconds:.1f}",
-        "GPU seconds": f"{time.gpu_seconds:.1f}",
-        "cost at the prices of serve": f"{spent.cost(serve):.4f}",
-    }
-
-
-def _overlap(workspace: Workspace) -> Mapping[str, float]:
-    overlap = read_json(workspace.problems_report)["overlap"]
-    return {name: value for name, value in overlap.items() if isinstance(value, int | float)}
-
-
-def _lineage(workspace: Workspace, params: Params, policy: pathlib.Path) -> dict[str, str]:
-    folders = {
-        "test problems": workspace.problems("test"),
-        "base policy": workspace.base,
-        "trained policy": policy,
-        "training data": workspace.round_folders(params.rounds).traindata,
-    }
-    digests = {name: manifests.read_manifest(path).digest[:16] for name, path in folders.items()}
-    # Where it ran, and by which port or patience, changes nothing of what came out.
-    settings = params.model_dump(mode="json", exclude={"execution", "serve"})
-    settings["engine"] = params.serve.engine
-    return {"params": digest_json(settings)[:16], "seed": str(params.seed), **digests}

@@ -109,13 +109,14 @@ def _example(groups: Mapping[str, Group], flip: str) -> Example:
     return Example(
         problem_id=problem.id,
         question=_visible(problem.question),
-        gold=_visible(_gold_text(problem.gold)),
+        gold=_visible(gold_text(problem.gold)),
         flip=flip,
         policies=tuple(_policy(name, group) for name, group in groups.items()),
     )
 
 
-def _gold_text(gold: Gold) -> str:
+def gold_text(gold: Gold) -> str:
+    """What decides a problem, as a reader is shown it."""
     match gold:
         case MathGold():
             return gold.answer
@@ -130,7 +131,7 @@ def _gold_text(gold: Gold) -> str:
 def _policy(name: str, group: Group) -> ExamplePolicy:
     distinct: dict[tuple[Outcome, str, str], list[JudgedPath]] = {}
     for member in group.members:
-        key = (_outcome(member), _reason(member), member.path.text)
+        key = (_outcome(member), verdict_reason(member), member.path.text)
         distinct.setdefault(key, []).append(member)
     order = list(Outcome)
     return ExamplePolicy(
@@ -165,7 +166,8 @@ def _outcome(member: JudgedPath) -> Outcome:
     return Outcome.CORRECT if member.verdict.strict else Outcome.WRONG
 
 
-def _reason(member: JudgedPath) -> str:
+def verdict_reason(member: JudgedPath) -> str:
+    """Why a path counts as it does, where correct or wrong does not say it all; else empty."""
     verdict = member.verdict
     parts = []
     if verdict.lenient and not verdict.strict:

@@ -177,8 +177,12 @@ def mapping_table(caption: str, values: Mapping[str, str | float]) -> Table:
 
 def markdown(headline: Headline, tables: Sequence[Table]) -> str:
     """Headline and tables as Markdown, for an artifact of the orchestrator."""
-    parts = [f"# {headline.title}", *headline.sentences, *(_markdown_table(t) for t in tables)]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([f"# {headline.title}", *headline.sentences, markdown_tables(tables)]) + "\n"
+
+
+def markdown_tables(tables: Sequence[Table]) -> str:
+    """Tables as Markdown, each under its caption."""
+    return "\n\n".join(_markdown_table(table) for table in tables)
 
 
 def _markdown_table(table: Table) -> str:

@@ -204,6 +204,8 @@ def test_help_is_quick_and_has_examples(reasonloop):
         assert f"reasonloop {command}" in done.stdout
     for command in ("start", "status", "stop"):
         assert f"reasonloop server {command}" in reasonloop("server", command, "--help").stdout
+    for command in ("inspect", "lm-eval", "policy"):
+        assert f"reasonloop export {command}" in reasonloop("export", command, "--help").stdout
     assert "torch" not in modules_after("from flows import cli")
     assert "prefect" not in modules_after("from flows import cli, commands, console, doctor")
 

@@ -1,0 +1,194 @@
+"""The model card of a trained policy: what it is, what it was made of, and what may be claimed of it.
+
+The claims are the report's own sentences, so a card cannot say more than the statistics allow. A
+card stands in ``reports/`` and never in the policy's folder: that folder is sealed by its manifest
+before anything is evaluated, and a file put there later would change the digest that every later
+stage depends on. :func:`export_policy` makes a folder to be published, which has both.
+"""
+
+import pathlib
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params import Params
+from pipeline_lib.reporting import tables
+from pipeline_lib.reporting.headline import headline
+from pipeline_lib.reporting.report import ReportInput
+from pipeline_lib.reporting.wording import level, percent
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import write_text
+
+CARD_NAME = "model_card.md"
+PUBLISHED_NAME = "README.md"
+"""As model hubs call it."""
+
+
+def model_card(source: ReportInput, params: Params) -> str:
+    """The card as Markdown with the metadata block that model hubs read.
+
+    Args:
+        source: the finished run.
+        params: those of the run.
+    """
+    found = headline(source.result.comparison)
+    comparison = source.result.comparison
+    shown = [
+        tables.score_table(source.result.base, source.result.trained),
+        tables.paired_table(comparison),
+    ]
+    text = "\n\n".join(
+        [
+            f"# {_name(params)}: {found.title}",
+            *found.sentences,
+            _made_of(source, params),
+            "## Results",
+            tables.markdown_tables(shown),
+            _how_measured(source),
+            "## Data",
+            _data(source, params),
+            "## Limits",
+            *_limits(source, params),
+            "## Digests",
+            tables.markdown_tables(
+                [tables.mapping_table("What the run was made of", source.lineage)]
+            ),
+        ]
+    )
+    return str(ModelCard(f"---\n{_metadata(source, params).to_yaml()}\n---\n\n{text}\n"))
+
+
+def export_policy(policy: pathlib.Path, card: str, output: pathlib.Path) -> None:
+    """Copy a policy's files, checked against its manifest, and its card to a new folder.
+
+    Raises:
+        BadInputError: ``output`` exists, or the policy is damaged.
+    """
+    if output.exists():
+        raise BadInputError(f"{output}: exists; remove it or choose another --output")
+    manifest = manifests.read_manifest(policy)
+    manifests.check(policy, manifest)
+    temporary = output.with_name(f".{output.name}.part")
+    shutil.rmtree(temporary, ignore_errors=True)
+    for name in manifest.files:
+        target = temporary / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(policy / name, target)
+    write_text(temporary / PUBLISHED_NAME, card)
+    temporary.rename(output)
+
+
+def _name(params: Params) -> str:
+    return f"{params.prepare.dataset}-{params.train.method.value}-seed-{params.seed}"
+
+
+def _base_model(params: Params) -> str | None:
+    """A hub id, or None for a folder of this machine and for a model made from scratch."""
+    model = params.bootstrap.model
+    local = model is None or model.startswith((".", "/", "~")) or model.count("/") > 1
+    return None if local else model
+
+
+def _metadata(source: ReportInput, params: Params) -> ModelCardData:
+    return ModelCardData(
+        model_name=_name(params),
+        base_model=_base_model(params),
+        library_name="transformers",
+        pipeline_tag="text-generation",
+        tags=["reasonloop", params.train.method.value, params.prepare.dataset],
+        eval_results=list(_eval_results(source, params)),
+    )
+
+
+def _eval_results(source: ReportInput, params: Params) -> Iterator[EvalResult]:
+    """Strict and lenient pass@k of the trained policy, each with its interval."""
+    trained = source.result.trained
+    for name, scores in (("strict", trained.strict), ("lenient", trained.lenient)):
+        for k, interval in scores.items():
+            yield EvalResult(
+                task_type="text-generation",
+                dataset_type=params.prepare.dataset,
+                dataset_name=params.prepare.dataset,
+                dataset_split="test",
+                metric_type=f"pass@{k}",
+                metric_name=f"pass@{k}, {name}",
+                metric_value=round(interval.value, 4),
+                metric_args={
+                    "low": round(interval.low, 4),
+                    "high": round(interval.high, 4),
+                    "level": interval.level,
+                    "problems": trained.num_problems,
+                    "paths_per_problem": params.evaluate.num_paths,
+                },
+                verified=False,
+            )
+
+
+def _made_of(source: ReportInput, params: Params) -> str:
+    model = params.bootstrap.model
+    start = (
+        f"a Llama-type model of {params.bootstrap.num_layers} layers and width "
+        f"{params.bootstrap.hidden_size}, made from scratch by {params.bootstrap.steps} supervised "
+        "steps on solver solutions"
+        if model is None
+        else f"`{_base_model(params) or pathlib.Path(model).name}`"
+    )
+    train = params.train
+    adapted = f", by a LoRA adapter of rank {train.lora.rank}" if train.lora.enabled else ""
+    rounds = "1 round" if params.rounds == 1 else f"{params.rounds} rounds"
+    return (
+        f"It started from {start} and was trained by {train.method.value.upper()} "
+        f"({_steps(source)}; learning rate {train.lr:g}{adapted}; {rounds}; seed {params.seed}). "
+        "Rewards and training data come from a verifier, never from a model's opinion."
+    )
+
+
+def _steps(source: ReportInput) -> str:
+    """Logged steps of the last round by phase: what was done, not what was asked for."""
+    steps = Counter(str(row.get("phase", "training")) for row in source.training_log)
+    return (
+        ", ".join(f"{count} steps of {phase}" for phase, count in steps.items()) or "no step logged"
+    )
+
+
+def _how_measured(source: ReportInput) -> str:
+    comparison, trained = source.result.comparison, source.result.trained
+    return (
+        f"Brackets are {level(trained.single)} intervals over {comparison.num_problems} held-out "
+        "problems. The strict score asks for the right answer in the format that the prompt asks "
+        "for, the lenient one for the right answer wherever it stands. A difference counts as found "
+        "only if its paired interval misses zero and a sign-flip test over problems agrees. "
+        f"{percent(trained.truncated_fraction)} of the paths were cut off at the token limit; "
+        f"{trained.num_unscored} of {trained.num_paths} paths could not be judged and count in no "
+        "score."
+    )
+
+
+def _data(source: ReportInput, params: Params) -> str:
+    figures = tables.mapping_table("Training data", source.data_counts)
+    overlap = tables.mapping_table("Overlap of train and test questions", source.overlap)
+    return (
+        f"Problems of {params.prepare.dataset}; no question of the test split is in a training "
+        f"split.\n\n"
+        f"{tables.markdown_tables([figures, overlap])}"
+    )
+
+
+def _limits(source: ReportInput, params: Params) -> Iterator[str]:
+    trained = source.result.trained
+    yield (
+        f"- Measured on {params.prepare.dataset} alone, at temperature {params.sample.temperature:g} "
+        f"and at most {params.sample.max_new_tokens} new tokens. Nothing is known of other problems, "
+        "languages or prompts."
+    )
+    yield (
+        "- One training with one seed. The intervals hold for other problems of the same kind, "
+        "not for other trainings."
+    )
+    if params.bootstrap.model is None:
+        yield "- A small model made for one kind of puzzle; it is of no use as a language model."
+    if trained.num_left_out:
+        yield f"- {trained.num_left_out} problems had too few judged paths and are in no score."

@@ -1,0 +1,61 @@
+"""`reasonloop export` on a finished run, as a user calls it."""
+
+import json
+
+import pytest
+from huggingface_hub import ModelCard
+from inspect_ai.log import read_eval_log
+
+from flows.cli import main
+from pipeline_lib.serving.identity import model_identity
+
+SMOKE = ("--profile", "smoke")
+
+
+def test_paths_go_to_inspect(finished_run, reasonloop, tmp_path):
+    """Every judged path of both policies is in the logs: 24 problems x 8 paths each."""
+    done = reasonloop(
+        "export", "inspect", "--workspace", finished_run, "--output", tmp_path, *SMOKE
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"inspect view --log-dir {tmp_path}" in done.stdout.replace("\n", "")
+    for name in ("base", "trained"):
+        log = read_eval_log(tmp_path / f"{name}.eval")
+        assert len(log.samples) == 24 * log.eval.config.epochs
+        assert log.eval.dataset.name == "countdown"
+
+
+def test_scores_go_to_lm_eval(finished_run, reasonloop, tmp_path):
+    """One results file a policy, with the figures of metrics.json."""
+    metrics = json.loads((finished_run / "reports" / "metrics.json").read_text("utf-8"))
+    done = reasonloop(
+        "export", "lm-eval", "--workspace", finished_run, "--output", tmp_path, *SMOKE
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("base", "trained"):
+        (target,) = (tmp_path / name).glob("results_*.json")
+        scores = json.loads(target.read_text("utf-8"))["results"]["countdown"]
+        assert scores["pass@1,strict"] == pytest.approx(metrics[name]["pass_at_1"]["value"])
+
+
+def test_the_policy_goes_out_with_its_card(finished_run, reasonloop, tmp_path):
+    """The same weights, and the card that the report wrote."""
+    out = tmp_path / "published"
+    done = reasonloop("export", "policy", "--workspace", finished_run, "--output", out, *SMOKE)
+    assert done.returncode == 0, done.stderr
+    assert model_identity(str(out)) == model_identity(str(finished_run / "models" / "policy"))
+    card = (out / "README.md").read_text("utf-8")
+    assert card == (finished_run / "reports" / "model_card.md").read_text("utf-8")
+    assert ModelCard(card).data.eval_results
+    assert str(finished_run) not in card
+
+
+@pytest.mark.parametrize("kind", ["inspect", "lm-eval", "policy"])
+def test_a_workspace_without_a_run_is_one_line(tmp_path, capsys, kind):
+    """Nothing was evaluated there: exit code 2, and the file that is missing is named."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["export", kind, "--workspace", str(tmp_path), "--output", str(tmp_path / "out")])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert "manifest.json: no such file" in error
+    assert error.count("\n") == 1
