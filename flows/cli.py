@@ -10,6 +10,7 @@ from rich.console import Console
 
 from flows.exports import export_app
 from flows.options import AT_LEAST_ONE, Engine, ParamsOptions, RunOptions, Stage, Workers
+from flows.prr_commands import prr_app
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params import Method
 
@@ -21,6 +22,7 @@ app = App(
 )
 server_app = App(name="server", help="The local Prefect server that runs are recorded on.")
 app.command(server_app)
+app.command(prr_app)
 app.command(export_app)
 
 INTERRUPTED = 130

@@ -6,15 +6,15 @@ No Prefect here: `verify`, `build` and `evaluate` start in under a second.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 
+from flows.progress_bar import progress_bar
 from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params import Method, Params, VerifyParams
 from pipeline_lib.records import (
@@ -41,19 +41,6 @@ if TYPE_CHECKING:
 _SHOWN_DISAGREEMENTS = 10
 
 
-@contextmanager
-def _bar(console: Console, title: str) -> Iterator[Callable[[int, int], None]]:
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task(title, total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)
-
-
 def verify_file(
     source: pathlib.Path,
     output: pathlib.Path,
@@ -64,7 +51,7 @@ def verify_file(
     audit: bool,
 ) -> None:
     """Judge every line of ``source`` into ``output`` and print what came of it."""
-    with _bar(console, "verify") as moved:
+    with progress_bar(console, "verify") as moved:
         summary = verify_lines(source, output, params, workers=workers, on_progress=moved)
     _print_summary(console, summary)
     if summary.agreement:
@@ -143,7 +130,7 @@ def build_file(
 
 
 def _judged(source: pathlib.Path, params: Params, console: Console, *, workers: int) -> list[Group]:
-    with _bar(console, f"judge {source.name}") as moved:
+    with progress_bar(console, f"judge {source.name}") as moved:
         return groups_from_lines(source, params.verify, workers=workers, on_progress=moved)
 
 
@@ -210,7 +197,10 @@ def sample_to_file(model: str, output: pathlib.Path, params: Params, console: Co
             done += len(shard)
             moved(done, len(problems))
 
-    with _engine(model, params, output.parent / "logs") as engine, _bar(console, "sample") as moved:
+    with (
+        _engine(model, params, output.parent / "logs") as engine,
+        progress_bar(console, "sample") as moved,
+    ):
         write_json_lines(output, lines(engine))
     console.print(
         f"{done} problems x {params.sample.num_paths} paths: {output}",

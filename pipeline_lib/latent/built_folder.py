@@ -6,6 +6,7 @@ from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import check_output
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
 from pipeline_lib.storage.stages import stage_key
@@ -37,9 +38,9 @@ def build_folder(
         inputs: digests of what is read, by name.
 
     Raises:
-        BadInputError: ``output`` holds something else.
+        BadInputError: ``output`` holds something else or cannot be written.
     """
-    check_output_folder(output)
+    _check_output(output)
     key = stage_key(module, params=options, inputs=inputs)
     finished = manifests.current(output, kind=KIND, key=key)
     if finished is not None:
@@ -49,14 +50,10 @@ def build_folder(
         return manifests.seal(fresh, kind=KIND, key=key, counts=counts)
 
 
-def check_output_folder(output: pathlib.Path) -> None:
-    """Refuse to replace what no builder made.
-
-    Raises:
-        BadInputError: ``output`` is a file, or a folder with other content.
-    """
-    if output.is_dir() and any(output.iterdir()):
-        if not (output / MANIFEST_NAME).is_file() or manifests.read_manifest(output).kind != KIND:
-            raise BadInputError(f"{output}: holds other files; choose another --output")
-    elif output.exists() and not output.is_dir():
-        raise BadInputError(f"{output}: is a file; choose another --output")
+def _check_output(output: pathlib.Path) -> None:
+    """Refuse a place where no folder can be made, and to replace what no builder made."""
+    check_output(output / MANIFEST_NAME)
+    if not output.is_dir() or not any(output.iterdir()):
+        return
+    if not (output / MANIFEST_NAME).is_file() or manifests.read_manifest(output).kind != KIND:
+        raise BadInputError(f"{output}: holds other files; choose another --output")

@@ -341,7 +341,7 @@ def test_other_peoples_files_are_kept(toy, tmp_path):
     (tmp_path / "out" / "thesis.txt").touch()
     with pytest.raises(BadInputError, match="holds other files; choose another --output"):
         build_arc(toy, TOY, tmp_path / "out")
-    with pytest.raises(BadInputError, match="is a file; choose another --output"):
+    with pytest.raises(BadInputError, match="is no folder; choose another --output"):
         build_arc(toy, TOY, tmp_path / "out" / "thesis.txt")
 
 

@@ -1,0 +1,179 @@
+"""`reasonloop prr`: data of puzzles for latent branches. Heavy imports wait until a command needs them."""
+
+import pathlib
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter, validators
+from rich.console import Console
+from rich.table import Table
+
+from flows.options import AT_LEAST_ONE
+from flows.progress_bar import progress_bar
+
+if TYPE_CHECKING:
+    from pipeline_lib.latent.board_builder import BoardKind, BoardOptions
+    from pipeline_lib.storage.manifests import Manifest
+
+prr_app = App(
+    name="prr",
+    help="Parallel latent branches (PRR): data in the files of TRM and HRM.",
+    help_format="markdown",
+)
+console = Console()
+
+_AT_LEAST_ZERO = validators.Number(gte=0)
+Output = Annotated[
+    pathlib.Path,
+    Parameter(name="--output", help="Folder to write; one that was built before is replaced."),
+]
+Seed = Annotated[int, Parameter(help="Versions, places and samples are drawn from it.")]
+CsvFolder = Annotated[pathlib.Path, Parameter(help="Folder with train.csv and test.csv.")]
+Subsample = Annotated[
+    int | None,
+    Parameter(help="Take so many training boards at random.", validator=AT_LEAST_ONE),
+]
+
+
+@prr_app.command(name="build-arc")
+def build_arc(  # noqa: PLR0913 - the options of a command
+    source: Annotated[
+        pathlib.Path,
+        Parameter(
+            help="Folder that holds a folder of puzzles a subset, or Kaggle's combined files (or the "
+            "beginning of their names)."
+        ),
+    ],
+    /,
+    *,
+    output: Output,
+    subsets: Annotated[
+        tuple[str, ...],
+        Parameter(
+            consume_multiple=True,
+            negative="",
+            help="Subsets in SOURCE, or NAME=PATH for one that stands elsewhere.",
+        ),
+    ] = ("training", "evaluation"),
+    test_set_name: Annotated[
+        str, Parameter(help="The subset whose test inputs are asked; the others' are trained on.")
+    ] = "evaluation",
+    num_aug: Annotated[
+        int, Parameter(help="Versions of a puzzle beside itself.", validator=_AT_LEAST_ZERO)
+    ] = 1000,
+    seed: Seed = 42,
+    max_side: Annotated[
+        int,
+        Parameter(
+            help="Side of the canvas; puzzles with a larger grid are left out.",
+            validator=validators.Number(gte=1, lte=30),
+        ),
+    ] = 30,
+) -> None:
+    """Build the data of ARC: colours permuted, grids turned and mirrored, training pairs moved.
+
+    The demonstrations of the test set's puzzles are trained on (the setting is transductive). Mixing
+    ARC-AGI-2's training set with ARC-AGI-1's evaluation set as test set is refused.
+
+    **Examples:**
+
+        reasonloop prr build-arc ../shared/data/arc/arc-agi-1 --output data/arc1 --num-aug 30
+        reasonloop prr build-arc kaggle/combined/arc-agi --output data/arc1 --subsets training evaluation concept
+        reasonloop prr build-arc arc-agi-2 --output data/arc2 --subsets training evaluation concept=concept-arc/corpus
+    """
+    from pipeline_lib.latent import arc_builder, arc_source  # noqa: PLC0415 - numpy
+
+    options = arc_builder.ArcOptions(
+        test_set=test_set_name, num_aug=num_aug, seed=seed, max_side=max_side
+    )
+    read = [arc_source.read_subset(source, subset) for subset in subsets]
+    with progress_bar(console, "build ARC") as moved:
+        manifest = arc_builder.build_arc(read, options, output.resolve(), on_progress=moved)
+    _show(output, manifest)
+    console.print(
+        f"transductive: the demonstrations of {test_set_name} are among the training examples",
+        markup=False,
+    )
+
+
+@prr_app.command(name="build-sudoku")
+def build_sudoku(
+    source: CsvFolder,
+    /,
+    *,
+    output: Output,
+    num_aug: Annotated[
+        int, Parameter(help="Versions of a training board beside itself.", validator=_AT_LEAST_ZERO)
+    ] = 0,
+    subsample_size: Subsample = None,
+    min_difficulty: Annotated[
+        int | None, Parameter(help="Leave boards with a lower rating out.")
+    ] = None,
+    seed: Seed = 42,
+) -> None:
+    """Build the data of 9 x 9 Sudoku from CSV files as Sudoku-Extreme has them.
+
+    The columns are source, question, answer and rating.
+
+    **Example:**
+
+        reasonloop prr build-sudoku sudoku-extreme --output data/sudoku --subsample-size 1000 --num-aug 1000
+    """
+    from pipeline_lib.latent.board_builder import BoardOptions  # noqa: PLC0415 - numpy
+    from pipeline_lib.latent.sudoku_builder import Sudoku  # noqa: PLC0415 - numpy
+
+    options = BoardOptions(
+        num_aug=num_aug, subsample_size=subsample_size, min_rating=min_difficulty, seed=seed
+    )
+    _build_boards("build Sudoku", source, Sudoku(), options, output)
+
+
+@prr_app.command(name="build-maze")
+def build_maze(
+    source: CsvFolder,
+    /,
+    *,
+    output: Output,
+    aug: Annotated[
+        bool, Parameter(negative="", help="Add the other seven symmetries of each training maze.")
+    ] = False,
+    subsample_size: Subsample = None,
+    seed: Seed = 42,
+) -> None:
+    """Build the data of mazes from CSV files as Maze-Hard has them.
+
+    The columns are source, question, answer and rating; the cells are `#`, blank, `S`, `G` and `o`.
+
+    **Example:**
+
+        reasonloop prr build-maze maze-30x30-hard-1k --output data/maze --aug
+    """
+    from pipeline_lib.latent.augmentation import NUM_DIHEDRALS  # noqa: PLC0415 - numpy
+    from pipeline_lib.latent.board_builder import BoardOptions  # noqa: PLC0415 - numpy
+    from pipeline_lib.latent.maze_builder import Maze  # noqa: PLC0415 - numpy
+
+    options = BoardOptions(
+        num_aug=NUM_DIHEDRALS - 1 if aug else 0, subsample_size=subsample_size, seed=seed
+    )
+    _build_boards("build mazes", source, Maze(), options, output)
+
+
+def _build_boards(
+    title: str,
+    source: pathlib.Path,
+    kind: "BoardKind",
+    options: "BoardOptions",
+    output: pathlib.Path,
+) -> None:
+    from pipeline_lib.latent.board_builder import build_boards  # noqa: PLC0415 - numpy
+
+    with progress_bar(console, title) as moved:
+        manifest = build_boards(source, kind, options, output.resolve(), on_progress=moved)
+    _show(output, manifest)
+
+
+def _show(output: pathlib.Path, manifest: "Manifest") -> None:
+    table = Table("", "", show_header=False, box=None, pad_edge=False)
+    for name, count in manifest.counts.items():
+        table.add_row(name.replace("_", " "), f"{count:.0f}")
+    console.print(table, markup=False)
+    console.print(f"data: {output}", markup=False, soft_wrap=True)
