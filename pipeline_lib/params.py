@@ -342,6 +342,8 @@ class LatentModelParams(_Section):
     comm_gradient: bool = False
     """Start the gradient one step before the last communication where it would start behind it."""
     trm: TrmParams = TrmParams()
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Format of latents and matrix products; auto is bfloat16 on CUDA and float32 elsewhere."""
     compiled: bool = False
     """Compile the blocks with torch.compile: slower to start, faster on a GPU."""
 

@@ -99,7 +99,8 @@ def diversity_loss(latents_BKSD: Tensor, *, margin: float) -> Tensor:
     if num_branches == 1:
         return latents_BKSD.new_zeros(len(latents_BKSD), dtype=torch.float32)
     unit_BKD = functional.normalize(latents_BKSD.float().mean(2), dim=-1)
-    first, second = torch.triu_indices(num_branches, num_branches, offset=1)
+    pairs_2X = torch.triu_indices(num_branches, num_branches, offset=1, device=unit_BKD.device)
+    first, second = pairs_2X.unbind(0)
     cosine_BX = (unit_BKD[:, first] * unit_BKD[:, second]).sum(-1)
     return functional.relu(cosine_BX - margin).mean(1)
 

@@ -56,7 +56,7 @@ class PrrModel(nn.Module):
         """One pass over all steps; nothing is carried."""
         if carry is not None:
             raise ValueError("PRR keeps nothing between steps; carry must be None")
-        with autocast(batch.inputs_BL.device):
+        with autocast(batch.inputs_BL.device, self.params.precision):
             embedded_BSD = self._embedded(batch)
             start_BKSD = self.branches.start(embedded_BSD)
             if self.params.start_noise:
@@ -84,7 +84,7 @@ class PrrModel(nn.Module):
     ) -> BranchOutput:
         """K x rollouts answers a row; rollout r gives branches r K to r K + K - 1."""
         steps = steps or self.params.steps
-        with autocast(batch.inputs_BL.device):
+        with autocast(batch.inputs_BL.device, self.params.precision):
             embedded_BSD = self._embedded(batch)
             runs = [
                 self._recursed(
@@ -104,7 +104,7 @@ class PrrModel(nn.Module):
 
     def _embedded(self, batch: Batch) -> Tensor:
         embedded_BSD: Tensor = self.embedding(batch)
-        return embedded_BSD.to(compute_dtype(embedded_BSD.device))
+        return embedded_BSD.to(compute_dtype(embedded_BSD.device, self.params.precision))
 
     def _recursed(
         self,

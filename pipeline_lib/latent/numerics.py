@@ -1,17 +1,19 @@
-"""Number formats and noise that a CPU and a GPU share: float32 on a CPU, bfloat16 on CUDA."""
+"""Number formats and noise, the same in code for a CPU and a GPU."""
 
 import torch
 from torch import Tensor
 
 
-def compute_dtype(device: torch.device) -> torch.dtype:
-    """What latents are held in."""
-    return torch.bfloat16 if device.type == "cuda" else torch.float32
+def compute_dtype(device: torch.device, precision: str) -> torch.dtype:
+    """What latents are held in: ``precision``, where "auto" means bfloat16 on CUDA alone."""
+    on_gpu = precision == "auto" and device.type == "cuda"
+    return torch.bfloat16 if on_gpu or precision == "bfloat16" else torch.float32
 
 
-def autocast(device: torch.device) -> torch.autocast:
-    """Matrix products in the compute dtype; weights stay float32. Does nothing on a CPU."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda")
+def autocast(device: torch.device, precision: str) -> torch.autocast:
+    """Matrix products in the compute dtype; weights stay float32. Does nothing for float32."""
+    low = compute_dtype(device, precision) is torch.bfloat16
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=low)
 
 
 def gaussian(like: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -67,7 +67,7 @@ class TrmModel(nn.Module):
     ) -> StepOutput:
         """One supervision step on the rows carried, or on ``batch`` where these have halted."""
         current, thought, steps_B = self._admitted(batch, carry)
-        with autocast(batch.inputs_BL.device):
+        with autocast(batch.inputs_BL.device, self.params.precision):
             thought = self._deep_recursion(thought, self._embedded(current))
             logits_B1LV, halt_B1 = self._read(thought)
         losses_B1 = losses.branch_losses(logits_B1LV, current.labels_BL)
@@ -104,7 +104,7 @@ class TrmModel(nn.Module):
     ) -> BranchOutput:
         """One answer a rollout, each after all ``steps`` (``max_steps``) supervision steps."""
         steps = steps or self.params.trm.max_steps
-        with autocast(batch.inputs_BL.device):
+        with autocast(batch.inputs_BL.device, self.params.precision):
             embedded_BSD = self._embedded(batch)
             read = []
             for _ in range(rollouts):
@@ -127,7 +127,7 @@ class TrmModel(nn.Module):
 
     def _embedded(self, batch: Batch) -> Tensor:
         embedded_BSD: Tensor = self.embedding(batch)
-        return embedded_BSD.to(compute_dtype(embedded_BSD.device))
+        return embedded_BSD.to(compute_dtype(embedded_BSD.device, self.params.precision))
 
     def _start(self, like_BSD: Tensor) -> Thought:
         return Thought(
@@ -156,7 +156,7 @@ class TrmModel(nn.Module):
     def _admitted(self, batch: Batch, carry: Carry | None) -> tuple[Batch, Thought, Tensor]:
         """Rows carried on, and where they had halted those of ``batch``, from the start."""
         positions = self.params.prefix_tokens + batch.inputs_BL.shape[1]
-        dtype = compute_dtype(batch.inputs_BL.device)
+        dtype = compute_dtype(batch.inputs_BL.device, self.params.precision)
         shape = (len(batch.real_B), positions, self.params.width)
         fresh = self._start(torch.empty(shape, dtype=dtype, device=batch.inputs_BL.device))
         if carry is None:

@@ -194,7 +194,26 @@ def test_a_few_steps_learn_a_few_examples(preset):
     assert seen[-1] < seen[0] / 2
 
 
+@pytest.mark.parametrize("preset", ["ours", "brief"])
+def test_bfloat16_answers_and_learns_as_float32_does(preset):
+    """A GPU's format on a CPU: scores and losses are close, and every weight that learns still does.
+
+    A cast of a weight made in a step without gradients must not serve the steps that have them, as
+    it did in torch until 2.9.
+    """
+    changes = {"precision": "bfloat16", "start_noise": 0.0}
+    wide, low = made_prr(preset, start_noise=0.0), made_prr(preset, **changes)
+    low.load_state_dict(wide.state_dict())
+    wide_loss, low_loss = one_step(wide).loss, one_step(low).loss
+    assert low_loss.item() == pytest.approx(wide_loss.item(), rel=0.05)
+    assert low_loss.item() != wide_loss.item()
+    for (name, parameter), other in zip(low.named_parameters(), wide.parameters(), strict=True):
+        assert learns(parameter) == learns(other), name
+    assert low.predict(made_batch()).logits_BKLV.dtype == torch.float32
+
+
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch's compiler warns of what it does itself
 def test_compiled_blocks_give_the_same_answers():
     """torch.compile may round differently, and may rename no weight."""
     plain, compiled = made_prr(), made_prr(compiled=True)

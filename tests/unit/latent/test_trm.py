@@ -130,3 +130,13 @@ def test_a_few_steps_learn_a_few_examples():
         carry = output.carry
         seen.append(output.parts["best_of"].item())
     assert seen[-1] < seen[0] / 2
+
+
+def test_bfloat16_learns_what_float32_does():
+    """The cycles without gradients must leave no cast of a weight behind for the last one."""
+    model = made_trm(precision="bfloat16")
+    output = stepped(model, made_batch())
+    output.loss.backward()
+    assert output.carry["high_BSD"].dtype == torch.bfloat16
+    assert all(parameter.grad.any() for parameter in model.core.parameters())
+    assert torch.isfinite(stepped(model, made_batch(), output.carry).loss)
