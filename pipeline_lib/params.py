@@ -429,6 +429,85 @@ LATENT_PRESETS = {
 """PRR as we found it to work and as it was first described; TRM at its published sizes."""
 
 
+class LatentDataParams(_Section):
+    """What a latent model learns: a task that is made here, or a folder in TRM's format."""
+
+    task: Literal["sudoku4", "sudoku6", "sudoku6-two", "ambiguous", "folder"] = "ambiguous"
+    folder: str | None = None
+    """Of ``task: folder``, as `reasonloop prr build-arc`, build-sudoku and build-maze write it."""
+    train_puzzles: Count = 8192
+    """Of a made task; a folder is taken whole."""
+    versions: Count = 1
+    """Of each made puzzle, as a group: the same Sudoku with digits, rows and columns exchanged."""
+    test_examples: Count = 1024
+
+    @model_validator(mode="after")
+    def _folder(self) -> "LatentDataParams":
+        if (self.task == "folder") != (self.folder is not None):
+            raise ValueError(
+                f"task={self.task} with folder={self.folder}; task=folder and a folder go together"
+            )
+        return self
+
+
+class LatentTrainParams(_Section):
+    """How a latent model is optimized."""
+
+    steps: Count = 1000
+    batch_size: Count = 16
+    """Examples a step, over all devices."""
+    optimizer: Literal["adam-atan2", "adamw"] = "adam-atan2"
+    lr: Positive = 5e-3
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    puzzle_lr: Positive = 1e-2
+    """Of the puzzle vectors, which follow the sign of their gradient."""
+    puzzle_weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    warmup_steps: Whole = 20
+    """Over these the rates rise from 0; then they stay."""
+    ema: Fraction = 0.99
+    """Share of the average that each step keeps: .99 for about 1,000 steps, .999 for long runs."""
+    checkpoint_every: Count = 250
+    log_every: Count = 10
+    threads: Count = 1
+    """CPU threads of torch; part of the result, since sums round differently."""
+
+
+class LatentEvaluateParams(_Section):
+    """How the answers of a latent model are drawn and picked."""
+
+    batch_size: Count = 128
+    steps: Count | None = None
+    """Recursion steps instead of the trained number."""
+    rollouts: Count = 1
+    """Runs with ``noise``, each with all branches."""
+    noise: Annotated[float, Field(ge=0)] = 0.0
+    """Standard deviation of what is added to the latents at every step."""
+    voters: Literal["picked", "all"] = "all"
+    """Whose answers go into an ARC submission: each version's surest one, or those of all branches."""
+    pictures: Whole = 8
+    """So many test examples are drawn, with the answers of all branches."""
+
+    @model_validator(mode="after")
+    def _noise(self) -> "LatentEvaluateParams":
+        if self.rollouts > 1 and not self.noise:
+            raise ValueError(
+                f"rollouts={self.rollouts} with noise=0 would all be alike; set noise, as 0.1"
+            )
+        return self
+
+
+class LatentParams(_Section):
+    """Parallel latent branches (PRR), from data to evaluation."""
+
+    data: LatentDataParams = LatentDataParams()
+    model: LatentModelParams = LatentModelParams(
+        width=48, heads=2, hidden_multiple=32, prefix_tokens=1, num_branches=4
+    )
+    loss: LatentLossParams = LatentLossParams()
+    train: LatentTrainParams = LatentTrainParams()
+    evaluate: LatentEvaluateParams = LatentEvaluateParams()
+
+
 class ExecutionParams(_Section):
     """Where the work runs. Never part of a result."""
 
@@ -450,6 +529,7 @@ class Params(_Section):
     evaluate: EvaluateParams = EvaluateParams()
     report: ReportParams = ReportParams()
     serve: ServeParams = ServeParams()
+    latent: LatentParams = LatentParams()
     execution: ExecutionParams = ExecutionParams()
 
 

@@ -1,0 +1,58 @@
+"""A made task as a data folder of TRM's format, with all right answers of its test examples beside it."""
+
+import pathlib
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.latent.built_folder import Counts, build_folder
+from pipeline_lib.latent.made_tasks import make_task
+from pipeline_lib.latent.set_writer import write_identifiers, write_set
+from pipeline_lib.params import LatentDataParams
+from pipeline_lib.storage.manifests import Manifest
+
+ANSWERS_NAME = "answers.npy"
+"""uint8 [examples, answers, tokens] of the test split; programs that do not know it do not see it."""
+
+
+def build_made(params: LatentDataParams, output: pathlib.Path, *, seed: int) -> Manifest:
+    """Make the task of ``params`` at ``output``, unless it is there.
+
+    Raises:
+        BadInputError: the task is a folder, has too few examples, or ``output`` holds other files.
+    """
+    task = params.task
+    if task == "folder":
+        raise BadInputError("latent.data.task=folder: there is nothing to make; name a made task")
+
+    def write(folder: pathlib.Path) -> Counts:
+        made = make_task(
+            task,
+            train=params.train_puzzles,
+            test=params.test_examples,
+            versions=params.versions,
+            seed=seed,
+        )
+        write_set(folder, "train", made.train)
+        write_set(folder, "test", made.test)
+        write_identifiers(folder)
+        np.save(folder / "test" / ANSWERS_NAME, made.answers_NAL)
+        return {"train": len(made.train.inputs_NL), "test": len(made.test.inputs_NL)}
+
+    return build_folder(
+        output,
+        write,
+        module=__name__,
+        options={**params.model_dump(mode="json"), "seed": seed},
+        inputs={},
+    )
+
+
+def read_answers(folder: pathlib.Path) -> npt.NDArray[np.uint8] | None:
+    """All right answers of the test split, where they are known."""
+    path = folder / "test" / ANSWERS_NAME
+    if not path.is_file():
+        return None
+    answers_NAL: npt.NDArray[np.uint8] = np.load(path, allow_pickle=False)
+    return answers_NAL

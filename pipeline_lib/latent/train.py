@@ -1,0 +1,215 @@
+"""Training of a latent model: from a puzzle set to a folder with averaged weights.
+
+A training that was killed continues from its newest checkpoint that verifies; on a CPU the result is
+the same, bit by bit, as that of an unbroken one. Under torchrun each process runs this function with
+the same request; the first one writes the files.
+"""
+
+import pathlib
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pipeline_lib.determinism import deterministic, trainer_seed
+from pipeline_lib.errors import BudgetReachedError
+from pipeline_lib.latent.batches import TrainingBatches
+from pipeline_lib.latent.build import build_model
+from pipeline_lib.latent.dataset_files import PuzzleSet
+from pipeline_lib.latent.devices import Devices, joined
+from pipeline_lib.latent.ema import Ema
+from pipeline_lib.latent.model import PrrModel
+from pipeline_lib.latent.optimizer import AdamATan2, SignSgd
+from pipeline_lib.latent.protocol import Sizes
+from pipeline_lib.latent.run_state import RunState, load_state, save_carry, save_state
+from pipeline_lib.latent.saved_model import KIND, SavedConfig, save_model
+from pipeline_lib.latent.trm import TrmModel
+from pipeline_lib.params import LatentLossParams, LatentModelParams, LatentTrainParams
+from pipeline_lib.seeding import child_seed
+from pipeline_lib.storage import checkpoints, manifests
+from pipeline_lib.storage.manifests import Manifest
+
+_KEPT_CHECKPOINTS = 2
+_BETAS = (0.9, 0.95)
+
+Progress = Callable[[int, int, Mapping[str, float]], None]
+"""Called with step, total steps and the step's metrics."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentTraining:
+    """One training, whole."""
+
+    data: PuzzleSet
+    output: pathlib.Path
+    """Folder of the model, which is made."""
+    model: LatentModelParams
+    loss: LatentLossParams
+    train: LatentTrainParams
+    seed: int
+    key: str
+    """The stage key: checkpoints of another key are not resumed."""
+    max_seconds: float | None = None
+    """Stop behind a checkpoint after so long, to be continued by the same call."""
+    progress: Progress | None = None
+
+
+def train_latent(request: LatentTraining) -> Manifest:
+    """Train, or go on, and publish the averaged weights; a finished training is taken as it is.
+
+    Raises:
+        BudgetReachedError: ``max_seconds`` are over; the same call continues.
+        BadInputError: the data cannot be used.
+    """
+    finished = manifests.current(request.output, kind=KIND, key=request.key)
+    if finished is not None:
+        return finished
+    deadline = time.perf_counter() + (request.max_seconds or float("inf"))
+    seed = trainer_seed(request.seed, "latent", "weights")
+    with joined() as devices, deterministic(threads=request.train.threads, seed=seed):
+        run = _Run(request, devices)
+        run.go_on(deadline)
+        devices.wait()
+        if devices.leads:
+            run.publish()
+        devices.wait()
+    return manifests.read_manifest(request.output)
+
+
+class _Run:
+    """A training at work on one device."""
+
+    def __init__(self, request: LatentTraining, devices: Devices) -> None:
+        self._request = request
+        self._devices = devices
+        params = request.train
+        self._work = _work_folder(request.output, request.key)
+        self._batches = TrainingBatches(
+            request.data,
+            batch_size=params.batch_size,
+            seed=request.seed,
+            rank=devices.rank,
+            world=devices.world,
+        )
+        model = build_model(request.model, sizes_of(request.data), loss=request.loss)
+        model.to(devices.device)
+        self._state = RunState(
+            model=model,
+            ema=Ema(model, decay=params.ema),
+            optimizers=_optimizers(model, params),
+        )
+        newest = checkpoints.newest(self._work, key=request.key) if devices.leads else None
+        devices.wait()
+        newest = newest or checkpoints.newest(self._work, key=request.key)
+        if newest is not None:
+            load_state(self._state, newest, rank=devices.rank, device=devices.device)
+
+    def go_on(self, deadline: float) -> None:
+        """All steps that are left."""
+        params, state = self._request.train, self._state
+        while state.step < params.steps:
+            self._one_step()
+            late = self._devices.any(time.perf_counter() > deadline)
+            if late or state.step % params.checkpoint_every == 0:
+                self._checkpoint()
+            if late and state.step < params.steps:
+                raise BudgetReachedError(
+                    f"step {state.step} of {params.steps}: the time is over; the same command continues"
+                )
+
+    def _one_step(self) -> None:
+        params, state, device = self._request.train, self._state, self._devices.device
+        generator = torch.Generator().manual_seed(
+            child_seed(self._request.seed, "latent", "noise", state.step, self._devices.rank)
+        )
+        state.model.train()
+        output = state.model.training_step(
+            self._batches.at(state.step).to(device),
+            carry=state.carry,
+            progress=state.step / params.steps,
+            generator=generator,
+        )
+        output.loss.backward()  # type: ignore[no-untyped-call]
+        self._devices.share_gradients(state.model)
+        warmth = min(1.0, (state.step + 1) / max(params.warmup_steps, 1))
+        for optimizer in state.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = warmth * group["full_lr"]
+            optimizer.step()
+            optimizer.zero_grad()
+        state.ema.update()
+        state.carry = output.carry
+        state.step += 1
+        if state.step % params.log_every == 0 or state.step == params.steps:
+            self._note({name: float(part) for name, part in output.parts.items()})
+
+    def _note(self, metrics: dict[str, float]) -> None:
+        self._state.log.append({"step": self._state.step, **metrics})
+        if self._request.progress is not None and self._devices.leads:
+            self._request.progress(self._state.step, self._request.train.steps, metrics)
+
+    def _checkpoint(self) -> None:
+        folder = self._work / f"checkpoint-{self._state.step}"
+        folder.mkdir(parents=True, exist_ok=True)
+        save_carry(self._state, folder, rank=self._devices.rank)
+        self._devices.wait()
+        if self._devices.leads:
+            save_state(self._state, folder)
+            checkpoints.seal(folder, key=self._request.key)
+            _drop_old(self._work)
+        self._devices.wait()
+
+    def publish(self) -> None:
+        """Put the averaged weights, what they need to be loaded, and the log into the output."""
+        request = self._request
+        config = SavedConfig(model=request.model, loss=request.loss, sizes=sizes_of(request.data))
+        with self._state.ema.applied():
+            save_model(
+                self._state.model,
+                request.output,
+                config=config,
+                log=self._state.log,
+                key=request.key,
+            )
+        shutil.rmtree(self._work.parent, ignore_errors=True)
+
+
+def _optimizers(
+    model: PrrModel | TrmModel, params: LatentTrainParams
+) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+    """One for all parameters, one for the puzzle vectors; each group keeps its rate after warm-up."""
+    kinds: dict[str, Any] = {"adam-atan2": AdamATan2, "adamw": torch.optim.AdamW}
+    weights = kinds[params.optimizer](
+        model.parameters(), lr=params.lr, betas=_BETAS, weight_decay=params.weight_decay
+    )
+    puzzles = SignSgd(
+        model.embedding.puzzles, lr=params.puzzle_lr, weight_decay=params.puzzle_weight_decay
+    )
+    for optimizer in (weights, puzzles):
+        for group in optimizer.param_groups:
+            group["full_lr"] = group["lr"]
+    return weights, puzzles
+
+
+def _work_folder(output: pathlib.Path, key: str) -> pathlib.Path:
+    """Where checkpoints for ``key`` stand: beside the output, which its stage may clear."""
+    return output.with_name(f".{output.name}.work") / key[:16]
+
+
+def _drop_old(work: pathlib.Path) -> None:
+    folders = sorted(work.glob("checkpoint-*"), key=lambda folder: int(folder.name.split("-")[1]))
+    for folder in folders[:-_KEPT_CHECKPOINTS]:
+        shutil.rmtree(folder)
+
+
+def sizes_of(data: PuzzleSet) -> Sizes:
+    """What the data decide about a model."""
+    metadata = data.metadata
+    return Sizes(
+        vocab_size=metadata.vocab_size,
+        seq_len=metadata.seq_len,
+        num_puzzle_ids=metadata.num_puzzle_identifiers,
+    )
