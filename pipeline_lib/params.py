@@ -156,6 +156,23 @@ class Method(StrEnum):
     SFT = "sft"
     DPO = "dpo"
     GRPO = "grpo"
+    RLOO = "rloo"
+
+
+ONLINE = frozenset({Method.GRPO, Method.RLOO})
+"""Methods that draw their own paths while they train, ``group_size`` of them a prompt."""
+_COMPARED = frozenset({Method.GRPO, Method.RLOO})
+"""Of these, the ones that compare the paths of a prompt with each other."""
+
+
+class Variant(StrEnum):
+    """The loss of GRPO; what each is made of stands in `training.grpo_variants`."""
+
+    DAPO = "dapo"
+    GRPO = "grpo"
+    DR_GRPO = "dr_grpo"
+    GSPO = "gspo"
+    CISPO = "cispo"
 
 
 class LoraParams(_Section):
@@ -170,20 +187,24 @@ class TrainParams(_Section):
     """One round of training."""
 
     method: Method = Method.GRPO
+    variant: Variant = Variant.DAPO
+    """The loss of GRPO. Variants differ in their clips only where ``updates_per_rollout`` is above 1."""
     lr: Positive = 5e-5
     steps: Count = 30
     batch_size: Count = 64
-    """Sequences (SFT), pairs (DPO) or prompts (GRPO) a step."""
+    """Sequences (SFT), pairs (DPO) or prompts (online methods) a step."""
     micro_batch_size: Count | None = None
     """Sequences, pairs or paths that are in memory at once; null takes the whole batch."""
     warmup_fraction: Fraction = 0.05
     group_size: Annotated[int, Field(ge=1)] = 8
-    """Paths a prompt in GRPO."""
+    """Paths a prompt in online methods."""
+    updates_per_rollout: Count = 1
+    """Optimizer steps on the paths of one draw in online methods; above 1 a draw takes as many of ``steps``."""
     rollouts: Literal["in_process", "endpoint"] = "in_process"
-    """What draws GRPO's paths: the policy as it is trained, or the engine of ``serve`` with its adapter."""
+    """What draws the paths of online methods: the policy as it is trained, or the engine of ``serve`` with its adapter."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.0
     warm_start_steps: Whole = 800
-    """Steps of SFT on the distinct correct stored paths before GRPO; 0 skips it."""
+    """Steps of SFT on the distinct correct stored paths before online methods; 0 skips it."""
     warm_start_batch_size: Count = 64
     warm_start_lr: Positive = 2e-3
     dpo_beta: Positive = 0.1
@@ -194,24 +215,34 @@ class TrainParams(_Section):
 
     @model_validator(mode="after")
     def _group(self) -> "TrainParams":
-        if self.method is Method.GRPO and self.group_size < 2:
-            raise ValueError(f"group_size={self.group_size}; GRPO needs at least 2")
+        if self.method in _COMPARED and self.group_size < 2:
+            raise ValueError(
+                f"group_size={self.group_size}; {self.method.value.upper()} needs at least 2"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _entropy(self) -> "TrainParams":
+        if self.method is Method.RLOO and self.entropy_coef:
+            raise ValueError(
+                f"entropy_coef={self.entropy_coef}; the loss of RLOO has no entropy term, set 0"
+            )
         return self
 
     @model_validator(mode="after")
     def _adapter(self) -> "TrainParams":
-        if self.rollouts == "endpoint" and not (self.method is Method.GRPO and self.lora.enabled):
+        if self.rollouts == "endpoint" and not (self.method in ONLINE and self.lora.enabled):
             raise ValueError(
                 "rollouts=endpoint; the engine gets each step's weights as an adapter, so it needs "
-                "method=grpo and lora.enabled=true"
+                "an online method, as method=grpo, and lora.enabled=true"
             )
         return self
 
     @model_validator(mode="after")
     def _micro_batches(self) -> "TrainParams":
-        grpo = self.method is Method.GRPO
-        wholes = [self.batch_size * (self.group_size if grpo else 1)]
-        wholes += [self.warm_start_batch_size] if grpo and self.warm_start_steps else []
+        online = self.method in ONLINE
+        wholes = [self.batch_size * (self.group_size if online else 1)]
+        wholes += [self.warm_start_batch_size] if online and self.warm_start_steps else []
         for whole in wholes:
             micro = min(self.micro_batch_size or whole, whole)
             if whole % micro:

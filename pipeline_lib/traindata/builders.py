@@ -26,6 +26,7 @@ BUILDERS: Mapping[Method, Callable[[Sequence[Group], BuildContext], Tables]] = {
     Method.SFT: build_supervised,
     Method.DPO: build_preferences,
     Method.GRPO: build_rollout_groups,
+    Method.RLOO: build_rollout_groups,
 }
 
 

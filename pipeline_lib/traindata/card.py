@@ -9,13 +9,17 @@ from pipeline_lib.params import Method
 from pipeline_lib.records import Group
 from pipeline_lib.traindata.tables import BuildContext
 
+_ONLINE = (
+    "`problems` are those within the difficulty bounds, for new groups to be drawn; "
+    "`warm_start` holds distinct right paths for SFT before that."
+)
 _WHAT: Mapping[Method, str] = {
     Method.SFT: "Distinct paths that are strictly right and ended by themselves, from every "
     "problem that has one.",
     Method.DPO: "Pairs of a strictly right and a wrong path of one problem. Rejected paths are "
     "wrong by reasoning: none is wrong in format only, unparsed or truncated.",
-    Method.GRPO: "`problems` are those within the difficulty bounds, for new groups to be drawn; "
-    "`warm_start` holds distinct right paths for SFT before that.",
+    Method.GRPO: _ONLINE,
+    Method.RLOO: _ONLINE,
 }
 
 

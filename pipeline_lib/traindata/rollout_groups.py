@@ -1,7 +1,7 @@
-"""GRPO: the problems worth drawing new groups for, and rows for a warm start.
+"""Online methods: the problems worth drawing new groups for, and rows for a warm start.
 
 The stored groups choose the problems and can warm the policy up by SFT. They are never trained on
-as if the present policy had drawn them: GRPO draws its own.
+as if the present policy had drawn them: such a method draws its own.
 """
 
 from collections.abc import Sequence

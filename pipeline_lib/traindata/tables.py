@@ -11,10 +11,11 @@ MAIN_TABLE: Mapping[Method, str] = {
     Method.SFT: "sft",
     Method.DPO: "dpo",
     Method.GRPO: "problems",
+    Method.RLOO: "problems",
 }
 """The table that a method trains on."""
 WARM_START_TABLE = "warm_start"
-"""SFT rows for before GRPO."""
+"""SFT rows for before an online method."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

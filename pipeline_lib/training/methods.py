@@ -1,6 +1,6 @@
 """From a request to a trained policy: which phases a method has, and in what order.
 
-GRPO may begin with a warm start, supervised on the distinct correct stored paths (expert
+Online methods may begin with a warm start, supervised on the distinct correct stored paths (expert
 iteration): mass-covering, where the policy gradient sharpens.
 """
 
@@ -13,17 +13,18 @@ from types import MappingProxyType
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params import Method, ServeParams, TrainParams, VerifyParams
-from pipeline_lib.records import Problem
+from pipeline_lib.records import Gold, Problem
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.connect import served_model
 from pipeline_lib.serving.engines import serving_engine
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.training import dpo, grpo, policies, sft
+from pipeline_lib.training import dpo, grpo, policies, rloo, sft
 from pipeline_lib.training.live_rollouts import LiveRollouts
-from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting
-from pipeline_lib.training.rollouts import EndpointRollouts, RolloutFunc, rollout_func
+from pipeline_lib.training.online import Rollouts
+from pipeline_lib.training.phases import MakeTrainer, Phase, Progress, Row, Schedule, Setting
+from pipeline_lib.training.rollouts import EndpointRollouts, PathSource, rollout_func
 from pipeline_lib.training.sequence import run_phases, work_folder
 from pipeline_lib.verification.dispatch import open_verifier
 
@@ -36,15 +37,15 @@ class TrainingRequest:
     """A Hugging Face folder or hub id."""
     output: pathlib.Path
     rows: Sequence[Row]
-    """SFT: prompt, completion. DPO: prompt, chosen, rejected. GRPO: prompt, problem_id."""
+    """SFT: prompt, completion. DPO: prompt, chosen, rejected. Online: prompt, problem_id."""
     warm_start_rows: Sequence[Row] = ()
-    """SFT rows for the start of GRPO."""
+    """SFT rows for the start of an online method."""
     problems: Sequence[Problem] = ()
-    """The problems that the rows of GRPO name."""
+    """The problems that the rows of an online method name."""
     params: TrainParams
     verify: VerifyParams
     max_new_tokens: int
-    """Length limit of the paths that GRPO draws."""
+    """Length limit of the paths that an online method draws."""
     serve: ServeParams = field(default_factory=ServeParams)
     """The engine that draws them, where ``params.rollouts`` is ``endpoint``."""
     seed: int
@@ -125,8 +126,40 @@ def _dpo_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
 
 
 def _grpo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
-    warm = request.params.warm_start_steps > 0 and len(request.warm_start_rows) > 0
-    return [*([_warm_start(request)] if warm else []), _online(request, stack)]
+    params = request.params
+    make_trainer = grpo.trainer_maker(
+        request.rows,
+        golds=_golds(request),
+        verifier=stack.enter_context(open_verifier(request.verify)),
+        rollouts=_rollouts(request, stack),
+        objective=grpo.Objective(variant=params.variant, entropy_coef=params.entropy_coef),
+        lora=params.lora,
+    )
+    return _online_phases(request, make_trainer)
+
+
+def _rloo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
+    make_trainer = rloo.trainer_maker(
+        request.rows,
+        golds=_golds(request),
+        verifier=stack.enter_context(open_verifier(request.verify)),
+        rollouts=_rollouts(request, stack),
+        lora=request.params.lora,
+    )
+    return _online_phases(request, make_trainer)
+
+
+def _golds(request: TrainingRequest) -> Mapping[str, Gold]:
+    return {problem.id: problem.gold for problem in request.problems}
+
+
+def _online_phases(request: TrainingRequest, make_trainer: MakeTrainer) -> list[Phase]:
+    params = request.params
+    warm = params.warm_start_steps > 0 and len(request.warm_start_rows) > 0
+    online = Phase(
+        name=params.method.value, schedule=_over_drawn_paths(params), make_trainer=make_trainer
+    )
+    return [*([_warm_start(request)] if warm else []), online]
 
 
 def _warm_start(request: TrainingRequest) -> Phase:
@@ -142,38 +175,40 @@ def _warm_start(request: TrainingRequest) -> Phase:
     return Phase(name="warm-start", schedule=schedule, make_trainer=make_trainer)
 
 
-def _online(request: TrainingRequest, stack: ExitStack) -> Phase:
-    params = request.params
+def _over_drawn_paths(params: TrainParams) -> Schedule:
     paths_a_step = params.batch_size * params.group_size
-    schedule = replace(
+    return replace(
         _over_stored_rows(params),
         batch_size=paths_a_step,
         micro_batch_size=_micro(params, paths_a_step),
         shape="constant_with_warmup",
+        # The paths of a draw are in no checkpoint, so one is made only where the next draw begins.
+        checkpoint_every=_next_multiple(params.checkpoint_every, of=params.updates_per_rollout),
     )
-    make_trainer = grpo.trainer_maker(
-        request.rows,
-        golds={problem.id: problem.gold for problem in request.problems},
-        verifier=stack.enter_context(open_verifier(request.verify)),
-        rollouts=grpo.Rollouts(
-            group_size=params.group_size,
-            max_new_tokens=request.max_new_tokens,
-            entropy_coef=params.entropy_coef,
-            opened_on=_rollouts(request, stack),
-        ),
-        lora=params.lora,
-    )
-    return Phase(name="grpo", schedule=schedule, make_trainer=make_trainer)
 
 
-def _rollouts(request: TrainingRequest, stack: ExitStack) -> Callable[[str], RolloutFunc]:
+def _next_multiple(number: int, *, of: int) -> int:
+    return -(-number // of) * of
+
+
+def _rollouts(request: TrainingRequest, stack: ExitStack) -> Rollouts:
+    source_of = _path_source(request, stack)
+    return Rollouts(
+        group_size=request.params.group_size,
+        max_new_tokens=request.max_new_tokens,
+        updates=request.params.updates_per_rollout,
+        opened_on=lambda policy: rollout_func(source_of(policy)),
+    )
+
+
+def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], PathSource]:
     decoding = Decoding(max_new_tokens=request.max_new_tokens)
     if request.params.rollouts == "in_process":
         live = LiveRollouts(decoding=decoding, seed=request.seed)
-        return lambda _source: rollout_func(live)
+        return lambda _policy: live
     work = work_folder(request.output, request.key)
 
-    def opened_on(source: str) -> RolloutFunc:
+    def opened_on(source: str) -> EndpointRollouts:
         engine = stack.enter_context(
             serving_engine(
                 request.serve,
@@ -183,14 +218,13 @@ def _rollouts(request: TrainingRequest, stack: ExitStack) -> Callable[[str], Rol
                 max_lora_rank=request.params.lora.rank,
             )
         )
-        through_endpoint = EndpointRollouts(
+        return EndpointRollouts(
             engine=engine,
             model_at=lambda endpoint: served_model(endpoint, request.serve, model=source),
             folder=work / "adapters",
             decoding=decoding,
             seed=request.seed,
         )
-        return rollout_func(through_endpoint)
 
     return opened_on
 
@@ -215,5 +249,6 @@ TRAINERS: Mapping[Method, PhasesOf] = {
     Method.SFT: _sft_phases,
     Method.DPO: _dpo_phases,
     Method.GRPO: _grpo_phases,
+    Method.RLOO: _rloo_phases,
 }
 """The phases of each method."""

@@ -72,7 +72,7 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
         ("train: {steps: '7'}", "train.steps: Input should be a valid integer (got '7')"),
         ("train: {steps: 2.5}", "train.steps: Input should be a valid integer (got 2.5)"),
         ("train: {lora: {enabled: 1}}", "train.lora.enabled: Input should be a valid boolean"),
-        ("train: {method: best}", "train.method: Input should be 'sft', 'dpo' or 'grpo'"),
+        ("train: {method: best}", "train.method: Input should be 'sft', 'dpo', 'grpo'"),
         ("train: {group_size: 1}", "train: group_size=1; GRPO needs at least 2"),
         ("evaluate: {num_paths: 8}", "num_paths=8; pass@8 needs at least 16"),
         ("build: {min_pass_rate: 0.5, max_pass_rate: 0.5}", "min_pass_rate=0.5 is not below"),

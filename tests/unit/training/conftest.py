@@ -8,9 +8,9 @@ import pytest
 
 from pipeline_lib.params import BootstrapParams, CountdownParams, Method, TrainParams, VerifyParams
 from pipeline_lib.problems.countdown import generate
-from pipeline_lib.records import Problem
+from pipeline_lib.records import CountdownGold, MathGold, Problem
 from pipeline_lib.sampling.prompts import render
-from pipeline_lib.training.bootstrap import make_base_policy
+from pipeline_lib.training.bootstrap import make_base_policy, solution_rows
 from pipeline_lib.training.methods import TrainingRequest
 from pipeline_lib.training.phases import Row
 
@@ -58,6 +58,37 @@ def rows(problems: list[Problem]) -> list[Row]:
         }
         for problem in problems
     ]
+
+
+RIGHT, WRONG = "2+2=4", "2*2=5"
+TEXTS = [
+    Problem(id=text, question="2 and 2", gold=MathGold(answer="4"), source="test", solution=text)
+    for text in (RIGHT, WRONG)
+]
+
+
+@pytest.fixture(scope="session")
+def half_right(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A policy that has learned a right and a wrong text for one prompt, in equal shares."""
+    folder = tmp_path_factory.mktemp("models") / "half-right"
+    params = BootstrapParams(
+        hidden_size=32, num_layers=1, num_heads=2, steps=200, batch_size=8, lr=1e-2, threads=1
+    )
+    make_base_policy(TEXTS, folder, params=params, seed=1, key="base")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def half_solved(half_right: pathlib.Path) -> dict[str, Any]:
+    """Fields of a request on that prompt, for every method: half of the paths drawn are right."""
+    gold = CountdownGold(numbers=(2, 2), target=4)
+    row = solution_rows(TEXTS)[0] | {"chosen": RIGHT, "rejected": WRONG, "problem_id": "p"}
+    return {
+        "base": str(half_right),
+        "rows": [row],
+        "warm_start_rows": [row],
+        "problems": [Problem(id="p", question="?", gold=gold, source="test")],
+    }
 
 
 @pytest.fixture

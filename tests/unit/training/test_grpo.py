@@ -6,8 +6,8 @@ from transformers import AutoModelForCausalLM
 
 from pipeline_lib.params import Method, VerifyParams
 from pipeline_lib.records import CountdownGold, Status, Verdict
-from pipeline_lib.training.grpo import verified_reward
 from pipeline_lib.training.methods import train_policy
+from pipeline_lib.training.online import verified_reward
 from pipeline_lib.verification.dispatch import open_verifier
 
 GOLD = CountdownGold(numbers=(2, 3), target=5)

@@ -6,7 +6,8 @@ from transformers import AutoModelForCausalLM
 
 from pipeline_lib.params import LoraParams, MathLimits, VerifyParams
 from pipeline_lib.records import CountdownGold, MathGold, Status, Verdict
-from pipeline_lib.training.grpo import Rollouts, trainer_maker, verified_reward
+from pipeline_lib.training.grpo import Objective, trainer_maker
+from pipeline_lib.training.online import Rollouts, verified_reward
 from pipeline_lib.training.phases import Phase, Row, Schedule, Setting, run_phase
 from pipeline_lib.verification.dispatch import open_verifier
 
@@ -56,7 +57,8 @@ def moved_by(
         rows,
         golds={row["problem_id"]: GOLDS["math"] for row in rows},
         verifier=verifier,
-        rollouts=Rollouts(group_size=4, max_new_tokens=64, entropy_coef=0.0),
+        rollouts=Rollouts(group_size=4, max_new_tokens=64),
+        objective=Objective(),
         lora=LoraParams(),
     )
     schedule = Schedule(

@@ -1,16 +1,19 @@
 """A training that was broken off ends with the very weights of one that was not."""
 
+import json
 import pathlib
 import signal
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import pytest
 
-from pipeline_lib.params import Method
+from pipeline_lib.params import ONLINE, Method
+from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import manifests
-from pipeline_lib.training.methods import train_policy
+from pipeline_lib.training.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.training.sequence import work_folder
 
 
@@ -45,21 +48,49 @@ def weights_digest(folder: pathlib.Path) -> str:
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
 @pytest.mark.parametrize("method", list(Method))
-def test_a_broken_run_continues_to_the_same_weights(method, lora, request_for, tmp_path):
+def test_a_broken_run_continues_to_the_same_weights(
+    method, lora, half_solved, request_for, tmp_path
+):
     """Six steps, checkpoints after 2 and 4, broken at 5: steps 5 and 6 are done again, alike.
 
     The manifests are equal as a whole: weights, tokenizer, and every figure of the log.
     """
-    train = {"lora": {"enabled": lora}}
-    unbroken = train_policy(request_for(method, tmp_path / "unbroken", train=train))
-    broken = request_for(method, tmp_path / "broken", train=train, progress=break_at(5))
+    train = {"lora": {"enabled": lora}, "entropy_coef": 0}
+
+    def run(output: str, **changes: Any) -> TrainingSummary:
+        request = request_for(method, tmp_path / output, train=train, **half_solved, **changes)
+        return train_policy(request)
+
+    unbroken = run("unbroken")
     with pytest.raises(Broken):
-        train_policy(broken)
+        run("broken", progress=break_at(5))
     steps, record = recorder()
-    resumed = train_policy(request_for(method, tmp_path / "broken", train=train, progress=record))
+    resumed = run("broken", progress=record)
     assert steps == [5, 6]
     assert resumed.digest == unbroken.digest
     assert resumed.last == unbroken.last
+    if method in ONLINE:
+        assert 0 < resumed.last["reward"] < 1
+
+
+@pytest.mark.parametrize("method", [Method.GRPO, Method.RLOO])
+def test_a_draw_that_was_cut_short_is_drawn_again(method, half_solved, request_for, tmp_path):
+    """Three steps a draw and a checkpoint wanted every 2: they come after 3, where a draw ends.
+
+    Broken at 5, in the middle of the second draw, it goes on from step 4 with the same paths.
+    """
+    train = {"updates_per_rollout": 3, "entropy_coef": 0, "warm_start_steps": 0}
+
+    def run(output: str, **changes: Any) -> TrainingSummary:
+        request = request_for(method, tmp_path / output, train=train, **half_solved, **changes)
+        return train_policy(request)
+
+    unbroken = run("unbroken")
+    with pytest.raises(Broken):
+        run("broken", progress=break_at(5))
+    steps, record = recorder()
+    assert run("broken", progress=record).digest == unbroken.digest
+    assert steps == [4, 5, 6]
 
 
 def test_a_damaged_newest_checkpoint_costs_two_steps_and_changes_nothing(request_for, tmp_path):
@@ -95,46 +126,75 @@ def test_what_is_finished_is_not_done_again(request_for, tmp_path):
 
 
 SCRIPT = """
-    import os, pathlib, signal, sys
+    import json, pathlib, sys
     from pipeline_lib.params import Method, TrainParams, VerifyParams
-    from pipeline_lib.problems.countdown import generate
-    from pipeline_lib.params import CountdownParams
-    from pipeline_lib.sampling.prompts import render
+    from pipeline_lib.records import Problem
     from pipeline_lib.training.methods import TrainingRequest, train_policy
 
-    base, output, last = sys.argv[1:]
-    params = CountdownParams(num_numbers=2, high=9, target_high=60)
-    problems = generate(params, seed=4, count=24)
-    rows = [{"prompt": render(p, None), "problem_id": p.id} for p in problems]
-
-    def progress(step, total, metrics):
-        if step == int(last):
-            os.kill(os.getpid(), signal.SIGKILL)
-
+    given = json.loads(sys.argv[1])
     train_policy(TrainingRequest(
-        base=base, output=pathlib.Path(output), rows=rows, problems=problems,
-        params=TrainParams(steps=6, batch_size=4, group_size=4, lr=1e-3, checkpoint_every=2,
-                           entropy_coef=0.1, threads=1),
-        verify=VerifyParams(), max_new_tokens=8, seed=5, key="key", progress=progress,
+        base=given["base"], output=pathlib.Path(given["output"]), rows=given["rows"],
+        warm_start_rows=given["warm_start_rows"],
+        problems=[Problem.from_row(row) for row in given["problems"]],
+        params=TrainParams.model_validate(given["params"]), verify=VerifyParams(),
+        max_new_tokens=8, seed=5, key="key",
+        progress=lambda step, total, metrics: print(step, total, flush=True),
     ))
 """
 
 
-@pytest.mark.slow
-def test_sigkill_at_any_step_changes_nothing(base: pathlib.Path, tmp_path: pathlib.Path):
-    """GRPO killed at steps 3 and 6, then run to its end, in three processes, against one process.
+def killed(request: TrainingRequest, *, after: int) -> int:
+    """Run ``request`` in a process of its own, and kill that once it has told step ``after`` of 6.
 
-    Entropy is rewarded, so that every step moves the weights although no path is right.
+    The process goes on while we read, so the kill falls anywhere in the next step, or in the writing
+    of a checkpoint.
     """
+    given = {
+        "base": request.base,
+        "output": str(request.output),
+        "rows": request.rows,
+        "warm_start_rows": request.warm_start_rows,
+        "problems": [problem.row() for problem in request.problems],
+        "params": request.params.model_dump(mode="json"),
+    }
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), json.dumps(given)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.split() == [str(after), "6"]:
+                process.kill()
+    return process.returncode
 
-    def run(output: str, *, killed_at: int) -> int:
-        command = [sys.executable, "-c", textwrap.dedent(SCRIPT)]
-        command += [str(base), str(tmp_path / output), str(killed_at)]
-        return subprocess.run(command, check=False).returncode
 
-    assert run("unbroken", killed_at=0) == 0
-    assert run("broken", killed_at=3) == -signal.SIGKILL
-    assert run("broken", killed_at=6) == -signal.SIGKILL
-    assert run("broken", killed_at=0) == 0
-    assert weights_digest(tmp_path / "broken") == weights_digest(tmp_path / "unbroken")
-    assert weights_digest(tmp_path / "broken") != weights_digest(base)
+@pytest.mark.parametrize(
+    "method",
+    [
+        Method.GRPO,
+        *(pytest.param(m, marks=pytest.mark.slow) for m in Method if m is not Method.GRPO),
+    ],
+)
+def test_sigkill_at_a_random_step_changes_nothing(method, half_solved, request_for, tmp_path):
+    """Killed in its own process after one of steps 1 to 5, run to its end here, against a run in
+    one piece: all files are equal, and the weights are no longer those of the base.
+    """
+    step = child_random(7, "kill", method).randint(1, 5)
+    train = {"entropy_coef": 0}
+    unbroken = train_policy(request_for(method, tmp_path / "a", train=train, **half_solved))
+    request = request_for(method, tmp_path / "b", train=train, **half_solved)
+    assert killed(request, after=step) == -signal.SIGKILL
+    assert not (tmp_path / "b").exists()
+    assert train_policy(request).digest == unbroken.digest
+    assert weights_digest(tmp_path / "b") != weights_digest(pathlib.Path(half_solved["base"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", Method)
+def test_killed_again_and_again_it_still_ends_as_one_run(
+    method, half_solved, request_for, tmp_path
+):
+    """With LoRA; killed after steps 3 and 5, in three processes, against one."""
+    train = {"entropy_coef": 0, "lora": {"enabled": True}}
+    unbroken = train_policy(request_for(method, tmp_path / "a", train=train, **half_solved))
+    request = request_for(method, tmp_path / "b", train=train, **half_solved)
+    for step in (3, 5):
+        assert killed(request, after=step) == -signal.SIGKILL
+    assert train_policy(request).digest == unbroken.digest

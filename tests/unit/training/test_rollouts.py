@@ -11,7 +11,7 @@ from pipeline_lib.params import VerifyParams
 from pipeline_lib.records import CountdownGold, FinishReason
 from pipeline_lib.serving.chat_model import Completion, Decoding
 from pipeline_lib.serving.endpoint import Endpoint
-from pipeline_lib.training.grpo import verified_reward
+from pipeline_lib.training.online import verified_reward
 from pipeline_lib.training.rollouts import EndpointRollouts, RolloutFunc, rollout_func
 from pipeline_lib.verification.dispatch import open_verifier
 

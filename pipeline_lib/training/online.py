@@ -1,0 +1,86 @@
+"""What online methods share: rows of prompts, how a step draws its paths, what a verdict is worth.
+
+It knows no loss: `grpo` and `rloo` do.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from datasets import Dataset
+
+from pipeline_lib.records import Gold
+from pipeline_lib.training.phases import Row, ordered
+from pipeline_lib.training.rollouts import RolloutFunc
+from pipeline_lib.verification.dispatch import Item, Verifier
+
+_COLUMNS = ("prompt", "problem_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollouts:
+    """How the paths are drawn, and how often they are used."""
+
+    group_size: int
+    max_new_tokens: int
+    updates: int = 1
+    """Optimizer steps on the paths of one draw."""
+    opened_on: Callable[[str], RolloutFunc] | None = None
+    """Starts what draws the paths, on the policy of a folder; None leaves it to TRL."""
+
+    def on(self, source: str) -> RolloutFunc | None:
+        """What draws for the policy of ``source``; None leaves it to TRL."""
+        return self.opened_on(source) if self.opened_on else None
+
+
+def prompts_of(rows: Sequence[Row], settings: Row, *, group_size: int) -> Dataset:
+    """Rows with ``prompt`` and ``problem_id``, as many as the phase consumes."""
+    problems = Dataset.from_list([{name: row[name] for name in _COLUMNS} for row in rows])
+    return ordered(problems, settings, sequences_per_row=group_size)
+
+
+def drawing_settings(rollouts: Rollouts) -> dict[str, Any]:
+    """What the configs of TRL's online trainers are told alike."""
+    return {
+        "num_generations": rollouts.group_size,
+        "max_completion_length": rollouts.max_new_tokens,
+        "num_iterations": rollouts.updates,
+        "temperature": 1.0,
+        # TRL's default of 0 means no cut, but a model's own generation config may bring one.
+        "top_k": 0,
+        "top_p": 1.0,
+        "shuffle_dataset": False,
+        "beta": 0.0,
+        # A path that was cut off says nothing about its reasoning (DAPO's overlong filtering).
+        "mask_truncated_completions": True,
+    }
+
+
+def verified_reward(
+    golds: Mapping[str, Gold], verifier: Verifier
+) -> Callable[..., list[float | None]]:
+    """The reward: 1 for a path that is strictly right, 0 for one that is not, None where we failed.
+
+    TRL's GRPO and RLOO leave a path without a reward out of its group's baseline and give it no
+    advantage, so our failure teaches nothing. ``failed`` is what `rollouts` says of paths that it
+    could not draw.
+    """
+
+    def verified(
+        *,
+        completions: Sequence[str],
+        problem_id: Sequence[str],
+        failed: Sequence[bool] | None = None,
+        **_: Any,
+    ) -> list[float | None]:
+        items = [
+            Item(gold=golds[name], text=text)
+            for name, text in zip(problem_id, completions, strict=True)
+        ]
+        lost = failed or [False] * len(items)
+        return [
+            None if gone or verdict.strict is None else float(verdict.strict)
+            for gone, verdict in zip(lost, verifier.judge(items), strict=True)
+        ]
+
+    return verified
