@@ -92,6 +92,7 @@ def build_arc(  # noqa: PLR0913 - the options of a command
     console.print(
         f"transductive: the demonstrations of {test_set_name} are among the training examples",
         markup=False,
+        soft_wrap=True,
     )
 
 

@@ -172,6 +172,7 @@ def _write(
         "puzzles_left_out_as_too_large": sum(len(subset.puzzles) for subset in subsets)
         - sum(len(subset.puzzles) for subset in kept),
         "repeats_of_test_pairs_left_out": repeats,
+        "test_inputs_asked": sum(len(puzzle.asked) for puzzle in puzzles),
         "train_examples": train.num_examples,
         "test_examples": test.num_examples,
         "identifiers": len(identifiers),

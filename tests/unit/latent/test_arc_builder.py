@@ -357,6 +357,7 @@ def test_manifest_counts(toy, tmp_path):
         "evaluation_test_inputs": 2,
         "puzzles_left_out_as_too_large": 0,
         "repeats_of_test_pairs_left_out": 0,
+        "test_inputs_asked": 2,
         "train_examples": 3 * (2 + 3 + 2),
         "test_examples": 3 * 2,
         "identifiers": 9,
