@@ -2,31 +2,13 @@
 
 import csv
 import dataclasses
-import html.parser
 import re
 
 import pytest
 
 from pipeline_lib.reporting.report import write_report
 from tests.unit.reporting.demo_report import HOSTILE, demo_input
-
-
-class Page(html.parser.HTMLParser):
-    """Collects elements, ids and text."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.text = [], ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data):
-        self.text += data
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
+from tests.unit.reporting.page import Page
 
 
 @pytest.fixture(scope="module")
