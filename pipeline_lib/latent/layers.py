@@ -42,8 +42,7 @@ def linear(inputs: int, outputs: int) -> nn.Linear:
 
 def rms_norm(values: Tensor) -> Tensor:
     """Divide by the root mean square over the last axis, in float32; the dtype stays."""
-    wide = values.float()
-    normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + _NORM_EPS)
+    normed = functional.rms_norm(values.float(), values.shape[-1:], eps=_NORM_EPS)
     return normed.to(values.dtype)
 
 
