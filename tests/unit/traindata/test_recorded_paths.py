@@ -1,14 +1,19 @@
 """Data building on recorded outputs of a real model, judged by the real verifier."""
 
 import pathlib
+from collections import Counter
 
 import pytest
+from math_verify import parse, verify
+from rich.console import Console
 
-from pipeline_lib.params import BuildParams, Method, VerifyParams
+from flows.commands import build_file
+from pipeline_lib.params import BuildParams, Method, Params, VerifyParams
 from pipeline_lib.records import JudgedPath, Status
 from pipeline_lib.sampling.prompts import render
+from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.traindata.builders import TrainData, build
-from pipeline_lib.verification.lines import groups_from_lines
+from pipeline_lib.verification.lines import groups_from_lines, verify_lines
 
 
 @pytest.fixture(scope="module", params=["gsm8k_qwen7b_paths", "math_labelled"])
@@ -43,3 +48,76 @@ def test_pairs_are_not_told_apart_by_length(built):
     data, _ = built
     assert data.counts["dpo_rows"] >= 10
     assert 0.8 < data.counts["chosen_to_rejected_chars"] < 1.25
+
+
+@pytest.fixture(scope="module")
+def pairs_file(reference_data, tmp_path_factory):
+    """What `reasonloop build` makes of the recorded paths, with its card."""
+    output = tmp_path_factory.mktemp("pairs") / "pairs.jsonl"
+    source = reference_data / "recorded" / "gsm8k_qwen7b_paths.jsonl"
+    build_file(source, output, Method.DPO, Params(), Console(quiet=True), workers=1)
+    return output
+
+
+@pytest.fixture(scope="module")
+def gold_of(reference_data):
+    rows = read_json_lines(reference_data / "recorded" / "gsm8k_qwen7b_paths.jsonl")
+    return {row["problem_id"]: row["gold"] for row in rows}
+
+
+def test_pairs_judged_again_hold(pairs_file, gold_of, tmp_path):
+    """Each text of the written file, judged from scratch: chosen strictly right, rejected wrong by any rule."""
+    rows = list(read_json_lines(pairs_file))
+    sides = [
+        {"id": f"{n}-{side}", "gold": gold_of[row["problem_id"]], "text": row[side]}
+        for n, row in enumerate(rows)
+        for side in ("chosen", "rejected")
+    ]
+    write_json_lines(tmp_path / "sides.jsonl", sides)
+    verify_lines(tmp_path / "sides.jsonl", tmp_path / "verdicts.jsonl", VerifyParams(), workers=1)
+    verdicts = {row["id"]: row for row in read_json_lines(tmp_path / "verdicts.jsonl")}
+    assert len(rows) == 11
+    for n in range(len(rows)):
+        assert verdicts[f"{n}-chosen"]["strict"] is True
+        assert verdicts[f"{n}-rejected"]["lenient"] is False
+
+
+def test_a_second_judge_finds_no_rejected_path_right(pairs_file, gold_of):
+    """math-verify, used plainly, agrees on all 11 pairs: it shares no code with our verifier's rules."""
+    quick = {"parsing_timeout": None}
+    for row in read_json_lines(pairs_file):
+        gold = parse(gold_of[row["problem_id"]], **quick)
+        assert verify(gold, parse(row["chosen"], **quick), timeout_seconds=None)
+        assert not verify(gold, parse(row["rejected"], **quick), timeout_seconds=None)
+
+
+def test_no_pair_stands_twice_and_its_two_texts_differ(pairs_file):
+    """At most 4 pairs a problem, no path in more than two pairs, no pair of equal texts."""
+    rows = list(read_json_lines(pairs_file))
+    assert len({(row["chosen_path_id"], row["rejected_path_id"]) for row in rows}) == len(rows)
+    assert max(Counter(row["problem_id"] for row in rows).values()) <= 4
+    for side in ("chosen", "rejected"):
+        assert max(Counter(row[f"{side}_path_id"] for row in rows).values()) <= 2
+    assert all(row["chosen"] != row["rejected"] for row in rows)
+
+
+def test_the_card_states_the_length_bias(pairs_file):
+    """The ratio of the card is that of the texts in the file: 0.94, so the chosen are shorter."""
+    rows = list(read_json_lines(pairs_file))
+    chosen, rejected = (sum(len(row[side]) for row in rows) for side in ("chosen", "rejected"))
+    card = pairs_file.with_suffix(".card.md").read_text("utf-8")
+    assert f"| chosen_to_rejected_chars | {chosen / rejected:.4g} |" in card
+    assert chosen / rejected == pytest.approx(0.94, abs=0.005)
+    assert "none is wrong in format only" in card
+
+
+def test_every_row_says_where_it_comes_from(pairs_file):
+    """Problem, both paths, policy, template, seed and verifier version stand in each row."""
+    for row in read_json_lines(pairs_file):
+        for side in ("chosen", "rejected"):
+            assert row[f"{side}_path_id"].startswith(row["problem_id"])
+            assert {f"{side}_{name}" for name in ("model", "adapter", "template", "seed")} <= set(
+                row
+            )
+        assert row["verifier_version"]
+        assert row["prompt"]
