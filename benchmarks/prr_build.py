@@ -1,7 +1,7 @@
 """Time and peak memory of building ARC-AGI-1's training and evaluation sets, by number of versions.
 
 Each size is built in a process of its own. Memory is bounded if the peak stays where it is while the
-files grow; only the names of versions are kept (about 100 bytes each).
+files grow; only a few integers of each version are kept.
 
     python benchmarks/prr_build.py --data ../shared/data --augmentations 3 30 300 --output build.json
 """

@@ -21,10 +21,11 @@ from pipeline_lib.latent.arc_source import Subset
 from pipeline_lib.latent.augmentation import Augmentation, draw_augmentation
 from pipeline_lib.latent.built_folder import Counts, OnProgress, build_folder
 from pipeline_lib.latent.set_writer import (
+    IdentifierWriter,
     SetWriter,
-    write_identifiers,
     write_test_puzzles,
     writing,
+    writing_identifiers,
 )
 from pipeline_lib.latent.vocabulary import PAD, VOCAB_SIZE, Colours, Tokens, colours_of, encode
 from pipeline_lib.problems.arc_grids import Challenge, OpenPair, Pair
@@ -99,7 +100,7 @@ def build_arc(
 ) -> Manifest:
     """Build the data folder ``output``; its manifest counts what is in it.
 
-    Memory holds the puzzles and the names of their versions, never the examples.
+    Memory holds the puzzles, never their versions, but for three integers of each.
 
     Raises:
         BadInputError: a puzzle stands in two subsets (as when ARC-2's training set is mixed with
@@ -155,15 +156,17 @@ def _write(
     puzzles = list(_puzzles(kept, options.test_set))
     repeats = sum(len(one.train) + len(one.test) for subset in kept for one in subset.puzzles)
     repeats -= sum(len(puzzle.learnt) + len(puzzle.asked) for puzzle in puzzles)
-    identifiers: list[str] = []
     sizes = {"vocab_size": VOCAB_SIZE, "seq_len": options.max_side**2}
-    with writing(folder, "train", **sizes) as train, writing(folder, "test", **sizes) as test:
+    with (
+        writing_identifiers(folder) as identifiers,
+        writing(folder, "train", **sizes) as train,
+        writing(folder, "test", **sizes) as test,
+    ):
         for done, puzzle in enumerate(puzzles):
             on_progress(done, len(puzzles))
             _write_group(puzzle, options, identifiers, train=train, test=test)
         for writer in (train, test):
-            writer.finish(num_puzzle_identifiers=len(identifiers) + 1)
-    write_identifiers(folder, identifiers)
+            writer.finish(num_puzzle_identifiers=identifiers.num_identifiers)
     write_test_puzzles(
         folder, {one.id: one.model_dump(exclude={"id"}, exclude_none=True) for one in tests}
     )
@@ -175,7 +178,7 @@ def _write(
         "test_inputs_asked": sum(len(puzzle.asked) for puzzle in puzzles),
         "train_examples": train.num_examples,
         "test_examples": test.num_examples,
-        "identifiers": len(identifiers),
+        "identifiers": identifiers.num_identifiers - 1,
     }
 
 
@@ -223,15 +226,14 @@ def _solved(puzzle: Challenge, pair: OpenPair, subset: str) -> _Example:
 def _write_group(
     puzzle: _Puzzle,
     options: ArcOptions,
-    identifiers: list[str],
+    identifiers: IdentifierWriter,
     *,
     train: SetWriter,
     test: SetWriter,
 ) -> None:
     rng = child_generator(options.seed, "latent", "arc", puzzle.id)
     for version in _versions(puzzle, options.num_aug, rng):
-        identifiers.append(version.id)
-        number = len(identifiers)
+        number = identifiers.add(version.id)
         side = options.max_side
         if version.learnt:
             _add(train, _translated(version.learnt, side, rng), identifier=number)

@@ -9,7 +9,7 @@ import pathlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -146,10 +146,35 @@ def write_set(folder: pathlib.Path, split: str, data: PuzzleSet) -> None:
         writer.finish(num_puzzle_identifiers=metadata.num_puzzle_identifiers)
 
 
+class IdentifierWriter:
+    """``identifiers.json`` while it is written: what the identifiers 1, 2, ... stand for."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.num_identifiers = 1
+        """Identifier 0, no puzzle in particular, is there from the start."""
+        stream.write("[\n" + json.dumps(BLANK))
+
+    def add(self, name: str) -> int:
+        """The identifier that ``name`` gets."""
+        self._stream.write(",\n" + json.dumps(name))
+        self.num_identifiers += 1
+        return self.num_identifiers - 1
+
+
+@contextmanager
+def writing_identifiers(folder: pathlib.Path) -> Iterator[IdentifierWriter]:
+    """Open ``identifiers.json``; at the end of the block it is whole."""
+    with (folder / IDENTIFIERS_NAME).open("w", encoding="utf-8") as stream:
+        yield IdentifierWriter(stream)
+        stream.write("\n]\n")
+
+
 def write_identifiers(folder: pathlib.Path, names: Sequence[str] = ()) -> None:
     """Write what the puzzle identifiers 1, 2, ... stand for; 0 is none in particular."""
-    text = json.dumps([BLANK, *names], indent=0)
-    (folder / IDENTIFIERS_NAME).write_text(text + "\n", encoding="utf-8")
+    with writing_identifiers(folder) as identifiers:
+        for name in names:
+            identifiers.add(name)
 
 
 def write_test_puzzles(folder: pathlib.Path, puzzles: Mapping[str, Any]) -> None:

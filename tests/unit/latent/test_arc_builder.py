@@ -35,6 +35,8 @@ GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "arc_toy.json"
 TOY = ArcOptions(test_set="evaluation", num_aug=2, seed=7, max_side=4)
 
 PairOfGrids = tuple[Grid, Grid]
+Placement = tuple[int, int, Grid]
+PairOfPlacements = tuple[Placement, Placement]
 
 
 @pytest.fixture
@@ -44,10 +46,23 @@ def toy(tmp_path) -> list[Subset]:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory, reference_data) -> pathlib.Path:
-    """ARC-1's training and evaluation sets with two versions of each puzzle."""
+    """ARC-1's training and evaluation sets with one version beside each puzzle."""
     output = tmp_path_factory.mktemp("published") / "arc"
-    build_arc(subsets_of(reference_data), ArcOptions(test_set="evaluation", num_aug=2), output)
+    build_arc(subsets_of(reference_data), ArcOptions(test_set="evaluation", num_aug=1), output)
     return output
+
+
+@pytest.fixture(scope="module")
+def placements(published) -> dict[str, list[PairOfPlacements]]:
+    """Where the grids of every example stand, by split."""
+    splits = {split: read_set(published, split) for split in ("train", "test")}
+    return {
+        split: [
+            (placed(input_L), placed(label_L))
+            for input_L, label_L in zip(data.inputs_NL, data.labels_NL, strict=True)
+        ]
+        for split, data in splits.items()
+    }
 
 
 def subsets_of(reference_data: pathlib.Path) -> list[Subset]:
@@ -115,7 +130,7 @@ def pairs_of(puzzle: Challenge, *, is_test: bool) -> tuple[set[PairOfGrids], set
     return (demonstrations, tests) if is_test else (demonstrations | tests, set())
 
 
-def placed(tokens_L: np.ndarray) -> tuple[int, int, Grid]:
+def placed(tokens_L: np.ndarray) -> Placement:
     """Top, left and grid of a canvas that holds one rectangle of colours, and nothing else."""
     side = math.isqrt(len(tokens_L))
     rows, columns = np.nonzero(tokens_L.reshape(side, side) > 1)
@@ -131,7 +146,7 @@ def undone(name: str, grid: Grid) -> Grid:
     return grid_of_colours(version_of(name).augmentation.undo(colours_of(grid)))
 
 
-def test_every_example_is_a_version_of_its_pair(published, reference_data):
+def test_every_example_is_a_version_of_its_pair(published, placements, reference_data):
     """Undone, each training example is a pair to be learnt, each test example one to be asked.
 
     All of them occur: in each version of each puzzle, every pair exactly once.
@@ -151,51 +166,42 @@ def test_every_example_is_a_version_of_its_pair(published, reference_data):
             names[i]: range(*one) for i, one in zip(data.puzzle_identifiers_P, ends, strict=True)
         }
         for name, examples in found.items():
-            pairs = {
-                tuple(
-                    undone(name, placed(tokens[n])[2])
-                    for tokens in (data.inputs_NL, data.labels_NL)
-                )
-                for n in examples
-            }
-            assert pairs == expected[version_of(name).puzzle][place]
+            pairs = [
+                tuple(undone(name, grid) for _, _, grid in placements[split][n]) for n in examples
+            ]
+            of_puzzle = expected[version_of(name).puzzle][place]
+            assert set(pairs) == of_puzzle
+            assert len(pairs) == len(of_puzzle)
         assert {version_of(name).puzzle for name in found} == {
             puzzle_id for puzzle_id, of_one in expected.items() if of_one[place]
         }
 
 
-def test_only_training_examples_are_translated(published):
+def test_only_training_examples_are_translated(published, placements):
     """Tests stand in the corner; of each training puzzle at least one example does, others roam.
 
     Input and output of one example stand at the same place.
     """
-    test = read_set(published, "test")
-    for tokens_NL in (test.inputs_NL, test.labels_NL):
-        assert {placed(tokens_L)[:2] for tokens_L in tokens_NL} == {(0, 0)}
-    train = read_set(published, "train")
-    inputs, labels = (
-        [placed(tokens_L)[:2] for tokens_L in tokens_NL]
-        for tokens_NL in (train.inputs_NL, train.labels_NL)
-    )
-    assert inputs == labels
-    starts = train.puzzle_indices_P1
-    assert all((0, 0) in inputs[a:b] for a, b in itertools.pairwise(starts))
+    corners = {place[:2] for pair in placements["test"] for place in pair}
+    assert corners == {(0, 0)}
+    assert all(asked[:2] == answer[:2] for asked, answer in placements["train"])
+    places = [asked[:2] for asked, _ in placements["train"]]
+    starts = read_set(published, "train").puzzle_indices_P1
+    assert all((0, 0) in places[a:b] for a, b in itertools.pairwise(starts))
     # Of up to 900 places.
-    assert len(set(inputs)) > 200
+    assert len(set(places)) > 200
 
 
-def test_versions_differ_and_the_original_is_first(published):
+def test_versions_differ_and_the_original_is_first(published, placements):
     """Each group begins with the puzzle itself; no two versions of it show the same pairs."""
     names, train = read_identifiers(published), read_set(published, "train")
     assert names[0] == "<blank>"
     assert len(set(names)) == len(names)
-    test = read_set(published, "test")
-    shown_by: dict[int, set[tuple[bytes, bytes]]] = {}
-    for data in (train, test):
-        for number, identifier in enumerate(data.example_identifiers.tolist()):
-            pair = (data.inputs_NL[number], data.labels_NL[number])
-            grids = tuple(repr(placed(tokens_L)[2]).encode() for tokens_L in pair)
-            shown_by.setdefault(identifier, set()).add(grids)
+    shown_by: dict[int, set[PairOfGrids]] = {}
+    for split, data in (("train", train), ("test", read_set(published, "test"))):
+        identifiers = data.example_identifiers.tolist()
+        for identifier, (asked, answer) in zip(identifiers, placements[split], strict=True):
+            shown_by.setdefault(identifier, set()).add((asked[2], answer[2]))
     for first, last in itertools.pairwise(train.group_indices_G1):
         identifiers = train.puzzle_identifiers_P[first:last].tolist()
         versions = [version_of(names[identifier]) for identifier in identifiers]
