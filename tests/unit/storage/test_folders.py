@@ -26,3 +26,16 @@ def test_a_failure_leaves_nothing_behind(tmp_path: pathlib.Path):
     with pytest.raises(ZeroDivisionError), replaced(tmp_path / "data") as fresh:
         (fresh / "half").write_text(str(1 // 0))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: pathlib.Path):
+    """A temporary folder with half of the files does not find its way into the next result."""
+    with replaced(tmp_path / "data") as fresh:
+        (fresh / "half").touch()
+        left = fresh
+        fresh.rename(tmp_path / "kept")
+        fresh.mkdir()
+    (tmp_path / "kept").rename(left)
+    with replaced(tmp_path / "data") as fresh:
+        (fresh / "new").touch()
+    assert [path.name for path in tmp_path.rglob("*")] == ["data", "new"]
