@@ -1,6 +1,6 @@
 """Mazes from the CSV files of Maze-Hard: squares of ``#`` wall, blank, ``S``tart, ``G``oal, ``o`` path.
 
-Tokens are 1 to 5 in this order. The answer is the question with a path drawn over its blanks.
+Tokens are 1 to 5 in this order. The answer is the question with a path drawn into it.
 """
 
 import math
@@ -15,7 +15,7 @@ from pipeline_lib.latent.csv_boards import Board
 CHARACTERS = "# SGo"
 _TOKENS = np.zeros(256, dtype=np.uint8)
 _TOKENS[list(CHARACTERS.encode())] = np.arange(1, len(CHARACTERS) + 1)
-_BLANK, _START, _GOAL, _PATH = (CHARACTERS.index(character) + 1 for character in " SGo")
+_WALL, _START, _GOAL, _PATH = (CHARACTERS.index(character) + 1 for character in "#SGo")
 
 
 class Maze:
@@ -28,7 +28,7 @@ class Maze:
 
         Raises:
             BadInputError: the maze is no square of the five characters with one start and one goal,
-                or the answer changes more than blanks to path.
+                or the answer does more than to draw a path around the walls.
         """
         side = math.isqrt(len(board.question))
         question, answer = (_TOKENS[square] for square in board.squares(side))
@@ -37,7 +37,8 @@ class Maze:
         if (question == _START).sum() != 1 or (question == _GOAL).sum() != 1:
             raise board.error("a maze has one start (S) and one goal (G)")
         changed = question != answer
-        if (question[changed] != _BLANK).any() or (answer[changed] != _PATH).any():
+        # Whether the path covers its two ends is the publisher's choice.
+        if (question[changed] == _WALL).any() or (answer[changed] != _PATH).any():
             raise board.error("the answer differs from the question in more than its path")
         return question, answer
 
