@@ -157,9 +157,10 @@ class Method(StrEnum):
     DPO = "dpo"
     GRPO = "grpo"
     RLOO = "rloo"
+    PPO = "ppo"
 
 
-ONLINE = frozenset({Method.GRPO, Method.RLOO})
+ONLINE = frozenset({Method.GRPO, Method.RLOO, Method.PPO})
 """Methods that draw their own paths while they train, ``group_size`` of them a prompt."""
 _COMPARED = frozenset({Method.GRPO, Method.RLOO})
 """Of these, the ones that compare the paths of a prompt with each other."""
@@ -183,6 +184,27 @@ class LoraParams(_Section):
     alpha: Count = 32
 
 
+class PpoParams(_Section):
+    """The critic, GAE and clips of PPO."""
+
+    gamma: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Discount of a reward by each token before it."""
+    gae_lambda: Fraction = 0.95
+    """1 takes what a path came to, 0 what the critic says of its next token."""
+    clip: Rate = 0.2
+    """How far the ratio of new to old probability may move from 1 and still be rewarded."""
+    value_clip: Positive = 0.2
+    """How far a value may move on the paths of one draw and still be rewarded."""
+    value_coef: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of the critic's loss in the body that it shares with the policy; 0 trains its head alone."""
+    value_lr: Positive = 1e-3
+    """Rate of the critic's head."""
+    kl_coef: Annotated[float, Field(ge=0)] = 0.0
+    """What a nat of log-probability above the policy at the start costs, in units of reward."""
+    minibatches: Count = 1
+    """Updates of the weights in one pass over the paths of a draw."""
+
+
 class TrainParams(_Section):
     """One round of training."""
 
@@ -199,7 +221,8 @@ class TrainParams(_Section):
     group_size: Annotated[int, Field(ge=1)] = 8
     """Paths a prompt in online methods."""
     updates_per_rollout: Count = 1
-    """Optimizer steps on the paths of one draw in online methods; above 1 a draw takes as many of ``steps``."""
+    """Optimizer steps on the paths of one draw in online methods; above 1 a draw takes as many of ``steps``.
+    In PPO passes over these paths, all of them within one of ``steps``."""
     rollouts: Literal["in_process", "endpoint"] = "in_process"
     """What draws the paths of online methods: the policy as it is trained, or the engine of ``serve`` with its adapter."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.0
@@ -212,6 +235,7 @@ class TrainParams(_Section):
     threads: Count = 1
     """CPU threads of torch; part of the result, since sums round differently."""
     lora: LoraParams = LoraParams()
+    ppo: PpoParams = PpoParams()
 
     @model_validator(mode="after")
     def _group(self) -> "TrainParams":
@@ -236,6 +260,13 @@ class TrainParams(_Section):
                 "rollouts=endpoint; the engine gets each step's weights as an adapter, so it needs "
                 "an online method, as method=grpo, and lora.enabled=true"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _minibatches(self) -> "TrainParams":
+        paths = self.batch_size * self.group_size
+        if self.method is Method.PPO and self.ppo.minibatches > paths:
+            raise ValueError(f"ppo.minibatches={self.ppo.minibatches}; a draw has {paths} paths")
         return self
 
     @model_validator(mode="after")

@@ -27,6 +27,7 @@ BUILDERS: Mapping[Method, Callable[[Sequence[Group], BuildContext], Tables]] = {
     Method.DPO: build_preferences,
     Method.GRPO: build_rollout_groups,
     Method.RLOO: build_rollout_groups,
+    Method.PPO: build_rollout_groups,
 }
 
 

@@ -20,6 +20,7 @@ _WHAT: Mapping[Method, str] = {
     "wrong by reasoning: none is wrong in format only, unparsed or truncated.",
     Method.GRPO: _ONLINE,
     Method.RLOO: _ONLINE,
+    Method.PPO: _ONLINE,
 }
 
 

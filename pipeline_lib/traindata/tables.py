@@ -12,6 +12,7 @@ MAIN_TABLE: Mapping[Method, str] = {
     Method.DPO: "dpo",
     Method.GRPO: "problems",
     Method.RLOO: "problems",
+    Method.PPO: "problems",
 }
 """The table that a method trains on."""
 WARM_START_TABLE = "warm_start"

@@ -22,8 +22,9 @@ from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import dpo, grpo, policies, rloo, sft
 from pipeline_lib.training.live_rollouts import LiveRollouts
-from pipeline_lib.training.online import Rollouts
+from pipeline_lib.training.online import Rollouts, verified_reward
 from pipeline_lib.training.phases import MakeTrainer, Phase, Progress, Row, Schedule, Setting
+from pipeline_lib.training.ppo import trainer as ppo
 from pipeline_lib.training.rollouts import EndpointRollouts, PathSource, rollout_func
 from pipeline_lib.training.sequence import run_phases, work_folder
 from pipeline_lib.verification.dispatch import open_verifier
@@ -149,6 +150,24 @@ def _rloo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
     return _online_phases(request, make_trainer)
 
 
+def _ppo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
+    params = request.params
+    verifier = stack.enter_context(open_verifier(request.verify))
+    make_trainer = ppo.trainer_maker(
+        request.rows,
+        reward=verified_reward(_golds(request), verifier),
+        source_of=_path_source(request, stack),
+        plan=ppo.Plan(
+            params=params.ppo,
+            group_size=params.group_size,
+            updates=params.updates_per_rollout,
+            entropy_coef=params.entropy_coef,
+            lora=params.lora,
+        ),
+    )
+    return _online_phases(request, make_trainer)
+
+
 def _golds(request: TrainingRequest) -> Mapping[str, Gold]:
     return {problem.id: problem.gold for problem in request.problems}
 
@@ -250,5 +269,6 @@ TRAINERS: Mapping[Method, PhasesOf] = {
     Method.DPO: _dpo_phases,
     Method.GRPO: _grpo_phases,
     Method.RLOO: _rloo_phases,
+    Method.PPO: _ppo_phases,
 }
 """The phases of each method."""

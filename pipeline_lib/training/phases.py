@@ -45,6 +45,12 @@ METRICS: Mapping[str, str] = {
     "completions/clipped_ratio": "truncated",
     "rewards/margins": "margin",
     "rewards/accuracies": "pair_accuracy",
+    "unjudged": "unjudged",
+    "kl": "kl",
+    "update_kl": "update_kl",
+    "clip_fraction": "clip_fraction",
+    "value_loss": "value_loss",
+    "explained_variance": "explained_variance",
 }
 """What a log line keeps, by TRL's name. Durations are left out: they differ from run to run."""
 

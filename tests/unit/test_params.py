@@ -74,6 +74,13 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
         ("train: {lora: {enabled: 1}}", "train.lora.enabled: Input should be a valid boolean"),
         ("train: {method: best}", "train.method: Input should be 'sft', 'dpo', 'grpo'"),
         ("train: {group_size: 1}", "train: group_size=1; GRPO needs at least 2"),
+        ("train: {ppo: {clip: 1}}", "train.ppo.clip: Input should be less than 1 (got 1)"),
+        ("train: {ppo: {gamma: 0}}", "train.ppo.gamma: Input should be greater than 0 (got 0)"),
+        ("train: {ppo: {epochs: 4}}", "unknown key 'train.ppo.epochs'"),
+        (
+            "train: {method: ppo, batch_size: 2, group_size: 1, ppo: {minibatches: 3}}",
+            "train: ppo.minibatches=3; a draw has 2 paths",
+        ),
         ("evaluate: {num_paths: 8}", "num_paths=8; pass@8 needs at least 16"),
         ("build: {min_pass_rate: 0.5, max_pass_rate: 0.5}", "min_pass_rate=0.5 is not below"),
         ("prepare: {countdown: {low: 9, high: 3}}", "low=9 is above high=3"),

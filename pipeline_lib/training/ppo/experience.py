@@ -1,0 +1,84 @@
+"""Paths with what was said of them before they are learned from, and what is to be learned.
+
+Axes: B paths, T tokens of a completion.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from pipeline_lib.params import PpoParams
+from pipeline_lib.training.ppo import gae, losses
+from pipeline_lib.training.ppo.path_batch import PathBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experience:
+    """All of it is constant to the losses."""
+
+    batch: PathBatch
+    logprobs_BT: torch.Tensor
+    """Under the policy that drew the paths."""
+    values_BT: torch.Tensor
+    """By the critic of that moment."""
+    advantages_BT: torch.Tensor
+    """Whitened over all tokens of the draw."""
+    returns_BT: torch.Tensor
+
+    def part(self, places: torch.Tensor) -> "Experience":
+        """That of some of the paths."""
+        batch = self.batch.part(places)
+        size = batch.mask_BT.shape[1]
+        return Experience(
+            batch=batch,
+            logprobs_BT=self.logprobs_BT[places, :size],
+            values_BT=self.values_BT[places, :size],
+            advantages_BT=self.advantages_BT[places, :size],
+            returns_BT=self.returns_BT[places, :size],
+        )
+
+    def figures(self) -> dict[str, float]:
+        """How well the critic foresaw the returns; nothing where all returns are the same."""
+        mask_BT = self.batch.mask_BT
+        explained = losses.explained_variance(self.values_BT, self.returns_BT, mask_BT)
+        return {} if explained is None else {"explained_variance": explained}
+
+
+def experienced(
+    batch: PathBatch,
+    logprobs_BT: torch.Tensor,
+    values_BT: torch.Tensor,
+    params: PpoParams,
+    *,
+    reference_BT: torch.Tensor | None = None,
+) -> Experience:
+    """Advantages and returns of ``batch``.
+
+    The penalty for leaving the reference is part of the reward of each token, ``kl_coef`` times the
+    log-ratio: as an advantage it gives the gradient of the KL divergence of whole paths, which the
+    same term in the loss would not (Ouyang et al. 2022, arXiv:2203.02155, equation 2).
+
+    Args:
+        batch: judged paths.
+        logprobs_BT: under the policy that drew them.
+        values_BT: by the critic, as it is now.
+        params: discount, GAE and the weight of the penalty.
+        reference_BT: log-probabilities under the reference; None charges nothing.
+    """
+    penalties_BT = None
+    if reference_BT is not None:
+        penalties_BT = params.kl_coef * (logprobs_BT - reference_BT)
+    estimate = gae.estimated(
+        gae.token_rewards(batch.rewards_B, batch.mask_BT, penalties_BT=penalties_BT),
+        values_BT,
+        batch.mask_BT,
+        gamma=params.gamma,
+        gae_lambda=params.gae_lambda,
+    )
+    return Experience(
+        batch=batch,
+        logprobs_BT=logprobs_BT,
+        values_BT=values_BT,
+        advantages_BT=gae.whitened(estimate.advantages_BT, batch.mask_BT),
+        returns_BT=estimate.returns_BT,
+    )

@@ -1,0 +1,79 @@
+"""The losses of PPO, token by token, and what is measured beside them.
+
+Every loss is [B, T] and unreduced: `total` sums it over the tokens of the mask, and the caller
+divides by the tokens of the whole batch, so that micro-batches add up to the same.
+
+Axes: B paths, T tokens of a completion.
+"""
+
+import torch
+
+
+def policy_losses(
+    logprobs_BT: torch.Tensor,
+    old_logprobs_BT: torch.Tensor,
+    advantages_BT: torch.Tensor,
+    *,
+    clip: float,
+) -> torch.Tensor:
+    """Minus the smaller of ratio x advantage and clipped ratio x advantage.
+
+    Source: Schulman et al. 2017 (arXiv:1707.06347), equation 7.
+    """
+    ratios_BT = (logprobs_BT - old_logprobs_BT).exp()
+    clipped_BT = ratios_BT.clamp(1 - clip, 1 + clip)
+    return -torch.minimum(ratios_BT * advantages_BT, clipped_BT * advantages_BT)
+
+
+def value_losses(
+    values_BT: torch.Tensor,
+    old_values_BT: torch.Tensor,
+    returns_BT: torch.Tensor,
+    *,
+    clip: float,
+) -> torch.Tensor:
+    """Half the squared error, of the value or of the value that moved by ``clip`` at most.
+
+    The larger of the two counts, so a value that has moved further gains nothing by it.
+    Source: Schulman et al. 2016 (arXiv:1506.02438) for the error; the clipped form is that of
+    OpenAI's ``baselines``.
+    """
+    near_BT = old_values_BT + (values_BT - old_values_BT).clamp(-clip, clip)
+    return 0.5 * torch.maximum((values_BT - returns_BT) ** 2, (near_BT - returns_BT) ** 2)
+
+
+def total(numbers_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
+    """Sum over the tokens of the mask."""
+    return (numbers_BT * mask_BT).sum()
+
+
+def mean(numbers_BT: torch.Tensor, mask_BT: torch.Tensor) -> float:
+    """Mean over the tokens of the mask."""
+    return float(numbers_BT[mask_BT].mean())
+
+
+def clipped(
+    logprobs_BT: torch.Tensor, old_logprobs_BT: torch.Tensor, *, clip: float
+) -> torch.Tensor:
+    """1 where the ratio has left [1 - clip, 1 + clip], 0 elsewhere."""
+    return (((logprobs_BT - old_logprobs_BT).exp() - 1).abs() > clip).float()
+
+
+def divergences(logprobs_BT: torch.Tensor, other_logprobs_BT: torch.Tensor) -> torch.Tensor:
+    """An estimate of KL(policy || other) from tokens of the policy: never negative, without bias.
+
+    Source: Schulman 2020, "Approximating KL divergence", estimator k3.
+    """
+    log_ratios_BT = other_logprobs_BT - logprobs_BT
+    return log_ratios_BT.exp() - 1 - log_ratios_BT
+
+
+def explained_variance(
+    values_BT: torch.Tensor, returns_BT: torch.Tensor, mask_BT: torch.Tensor
+) -> float | None:
+    """The share of the returns' variance that the values account for: at most 1, None without variance."""
+    returns = returns_BT[mask_BT]
+    variance = returns.var(correction=0)
+    if variance == 0:
+        return None
+    return float(1 - (returns - values_BT[mask_BT]).var(correction=0) / variance)

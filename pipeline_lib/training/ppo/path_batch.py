@@ -1,0 +1,103 @@
+"""Paths as tensors: prompts padded on the left, completions on the right, so that all begin alike.
+
+Axes: B paths, S = P + T positions, P of the longest prompt, T tokens of the longest completion.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.nn.functional import pad
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenPath:
+    """One path as it was drawn, and what it is worth."""
+
+    prompt_ids: Sequence[int]
+    completion_ids: Sequence[int]
+    reward: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathBatch:
+    """Paths that go through the model together."""
+
+    tokens_BS: torch.Tensor
+    pads_B: torch.Tensor
+    """How many positions at the left are no token."""
+    mask_BT: torch.Tensor
+    """Which of the last T positions were drawn; in each row they stand first, and there is one."""
+    rewards_B: torch.Tensor
+
+    @property
+    def count(self) -> int:
+        """How many paths."""
+        return len(self.rewards_B)
+
+    @property
+    def completions(self) -> torch.Tensor:
+        """The drawn tokens, pads after them."""
+        return self.tokens_BS[:, -self.mask_BT.shape[1] :]
+
+    def model_inputs(self) -> dict[str, torch.Tensor]:
+        """Arguments of the model's call.
+
+        Pads at the right are seen by no token before them. Without pads at the left nothing is left
+        to hide, and attention takes its fast way.
+        """
+        if not self.pads_B.any():
+            return {"input_ids": self.tokens_BS}
+        places_S = torch.arange(self.tokens_BS.shape[1], device=self.tokens_BS.device)
+        positions_BS = places_S - self.pads_B[:, None]
+        return {
+            "input_ids": self.tokens_BS,
+            "attention_mask": (positions_BS >= 0).long(),
+            "position_ids": positions_BS.clamp(min=0),
+        }
+
+    def part(self, places: torch.Tensor) -> "PathBatch":
+        """Some of the paths, without positions that are pads of all of them."""
+        mask_BT = self.mask_BT[places]
+        size = int(mask_BT.any(0).sum())
+        first = int(self.pads_B[places].min())
+        end = self.tokens_BS.shape[1] - mask_BT.shape[1] + size
+        return PathBatch(
+            tokens_BS=self.tokens_BS[places, first:end],
+            pads_B=self.pads_B[places] - first,
+            mask_BT=mask_BT[:, :size],
+            rewards_B=self.rewards_B[places],
+        )
+
+    def parts(self, size: int) -> list["PathBatch"]:
+        """All paths in order, at most ``size`` at a time."""
+        return [self.part(places) for places in split(self.count, size)]
+
+    def joined(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Numbers of tokens of consecutive parts, as numbers [B, T] of the whole."""
+        size = self.mask_BT.shape[1]
+        return torch.cat([pad(part_BT, (0, size - part_BT.shape[1])) for part_BT in parts])
+
+
+def split(count: int, size: int) -> Sequence[torch.Tensor]:
+    """Places 0 to ``count``, at most ``size`` at a time."""
+    return torch.split(torch.arange(count), size)
+
+
+def collated(paths: Sequence[TokenPath], *, pad_id: int, device: torch.device) -> PathBatch:
+    """One batch of ``paths``, each with a token at least in prompt and completion."""
+    prompt_size = max(len(path.prompt_ids) for path in paths)
+    size = max(len(path.completion_ids) for path in paths)
+    pads = [prompt_size - len(path.prompt_ids) for path in paths]
+    tokens_BS = torch.full((len(paths), prompt_size + size), pad_id)
+    mask_BT = torch.zeros(len(paths), size, dtype=torch.bool)
+    for row, path in enumerate(paths):
+        ids = [*path.prompt_ids, *path.completion_ids]
+        tokens_BS[row, pads[row] : pads[row] + len(ids)] = torch.tensor(ids)
+        mask_BT[row, : len(path.completion_ids)] = True
+    return PathBatch(
+        tokens_BS=tokens_BS.to(device),
+        pads_B=torch.tensor(pads, device=device),
+        mask_BT=mask_BT.to(device),
+        rewards_B=torch.tensor([path.reward for path in paths], device=device),
+    )

@@ -1,0 +1,67 @@
+"""Which paths are learned from, and the figures of a draw."""
+
+import pytest
+
+from pipeline_lib.training.ppo.drawing import JudgedPaths
+from pipeline_lib.training.rollouts import DrawnPath
+
+END, OTHER_END = 1, 2
+
+
+def path(*tokens: int, failed: bool = False) -> DrawnPath:
+    return DrawnPath(
+        prompt_ids=[5], completion_ids=tokens, logprobs=[-1.0] * len(tokens), failed=failed
+    )
+
+
+def judged(paths: list[DrawnPath], rewards: list[float | None], group_size: int) -> JudgedPaths:
+    return JudgedPaths(
+        paths=paths, rewards=rewards, end_ids={END, OTHER_END}, group_size=group_size
+    )
+
+
+def test_paths_with_a_reward_are_learned_from():
+    """Of four, one was not judged and one not drawn; one that was cut off counts as it was judged."""
+    draw = judged(
+        [path(7, END), path(7, END), path(END, failed=True), path(9, 9, 9, 9)],
+        [1.0, None, None, 0.0],
+        group_size=4,
+    )
+    assert [(one.completion_ids, one.reward) for one in draw.counting()] == [
+        ((7, END), 1.0),
+        ((9, 9, 9, 9), 0.0),
+    ]
+
+
+def test_figures_by_hand():
+    """Groups (1, 0), (None, 1) and (None, None): two thirds have equal rewards, half is unjudged.
+
+    Five were drawn, of 2, 2, 4, 2 and 2 tokens; one of them was cut off; either end token
+    is an end.
+    """
+    draw = judged(
+        [
+            path(7, END),
+            path(7, END),
+            path(9, 9, 9, 9),
+            path(7, OTHER_END),
+            path(END, failed=True),
+            path(7, END),
+        ],
+        [1.0, 0.0, None, 1.0, None, None],
+        group_size=2,
+    )
+    assert draw.figures() == pytest.approx(
+        {
+            "unjudged": 3 / 6,
+            "reward": 2 / 3,
+            "frac_reward_zero_std": 2 / 3,
+            "completions/mean_length": 12 / 5,
+            "completions/clipped_ratio": 1 / 5,
+        }
+    )
+
+
+def test_a_draw_without_any_reward_has_no_mean():
+    """No reward is not a reward of 0."""
+    assert "reward" not in judged([path(7, END)], [None], group_size=1).figures()

@@ -1,0 +1,56 @@
+"""Paths as tensors: a part of a batch is the batch of the part, and pads are seen by nobody."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_lib.training.ppo.path_batch import PathBatch, TokenPath, collated
+
+ids = st.lists(st.integers(1, 9), min_size=1, max_size=5)
+paths = st.lists(
+    st.builds(TokenPath, prompt_ids=ids, completion_ids=ids, reward=st.floats(0, 1, width=32)),
+    min_size=1,
+    max_size=5,
+)
+
+
+def batch_of(some: list[TokenPath]) -> PathBatch:
+    return collated(some, pad_id=0, device=torch.device("cpu"))
+
+
+def test_two_paths_by_hand():
+    """Prompts 1 2 and 3, completions 4 and 5 6, with pads of 0 on the outer sides."""
+    batch = batch_of(
+        [
+            TokenPath(prompt_ids=[1, 2], completion_ids=[4], reward=1.0),
+            TokenPath(prompt_ids=[3], completion_ids=[5, 6], reward=0.0),
+        ]
+    )
+    assert batch.tokens_BS.tolist() == [[1, 2, 4, 0], [0, 3, 5, 6]]
+    assert batch.mask_BT.tolist() == [[True, False], [True, True]]
+    assert batch.completions.tolist() == [[4, 0], [5, 6]]
+    inputs = batch.model_inputs()
+    assert inputs["attention_mask"].tolist() == [[1, 1, 1, 1], [0, 1, 1, 1]]
+    assert inputs["position_ids"].tolist() == [[0, 1, 2, 3], [0, 0, 1, 2]]
+
+
+@given(paths, st.data())
+def test_a_part_is_the_batch_of_its_paths(all_paths, data):
+    """Whatever paths are taken, in whatever order: no column is left that none of them needs."""
+    places = data.draw(
+        st.lists(st.integers(0, len(all_paths) - 1), min_size=1, max_size=5), label="places"
+    )
+    part = batch_of(all_paths).part(torch.tensor(places))
+    alone = batch_of([all_paths[place] for place in places])
+    for name in PathBatch.__dataclass_fields__:
+        assert torch.equal(getattr(part, name), getattr(alone, name)), name
+
+
+@given(paths, st.integers(1, 5))
+def test_parts_can_be_joined(all_paths, size):
+    """Tokens of all parts, put together, are those of the whole."""
+    batch = batch_of(all_paths)
+    parts = batch.parts(size)
+    assert all(part.count <= size for part in parts)
+    joined_BT = batch.joined([part.completions for part in parts])
+    assert torch.equal(joined_BT, batch.completions)

@@ -1,0 +1,148 @@
+"""One step on paths that are given: what its gradients are, and what has none."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import pytest
+import torch
+
+from pipeline_lib.training.ppo.path_batch import TokenPath, collated
+from pipeline_lib.training.ppo.token_scores import logprobs
+from pipeline_lib.training.ppo.trainer import PpoTrainer
+from pipeline_lib.training.rollouts import DrawnPath
+
+END = 1
+"""The end token of policies that are made here."""
+ROWS = [{"prompt": "2,3=5\n", "problem_id": "p"}]
+
+
+def path(*tokens: int, prompt: Sequence[int] = (20, 21)) -> DrawnPath:
+    return DrawnPath(prompt_ids=prompt, completion_ids=tokens, logprobs=[-1.0] * len(tokens))
+
+
+PATHS = [
+    path(30, 31, END),
+    path(32, END, prompt=(20, 21, 22)),
+    path(33, 34, 35, 36, END),
+    path(END),
+    path(30, END, prompt=(25,)),
+    path(31, 30, END),
+]
+REWARDS = [1.0, 0.0, 1.0, 0.0, 0.5, 0.0]
+
+
+def gradients(trainer: PpoTrainer) -> dict[str, torch.Tensor]:
+    """Of everything that is trained, after the step's last backward pass."""
+    modules = {"policy": trainer.model, "critic": trainer.value_head}
+    return {
+        f"{part}.{name}": weight.grad.clone()
+        for part, module in modules.items()
+        for name, weight in module.named_parameters()
+        if weight.grad is not None
+    }
+
+
+def step(trainer: PpoTrainer) -> dict[str, torch.Tensor]:
+    """The gradients of one step, with a critic that has an opinion."""
+    torch.nn.init.constant_(trainer.value_head.out.weight, 0.1)
+    trainer.training_step(trainer.model, ROWS)
+    return gradients(trainer)
+
+
+def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    assert any(gradient.abs().max() > 1e-3 for gradient in expected.values())
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-6, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("micro_batch_size", [1, 2, 3])
+def test_micro_batches_give_the_gradient_of_the_whole_batch(trainer_of, micro_batch_size: int):
+    """Policy, body and critic, with entropy and KL in the loss, whatever is in memory at once."""
+    options = {"entropy_coef": 0.1, "kl_coef": 0.1, "value_coef": 0.5}
+    whole = step(trainer_of(PATHS, REWARDS, **options))
+    parts = step(trainer_of(PATHS, REWARDS, micro_batch_size=micro_batch_size, **options))
+    assert_same(parts, whole)
+
+
+def test_what_was_not_judged_leaves_the_batch(trainer_of):
+    """Six paths of which two have no reward: the gradient of the four others."""
+    six = step(trainer_of(PATHS, [*REWARDS[:4], None, None]))
+    four = step(trainer_of(PATHS[:4], REWARDS[:4]))
+    assert_same(six, four)
+
+
+def test_without_any_reward_nothing_is_learned(trainer_of):
+    """After a step with rewards, one of none leaves no gradient, neither for policy nor for critic."""
+    trainer = trainer_of(PATHS, REWARDS)
+    assert step(trainer)
+    trainer.model.zero_grad()  # as the loop does after its update
+    trainer._reward = lambda **_: [None] * len(PATHS)
+    loss = trainer.training_step(trainer.model, ROWS)
+    assert loss == 0
+    assert gradients(trainer) == {}
+
+
+@pytest.mark.parametrize("reward", [0.0, 1.0])
+def test_equal_rewards_that_were_foreseen_move_nothing(trainer_of, reward: float):
+    """A critic that says the reward everywhere leaves no advantage: all gradients are zero."""
+    trainer = trainer_of(PATHS, [reward] * len(PATHS))
+    torch.nn.init.constant_(trainer.value_head.out.bias, reward)
+    trainer.training_step(trainer.model, ROWS)
+    assert all(gradient.abs().max() < 1e-3 for gradient in gradients(trainer).values())
+
+
+def test_a_right_path_gets_likelier_and_a_wrong_one_rarer(trainer_of):
+    """Of two paths, over one update at a small rate, in every token."""
+    right, wrong = path(30, 31, END), path(32, 33, END)
+    trainer = trainer_of([right, wrong], [1.0, 0.0])
+    batch = collated(
+        [
+            TokenPath(prompt_ids=one.prompt_ids, completion_ids=one.completion_ids, reward=0.0)
+            for one in (right, wrong)
+        ],
+        pad_id=0,
+        device=trainer.args.device,
+    )
+    before_BT = logprobs(trainer.model, batch)
+    trainer.training_step(trainer.model, ROWS)
+    with torch.no_grad():
+        for weight in trainer.model.parameters():
+            weight.sub_(0.01 * weight.grad)
+    moved_B = (logprobs(trainer.model, batch) - before_BT).sum(-1)
+    assert moved_B[0] > 0 > moved_B[1]
+
+
+def test_each_minibatch_of_each_pass_is_an_update(trainer_of):
+    """Two passes in three parts are six updates; the last is left to the loop. All paths take part
+    in each pass, in an order of its own."""
+    trainer = trainer_of(PATHS, REWARDS, updates=2, minibatches=3)
+    updates = [places.tolist() for places in trainer._minibatches(len(PATHS))]
+    assert [len(places) for places in updates] == [2] * 6
+    first, second = (list(chain(*updates[part])) for part in (slice(3), slice(3, 6)))
+    assert sorted(first) == sorted(second) == list(range(6))
+    assert first != second
+    trainer.create_optimizer()
+    made = []
+    trainer.optimizer.register_step_post_hook(lambda *_: made.append(1))
+    trainer.training_step(trainer.model, ROWS)
+    assert len(made) == 5
+
+
+def test_the_log_has_the_figures_of_the_step(trainer_of):
+    """Before any update the ratio is 1, so nothing is clipped, and the policy is its own reference.
+
+    Rewards sum to 2.5 over six paths of 16 tokens.
+    """
+    trainer = trainer_of(PATHS, REWARDS, kl_coef=0.1)
+    trainer.training_step(trainer.model, ROWS)
+    trainer.log({"loss": 0.0})
+    line = trainer.state.log_history[-1]
+    assert line["reward"] == pytest.approx(2.5 / 6)
+    assert line["completions/mean_length"] == pytest.approx(16 / 6)
+    assert line["clip_fraction"] == 0
+    assert line["kl"] == pytest.approx(0, abs=1e-6)
+    assert line["update_kl"] == pytest.approx(0, abs=1e-6)
+    assert line["entropy"] > 0
+    assert line["value_loss"] > 0
+    assert line["explained_variance"] == pytest.approx(0)

@@ -1,0 +1,56 @@
+"""What is said of each token in a padded batch is what is said of its path alone."""
+
+import pathlib
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from pipeline_lib.training.ppo.path_batch import TokenPath, collated
+from pipeline_lib.training.ppo.token_scores import logprobs, scored
+from pipeline_lib.training.ppo.value_head import ValueHead
+
+PATHS = [
+    TokenPath(prompt_ids=[5, 6, 7, 8], completion_ids=[9, 10], reward=0.0),
+    TokenPath(prompt_ids=[5], completion_ids=[11, 12, 13, 14], reward=0.0),
+    TokenPath(prompt_ids=[8, 7], completion_ids=[6], reward=0.0),
+]
+
+
+@pytest.fixture(scope="module")
+def model(base: pathlib.Path):
+    return AutoModelForCausalLM.from_pretrained(base).eval()
+
+
+@torch.no_grad()
+def test_scores_of_a_padded_batch_are_those_of_each_path_alone(model):
+    """Three paths of unlike prompts and lengths; each token by a pass over what stands before it."""
+    head = ValueHead(model.config.hidden_size)
+    torch.nn.init.ones_(head.out.weight)
+    batch = collated(PATHS, pad_id=0, device=model.device)
+    found = scored(model, head, batch, body_share=0.0, entropy_gradient=False)
+    plain_BT = logprobs(model, batch)
+    for row, path in enumerate(PATHS):
+        for place, token in enumerate(path.completion_ids):
+            before = torch.tensor([[*path.prompt_ids, *path.completion_ids[:place]]])
+            output = model(before, output_hidden_states=True)
+            log_probs_V = output.logits[0, -1].log_softmax(-1)
+            value = head(output.hidden_states[-1][0, -1], body_share=0.0)
+            entropy = torch.distributions.Categorical(logits=log_probs_V).entropy()
+            for says, expected in [
+                (found.logprobs_BT, log_probs_V[token]),
+                (plain_BT, log_probs_V[token]),
+                (found.entropies_BT, entropy),
+                (found.values_BT, value),
+            ]:
+                torch.testing.assert_close(says[row, place], expected, atol=1e-5, rtol=0)
+
+
+def test_entropy_has_a_gradient_where_it_is_wanted(model):
+    """Log-probabilities always have one."""
+    head = ValueHead(model.config.hidden_size)
+    batch = collated(PATHS, pad_id=0, device=model.device)
+    for wanted in (False, True):
+        found = scored(model, head, batch, body_share=0.0, entropy_gradient=wanted)
+        assert found.logprobs_BT.requires_grad
+        assert found.entropies_BT.requires_grad is wanted
