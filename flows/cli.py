@@ -3,7 +3,7 @@
 import pathlib
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
@@ -178,6 +178,57 @@ def evaluate(
     from flows.commands import evaluate_files  # noqa: PLC0415 - only this command needs it
 
     evaluate_files(source, against, loaded, console, workers=workers)
+
+
+@app.command
+def compute_curves(
+    *,
+    policy: Annotated[
+        Literal["base", "trained", "both"], Parameter(help="Which policy of the workspace.")
+    ] = "trained",
+    strategies: Annotated[
+        str | None,
+        Parameter(
+            help="Some of single, oracle, likelihood, mean-logprob, self-certainty, majority, "
+            "likelihood-vote, self-certainty-vote, borda-vote, beam and tree, parted by commas; "
+            "without it, compute.strategies of the params file decides."
+        ),
+    ] = None,
+    max_paths: Annotated[
+        int | None,
+        Parameter(
+            help="Largest budget of a problem; the others are the powers of two below it.",
+            validator=AT_LEAST_ONE,
+        ),
+    ] = None,
+    options: RunOptions = DEFAULT_RUN,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Spend test-time compute on the test problems of a finished run, and draw what it brings.
+
+    Accuracy against tokens and against the longest sequential chain of tokens, with intervals over
+    problems, for one path, best-of-N, votes, beam search and tree search. No strategy sees a gold
+    answer; the oracle does, and is shown as an upper bound. Finished shards are taken up again.
+
+    **Examples:**
+
+        reasonloop compute-curves --workspace /tmp/trial
+        reasonloop compute-curves --policy both --strategies single,majority,tree --max-paths 16
+        reasonloop compute-curves --set compute.tree.exploration=0.5 --set compute.beam.expansion=2
+    """
+    more = [f"compute.strategies=[{strategies}]"] if strategies is not None else []
+    if max_paths is not None:
+        powers = [2**power for power in range(max_paths.bit_length()) if 2**power < max_paths]
+        more.append(f"compute.budgets={[*powers, max_paths]}")
+    loaded = params.load(*options.overrides, *more)
+    from flows.console import run_test_time_compute  # noqa: PLC0415 - Prefect takes seconds to import
+
+    run_test_time_compute(
+        options.workspace.resolve(),
+        loaded,
+        console,
+        policies=("base", "trained") if policy == "both" else (policy,),
+    )
 
 
 @app.command

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import (
@@ -28,9 +28,11 @@ from flows.commands import print_table
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params import Params
 from pipeline_lib.storage.files import read_json
+from pipeline_lib.storage.manifests import MANIFEST_NAME
 from pipeline_lib.storage.workspace import STAGES, Workspace
 from pipeline_lib.telemetry import Event, events_size, read_new_events
 
+PolicyName = Literal["base", "trained"]
 _REFRESH_S = 0.25
 TERMINATED = 143
 
@@ -132,6 +134,41 @@ def run_one_stage(name: str, root: pathlib.Path, params: Params, console: Consol
         return lambda settings: module.run_stage(name, settings)
 
     _run(root, params, console, pick)
+
+
+def run_test_time_compute(
+    root: pathlib.Path, params: Params, console: Console, *, policies: tuple[PolicyName, ...]
+) -> None:
+    """Run `compute_curves` for each policy under a Prefect server, then print the tables."""
+    _require_finished_run(Workspace(root), params, policies)
+
+    def pick(_module: Any) -> Callable[[Any], None]:
+        from flows.compute_curves import run_compute_curves  # noqa: PLC0415 - Prefect, as below
+
+        return lambda settings: run_compute_curves(settings, policies)
+
+    _run(root, params, console, pick)
+    from pipeline_lib.reporting.compute_plots import compute_table  # noqa: PLC0415 - matplotlib
+    from pipeline_lib.reporting.compute_report import REPORT_NAME, read_curves  # noqa: PLC0415
+
+    for curves in read_curves(Workspace(root)):
+        if curves.policy in policies:
+            print_table(console, compute_table(curves))
+    console.print(
+        f"\ncurves:     {Workspace(root).reports / REPORT_NAME}", soft_wrap=True, markup=False
+    )
+
+
+def _require_finished_run(
+    workspace: Workspace, params: Params, policies: tuple[PolicyName, ...]
+) -> None:
+    trained = workspace.policy(params.rounds, rounds=params.rounds)
+    needed = {"base": workspace.base, "trained": trained}
+    for folder in (workspace.problems("test"), *(needed[policy] for policy in policies)):
+        if not (folder / MANIFEST_NAME).is_file():
+            raise BadInputError(
+                f"{folder}: not there, or not finished; run `reasonloop run` on this workspace first"
+            )
 
 
 def _run(

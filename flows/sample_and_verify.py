@@ -48,7 +48,12 @@ def sample_and_verify(settings: RunSettings, draw: Draw, parts: tuple[Part, ...]
     if "sample" in parts:
         with (
             _timed(settings, draw, "sample"),
-            endpoint_for(settings.params.serve, shards, settings.root) as endpoint,
+            endpoint_for(
+                settings.params.serve,
+                settings.root,
+                model=str(draw.policy),
+                wanted=not all(shard.done for shard in shards),
+            ) as endpoint,
         ):
             to_draw = [shard.at(endpoint) for shard in shards]
             seal_paths(map_bounded(sample_shard, to_draw, in_flight=in_flight))

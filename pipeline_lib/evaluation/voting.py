@@ -39,11 +39,26 @@ def majority_at_k(votes: Sequence[Vote], k: int) -> float:
     counts = Counter(answer for answer, _ in normalised if answer is not None)
     right = {answer for answer, correct in normalised if correct and answer is not None}
     num_silent = len(votes) - counts.total()
-    wins = 0.0
-    for answer in sorted(right):
-        rivals = [count for other, count in counts.items() if other != answer]
-        wins += _share_of_wins(counts[answer], rivals, num_silent=num_silent, k=k)
-    return wins / math.comb(len(votes), k)
+    chances = win_chances(list(counts.values()), num_silent=num_silent, k=k)
+    return math.fsum(
+        chance for answer, chance in zip(counts, chances, strict=True) if answer in right
+    )
+
+
+def win_chances(counts: Sequence[int], *, num_silent: int, k: int) -> list[float]:
+    """The chance of each answer to be the most frequent one in a random k-subset of the paths.
+
+    Args:
+        counts: how many paths give each answer.
+        num_silent: how many give none.
+        k: 1 <= k <= number of paths. The chances sum to 1 less that of a subset without an answer.
+    """
+    subsets = math.comb(sum(counts) + num_silent, k)
+    return [
+        _share_of_wins(own, [*counts[:place], *counts[place + 1 :]], num_silent=num_silent, k=k)
+        / subsets
+        for place, own in enumerate(counts)
+    ]
 
 
 def _normalised(answer: str | None) -> str | None:

@@ -27,7 +27,7 @@ TRAINING_PREFIX = "training_"
 _INK, _FAINT, _BASE, _ACCENT = "#1c2024", "#d8dbdf", "#7d858e", "#0b6e6e"
 _DARK = {_INK: "#e6e8ea", _FAINT: "#3a4046", _BASE: "#98a1aa", _ACCENT: "#4fc3bd"}
 _SIZE_INCHES = (4.4, 2.9)
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "reasonloop",
     "font.family": "sans-serif",
@@ -64,8 +64,8 @@ class Plot:
 
 def pass_at_k_plot(base: EvalSummary, trained: EvalSummary) -> Plot:
     """pass@k of both policies with the bands of their intervals."""
-    with mpl.rc_context(_STYLE):
-        figure, axes = _figure()
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure()
         ks = sorted(base.curve)
         _band(axes, base.curve, color=_BASE, label="base")
         _band(axes, trained.curve, color=_ACCENT, label="trained")
@@ -82,7 +82,7 @@ def pass_at_k_plot(base: EvalSummary, trained: EvalSummary) -> Plot:
             for name, found in (("base", base), ("trained", trained))
         )
         return Plot(
-            name="pass_at_k", title="pass@k", alt=f"pass@k over k: {ends}.", svg=_svg(figure)
+            name="pass_at_k", title="pass@k", alt=f"pass@k over k: {ends}.", svg=svg_text(figure)
         )
 
 
@@ -96,8 +96,8 @@ def _band(axes: Axes, curve: Mapping[int, Interval], *, color: str, label: str) 
 
 def difficulty_plot(base: EvalSummary, trained: EvalSummary) -> Plot:
     """How many held-out problems have which pass rate, base beside trained."""
-    with mpl.rc_context(_STYLE):
-        figure, axes = _figure()
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure()
         edges = [tenth / 10 for tenth in range(11)]
         rates = {
             name: [score.pass_at(1, strict=True) for score in summary.problems]
@@ -118,7 +118,7 @@ def difficulty_plot(base: EvalSummary, trained: EvalSummary) -> Plot:
             name="difficulty",
             title="Difficulty of the held-out problems",
             alt=f"Histogram of pass@1 over problems. {ends}.",
-            svg=_svg(figure),
+            svg=svg_text(figure),
         )
 
 
@@ -133,8 +133,8 @@ def training_plots(rows: Sequence[TrainingRow], names: Sequence[str]) -> list[Pl
 
 
 def _training_plot(name: str, points: Sequence[tuple[float, float]]) -> Plot:
-    with mpl.rc_context(_STYLE):
-        figure, axes = _figure()
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure()
         steps, values = zip(*points, strict=True)
         axes.plot(steps, values, color=_ACCENT, alpha=0.3, lw=1)
         axes.plot(steps, _smoothed(values), color=_ACCENT)
@@ -143,7 +143,7 @@ def _training_plot(name: str, points: Sequence[tuple[float, float]]) -> Plot:
             name=f"{TRAINING_PREFIX}{name}",
             title=f"Training: {words(name)}",
             alt=f"{words(name)} over {len(points)} steps: from {values[0]:.3g} to {values[-1]:.3g}.",
-            svg=_svg(figure),
+            svg=svg_text(figure),
         )
 
 
@@ -156,8 +156,8 @@ def _smoothed(values: Sequence[float]) -> list[float]:
 
 def seconds_plot(seconds: Mapping[str, float]) -> Plot:
     """Seconds by stage, in the order of the stages."""
-    with mpl.rc_context(_STYLE | {"axes.grid.axis": "x"}):
-        figure, axes = _figure()
+    with mpl.rc_context(STYLE | {"axes.grid.axis": "x"}):
+        figure, axes = new_figure()
         axes.barh([words(stage) for stage in seconds], list(seconds.values()), color=_ACCENT)
         axes.invert_yaxis()
         axes.set_xlabel("seconds")
@@ -166,17 +166,19 @@ def seconds_plot(seconds: Mapping[str, float]) -> Plot:
             name="seconds",
             title="Seconds by stage",
             alt=f"Seconds by stage: {shares}.",
-            svg=_svg(figure),
+            svg=svg_text(figure),
         )
 
 
-def _figure() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
+def new_figure(size_inches: tuple[float, float] = _SIZE_INCHES) -> tuple[Figure, Axes]:
+    """An empty figure; to be called, like all drawing, under `STYLE`."""
+    figure = Figure(figsize=size_inches, layout="constrained")
     FigureCanvasSVG(figure)
     return figure, figure.add_subplot()
 
 
-def _svg(figure: Figure) -> str:
+def svg_text(figure: Figure) -> str:
+    """The figure as SVG that follows light and dark mode."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
     text = buffer.getvalue()

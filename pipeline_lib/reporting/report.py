@@ -69,7 +69,8 @@ def write_report(source: ReportInput, folder: pathlib.Path) -> ReportFiles:
     write_text(report, render(source, drawn))
     plot_paths = {folder / PLOTS_FOLDER / f"{plot.name}.svg": plot.svg for plot in drawn.values()}
     data_paths = {
-        folder / PLOTS_FOLDER / f"{name}.csv": _csv(rows) for name, rows in _data(source).items()
+        folder / PLOTS_FOLDER / f"{name}.csv": csv_text(rows)
+        for name, rows in _data(source).items()
     }
     for path, text in (plot_paths | data_paths).items():
         write_text(path, text)
@@ -101,7 +102,8 @@ def _data(source: ReportInput) -> dict[str, list[dict[str, object]]]:
     return {name: table for name, table in rows.items() if table}
 
 
-def _csv(rows: Sequence[Mapping[str, object]]) -> str:
+def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows as CSV with a header; a row need not have every column."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, lineterminator="\n")

@@ -3,7 +3,7 @@
 from itertools import starmap
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.records import FinishReason
@@ -61,6 +61,10 @@ class _Choice(_Part):
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
     token_ids: list[int] | None = None
+    stop_reason: int | str | None = Field(
+        default=None, validation_alias=AliasChoices("stop_reason", "matched_stop")
+    )
+    """What ended it: a text, or the id of an end token. vLLM has the one name, SGLang the other."""
 
 
 class _Answer(_Part):
@@ -129,6 +133,7 @@ def read_answer(
             latency_s=latency_s,
             token_ids=tuple(choice.token_ids) if choice.token_ids is not None else None,
             token_logprobs=logprobs,
+            stopped_by=choice.stop_reason if isinstance(choice.stop_reason, str) else None,
             opens_request=place == 0,
         )
 

@@ -51,6 +51,8 @@ class Completion:
     """The drawn tokens, the end token included; None where the engine does not give them."""
     token_logprobs: tuple[float, ...] | None = None
     """One a token of the completion; ``logprob`` is their sum."""
+    stopped_by: str | None = None
+    """The stop text that ended it; None if nothing of the kind did, or the engine does not say."""
     opens_request: bool = False
     """Drawn by a further request for the same prompt, which paid for the prompt once more."""
 

@@ -184,6 +184,7 @@ class EmbeddedEngine:
         logprobs = tuple(one.logprob for one in path)
         text = self.tokenizer.decode(tokens, skip_special_tokens=True)
         place = stop_place(text, row.decoding.stop)
+        stops = [] if place is None else [s for s in row.decoding.stop if text.startswith(s, place)]
         finished = path[-1].finished or FinishReason.STOP
         return Completion(
             text=text[:place],
@@ -195,6 +196,7 @@ class EmbeddedEngine:
             latency_s=seconds,
             token_ids=tokens,
             token_logprobs=logprobs,
+            stopped_by=next(filter(None, stops), None),
         )
 
 

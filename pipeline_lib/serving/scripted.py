@@ -5,13 +5,19 @@ from dataclasses import dataclass
 
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
+from pipeline_lib.serving.stop_texts import stop_place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedModel:
-    """Implements ChatModel. ``answer(prompt, seed)`` gives the text; None means a failed request."""
+    """Implements ChatModel. ``answer(prompt, seed)`` gives the text; None means a failed request.
+
+    A token is what stands between two spaces.
+    """
 
     answer: Callable[[str, int], str | None]
+    logprob: Callable[[str, str], float] | None = None
+    """Log-probability of a text after a prompt; None reports none."""
     identity: str = "scripted"
     engine: str = "scripted"
     adapter: str | None = None
@@ -36,12 +42,16 @@ class ScriptedModel:
                 logprob=None,
                 error="the script gave no answer",
             )
-        words = text.split(" ")
+        place = stop_place(text, decoding.stop)
+        words = text[:place].split(" ")
         fits = len(words) <= decoding.max_new_tokens
+        drawn = text[:place] if fits else " ".join(words[: decoding.max_new_tokens])
+        stops = [s for s in decoding.stop if s and place is not None and text.startswith(s, place)]
         return Completion(
-            text=text if fits else " ".join(words[: decoding.max_new_tokens]),
+            text=drawn,
             finish_reason=FinishReason.STOP if fits else FinishReason.LENGTH,
             prompt_tokens=prompt_tokens,
             completion_tokens=min(len(words), decoding.max_new_tokens),
-            logprob=None,
+            logprob=self.logprob(prompt, drawn) if self.logprob is not None else None,
+            stopped_by=stops[0] if stops and fits else None,
         )

@@ -27,6 +27,18 @@ class RoundFolders:
     traindata: pathlib.Path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeFolders:
+    """Paths of one way to spend compute at test time, and what was found out about them."""
+
+    paths: pathlib.Path
+    verdicts: pathlib.Path
+    measures: pathlib.Path
+    """Which answer each path gives, and how sure the policy was of it."""
+    costs: pathlib.Path
+    """What a search took, by problem and budget."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """Paths below ``root``. Two runs with different roots share no file."""
@@ -61,6 +73,20 @@ class Workspace:
         return RoundFolders(
             paths=base / "paths", verdicts=base / "verdicts", traindata=base / "none"
         )
+
+    def compute(self, policy: str, part: str) -> ComputeFolders:
+        """Test-time compute of "base" or "trained": the independent draw, or one search."""
+        base = self.root / "data" / "compute" / policy / part
+        return ComputeFolders(
+            paths=base / "paths",
+            verdicts=base / "verdicts",
+            measures=base / "measures",
+            costs=base / "costs",
+        )
+
+    def compute_result(self, policy: str) -> pathlib.Path:
+        """The curves of one policy."""
+        return self.root / "data" / "compute" / policy / "result"
 
     @property
     def base(self) -> pathlib.Path:

@@ -95,6 +95,12 @@ def judge(gold: ArcGold, text: str) -> Verdict:
     )
 
 
+def answer_form(text: str) -> str | None:
+    """The grid that a text gives as a list of lists, whatever the gold; None if there is none."""
+    found = _extract(text)
+    return None if found is None else ",".join(f"[{','.join(row)}]" for row in found.rows)
+
+
 def _extract(text: str) -> _Found | None:
     visible = unix_lines(after_thought(text))
     blocks = fenced_blocks(visible)

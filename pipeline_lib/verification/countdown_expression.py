@@ -107,7 +107,50 @@ def judge(gold: CountdownGold, text: str) -> Verdict:
     )
 
 
-def _extract(text: str, *, num_numbers: int) -> _Found | None:
+def answer_form(text: str) -> str | None:
+    """One spelling of the solution that a text gives, for telling answers apart without a gold.
+
+    It is the set of its steps, an expression's being those that compute it. Commuted operands and
+    another order of independent steps make no other answer. Nothing is checked: a step keeps the
+    value that was written, right or wrong. None if no rule finds a solution.
+    """
+    found = _extract(text, num_numbers=None)
+    if found is None:
+        return None
+    if _are_steps(found.text):
+        steps = [step for line in found.text.split("\n") if (step := _STEP.fullmatch(line))]
+        parts = [_step_form(step[2], step[1], step[3], int(step[4])) for step in steps]
+        return "; ".join(sorted(parts))
+    expression = found.text.rstrip(" .").partition("=")[0]
+    parts = []
+    try:
+        _add_steps(_parsed(expression[:MAX_EXPRESSION_CHARS]), parts, depth=0)
+    except _RefusedError:
+        return "".join(expression.split())
+    return "; ".join(sorted(parts))
+
+
+def _step_form(sign: str, left: object, right: object, value: object) -> str:
+    operands = [str(left), str(right)]
+    return f"{sign.join(sorted(operands) if sign in '+*' else operands)}={value}"
+
+
+def _add_steps(node: ast.expr, parts: list[str], *, depth: int) -> Fraction:
+    """The value of an expression, whose steps are added to ``parts``."""
+    if depth > MAX_DEPTH or not isinstance(node, ast.BinOp):
+        return _value_of(node, [], depth=depth)
+    operation = _TREE_OPERATORS.get(type(node.op))
+    if operation is None:
+        raise _RefusedError("only + - * / and parentheses are allowed")
+    left = _add_steps(node.left, parts, depth=depth + 1)
+    right = _add_steps(node.right, parts, depth=depth + 1)
+    value = _applied(operation, left, right)
+    [sign] = [sign for sign, known in _STEP_OPERATORS.items() if known is operation]
+    parts.append(_step_form(sign, left, right, value))
+    return value
+
+
+def _extract(text: str, *, num_numbers: int | None) -> _Found | None:
     visible = after_thought(text)
     ending = plain(visible[-MAX_TEXT_CHARS:])
     if len(visible) <= MAX_TEXT_CHARS and _are_steps(ending):
@@ -139,14 +182,15 @@ def _without_latex(text: str) -> str:
     return text
 
 
-def _in_prose(text: str, *, num_numbers: int) -> _Found | None:
+def _in_prose(text: str, *, num_numbers: int | None) -> _Found | None:
+    """``num_numbers`` is how many the problem gives; None where the problem is not looked at."""
     last_line = _LIST_MARK.sub("", text.rstrip().rpartition("\n")[2], count=1)
     last_line = last_line[-MAX_EXPRESSION_CHARS:]
     candidates = [c.strip() for c in _LAST_EXPRESSION.findall(last_line) if _has_operator(c)]
-    if candidates and len(_numerals(candidates[-1])) == num_numbers:
+    if candidates and num_numbers in {None, len(_numerals(candidates[-1]))}:
         return _Found(text=candidates[-1], rule=Rule.LAST_LINE)
     # n numbers take exactly n - 1 steps, so what a model tried and dropped before is not read.
-    steps = list(_steps_in(text))[1 - num_numbers :]
+    steps = list(_steps_in(text))[0 if num_numbers is None else 1 - num_numbers :]
     if steps:
         return _Found(text="\n".join(steps), rule=Rule.STEPS_IN_PROSE)
     return _Found(text=candidates[-1], rule=Rule.LAST_LINE) if candidates else None

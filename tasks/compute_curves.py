@@ -1,0 +1,109 @@
+"""The curves of a policy, from the tables of its paths and searches."""
+
+import pathlib
+import time
+from collections.abc import Iterator, Sequence
+
+from prefect import task
+
+from pipeline_lib.evaluation import compute_curves as curves
+from pipeline_lib.evaluation.compute_curves import Measured
+from pipeline_lib.evaluation.compute_result import CURVES_NAME, ComputeCurves, Point
+from pipeline_lib.evaluation.compute_tables import Table, curve_input, table
+from pipeline_lib.params import EvaluateParams, Strategy
+from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.storage import manifests, shards
+from pipeline_lib.storage.files import write_text
+from pipeline_lib.storage.stages import stage_key
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.telemetry import record_work
+from pipeline_lib.traindata.groups import read_groups
+from tasks.compute_parts import STAGE, ComputePart
+from tasks.policies import PLAN
+
+KIND = "compute-curves"
+
+
+@task(**PLAN, task_run_name="compute-curves-{drawn.policy}")
+def write_curves(
+    drawn: ComputePart,
+    searches: Sequence[ComputePart],
+    evaluate: EvaluateParams,
+) -> None:
+    """Write the curves of one policy, unless they are there already."""
+    output = Workspace(drawn.workspace).compute_result(drawn.policy)
+    inputs = {
+        f"{part.name} {folder.name}": manifests.read_manifest(folder).digest
+        for part in (drawn, *searches)
+        for folder in _tables(part)
+    }
+    inputs["problems"] = manifests.read_manifest(drawn.problems).digest
+    key = stage_key(
+        __name__,
+        params={
+            **drawn.compute.model_dump(),
+            "resamples": evaluate.resamples,
+            "level": evaluate.level,
+            "seed": drawn.seed,
+        },
+        inputs=inputs,
+    )
+    if manifests.current(output, kind=KIND, key=key):
+        return
+    start = time.perf_counter()
+    found = _curves(drawn, searches, evaluate)
+    write_text(output / CURVES_NAME, found.to_json())
+    manifests.seal(output, kind=KIND, key=key)
+    record_work(
+        drawn.workspace,
+        STAGE,
+        done=1,
+        total=1,
+        label=f"curves {drawn.policy}",
+        worker_seconds=time.perf_counter() - start,
+    )
+
+
+def _tables(part: ComputePart) -> Iterator[pathlib.Path]:
+    folders = part.folders
+    yield from (folders.paths, folders.verdicts, folders.measures)
+    if part.strategy is not None:
+        yield folders.costs
+
+
+def _curves(
+    drawn: ComputePart, searches: Sequence[ComputePart], evaluate: EvaluateParams
+) -> ComputeCurves:
+    points = curves.curve_points(drawn.compute)
+    found = {(part.strategy, part.budget): _table(part) for part in searches}
+    by_point: dict[Point, Table] = {
+        (strategy, budget): found[
+            strategy, budget if strategy is Strategy.BEAM else max(drawn.compute.budgets)
+        ]
+        for strategy, budget in points
+        if strategy in curves.SEARCHES
+    }
+    source = curve_input(_table(drawn), by_point, points, num_paths=max(drawn.compute.budgets))
+    return curves.compute_curves(
+        source.problems,
+        source.labels,
+        points,
+        drawn.compute,
+        Measured(
+            policy=drawn.policy,
+            model=model_identity(drawn.model),
+            num_left_out=source.num_left_out,
+            resamples=evaluate.resamples,
+            level=evaluate.level,
+            seed=drawn.seed,
+        ),
+    )
+
+
+def _table(part: ComputePart) -> Table:
+    folders = part.folders
+    return table(
+        read_groups(part.problems, folders.paths, folders.verdicts),
+        shards.iter_table(folders.measures),
+        shards.iter_table(folders.costs) if part.strategy is not None else (),
+    )

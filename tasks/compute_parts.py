@@ -1,0 +1,93 @@
+"""The parts of test-time compute: plain data that its tasks hand to each other."""
+
+import pathlib
+from dataclasses import dataclass, replace
+
+from prefect import task
+
+from pipeline_lib.params import ComputeParams, SampleParams, ServeParams, Strategy, VerifyParams
+from pipeline_lib.records import Problem
+from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.storage import manifests, shards
+from pipeline_lib.storage.workspace import ComputeFolders
+from pipeline_lib.telemetry import record_work
+from tasks.policies import PLAN
+
+STAGE = "compute"
+"""Under which the work is booked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputePart:
+    """The independent draw or one search: where it lies, by which policy, and how it is made."""
+
+    workspace: pathlib.Path
+    policy: str
+    name: str
+    """``drawn``, ``tree``, ``beam-16``."""
+    problems: pathlib.Path
+    folders: ComputeFolders
+    model: str
+    sample: SampleParams
+    compute: ComputeParams
+    verify: VerifyParams
+    serve: ServeParams
+    seed: int
+    strategy: Strategy | None = None
+    """Of a search; None for the draw."""
+    budget: int = 0
+    rescored: bool = False
+    """Whether a strategy asks how sure the policy was of these paths."""
+    endpoint: Endpoint | None = None
+    """Where the model is served; None: in the process that draws."""
+
+    @property
+    def label(self) -> str:
+        """What progress bars call it."""
+        return f"{self.name} {self.policy}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeShard:
+    """One shard of a part."""
+
+    part: ComputePart
+    index: int
+    num_shards: int
+
+    def at(self, endpoint: Endpoint | None) -> "ComputeShard":
+        """The same shard, to be searched there."""
+        return replace(self, part=replace(self.part, endpoint=endpoint))
+
+    def inputs(self) -> dict[str, str]:
+        """Digests of what all that is done with a shard depends on."""
+        problems = manifests.read_manifest(self.part.problems)
+        return {"problems": problems.digest, "model": model_identity(self.part.model)}
+
+    def problems(self) -> list[Problem]:
+        """Those of this shard."""
+        part = self.part
+        rows = shards.split(shards.read_table(part.problems), part.sample.shard_size)
+        return [Problem.from_row(row) for row in rows[self.index]]
+
+    def record(self, label: str, seconds: float) -> None:
+        """Say that it was done."""
+        record_work(
+            self.part.workspace,
+            STAGE,
+            done=self.index + 1,
+            total=self.num_shards,
+            label=label,
+            worker_seconds=seconds,
+        )
+
+
+@task(**PLAN, task_run_name="plan-{part.name}-{part.policy}")
+def plan_part(part: ComputePart) -> list[ComputeShard]:
+    """Cut the problems of a part into shards."""
+    rows = int(manifests.read_manifest(part.problems).counts["rows"])
+    num_shards = -(-rows // part.sample.shard_size)
+    return [
+        ComputeShard(part=part, index=index, num_shards=num_shards) for index in range(num_shards)
+    ]

@@ -1,0 +1,141 @@
+"""`reasonloop compute-curves` as a user runs it on a finished workspace."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+
+from flows.cli import main
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.shards import iter_table
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.telemetry import events_size, read_events
+
+OPTIONS = ("--profile", "smoke", "--runner", "thread", "--max-paths", "4")
+PARTS = {"drawn", "beam-4", "tree"}
+
+
+def copied(finished_run: pathlib.Path, root: pathlib.Path) -> pathlib.Path:
+    for part in ("data/problems", "models/policy", "models/base"):
+        shutil.copytree(finished_run / part, root / part)
+    return root
+
+
+def digests(root: pathlib.Path) -> dict[str, str]:
+    folders = {p.parent for p in (root / "data" / "compute").rglob("manifest.json")}
+    return {str(f.relative_to(root)): manifests.read_manifest(f).digest for f in folders}
+
+
+@pytest.fixture(scope="module")
+def computed(finished_run, reasonloop, tmp_path_factory) -> pathlib.Path:
+    """A workspace with the curves of the trained policy."""
+    root = copied(finished_run, tmp_path_factory.mktemp("computed"))
+    done = reasonloop("compute-curves", "--workspace", root, *OPTIONS)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (root / "stdout.txt").write_text(done.stdout, encoding="utf-8")
+    return root
+
+
+def test_curves_and_what_is_printed(computed):
+    """All strategies, with intervals, honest token counts, and the upper bound named as one."""
+    curves = json.loads((computed / "reports" / "compute_curves.json").read_text("utf-8"))[
+        "trained"
+    ]
+    points = {(p["strategy"], p["budget"]): p for p in curves["points"]}
+    assert curves["num_problems"] == 24
+    assert len(points) == 1 + 3 * 9 + 1
+    for point in points.values():
+        assert (
+            0 <= point["strict"]["low"] <= point["strict"]["value"] <= point["strict"]["high"] <= 1
+        )
+    single, vote, bound = (points[k] for k in (("single", 1), ("majority", 4), ("oracle", 4)))
+    assert bound["strict"]["value"] >= vote["strict"]["value"]
+    assert vote["completion_tokens"] == pytest.approx(4 * single["completion_tokens"])
+    assert single["critical_tokens"] <= vote["critical_tokens"] <= vote["completion_tokens"]
+    tree = points["tree", 4]
+    assert tree["critical_tokens"] == tree["completion_tokens"]
+    assert points["borda-vote", 4]["scoring_tokens"] > vote["completion_tokens"]
+    assert [name for name, point in points.items() if point["upper_bound"]] == [
+        ("oracle", budget) for budget in (1, 2, 4)
+    ]
+    printed = (computed / "stdout.txt").read_text("utf-8")
+    for words in ("oracle (upper", "self-certainty", "compute_curves.json"):
+        assert words in printed
+    names = {path.name for path in (computed / "reports" / "compute").iterdir()}
+    assert names == {
+        "curves.csv", "compute_tokens_trained.svg", "compute_critical_path_trained.svg"
+    }  # fmt: skip
+
+
+def test_a_broken_run_goes_on_where_it_was(computed, reasonloop, tmp_path):
+    """With one shard of the tree, the answers of a beam and the curves gone, these alone are made
+    again, and everything ends with the same digests."""
+    root = shutil.copytree(computed, tmp_path / "broken")
+    shutil.rmtree(root / "data/compute/trained/result")
+    shutil.rmtree(root / "data/compute/trained/beam-4/measures")
+    for lost in (root / "data/compute/trained/tree/paths").glob("*part-00001*"):
+        lost.unlink()
+    begin = events_size(root)
+    done = reasonloop("compute-curves", "--workspace", root, *OPTIONS)
+    assert done.returncode == 0, done.stderr
+    work = [
+        (e["label"], e["done"]) for e in read_events(root, offset=begin) if e["event"] == "work"
+    ]
+    again = {("measure beam-4 trained", n) for n in (1, 2, 3)}
+    assert set(work) == again | {("tree trained", 2), ("curves trained", 1)}
+    assert digests(root) == digests(computed)
+
+
+@pytest.mark.slow
+def test_other_strategies_reuse_what_was_drawn(computed, reasonloop, tmp_path):
+    """Other selectors on the same paths draw nothing; only the curves are made again."""
+    root = shutil.copytree(computed, tmp_path / "fewer")
+    begin = events_size(root)
+    some = ("--strategies", "self-certainty,majority,tree")
+    done = reasonloop("compute-curves", "--workspace", root, *OPTIONS, *some)
+    assert done.returncode == 0, done.stderr
+    labels = [e["label"] for e in read_events(root, offset=begin) if e["event"] == "work"]
+    assert labels == ["curves trained"]
+
+
+def test_drawn_tokens_count_towards_the_budget(computed):
+    """The manifests of a search's paths say all that was drawn, as the budget of serve counts it."""
+    folders = Workspace(computed).compute("trained", "tree")
+    counts = manifests.read_manifest(folders.paths).counts
+    last: dict[str, int] = {}
+    for row in iter_table(folders.costs):
+        last[row["problem_id"]] = row["completion_tokens"]
+    assert counts["completion_tokens"] == sum(last.values())
+    assert counts["requests"] == 24 * 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--strategies", "majority,luck"], "compute.strategies"),
+        (["--strategies", ""], "compute.strategies"),
+        (["--strategies", "tree,tree"], "each may stand once"),
+        (["--max-paths", "0"], "max-paths"),
+        (["--policy", "best"], "policy"),
+        (["--set", "compute.budgets=[0]"], "compute.budgets"),
+        (["--set", "compute.beam.value=gold"], "compute.beam.value"),
+        (["--engine", "url", "--set", "serve.url=http://127.0.0.1:1/v1"], "serve.engine=url"),
+    ],
+)
+def test_bad_arguments_are_one_line(finished_run, capsys, arguments, words):
+    """They are refused with exit code 2, before any server or worker is started."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["compute-curves", "--workspace", str(finished_run), *arguments])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.strip().count("\n") == 0
+
+
+def test_a_workspace_without_a_run_is_bad_input(tmp_path, capsys):
+    """The message says what is missing and what to do."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["compute-curves", "--workspace", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert "reasonloop run" in capsys.readouterr().err

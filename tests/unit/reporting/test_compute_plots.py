@@ -1,0 +1,76 @@
+"""Figures, table and rows of test-time compute."""
+
+import csv
+import io
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.evaluation.compute_result import CURVES_NAME
+from pipeline_lib.params import Strategy
+from pipeline_lib.reporting.compute_plots import compute_plots, compute_rows, compute_table
+from pipeline_lib.reporting.compute_report import read_curves, write_compute_files
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import write_text
+from pipeline_lib.storage.workspace import Workspace
+from tests.unit.evaluation.test_compute_curves import LETTERS, PARAMS, curves_of, made_input
+
+
+@pytest.fixture(scope="module")
+def curves():
+    return curves_of(PARAMS, made_input(PARAMS, LETTERS, LETTERS))
+
+
+def test_every_strategy_is_drawn_once_and_the_oracle_is_marked(curves):
+    """Both figures name all strategies; the upper bound says that it is one."""
+    for plot in compute_plots(curves):
+        texts = [node.text for node in ET.fromstring(plot.svg).iter() if node.text]
+        for strategy in Strategy:
+            name = strategy.value
+            shown = f"{name} (upper bound)" if strategy is Strategy.ORACLE else name
+            assert texts.count(shown) == 1
+    assert [plot.name for plot in compute_plots(curves)] == [
+        "compute_tokens_trained",
+        "compute_critical_path_trained",
+    ]
+
+
+def test_the_best_point_in_words_is_label_free(curves):
+    """The oracle scores highest and is not named."""
+    for plot in compute_plots(curves):
+        assert "Best label-free point" in plot.alt
+        assert "oracle" not in plot.alt
+
+
+def test_the_table_has_all_points(curves):
+    """A row each, in the order of the strategies; every score has its interval."""
+    table = compute_table(curves)
+    assert len(table.rows) == len(curves.points)
+    assert [row[0] for row in table.rows][:4] == ["single"] + ["oracle (upper bound)"] * 3
+    assert all("to" in row[2] for row in table.rows)
+
+
+def test_rows_hold_the_figures(curves):
+    """As they are, for CSV."""
+    rows = compute_rows(curves)
+    assert rows[0]["strict"] == curves.points[0].strict.value
+    assert {row["upper_bound"] for row in rows if row["strategy"] != "oracle"} == {False}
+
+
+def test_files_of_a_workspace(curves, tmp_path):
+    """JSON by policy, CSV of all points, two figures; a workspace without curves is bad input."""
+    workspace = Workspace(tmp_path)
+    assert read_curves(workspace) == []
+    with pytest.raises(BadInputError, match="compute-curves"):
+        write_compute_files(workspace)
+    folder = workspace.compute_result("trained")
+    write_text(folder / CURVES_NAME, curves.to_json())
+    manifests.seal(folder, kind="compute-curves", key="k")
+    files = write_compute_files(workspace)
+    assert list(json.loads(files.report.read_text("utf-8"))) == ["trained"]
+    rows = list(csv.DictReader(io.StringIO(files.table.read_text("utf-8"))))
+    assert len(rows) == len(curves.points)
+    assert all(figure.is_file() for figure in files.figures)
+    assert len(files.figures) == 2

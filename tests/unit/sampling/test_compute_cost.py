@@ -1,0 +1,65 @@
+"""Costs one after another and side by side."""
+
+from pipeline_lib.records import FinishReason
+from pipeline_lib.sampling.compute_cost import NOTHING, Cost, request_cost, round_cost
+from pipeline_lib.serving.chat_model import Completion
+
+
+def completion(tokens, *, prompt=7, cached=0, error=None, opens=False):
+    return Completion(
+        text="x",
+        finish_reason=FinishReason.STOP,
+        prompt_tokens=prompt,
+        completion_tokens=tokens,
+        logprob=None,
+        error=error,
+        cached_tokens=cached,
+        opens_request=opens,
+    )
+
+
+def test_completions_of_one_request_share_the_prompt_and_run_side_by_side():
+    """5, 9 and 2 tokens: 16 in all, a chain of 9, the prompt once."""
+    found = request_cost([completion(n, cached=3) for n in (5, 9, 2)])
+    assert found == Cost(
+        calls=3,
+        prompt_tokens=7,
+        cached_tokens=3,
+        completion_tokens=16,
+        critical_tokens=9,
+        longest_tokens=9,
+    )
+
+
+def test_a_completion_that_opened_another_request_pays_for_the_prompt_again():
+    """Two requests for one prompt of 7 tokens."""
+    assert request_cost([completion(1), completion(1, opens=True)]).prompt_tokens == 14
+
+
+def test_two_rounds():
+    """Rounds of slowest paths 9 and 4: 13 tokens one after another, whatever else was drawn."""
+    first = round_cost([[completion(5), completion(9)], [completion(3)]])
+    second = round_cost([[completion(4)]])
+    both = first.then(second)
+    assert (both.critical_tokens, both.completion_tokens, both.longest_tokens) == (13, 21, 9)
+    assert first.beside(second).critical_tokens == 9
+    assert (both.calls, both.prompt_tokens) == (4, 21)
+
+
+def test_failed_calls_are_counted_as_such():
+    """They draw nothing, and are not forgotten."""
+    found = request_cost([completion(0, error="gone"), completion(4)])
+    assert (found.calls, found.failed_calls, found.completion_tokens) == (2, 1, 4)
+
+
+def test_a_scoring_pass_lengthens_no_chain():
+    """All of it is read at once."""
+    found = request_cost([completion(4)]).then(Cost(scoring_tokens=11))
+    assert (found.critical_tokens, found.scoring_tokens, found.completion_tokens) == (4, 11, 4)
+
+
+def test_nothing_is_neutral():
+    """In both ways of adding."""
+    one = request_cost([completion(4)])
+    assert one.then(NOTHING) == one.beside(NOTHING) == NOTHING.then(one) == one
+    assert request_cost([]) == NOTHING
