@@ -147,7 +147,8 @@ class _Run:
             self._note({name: float(part) for name, part in output.parts.items()})
 
     def _note(self, metrics: dict[str, float]) -> None:
-        self._state.log.append({"step": self._state.step, **metrics})
+        # Sorted, as a checkpoint gives them back: the log is part of the digest.
+        self._state.log.append(dict(sorted({"step": self._state.step, **metrics}.items())))
         if self._request.progress is not None and self._devices.leads:
             self._request.progress(self._state.step, self._request.train.steps, metrics)
 

@@ -1,0 +1,93 @@
+"""A tiny training of a latent model; run as a program it is killed, by SIGKILL, at a given step."""
+
+import os
+import pathlib
+import signal
+import sys
+
+import numpy as np
+
+from pipeline_lib.latent.dataset_files import PuzzleSet
+from pipeline_lib.latent.train import LatentTraining, Progress
+from pipeline_lib.params import (
+    LatentLossParams,
+    LatentModelParams,
+    LatentTrainParams,
+    TrmParams,
+)
+
+STEPS = 7
+MODELS = {
+    # Noise, communication and puzzle vectors: everything that has a state or draws numbers.
+    "prr": LatentModelParams(
+        width=16,
+        heads=2,
+        hidden_multiple=8,
+        prefix_tokens=1,
+        num_branches=3,
+        steps=3,
+        start_noise=0.1,
+        alpha=0.1,
+    ),
+    "trm": LatentModelParams(
+        kind="trm",
+        width=16,
+        heads=2,
+        hidden_multiple=8,
+        prefix_tokens=1,
+        num_branches=1,
+        trm=TrmParams(high_cycles=1, low_cycles=1, max_steps=3, exploration=0.5),
+    ),
+}
+
+
+def small_set() -> PuzzleSet:
+    """Twelve examples of four puzzles: the answer is the input in reverse."""
+    inputs_NL = np.random.default_rng(4).integers(2, 6, size=(12, 5)).astype(np.uint8)
+    return PuzzleSet.of(
+        inputs_NL=inputs_NL,
+        labels_NL=np.ascontiguousarray(inputs_NL[:, ::-1]),
+        puzzle_identifiers=[1, 2, 3, 4],
+        puzzle_indices=[0, 3, 6, 9, 12],
+        group_indices=[0, 2, 4],
+        vocab_size=6,
+    )
+
+
+def small_training(
+    output: pathlib.Path,
+    kind: str,
+    *,
+    progress: Progress | None = None,
+    seed: int = 1,
+    max_seconds: float | None = None,
+) -> LatentTraining:
+    """Seven steps, a checkpoint after every second."""
+    return LatentTraining(
+        data=small_set(),
+        output=output,
+        model=MODELS[kind],
+        loss=LatentLossParams(),
+        train=LatentTrainParams(
+            steps=STEPS, batch_size=4, checkpoint_every=2, log_every=1, ema=0.9, lr=1e-2
+        ),
+        seed=seed,
+        key="small",
+        progress=progress,
+        max_seconds=max_seconds,
+    )
+
+
+def _killed_at(last: int) -> Progress:
+    def progress(step: int, _total: int, _metrics: object) -> None:
+        if step == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return progress
+
+
+if __name__ == "__main__":
+    from pipeline_lib.latent.train import train_latent
+
+    output, kind, last = sys.argv[1:]
+    train_latent(small_training(pathlib.Path(output), kind, progress=_killed_at(int(last))))
