@@ -3,14 +3,15 @@
 All sides have the same width, depth, sequence and rows; each step is forward, backward and AdamATan2.
 `batched` is one step of a model with K branches, `separate` is K steps of a model with one branch
 (K times the optimizer too, as training K models would cost), `trm` is one supervision step. They run
-in turns, --repeats times after one unmeasured turn, and the median stands in the table. Since a step
-of each side makes other numbers of core passes a row, passes per second are shown beside rows.
+in turns, --repeats times after one unmeasured turn, and the median stands in the table. A step of TRM
+makes fewer core passes a row (21) than one of PRR (K x T), and keeps more of them in the gradient (7
+of 21 against 2 of 8), so passes per second stand beside rows per second.
 
 Memory is what autograd keeps for the backward pass of one batched step, by --grad-steps, each storage
 counted once; on CUDA also the peak that the allocator had.
 
     python benchmarks/prr.py --output prr.json
-    python benchmarks/prr.py --device cuda --width 256 --heads 4 --seq-len 900 --rows 32 --compiled
+    python benchmarks/prr.py --device cuda --width 256 --heads 4 --seq-len 900 --prefix 16 --rows 32
 """
 
 import argparse
@@ -210,6 +211,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--heads", type=int, default=2)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--seq-len", type=int, default=36)
+    parser.add_argument("--prefix", type=int, default=1, help="positions before the sequence")
     parser.add_argument("--rows", type=int, default=16)
     parser.add_argument("--branches", type=int, default=8)
     parser.add_argument("--steps", type=int, default=8)
@@ -234,6 +236,7 @@ def main() -> None:
         "heads": arguments.heads,
         "layers": arguments.layers,
         "hidden_multiple": 32,
+        "prefix_tokens": arguments.prefix,
         "num_branches": arguments.branches,
         "steps": arguments.steps,
         "grad_steps": min(2, arguments.steps),
