@@ -17,6 +17,7 @@ from pipeline_lib.training.grpo_variants import LOSSES
 from pipeline_lib.training.online import Rollouts, drawing_settings, prompts_of, verified_reward
 from pipeline_lib.training.phases import MakeTrainer, Row
 from pipeline_lib.training.policies import Policy
+from pipeline_lib.training.tight_passes import TightPasses
 from pipeline_lib.verification.dispatch import Verifier
 
 
@@ -41,7 +42,7 @@ def trainer_maker(
     """The trainer on rows with a ``problem_id`` (a key of ``golds``) and a rendered ``prompt``."""
 
     def make(policy: Policy, settings: Mapping[str, Any]) -> GRPOTrainer:
-        return GRPOTrainer(
+        return _Trainer(
             model=policy.model,
             args=GRPOConfig(
                 **settings,
@@ -57,3 +58,7 @@ def trainer_maker(
         )
 
     return make
+
+
+class _Trainer(TightPasses, GRPOTrainer):
+    """TRL's trainer in passes without padding."""

@@ -18,6 +18,7 @@ from pipeline_lib.training.online import Rollouts, drawing_settings, prompts_of,
 from pipeline_lib.training.phases import MakeTrainer, Row
 from pipeline_lib.training.policies import Policy
 from pipeline_lib.training.rollouts import RolloutFunc
+from pipeline_lib.training.tight_passes import TightPasses
 from pipeline_lib.verification.dispatch import Verifier
 
 _CLIP = 0.2
@@ -52,8 +53,8 @@ def trainer_maker(
     return make
 
 
-class _Trainer(RLOOTrainer):
-    """TRL's trainer with the ``rollout_func`` that TRL gives to GRPO alone."""
+class _Trainer(TightPasses, RLOOTrainer):
+    """TRL's trainer in passes without padding, with the ``rollout_func`` that TRL gives to GRPO alone."""
 
     def __init__(self, *, rollout_func: RolloutFunc | None, **options: Any) -> None:
         super().__init__(**options)
