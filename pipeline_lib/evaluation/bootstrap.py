@@ -5,12 +5,18 @@ their own. Axes: P problems, R resamples.
 
 The plain percentile interval is too short for few problems, since it uses normal quantiles and a
 variance over n; its tails are therefore taken where a t interval has them. Scores near 0 or 1 are
-skewed, which BCa corrects; a difference is symmetric as long as nothing changed, and there BCa
-would find gains too often. Simulated coverage is 93 to 97 % from 30 problems on. It stays below
-that (about 90 %) only where all but a handful of problems have the same value.
+skewed. BCa corrects that and still ends a little early on the long side, Hall's transformed t
+interval a little late, so an end is the mean of the two. Where fewer than ten problems differ from
+the rest, what was not seen matters more than what was, and nothing can be estimated from it: there
+the interval also reaches as far as values that no problem showed could move the mean. A difference
+is symmetric as long as nothing changed, and there a correction would find gains too often.
 
-Source: Efron 1987, "Better Bootstrap Confidence Intervals"; Hesterberg 2015, "What Teachers Should
-Know About the Bootstrap", section 3 (expanded tails).
+What `benchmarks/simulated_statistics.py` found: 95 +- 2 % of the intervals hold the truth from 50 problems
+on; with fewer than ten problems that differ, more do, up to all.
+
+Source: Efron 1987, "Better Bootstrap Confidence Intervals"; Hall 1992, "On the Removal of Skewness
+by Transformation"; Hesterberg 2015, "What Teachers Should Know About the Bootstrap",
+section 3 (expanded tails).
 """
 
 from collections.abc import Callable
@@ -26,6 +32,10 @@ from pipeline_lib.seeding import child_generator
 
 Floats = NDArray[np.float64]
 _CHUNK_ELEMENTS = 1 << 22
+_FEW_DIFFERENT = 10
+_NO_SKEWNESS = 1e-6
+Ends = tuple[float, float]
+"""Lower and upper."""
 _DECIMALS = 12
 """Resampled sums that cancel in exact arithmetic must compare equal to zero."""
 
@@ -109,33 +119,93 @@ def interval(
         bootstrap: from :func:`resample`.
         level: confidence, e.g. 0.95.
         support: the lowest and the highest value that is possible; never left.
-        skewed: correct for bias and skewness (BCa).
+        skewed: correct for bias and skewness.
     """
-    mean, (low, high) = bootstrap.mean, support
-    num_problems = len(bootstrap.values_P)
-    if np.ptp(bootstrap.values_P) == 0:
-        chance = _other_value_chance(num_problems, level=level)
-        low, high = mean - chance * (mean - low), mean + chance * (high - mean)
-        return Interval(value=mean, low=low, high=high, level=level)
-    correction = _bca_correction(bootstrap) if skewed else _SYMMETRIC
-    quantile = _expanded_quantile((1 - level) / 2, num_problems)
-    num_ranks = len(bootstrap.means_R) + 1
-    low_rank = int(stats.norm.cdf(_corrected(quantile, correction)) * num_ranks)
-    high_rank = int(stats.norm.sf(_corrected(-quantile, correction)) * num_ranks)
-    if low_rank > 0:
-        low = min(float(bootstrap.means_R[low_rank - 1]), mean)
-    if high_rank > 0:
-        high = max(float(bootstrap.means_R[-high_rank]), mean)
-    return Interval(value=mean, low=low, high=high, level=level)
+    low, high = _ends(bootstrap, level=level, support=support, skewed=skewed)
+    mean = bootstrap.mean
+    return Interval(
+        value=mean,
+        low=min(max(low, support[0]), mean),
+        high=max(min(high, support[1]), mean),
+        level=level,
+    )
 
 
-def _other_value_chance(num_problems: int, *, level: float) -> float:
-    """Upper bound of the chance of a value that none of ``num_problems`` equal values showed.
+def _ends(
+    bootstrap: Bootstrap, *, level: float, support: tuple[float, float], skewed: bool
+) -> Ends:
+    """Both ends, which may still lie outside the support."""
+    different = _num_different(bootstrap.values_P)
+    unseen = _reach_of_the_unseen(bootstrap, level=level, support=support)
+    if different == 0:
+        return unseen
+    few = different < _FEW_DIFFERENT
+    if not skewed:
+        seen = _resampled(bootstrap, _SYMMETRIC, level=level, support=support)
+    elif few:
+        seen = _transformed_t(bootstrap, level=level)
+    else:
+        early = _resampled(bootstrap, _bca_correction(bootstrap), level=level, support=support)
+        late = _transformed_t(bootstrap, level=level)
+        seen = (early[0] + late[0]) / 2, (early[1] + late[1]) / 2
+    if not few:
+        return seen
+    return min(seen[0], unseen[0]), max(seen[1], unseen[1])
+
+
+def _num_different(values_P: Floats) -> int:
+    """Problems whose value is not the most frequent one."""
+    return len(values_P) - int(np.unique(values_P, return_counts=True)[1].max())
+
+
+def _reach_of_the_unseen(
+    bootstrap: Bootstrap, *, level: float, support: tuple[float, float]
+) -> Ends:
+    """How far values that none of the problems showed could move the mean.
 
     Equal values must not pass for certainty: with chance q of another value all n agree with chance
     (1 - q)^n, so q <= 1 - (1 - level)^(1/n), about 3/n.
     """
-    return float(1 - (1 - level) ** (1 / num_problems))
+    chance = float(1 - (1 - level) ** (1 / len(bootstrap.values_P)))
+    mean, (low, high) = bootstrap.mean, support
+    return mean - chance * (mean - low), mean + chance * (high - mean)
+
+
+def _resampled(
+    bootstrap: Bootstrap, correction: _Correction, *, level: float, support: tuple[float, float]
+) -> Ends:
+    """Quantiles of the resampled means at corrected levels; the support where none is far enough."""
+    quantile = _expanded_quantile((1 - level) / 2, len(bootstrap.values_P))
+    num_ranks = len(bootstrap.means_R) + 1
+    low_rank = int(stats.norm.cdf(_corrected(quantile, correction)) * num_ranks)
+    high_rank = int(stats.norm.sf(_corrected(-quantile, correction)) * num_ranks)
+    return (
+        float(bootstrap.means_R[low_rank - 1]) if low_rank > 0 else support[0],
+        float(bootstrap.means_R[-high_rank]) if high_rank > 0 else support[1],
+    )
+
+
+def _transformed_t(bootstrap: Bootstrap, *, level: float) -> Ends:
+    """Hall's interval: a t interval of the mean, with the skewness of its statistic removed.
+
+    With deviations in units of their spread, the statistic T is carried to
+    T + g T^2 / 3 + g^2 T^3 / 27 + g / 6n, which is free of skewness to second order and is
+    inverted in closed form.
+    """
+    num_problems = len(bootstrap.values_P)
+    deviations_P = bootstrap.values_P - bootstrap.values_P.mean()
+    spread = float(deviations_P.std())
+    skewness = float((deviations_P**3).mean()) / spread**3
+    reach = float(stats.t.isf((1 - level) / 2, num_problems - 1)) / (num_problems - 1) ** 0.5
+
+    def end(statistic: float) -> float:
+        if abs(skewness) < _NO_SKEWNESS:
+            return bootstrap.mean - spread * statistic
+        shifted = statistic - skewness / (6 * num_problems)
+        root = float(np.cbrt(1 + skewness * shifted))
+        return bootstrap.mean - spread * 3 * (root - 1) / skewness
+
+    return end(reach), end(-reach)
 
 
 def _expanded_quantile(tail: float, num_problems: int) -> float:
