@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
 from pipeline_lib.params import Params, ServeParams
+from pipeline_lib.reporting.compute_report import read_curves
 from pipeline_lib.reporting.metrics import TokenCount
 from pipeline_lib.reporting.report import ReportInput
 from pipeline_lib.sampling.accounting import engine_time, spent_in
@@ -56,6 +57,7 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
         base_groups=groups["base"],
         trained_groups=groups["trained"],
         num_examples=params.report.num_examples,
+        compute=read_curves(workspace),
     )
 
 

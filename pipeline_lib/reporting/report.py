@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 import jinja2
 
+from pipeline_lib.evaluation.compute_result import ComputeCurves
 from pipeline_lib.evaluation.result import EvaluationResult
 from pipeline_lib.records import Group
 from pipeline_lib.reporting import plots, tables
+from pipeline_lib.reporting.compute_plots import compute_plots, compute_table
 from pipeline_lib.reporting.examples import examples
 from pipeline_lib.reporting.headline import headline
 from pipeline_lib.reporting.metrics import TokenCount
@@ -50,6 +52,8 @@ class ReportInput:
     base_groups: Sequence[Group]
     trained_groups: Sequence[Group]
     num_examples: int
+    compute: Sequence[ComputeCurves] = ()
+    """Test-time compute of the policies of which there is any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +134,7 @@ def render(source: ReportInput, drawn: Mapping[str, Plot]) -> str:
         plots=drawn,
         training_plots=[drawn[name] for name in drawn if name.startswith(TRAINING_PREFIX)],
         tables=_tables(source),
+        compute=[(compute_plots(curves), compute_table(curves)) for curves in source.compute],
         examples=examples(
             result.comparison, source.base_groups, source.trained_groups, limit=source.num_examples
         ),

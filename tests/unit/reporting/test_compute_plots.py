@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -12,10 +13,13 @@ from pipeline_lib.evaluation.compute_result import CURVES_NAME
 from pipeline_lib.params import Strategy
 from pipeline_lib.reporting.compute_plots import compute_plots, compute_rows, compute_table
 from pipeline_lib.reporting.compute_report import read_curves, write_compute_files
+from pipeline_lib.reporting.report import write_report
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import write_text
 from pipeline_lib.storage.workspace import Workspace
 from tests.unit.evaluation.test_compute_curves import LETTERS, PARAMS, curves_of, made_input
+from tests.unit.reporting.demo_report import demo_input
+from tests.unit.reporting.page import Page
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +61,20 @@ def test_rows_hold_the_figures(curves):
     rows = compute_rows(curves)
     assert rows[0]["strict"] == curves.points[0].strict.value
     assert {row["upper_bound"] for row in rows if row["strategy"] != "oracle"} == {False}
+
+
+def test_the_report_has_a_section_where_there_are_curves(curves, tmp_path):
+    """Figures, table and a link to them; without curves neither section nor link."""
+    source = demo_input(12, resamples=50)
+    without = Page(write_report(source, tmp_path).report.read_text("utf-8"))
+    shown = write_report(replace(source, compute=[curves]), tmp_path).report.read_text("utf-8")
+    page = Page(shown)
+    assert len(page.all("img")) == len(without.all("img")) + 2
+    assert [a["id"] for a in page.all("section") if a not in without.all("section")] == ["compute"]
+    assert {"href": "#compute"} in page.all("a")
+    assert {"href": "#compute"} not in without.all("a")
+    assert "an upper bound" in page.text
+    assert "Test-time compute, trained policy" in page.text
 
 
 def test_files_of_a_workspace(curves, tmp_path):
