@@ -99,7 +99,7 @@ def compute_table(curves: ComputeCurves) -> Table:
             f"intervals over {curves.num_problems} problems, tokens a problem, and points more than "
             "a majority vote of as many (*: beyond chance)"
         ),
-        columns=("", "N", "accuracy", "drawn", "critical", "read", "beside majority"),
+        columns=("strategy", "N", "accuracy", "drawn", "critical", "read", "beside majority"),
         rows=tuple(_cells(point) for strategy in Strategy for point in curves.curve(strategy)),
     )
 

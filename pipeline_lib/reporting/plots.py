@@ -8,6 +8,7 @@ serves the page, the folder of plots and whatever else shows it.
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import matplotlib as mpl
@@ -123,28 +124,57 @@ def difficulty_plot(base: EvalSummary, trained: EvalSummary) -> Plot:
 
 
 def training_plots(rows: Sequence[TrainingRow], names: Sequence[str]) -> list[Plot]:
-    """One curve over steps for each of ``names`` that was logged at least twice."""
+    """One curve over steps for each of ``names`` that was logged at least twice.
+
+    Phases, such as a warm start and what follows it, have losses of their own: each is a curve.
+    """
     plots = []
     for name in names:
-        points = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
-        if len(points) > 1:
-            plots.append(_training_plot(name, points))
+        logged = [row for row in rows if row.get(name) is not None]
+        if len(logged) > 1:
+            plots.append(_training_plot(name, logged))
     return plots
 
 
-def _training_plot(name: str, points: Sequence[tuple[float, float]]) -> Plot:
+def _training_plot(name: str, rows: Sequence[TrainingRow]) -> Plot:
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
-        steps, values = zip(*points, strict=True)
-        axes.plot(steps, values, color=_ACCENT, alpha=0.3, lw=1)
-        axes.plot(steps, _smoothed(values), color=_ACCENT)
+        parts = [
+            (str(phase or ""), [(row["step"], row[name]) for row in part])
+            for phase, part in groupby(rows, key=lambda row: row.get("phase"))
+        ]
+        for phase, points in parts:
+            steps, values = zip(*points, strict=True)
+            axes.plot(steps, values, color=_ACCENT, alpha=0.3, lw=1)
+            axes.plot(steps, _smoothed(values), color=_ACCENT)
+            if len(parts) > 1:
+                _mark_phase(axes, phase, steps[0])
         axes.set_xlabel("step")
+        told = "; ".join(
+            f"{f'{phase}, ' if phase else ''}{len(points)} steps from {points[0][1]:.3g} to "
+            f"{points[-1][1]:.3g}"
+            for phase, points in parts
+        )
         return Plot(
             name=f"{TRAINING_PREFIX}{name}",
             title=f"Training: {words(name)}",
-            alt=f"{words(name)} over {len(points)} steps: from {values[0]:.3g} to {values[-1]:.3g}.",
+            alt=f"{words(name)}: {told}.",
             svg=svg_text(figure),
         )
+
+
+def _mark_phase(axes: Axes, phase: str, start: float) -> None:
+    axes.axvline(start, color=_FAINT, lw=1)
+    axes.text(
+        start,
+        0.99,
+        f" {phase}",
+        transform=axes.get_xaxis_transform(),
+        rotation="vertical",
+        verticalalignment="top",
+        fontsize=8,
+        color=_INK,
+    )
 
 
 def _smoothed(values: Sequence[float]) -> list[float]:

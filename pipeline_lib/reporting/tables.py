@@ -52,7 +52,7 @@ def score_table(base: EvalSummary, trained: EvalSummary) -> Table:
     ]
     return Table(
         caption=f"Scores with {level(base.single)} intervals over {base.num_problems} problems",
-        columns=("", "base", "trained"),
+        columns=("score", "base", "trained"),
         rows=tuple(rows),
     )
 
@@ -61,7 +61,7 @@ def policy_table(summary: EvalSummary) -> Table:
     """The scores of one policy alone, strict beside lenient."""
     return Table(
         caption=f"Scores with {level(summary.single)} intervals over {summary.num_problems} problems",
-        columns=("", "strict", "lenient"),
+        columns=("score", "strict", "lenient"),
         rows=tuple(
             (f"pass@{k}", score(summary.strict[k]), score(summary.lenient[k])) for k in summary.ks
         ),
@@ -80,7 +80,7 @@ def paired_table(comparison: Comparison) -> Table:
     }
     return Table(
         caption=f"Trained minus base, in points, on the same {comparison.num_problems} problems",
-        columns=("", "difference", "p", "finding"),
+        columns=("score", "difference", "p", "finding"),
         rows=tuple(_paired_row(name, found) for name, found in named.items()),
     )
 
@@ -116,7 +116,7 @@ def flip_table(comparison: Comparison, *, limit: int) -> Table:
             f"Problems that crossed one half: {len(comparison.gained)} gained, "
             f"{len(comparison.lost)} lost"
         ),
-        columns=("problem", "", "base", "trained"),
+        columns=("problem", "change", "base", "trained"),
         rows=tuple(
             (flip.problem_id, direction, percent(flip.base), percent(flip.trained))
             for direction, flip in flips
@@ -135,7 +135,7 @@ def status_table(base: EvalSummary, trained: EvalSummary) -> Table:
     left_out = ("problems left out", count(base.num_left_out), count(trained.num_left_out))
     return Table(
         caption="What became of the paths; our own failures are never scored as wrong",
-        columns=("", "base", "trained"),
+        columns=("paths", "base", "trained"),
         rows=(*rows, failures, left_out),
     )
 
@@ -172,7 +172,7 @@ def mapping_table(caption: str, values: Mapping[str, str | float]) -> Table:
         (words(name), value if isinstance(value, str) else count(value))
         for name, value in values.items()
     )
-    return Table(caption=caption, columns=("", "value"), rows=rows)
+    return Table(caption=caption, columns=("what", "value"), rows=rows)
 
 
 def markdown(headline: Headline, tables: Sequence[Table]) -> str:

@@ -53,4 +53,20 @@ def test_training_curves_need_two_logged_values():
     rows = [{"step": 1, "reward": 0.1, "once": 1.0}, {"step": 2}, {"step": 3, "reward": 0.3}]
     made = plots.training_plots(rows, ["reward", "once", "never"])
     assert [plot.name for plot in made] == ["training_reward"]
-    assert made[0].alt == "reward over 2 steps: from 0.1 to 0.3."
+    assert made[0].alt == "reward: 2 steps from 0.1 to 0.3."
+
+
+def test_phases_of_a_training_are_curves_of_their_own():
+    """The losses of a warm start and of what follows are not averaged into each other: the second
+    curve starts at its own 0.01, and each phase is named where it begins."""
+    rows = [
+        {"phase": phase, "step": offset + step, "loss": loss}
+        for phase, offset, loss in (("warm-start", 0, 0.5), ("grpo", 40, 0.01))
+        for step in range(1, 41)
+    ]
+    (made,) = plots.training_plots(rows, ["loss"])
+    assert made.alt == (
+        "loss: warm-start, 40 steps from 0.5 to 0.5; grpo, 40 steps from 0.01 to 0.01."
+    )
+    assert " warm-start<" in made.svg
+    assert " grpo<" in made.svg

@@ -51,13 +51,14 @@ def test_links_and_ids_belong_together(page):
     assert {a["href"].removeprefix("#") for a in page.all("a")} <= set(ids)
 
 
-def test_it_can_be_read_aloud(page):
-    """One h1, a caption in every table, words for every picture, a language, row headers."""
+def test_it_can_be_read_aloud(page, written):
+    """One h1, a caption in every table, words for every picture, a language, a name in every head."""
     assert len(page.all("h1")) == 1
     assert len(page.all("caption")) == len(page.all("table")) > 5
     assert all(attributes["alt"] for attributes in page.all("img"))
     assert page.all("html")[0]["lang"] == "en"
     assert {a["scope"] for a in page.all("th")} == {"row", "col"}
+    assert "></th>" not in written.report.read_text(encoding="utf-8")
 
 
 def test_title_and_headline_are_the_finding(page):
