@@ -1,8 +1,8 @@
-"""`reasonloop export`: a finished run in the formats of other tools. Heavy imports wait."""
+"""`reasonloop export`: a finished run, or a model, in the formats of other tools. Heavy imports wait."""
 
 import pathlib
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 from rich.console import Console
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from pipeline_lib.reporting.report import ReportInput
 
 export_app = App(
-    name="export", help="A finished run in the formats of other tools.", help_format="markdown"
+    name="export",
+    help="A finished run, or a model, in the formats of other tools.",
+    help_format="markdown",
 )
 DEFAULT_PARAMS = ParamsOptions()
 console = Console()
@@ -110,6 +112,41 @@ def export_trained_policy(
     card = model_card(_finished(root, loaded), loaded)
     export_policy(root.policy(loaded.rounds, rounds=loaded.rounds), card, output)
     console.print(f"policy and card: {output}", markup=False, soft_wrap=True)
+
+
+@export_app.command(name="model")
+def export_plain_model(
+    source: Annotated[str, Parameter(help="A Hugging Face folder or hub id.")],
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="New folder for the model.")],
+    adapter: Annotated[
+        tuple[pathlib.Path, ...],
+        Parameter(negative="", help="A LoRA adapter's folder to merge; may be repeated, in order."),
+    ] = (),
+    dtype: Annotated[
+        Literal["float32", "bfloat16", "float16"] | None,
+        Parameter(help="Precision of the weights; without it, that of the source."),
+    ] = None,
+) -> None:
+    """Merge adapters into their base, or change a model's precision: a plain Hugging Face folder.
+
+    A trained policy is merged already; its adapters stand in `adapters/` beside the weights.
+
+    **Examples:**
+
+        reasonloop export model models/policy --output policy-bf16 --dtype bfloat16
+        reasonloop export model models/base --adapter models/policy/adapters/1-sft --output merged
+        reasonloop export model Qwen/Qwen2.5-1.5B-Instruct --adapter my-adapter --output merged
+    """
+    from pipeline_lib.training.export import export_model  # noqa: PLC0415 - torch takes seconds
+
+    done = export_model(source, output, on_top=adapter, dtype=dtype)
+    console.print(
+        f"{done.num_weights:,} weights in {done.dtype}, {len(adapter)} adapters merged: {output}",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _finished(workspace: Workspace, params: Params) -> "ReportInput":

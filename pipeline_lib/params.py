@@ -182,6 +182,17 @@ class LoraParams(_Section):
     enabled: bool = False
     rank: Count = 16
     alpha: Count = 32
+    quantize: Literal["none", "4bit"] = "none"
+    """What the frozen base is held in while adapters train: QLoRA's NF4 needs CUDA and bitsandbytes."""
+
+    @model_validator(mode="after")
+    def _quantized(self) -> "LoraParams":
+        if self.quantize != "none" and not self.enabled:
+            raise ValueError(
+                f"quantize={self.quantize}; only the base under adapters is quantized, so it needs "
+                "enabled=true"
+            )
+        return self
 
 
 class PpoParams(_Section):

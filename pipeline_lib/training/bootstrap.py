@@ -70,7 +70,7 @@ def make_base_policy(
 def _adopt(source: str, output: pathlib.Path, *, key: str) -> Manifest:
     """Copy an existing model into the workspace, so that every later stage reads one folder."""
     model = policies.load_policy(source).model
-    return policies.save_policy(model, output, tokenizer_source=source, log=[], key=key)
+    return policies.save_policy(model, output, source=source, log=[], key=key)
 
 
 def _phase(rows: Sequence[Row], params: BootstrapParams) -> Phase:

@@ -25,6 +25,7 @@ from pipeline_lib.training.live_rollouts import LiveRollouts
 from pipeline_lib.training.online import Rollouts, verified_reward
 from pipeline_lib.training.phases import MakeTrainer, Phase, Progress, Row, Schedule, Setting
 from pipeline_lib.training.ppo import trainer as ppo
+from pipeline_lib.training.quantization import four_bit_config
 from pipeline_lib.training.rollouts import EndpointRollouts, PathSource, rollout_func
 from pipeline_lib.training.sequence import run_phases, work_folder
 from pipeline_lib.verification.dispatch import open_verifier
@@ -75,14 +76,18 @@ def train_policy(request: TrainingRequest) -> TrainingSummary:
     """Train, save and seal the policy; what is finished for ``request.key`` is not done again.
 
     Raises:
-        BadInputError: the base cannot be loaded, or there are no rows to train on.
+        BadInputError: the base cannot be loaded, there are no rows to train on, or this machine
+            cannot do what is asked.
     """
     _check(request)
     start = time.perf_counter()
     manifest = manifests.current(request.output, kind=policies.KIND, key=request.key)
     if manifest is None:
         with ExitStack() as stack:
-            phases = TRAINERS[request.params.method](request, stack)
+            phases = [
+                replace(phase, four_bit=_in_four_bits(request))
+                for phase in TRAINERS[request.params.method](request, stack)
+            ]
             manifest = run_phases(phases, request.base, request.output, setting=_setting(request))
     return summary(request.output, manifest, seconds=time.perf_counter() - start)
 
@@ -93,6 +98,12 @@ def _check(request: TrainingRequest) -> None:
             f"train: no rows for method {request.params.method.value}; no stored path passed the "
             "filters of build: sample more paths, or widen build.min_pass_rate and max_pass_rate"
         )
+    if _in_four_bits(request):
+        four_bit_config()
+
+
+def _in_four_bits(request: TrainingRequest) -> bool:
+    return request.params.lora.quantize == "4bit"
 
 
 def summary(folder: pathlib.Path, manifest: Manifest, *, seconds: float) -> TrainingSummary:

@@ -25,7 +25,6 @@ from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.training import policies
-from pipeline_lib.training.adapters import merged
 from pipeline_lib.training.policies import Policy, load_policy
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
@@ -82,6 +81,8 @@ class Phase:
     name: str
     schedule: Schedule
     make_trainer: MakeTrainer
+    four_bit: bool = False
+    """Whether the policy is held in 4 bits while adapters on it are trained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +109,16 @@ def run_phase(phase: Phase, source: str, setting: Setting) -> pathlib.Path:
         return result
     seed = trainer_seed(setting.seed, "training", phase.name)
     with quiet(), deterministic(threads=setting.threads, seed=seed):
-        trainer = phase.make_trainer(load_policy(source), _settings(phase, work, seed))
+        policy = load_policy(source, four_bit=phase.four_bit)
+        trainer = phase.make_trainer(policy, _settings(phase, work, seed))
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(_Watch(key=setting.key, progress=setting.progress))
         resumed = checkpoints.newest(work, key=setting.key)
         trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
         policies.save_policy(
-            merged(trainer.accelerator.unwrap_model(trainer.model)),
+            trainer.accelerator.unwrap_model(trainer.model),
             result,
-            tokenizer_source=source,
+            source=source,
             log=_log(trainer, phase.name),
             key=setting.key,
         )

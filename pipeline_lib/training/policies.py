@@ -1,15 +1,17 @@
 """Policies on disk: loading one for training, saving one as a plain Hugging Face folder.
 
-A saved folder holds whole weights (no adapters), the tokenizer, the log of its training and a
-manifest.
+A saved folder holds whole weights, into which adapters are merged, the tokenizer, the log of its
+training and a manifest. The adapter that was trained stands in a folder of its own beside them.
 """
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from peft import PeftModel
 from tokenizers import processors
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -18,6 +20,8 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import write_json_lines
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
+from pipeline_lib.training import adapters
+from pipeline_lib.training.quantization import four_bit_config
 
 KIND = "model"
 LOG_NAME = "training_log.jsonl"
@@ -33,27 +37,56 @@ class Policy:
     """The folder or hub id that it was loaded from."""
 
 
-def load_policy(source: str) -> Policy:
-    """Load a Hugging Face folder or hub id: float32 on a CPU, bfloat16 on a GPU.
+def load_policy(source: str, *, four_bit: bool = False) -> Policy:
+    """Load a Hugging Face folder or hub id: float32 on a CPU, bfloat16 on a GPU, or in 4 bits there.
 
     Raises:
-        BadInputError: there is no such model, it cannot be read, or it has no end-of-text token.
+        BadInputError: there is no such model, it cannot be read, it has no end-of-text token, or it
+            is wanted in 4 bits on a machine that cannot do that.
     """
-    dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
-    try:
-        model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
-        tokenizer = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise BadInputError(
-            f"model {source}: {reason}; give a Hugging Face folder or a reachable hub id"
-        ) from error
+    model = load_model(
+        source,
+        dtype=torch.bfloat16 if torch.cuda.is_available() else torch.float32,
+        **({"quantization_config": four_bit_config()} if four_bit else {}),
+    )
+    tokenizer = load_tokenizer(source)
     if tokenizer.eos_token is None:
         raise BadInputError(f"model {source}: its tokenizer has no eos_token; set one and save it")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     _add_nothing(tokenizer)
     return Policy(model=model, tokenizer=tokenizer, source=source)
+
+
+def load_model(source: str, **options: Any) -> Any:
+    """The model of a Hugging Face folder or hub id.
+
+    Raises:
+        BadInputError: there is no such model, or it cannot be read.
+    """
+    with _readable(source):
+        return AutoModelForCausalLM.from_pretrained(source, **options)
+
+
+def load_tokenizer(source: str) -> Any:
+    """The tokenizer of a Hugging Face folder or hub id, as it is there.
+
+    Raises:
+        BadInputError: there is none, or it cannot be read.
+    """
+    with _readable(source):
+        return AutoTokenizer.from_pretrained(source)
+
+
+@contextmanager
+def _readable(source: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise BadInputError(
+            f"model {source}: {reason}; give a Hugging Face folder or a reachable hub id"
+        ) from error
 
 
 def _add_nothing(tokenizer: Any) -> None:
@@ -70,13 +103,28 @@ def save_policy(
     model: Any,
     folder: pathlib.Path,
     *,
-    tokenizer_source: str,
+    source: str,
     log: Sequence[Mapping[str, Any]],
     key: str,
 ) -> Manifest:
-    """Write ``model``, the tokenizer of ``tokenizer_source`` and ``log``; the manifest comes last."""
+    """Write ``model``, the tokenizer of ``source`` and ``log``; the manifest comes last.
+
+    A model with an adapter is written merged, and the adapter beside it.
+    """
     with replaced(folder) as fresh:
-        model.save_pretrained(fresh)
-        AutoTokenizer.from_pretrained(tokenizer_source).save_pretrained(fresh)
+        if isinstance(model, PeftModel):
+            adapters.save(model, fresh / adapters.FOLDER, base=source)
+        _merged(model, fresh, source).save_pretrained(fresh)
+        load_tokenizer(source).save_pretrained(fresh)
         write_json_lines(fresh / LOG_NAME, log)
         return manifests.seal(fresh, kind=KIND, key=key)
+
+
+def _merged(model: Any, folder: pathlib.Path, source: str) -> Any:
+    """The plain model. A base in 4 bits is read again in full: its rounding is not what was learned."""
+    if not isinstance(model, PeftModel):
+        return model
+    if not getattr(model, "is_loaded_in_4bit", False):
+        return adapters.merged(model)
+    base = load_model(source, dtype=torch.bfloat16)
+    return adapters.merged(adapters.load(base, folder / adapters.FOLDER))

@@ -11,21 +11,31 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.training import policies
+from pipeline_lib.training import adapters, policies
 from pipeline_lib.training.phases import Phase, Row, Setting, run_phase
 
 
 def run_phases(
     phases: Sequence[Phase], source: str, output: pathlib.Path, *, setting: Setting
 ) -> Manifest:
-    """Run the phases one after another, each from the result of the one before, then publish."""
+    """Run the phases one after another, each from the result of the one before, then publish.
+
+    The adapter of the N-th phase is kept as ``adapters/N-NAME``: put on the first source in this
+    order they give the policy.
+    """
     log: list[Row] = []
-    for phase in phases:
+    trained: dict[str, pathlib.Path] = {}
+    for number, phase in enumerate(phases, 1):
         folder = run_phase(phase, source, setting)
         log.extend(read_json_lines(folder / policies.LOG_NAME))
+        if (folder / adapters.FOLDER).is_dir():
+            trained[f"{number}-{phase.name}"] = folder / adapters.FOLDER
         source = str(folder)
     with replaced(output) as fresh:
-        shutil.copytree(source, fresh, dirs_exist_ok=True)
+        whole = shutil.ignore_patterns(adapters.FOLDER)
+        shutil.copytree(source, fresh, dirs_exist_ok=True, ignore=whole)
+        for name, folder in trained.items():
+            shutil.copytree(folder, fresh / adapters.PUBLISHED / name)
         write_json_lines(fresh / policies.LOG_NAME, log)
         manifest = manifests.seal(
             fresh, kind=policies.KIND, key=setting.key, counts={"steps": len(log)}

@@ -37,7 +37,7 @@ def test_a_saved_policy_keeps_the_tokenizer_as_it_was(
 ):
     """What training needs is not written into the model that others load."""
     policy = load_policy(str(greeting))
-    save_policy(policy.model, tmp_path / "out", tokenizer_source=str(greeting), log=[], key="k")
+    save_policy(policy.model, tmp_path / "out", source=str(greeting), log=[], key="k")
     saved = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert saved("3")["input_ids"][0] == saved.pad_token_id
 
