@@ -1,0 +1,82 @@
+"""What is trained in `training.py`: models and rows, made here from fixed seeds.
+
+The default policy of Countdown is what bootstrap makes; its paths have 12 tokens. The other policy has
+random weights and several tokens that end a text, so that lengths are geometric: many short paths, a
+long tail, and a few that reach the limit.
+"""
+
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sampling_models import SHAPES, make_model
+
+from pipeline_lib.params import BootstrapParams, CountdownParams
+from pipeline_lib.problems.countdown import generate
+from pipeline_lib.records import Problem
+from pipeline_lib.sampling.prompts import render
+from pipeline_lib.training.bootstrap import make_base_policy, save_blank_policy, solution_rows
+from pipeline_lib.training.phases import Row
+
+SEED = 7
+ENDS = 4
+"""Tokens of about 400 that end a text of the random policy: 100 tokens in the mean."""
+EXAMPLES = 8
+"""Solved problems that stand before the question in a long prompt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One comparison."""
+
+    model: str
+    """``countdown``, ``random`` or ``blank``."""
+    shown: int
+    """Solved examples in each prompt."""
+    batch_size: int
+    """Prompts a step, or rows where ``group_size`` is 0."""
+    group_size: int
+    """Paths a prompt; 0 is SFT."""
+    max_new_tokens: int
+    steps: int
+    """Of one repetition."""
+
+
+CASES = {
+    "countdown": Case(
+        model="countdown", shown=0, batch_size=64, group_size=8, max_new_tokens=32, steps=4
+    ),
+    "long": Case(model="random", shown=0, batch_size=16, group_size=8, max_new_tokens=256, steps=2),
+    "short": Case(
+        model="countdown", shown=EXAMPLES, batch_size=16, group_size=8, max_new_tokens=32, steps=4
+    ),
+    "sft": Case(model="blank", shown=0, batch_size=64, group_size=0, max_new_tokens=0, steps=30),
+}
+
+
+def make_models(folder: pathlib.Path, names: Sequence[str], *, bootstrap_steps: int) -> None:
+    """Save the models that are named, each in a folder of its name; one that is there is kept."""
+    problems = generate(CountdownParams(), seed=SEED, count=5000)
+    params = BootstrapParams(steps=bootstrap_steps)
+    for name in names:
+        target = folder / name
+        if target.exists():
+            continue
+        if name == "countdown":
+            make_base_policy(problems, target, params=params, seed=SEED, key="benchmark")
+        elif name == "random":
+            make_model(SHAPES["policy"], target, ends=ENDS)
+        else:
+            save_blank_policy(target, solution_rows(problems[:1000]), params)
+
+
+def problems_of(count: int) -> list[Problem]:
+    """Problems to train on."""
+    return generate(CountdownParams(), seed=SEED + 1, count=count)
+
+
+def prompt_rows(problems: Sequence[Problem], *, shown: int) -> list[Row]:
+    """Rows of an online method; ``shown`` solved problems stand before each question."""
+    solved = solution_rows(generate(CountdownParams(), seed=SEED + 2, count=shown))[:shown]
+    before = "".join(f"{row['prompt']}{row['completion']}\n" for row in solved)
+    return [{"prompt": before + render(one, None), "problem_id": one.id} for one in problems]
