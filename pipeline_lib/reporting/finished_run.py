@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
 from pipeline_lib.params import Params, ServeParams
+from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.reporting.compute_report import read_curves
 from pipeline_lib.reporting.metrics import TokenCount
 from pipeline_lib.reporting.report import ReportInput
@@ -53,6 +54,7 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
         ],
         data_counts=read_json(last.traindata / "counts.json"),
         overlap=_overlap(workspace),
+        shared_runs=_shared_runs(workspace),
         lineage=_lineage(workspace, params, policy),
         base_groups=groups["base"],
         trained_groups=groups["trained"],
@@ -114,6 +116,11 @@ def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float
 def _overlap(workspace: Workspace) -> Mapping[str, float]:
     overlap = read_json(workspace.problems_report)["overlap"]
     return {name: value for name, value in overlap.items() if isinstance(value, int | float)}
+
+
+def _shared_runs(workspace: Workspace) -> list[OverlapSample]:
+    samples = read_json(workspace.problems_report)["overlap"]["samples"]
+    return [OverlapSample(**sample) for sample in samples]
 
 
 def _lineage(workspace: Workspace, params: Params, policy: pathlib.Path) -> dict[str, str]:

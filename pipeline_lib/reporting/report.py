@@ -15,6 +15,7 @@ import jinja2
 
 from pipeline_lib.evaluation.compute_result import ComputeCurves
 from pipeline_lib.evaluation.result import EvaluationResult
+from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Group
 from pipeline_lib.reporting import plots, tables
 from pipeline_lib.reporting.compute_plots import compute_plots, compute_table
@@ -52,6 +53,8 @@ class ReportInput:
     base_groups: Sequence[Group]
     trained_groups: Sequence[Group]
     num_examples: int
+    shared_runs: Sequence[OverlapSample] = ()
+    """Runs of words that a test and a train question share, to be looked at by a human."""
     compute: Sequence[ComputeCurves] = ()
     """Test-time compute of the policies of which there is any."""
 
@@ -154,6 +157,7 @@ def _tables(source: ReportInput) -> dict[str, tables.Table]:
         "spending": tables.mapping_table("What drawing paths took", source.spending),
         "data": tables.mapping_table("Data card", source.data_counts),
         "overlap": tables.mapping_table("Overlap of train and test", source.overlap),
+        "shared": tables.overlap_table(source.shared_runs),
         "lineage": tables.mapping_table("What the run was made of", source.lineage),
     }
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pipeline_lib.evaluation.comparison import Comparison
 from pipeline_lib.evaluation.paired import PairedDifference
 from pipeline_lib.evaluation.summary import EvalSummary
+from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Interval, Status
 from pipeline_lib.reporting.headline import Headline
 from pipeline_lib.reporting.metrics import TokenCount
@@ -163,6 +164,15 @@ def _cost_row(name: str, seconds: float | None, tokens: TokenCount | None) -> tu
         duration(seconds) if seconds is not None else EMPTY,
         count(tokens.prompt) if tokens is not None else EMPTY,
         count(tokens.completion) if tokens is not None else EMPTY,
+    )
+
+
+def overlap_table(samples: Sequence[OverlapSample]) -> Table:
+    """The runs of words that test and train questions share, one a test problem."""
+    return Table(
+        caption="Words that a test and a train question share; often a theme, at times a repeat",
+        columns=("test problem", "train problem", "shared words"),
+        rows=tuple((sample.test_id, sample.train_id, sample.words) for sample in samples),
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params import EvaluateParams
+from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Group
 from pipeline_lib.reporting.metrics import TokenCount
 from pipeline_lib.reporting.report import ReportInput, write_report
@@ -67,7 +68,14 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
             for step in range(1, 101)
         ],
         data_counts={"problems": 2000, "all_right": 311, "all_wrong": 402, "kept": 1287},
-        overlap={"shared_ids": 0, "shared_13_grams": 0},
+        overlap={"ngram_words": 13, "touched_test": 1, "touched_train": 1},
+        shared_runs=[
+            OverlapSample(
+                test_id="countdown-test-0007",
+                train_id="countdown-train-0031",
+                words="a very long title is read at a rate of pages a day until it ends",
+            )
+        ],
         lineage={
             "base_model": "3f" * 32,
             "trained_model": "a7" * 32,

@@ -67,6 +67,14 @@ def test_title_and_headline_are_the_finding(page):
     assert re.search(r"95\N{NO-BREAK SPACE}% interval \+[\d.]+ to \+[\d.]+", page.text)
 
 
+def test_shared_runs_of_words_are_shown_to_be_looked_at(page, source, tmp_path):
+    """The test and the train problem stand with the words; without any there is no such table."""
+    assert "countdown-train-0031" in page.text
+    assert "is read at a rate of pages" in page.text
+    clean = write_report(dataclasses.replace(source, shared_runs=()), tmp_path).report
+    assert "shared words" not in clean.read_text(encoding="utf-8")
+
+
 def test_the_examples_are_as_many_as_asked_for(page, source):
     """12 problems were asked for: 12 can be opened, the first one is."""
     details = page.all("details")
