@@ -29,7 +29,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params import Params
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.manifests import MANIFEST_NAME
-from pipeline_lib.storage.workspace import STAGES, Workspace
+from pipeline_lib.storage.workspace import LATENT_STAGES, STAGES, Workspace
 from pipeline_lib.telemetry import Event, events_size, read_new_events
 
 PolicyName = Literal["base", "trained"]
@@ -131,9 +131,25 @@ def run_one_stage(name: str, root: pathlib.Path, params: Params, console: Consol
     """Run one stage under a Prefect server."""
 
     def pick(module: Any) -> Callable[[Any], None]:
+        if name in LATENT_STAGES:
+            from flows.latent import LATENT_FLOWS  # noqa: PLC0415 - Prefect, as below
+
+            return LATENT_FLOWS[name]
         return lambda settings: module.run_stage(name, settings)
 
     _run(root, params, console, pick)
+
+
+def run_latent(root: pathlib.Path, params: Params, console: Console) -> pathlib.Path:
+    """Run `latent` under a Prefect server; the folder of its evaluation."""
+
+    def pick(_module: Any) -> Callable[[Any], None]:
+        from flows.latent import latent  # noqa: PLC0415 - Prefect, as below
+
+        return latent
+
+    _run(root, params, console, pick)
+    return Workspace(root).latent.evaluation
 
 
 def run_test_time_compute(

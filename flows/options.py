@@ -70,6 +70,18 @@ class RunOptions:
         return runner + ([f"serve.engine={self.engine}"] if self.engine else [])
 
 
-Stage = Literal["prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate", "report"]
+Stage = Literal[
+    "prepare",
+    "bootstrap",
+    "sample",
+    "verify",
+    "build",
+    "train",
+    "evaluate",
+    "report",
+    "latent-data",
+    "latent-train",
+    "latent-evaluate",
+]
 AT_LEAST_ONE = validators.Number(gte=1)
 Workers = Annotated[int, Parameter(help="Processes that judge.", validator=AT_LEAST_ONE)]

@@ -578,7 +578,9 @@ LATENT_PRESETS = {
 class LatentDataParams(_Section):
     """What a latent model learns: a task that is made here, or a folder in TRM's format."""
 
-    task: Literal["sudoku4", "sudoku6", "sudoku6-two", "ambiguous", "folder"] = "ambiguous"
+    task: Literal["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous", "folder"] = (
+        "ambiguous"
+    )
     folder: str | None = None
     """Of ``task: folder``, as `reasonloop prr build-arc`, build-sudoku and build-maze write it."""
     train_puzzles: Count = 8192

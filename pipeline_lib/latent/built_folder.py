@@ -40,7 +40,7 @@ def build_folder(
     Raises:
         BadInputError: ``output`` holds something else or cannot be written.
     """
-    _check_output(output)
+    check_output_folder(output, kind=KIND)
     key = stage_key(module, params=options, inputs=inputs)
     finished = manifests.current(output, kind=KIND, key=key)
     if finished is not None:
@@ -50,10 +50,14 @@ def build_folder(
         return manifests.seal(fresh, kind=KIND, key=key, counts=counts)
 
 
-def _check_output(output: pathlib.Path) -> None:
-    """Refuse a place where no folder can be made, and to replace what no builder made."""
+def check_output_folder(output: pathlib.Path, *, kind: str) -> None:
+    """Refuse a place where no folder can be made, and to replace what is not of ``kind``.
+
+    Raises:
+        BadInputError: the same in one line.
+    """
     check_output(output / MANIFEST_NAME)
     if not output.is_dir() or not any(output.iterdir()):
         return
-    if not (output / MANIFEST_NAME).is_file() or manifests.read_manifest(output).kind != KIND:
+    if not (output / MANIFEST_NAME).is_file() or manifests.read_manifest(output).kind != kind:
         raise BadInputError(f"{output}: holds other files; choose another --output")

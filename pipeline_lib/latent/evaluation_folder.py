@@ -57,9 +57,9 @@ def evaluate_latent(request: LatentEvaluation) -> Manifest:
     if finished is not None:
         return finished
     data = read_set(request.data, "test")
-    is_arc = (request.data / TEST_PUZZLES_NAME).is_file()
+    is_arc = is_arc_folder(request.data)
     _check(request, is_arc=is_arc)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = compute_device()
     votes = ArcVotes(request.data, data) if is_arc else None
     seed = trainer_seed(request.seed, "latent", "evaluate")
     with replaced(request.output) as fresh, deterministic(threads=request.threads, seed=seed):
@@ -72,8 +72,18 @@ def evaluate_latent(request: LatentEvaluation) -> Manifest:
             unanswered = votes.submit(fresh / SUBMISSION_NAME, voters=request.params.voters)
             content["arc"] = {**votes.figures(), "unanswered test inputs": unanswered}
         write_json(fresh / METRICS_NAME, content)
-        write_text(fresh / REPORT_NAME, _report(content, fresh))
+        write_text(fresh / REPORT_NAME, report_page(content, fresh))
         return manifests.seal(fresh, kind=KIND, key=request.key)
+
+
+def compute_device() -> torch.device:
+    """The first GPU, or the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def is_arc_folder(folder: pathlib.Path) -> bool:
+    """Whether the test examples are versions of puzzles, so that their answers vote."""
+    return (folder / TEST_PUZZLES_NAME).is_file()
 
 
 def _check(request: LatentEvaluation, *, is_arc: bool) -> None:
@@ -102,7 +112,13 @@ def _of_one_model(
 
     def watch(part: AnsweredBatch) -> None:
         if part.start == 0:
-            _draw(part.answers, data, request.params, fresh, is_arc=votes is not None)
+            draw_examples(
+                part.answers,
+                data,
+                fresh,
+                count=request.params.pictures,
+                is_arc=votes is not None,
+            )
         request.progress(part.stop, len(data.inputs_NL))
 
     figures = evaluate_set(
@@ -125,15 +141,11 @@ def _check_sizes(folder: pathlib.Path, data: PuzzleSet, vocab_size: int) -> None
         )
 
 
-def _draw(
-    answers: Answers,
-    data: PuzzleSet,
-    params: LatentEvaluateParams,
-    fresh: pathlib.Path,
-    *,
-    is_arc: bool,
+def draw_examples(
+    answers: Answers, data: PuzzleSet, folder: pathlib.Path, *, count: int, is_arc: bool
 ) -> None:
-    for example in range(min(params.pictures, len(answers.tokens_BKL))):
+    """Write a picture of each of the first ``count`` examples that ``answers`` hold."""
+    for example in range(min(count, len(answers.tokens_BKL))):
         notes = [
             f"score {score:.1f}, conf {sure:.2f}"
             for score, sure in zip(
@@ -147,12 +159,12 @@ def _draw(
             notes_K=notes,
             is_arc=is_arc,
         )
-        write_text(fresh / "pictures" / f"example-{example:03d}.svg", picture)
+        write_text(folder / "pictures" / f"example-{example:03d}.svg", picture)
 
 
-def _report(content: dict[str, Any], fresh: pathlib.Path) -> str:
+def report_page(content: dict[str, Any], folder: pathlib.Path) -> str:
     """One page without scripts or requests: the figures, then the pictures."""
-    pictures = sorted((fresh / "pictures").glob("*.svg"))
+    pictures = sorted((folder / "pictures").glob("*.svg"))
     drawn = "\n".join(
         f"<figure><figcaption>{path.stem}</figcaption>{path.read_text('utf-8')}</figure>"
         for path in pictures

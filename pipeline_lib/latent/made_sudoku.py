@@ -112,11 +112,12 @@ def make_puzzle(shape: Shape, *, givens: int, num_solutions: int, rng: random.Ra
 
     Givens are taken from a full grid in random order, for as long as there are no more solutions
     than that, until ``givens`` are left or none can go; a draw that misses the number is dropped.
+    Where several solutions came late, cells in which all agree are given again, up to ``givens``.
     """
     while True:
         puzzle = _dig(shape, givens=givens, num_solutions=num_solutions, rng=rng)
         if len(puzzle.solutions) == num_solutions:
-            return puzzle
+            return _refilled(puzzle, givens=givens, rng=rng)
 
 
 def _dig(shape: Shape, *, givens: int, num_solutions: int, rng: random.Random) -> Puzzle:
@@ -133,6 +134,19 @@ def _dig(shape: Shape, *, givens: int, num_solutions: int, rng: random.Random) -
         else:
             solutions = found
     return Puzzle(givens=tuple(cells), solutions=tuple(solutions))
+
+
+def _refilled(puzzle: Puzzle, *, givens: int, rng: random.Random) -> Puzzle:
+    cells = list(puzzle.givens)
+    agreed = [
+        cell
+        for cell, digits in enumerate(zip(*puzzle.solutions, strict=True))
+        if not cells[cell] and len(set(digits)) == 1
+    ]
+    missing = max(0, givens - sum(digit > 0 for digit in cells))
+    for cell in rng.sample(agreed, min(missing, len(agreed))):
+        cells[cell] = puzzle.solutions[0][cell]
+    return Puzzle(givens=tuple(cells), solutions=puzzle.solutions)
 
 
 def reshaped(puzzle: Puzzle, shape: Shape, rng: random.Random) -> Puzzle:

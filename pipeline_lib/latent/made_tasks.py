@@ -1,7 +1,7 @@
 """Small tasks made from a seed, in the files of TRM and HRM: trials of parallel branches in minutes.
 
-``sudoku4``, ``sudoku6``: one solution. ``sudoku6-two``: exactly two, the label is one of them at
-random. ``ambiguous``: see `made_rules`. No test input is among the training inputs. For the test
+``sudoku4``, ``sudoku6``: one solution. ``sudoku4-two``, ``sudoku6-two``: exactly two, the label is one
+of them at random. ``ambiguous``: see `made_rules`. No test input is among the training inputs. For the test
 split all right answers are known, so that an answer that is right but not the label can be told.
 Legend: N examples, A answers, L tokens.
 """
@@ -20,7 +20,7 @@ from pipeline_lib.latent import made_rules, made_sudoku
 from pipeline_lib.latent.dataset_files import PuzzleSet
 from pipeline_lib.seeding import child_random
 
-MadeTaskName = Literal["sudoku4", "sudoku6", "sudoku6-two", "ambiguous"]
+MadeTaskName = Literal["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous"]
 _PATIENCE = 1000
 """Draws in a row that bring nothing new before a task counts as used up."""
 
@@ -121,9 +121,10 @@ def _ambiguous(rng: random.Random) -> tuple[Draw, int]:
 
 
 _TASKS: dict[MadeTaskName, Callable[[random.Random], tuple[Draw, int]]] = {
-    "sudoku4": _sudoku(made_sudoku.FOUR, givens=5, num_solutions=1),
-    "sudoku6": _sudoku(made_sudoku.SIX, givens=14, num_solutions=1),
-    "sudoku6-two": _sudoku(made_sudoku.SIX, givens=14, num_solutions=2),
+    "sudoku4": _sudoku(made_sudoku.FOUR, givens=6, num_solutions=1),
+    "sudoku4-two": _sudoku(made_sudoku.FOUR, givens=8, num_solutions=2),
+    "sudoku6": _sudoku(made_sudoku.SIX, givens=20, num_solutions=1),
+    "sudoku6-two": _sudoku(made_sudoku.SIX, givens=22, num_solutions=2),
     "ambiguous": _ambiguous,
 }
 

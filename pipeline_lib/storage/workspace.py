@@ -16,6 +16,8 @@ from pipeline_lib.errors import ReasonloopError
 SPLITS = ("bootstrap", "train", "test")
 STAGES = ("prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate", "report")
 """In the order in which they run."""
+LATENT_STAGES = ("latent-data", "latent-train", "latent-evaluate")
+"""Of parallel latent branches, apart from the main job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,15 @@ class ComputeFolders:
     """Which answer each path gives, and how sure the policy was of it."""
     costs: pathlib.Path
     """What a search took, by problem and budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentFolders:
+    """A data folder of TRM's format, the model trained on it, and its evaluation."""
+
+    data: pathlib.Path
+    model: pathlib.Path
+    evaluation: pathlib.Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +124,15 @@ class Workspace:
     def evaluation_result(self) -> pathlib.Path:
         """What the evaluate stage hands to the report: all but seconds, so it is reproducible."""
         return self.root / "data" / "evaluation" / "result"
+
+    @property
+    def latent(self) -> LatentFolders:
+        """What the stages of parallel latent branches make."""
+        return LatentFolders(
+            data=self.root / "data" / "latent" / "puzzles",
+            model=self.root / "models" / "latent",
+            evaluation=self.root / "data" / "latent" / "evaluation",
+        )
 
     @contextmanager
     def lease(self) -> Iterator[None]:

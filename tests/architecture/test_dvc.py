@@ -8,6 +8,7 @@ import yaml
 from pipeline_lib.params import Params
 from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.storage.stages import import_closure, source_file
+from pipeline_lib.storage.workspace import LATENT_STAGES, STAGES
 
 PIPELINE = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text("utf-8"))["stages"]
 
@@ -21,6 +22,10 @@ TASK_MODULES = {
     "train": ["tasks.training", "tasks.sampling", "tasks.verification", "tasks.traindata"],
     "evaluate": ["tasks.sampling", "tasks.verification", "tasks.evaluation"],
     "report": ["tasks.reporting"],
+    # Parallel latent branches stand apart from the main job.
+    "latent-data": ["tasks.latent"],
+    "latent-train": ["tasks.latent"],
+    "latent-evaluate": ["tasks.latent"],
 }
 
 
@@ -30,8 +35,8 @@ def is_covered(source: pathlib.Path, deps: list[str]) -> bool:
 
 
 def test_stages_are_the_flow():
-    """dvc.yaml has the stages of the main job, in its order."""
-    assert list(PIPELINE) == list(TASK_MODULES)
+    """dvc.yaml has the stages of the main job, in its order, and then those of latent branches."""
+    assert list(PIPELINE) == list(TASK_MODULES) == [*STAGES, *LATENT_STAGES]
 
 
 @pytest.mark.parametrize("stage", TASK_MODULES)

@@ -11,7 +11,7 @@ from pipeline_lib.latent.made_sudoku import FOUR, SIX, Shape
 from pipeline_lib.latent.made_tasks import make_task
 from pipeline_lib.seeding import child_random
 
-NAMES = ["sudoku4", "sudoku6", "sudoku6-two", "ambiguous"]
+NAMES = ["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous"]
 
 
 def all_grids(shape: Shape) -> np.ndarray:

@@ -1,0 +1,346 @@
+"""Do parallel branches pay? Small tasks, every baseline, equal core passes, several seeds.
+
+Each run trains one model and evaluates it; its figures go to OUT/TASK--SETTING--SEED.json, and a run
+whose file is there is not done again. Several workers may share OUT. Settings:
+
+    ours, brief      PRR with K = 4, by our defaults and by those of the first description
+    single           K = 1 with as many core passes as the others, by K times the examples a step; its
+                     K noisy rollouts are the baseline that PRR has to beat, no training of its own
+    trm              TRM mode at equal width
+    independent      the brief's setting with alpha 0: branches that never communicate
+    ours-*, brief-*  one change to ours or to the brief's, to say which of them did it
+
+    python benchmarks/prr_experiments.py run --out OUT --tasks ambiguous --settings ours single --seeds 1 2 3
+    python benchmarks/prr_experiments.py table --out OUT
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from pipeline_lib.evaluation.intervals import wilson_interval
+from pipeline_lib.latent.dataset_files import PuzzleSet
+from pipeline_lib.latent.evaluate import KnownAnswers, evaluate_set
+from pipeline_lib.latent.made_tasks import MadeTask, make_task
+from pipeline_lib.latent.saved_model import load_model
+from pipeline_lib.latent.train import LatentTraining, train_latent
+from pipeline_lib.params import (
+    LATENT_PRESETS,
+    LatentEvaluateParams,
+    LatentLossParams,
+    LatentModelParams,
+    LatentTrainParams,
+)
+
+BRANCHES = 4
+SMALL = {"width": 48, "heads": 2, "hidden_multiple": 32, "prefix_tokens": 1}
+NOISES = (0.1, 0.2, 0.4)
+VALIDATION, TEST = 256, 1024
+TASKS: Mapping[str, Mapping[str, int]] = {
+    "ambiguous": {"train": 32768, "versions": 1, "steps": 640, "batch_size": 64},
+    "sudoku4": {"train": 2048, "versions": 8, "steps": 600, "batch_size": 16},
+    "sudoku4-two": {"train": 2048, "versions": 8, "steps": 600, "batch_size": 16},
+    "sudoku6": {"train": 2048, "versions": 16, "steps": 800, "batch_size": 16},
+    "sudoku6-two": {"train": 2048, "versions": 16, "steps": 800, "batch_size": 16},
+}
+
+OURS, BRIEF = LATENT_PRESETS["ours"], LATENT_PRESETS["brief"]
+Change = Mapping[str, Any]
+
+
+def setting(name: str) -> tuple[LatentModelParams, LatentLossParams]:
+    """Model and loss by name; each change is one key of either."""
+    base = BRIEF if name.startswith(("brief", "independent")) else OURS
+    model: dict[str, Any] = {**base.model.model_dump(), **SMALL, "num_branches": BRANCHES}
+    loss = base.loss.model_dump()
+    model_changes, loss_changes = CHANGES[name]
+    model |= model_changes
+    loss |= loss_changes
+    return LatentModelParams.model_validate(model), LatentLossParams.model_validate(loss)
+
+
+CHANGES: Mapping[str, tuple[Change, Change]] = {
+    "ours": ({}, {}),
+    "brief": ({}, {}),
+    "single": ({"num_branches": 1, "branch_vectors": False}, {}),
+    "trm": ({"kind": "trm", "num_branches": 1, "branch_vectors": False}, {}),
+    "independent": ({"alpha": 0.0}, {}),
+    # Ours with one part taken back.
+    "ours-init-only": ({"branch_vectors": False}, {}),
+    "ours-constant-tau": ({}, {"tau_start": 0.04, "tau_end": 0.04}),
+    "ours-no-floor": ({}, {"floor": 0}),
+    "ours-alpha": ({"alpha": 0.1}, {}),
+    "ours-attached-scorer": ({}, {"detach_scorer": False}),
+    # The brief's with one part of ours.
+    "brief-branch-vectors": ({"branch_vectors": True}, {}),
+    "brief-detached": ({}, {"detach_scorer": True}),
+    # The open questions.
+    "ours-8": ({"num_branches": 8}, {}),
+    "ours-8-floor": ({"num_branches": 8}, {"floor": 0.2}),
+    "ours-8-slow-floor": ({"num_branches": 8}, {"floor": 0.1, "tau_fraction": 0.9}),
+    "ours-scorer": ({}, {"scorer": 2.0, "ranking": 0.0}),
+}
+
+
+def passes_a_step(model: LatentModelParams) -> int:
+    """Core passes that one example costs in one training step."""
+    if model.kind == "trm":
+        return model.trm.high_cycles * (model.trm.low_cycles + 1)
+    return model.num_branches * model.steps
+
+
+def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.Path) -> None:
+    """Train and evaluate one setting, unless its file is there or another worker is at it."""
+    target = out / f"{task}--{name}--{seed}.json"
+    claim = target.with_suffix(".claim")
+    if target.exists() or not _claimed(claim):
+        return
+    made = make_task(
+        task,
+        train=TASKS[task]["train"],
+        versions=TASKS[task]["versions"],
+        test=VALIDATION + TEST,
+        seed=seed,
+    )
+    model, loss = setting(name)
+    own_steps = steps or TASKS[task]["steps"]
+    # As many core passes for all: a model that needs fewer for an example gets more examples a step.
+    reference = BRANCHES * LatentModelParams().steps
+    rows = TASKS[task]["batch_size"] * max(1.0, reference / passes_a_step(model))
+    train = LatentTrainParams(
+        steps=own_steps,
+        batch_size=round(rows),
+        checkpoint_every=own_steps,
+        optimizer=OPTIMIZER["name"],
+        lr=OPTIMIZER["lr"],
+        weight_decay=OPTIMIZER["weight_decay"],
+    )
+    cpu, wall = time.process_time(), time.perf_counter()
+    folder = pathlib.Path(tempfile.mkdtemp(dir=out, prefix=".work-"))
+    try:
+        train_latent(
+            LatentTraining(
+                data=made.train,
+                output=folder / "model",
+                model=model,
+                loss=loss,
+                train=train,
+                seed=seed,
+                key="experiment",
+            )
+        )
+        train_cpu_s = time.process_time() - cpu
+        train_wall_s = time.perf_counter() - wall
+        trained = load_model(folder / "model", device=torch.device("cpu"))
+        log = (folder / "model" / "training_log.jsonl").read_text("utf-8").splitlines()
+        record = {
+            "task": task,
+            "setting": name,
+            "seed": seed,
+            "steps": own_steps,
+            "batch_size": train.batch_size,
+            "passes_a_step": passes_a_step(model),
+            "core_passes": own_steps * train.batch_size * passes_a_step(model),
+            "parameters": sum(weight.numel() for weight in trained.parameters()),
+            "train": train.model_dump(mode="json"),
+            "train_cpu_s": train_cpu_s,
+            "train_wall_s": train_wall_s,
+            "log": [json.loads(line) for line in log][:: max(1, len(log) // 16)],
+            "evaluations": _evaluations(trained, made, model, seed=seed),
+        }
+        record["cpu_s"], record["wall_s"] = time.process_time() - cpu, time.perf_counter() - wall
+        target.write_text(json.dumps(record, indent=1), encoding="utf-8")
+        print(f"{target.name}: {record['wall_s']:.0f} s", flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        claim.unlink(missing_ok=True)
+
+
+OPTIMIZER: dict[str, Any] = {"name": "adam-atan2", "lr": 5e-3, "weight_decay": 0.0}
+
+
+def _claimed(claim: pathlib.Path) -> bool:
+    """Whether this worker may do the run: the claim of a process that is gone does not count."""
+    try:
+        holder = int(claim.read_text("utf-8"))
+        os.kill(holder, 0)
+    except (FileNotFoundError, ValueError, ProcessLookupError):
+        claim.write_text(str(os.getpid()), encoding="utf-8")
+        return True
+    return False
+
+
+def _evaluations(
+    trained: Any, made: MadeTask, model: LatentModelParams, *, seed: int
+) -> dict[str, Any]:
+    """The plain one; for a single branch also as many passes as K branches take, in three ways."""
+    torch.set_num_threads(1)
+
+    def evaluated(part: slice, **changes: Any) -> dict[str, Any]:
+        params = LatentEvaluateParams(**changes)
+        known = KnownAnswers(made.answers_NAL[part])
+        figures = evaluate_set(
+            trained, _rows(made.test, part), params, seed=seed, listeners=[known.add]
+        )
+        return {**figures, "by_right_answers": known.figures()}
+
+    test = slice(VALIDATION, None)
+    found = {"plain": evaluated(test)}
+    if model.kind == "trm":
+        found["2 steps"] = evaluated(test, steps=2)
+    elif model.num_branches == 1:
+        found[f"{BRANCHES} x steps"] = evaluated(test, steps=BRANCHES * model.steps)
+        # The noise is chosen on examples that are not tested on.
+        chosen = max(
+            NOISES,
+            key=lambda noise: evaluated(slice(VALIDATION), rollouts=BRANCHES, noise=noise)[
+                "confidence_exact"
+            ],
+        )
+        for rollouts in (BRANCHES, 2 * BRANCHES):
+            found[f"{rollouts} rollouts"] = {
+                **evaluated(test, rollouts=rollouts, noise=chosen),
+                "noise": chosen,
+            }
+    return found
+
+
+def _rows(data: PuzzleSet, part: slice) -> PuzzleSet:
+    inputs_NL, labels_NL = data.inputs_NL[part], data.labels_NL[part]
+    count = len(inputs_NL)
+    return PuzzleSet.of(
+        inputs_NL=inputs_NL,
+        labels_NL=labels_NL,
+        puzzle_identifiers=[0] * count,
+        puzzle_indices=range(count + 1),
+        group_indices=range(count + 1),
+        vocab_size=data.metadata.vocab_size,
+    )
+
+
+SHOWN = (
+    "oracle_exact_upper_bound",
+    "scorer_exact",
+    "confidence_exact",
+    "majority_exact",
+    "mean_branch_exact",
+    "scorer_picks_best",
+    "usage_entropy",
+    "distinct_outputs",
+)
+
+
+def table(out: pathlib.Path) -> list[dict[str, Any]]:
+    """One row per task, setting and way to evaluate: means over seeds, intervals over all examples."""
+    runs = [json.loads(path.read_text("utf-8")) for path in sorted(out.glob("*--*--*.json"))]
+    grouped: dict[tuple[str, str, str], list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
+    for record in runs:
+        for way, figures in record["evaluations"].items():
+            grouped.setdefault((record["task"], record["setting"], way), []).append(
+                (record, figures)
+            )
+    return [_row(key, members) for key, members in grouped.items()]
+
+
+def _row(
+    key: tuple[str, str, str], members: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
+) -> dict[str, Any]:
+    task, name, way = key
+    row: dict[str, Any] = {"task": task, "setting": name, "evaluation": way, "seeds": len(members)}
+    for figure in SHOWN:
+        values = [figures[figure] for _, figures in members if figures[figure] is not None]
+        if not values:
+            continue
+        row[figure] = statistics.mean(values)
+        if figure.endswith(("exact", "upper_bound")):
+            row[f"{figure} by seed"] = values
+            rows = sum(figures["rows"] for _, figures in members)
+            right = round(sum(figures[figure] * figures["rows"] for _, figures in members))
+            if figure != "mean_branch_exact":
+                interval = wilson_interval(right, rows, level=0.95)
+                row[f"{figure} interval"] = (interval.low, interval.high)
+    for number in members[0][1]["by_right_answers"]:
+        for figure in (
+            "found",
+            "all_found",
+            "confidence_right",
+            "scorer_right",
+            "mean_branch_right",
+        ):
+            values = [figures["by_right_answers"][number][figure] for _, figures in members]
+            row[f"{figure} of {number}"] = statistics.mean(values)
+    row["core passes an example"] = members[0][1]["core_passes"]
+    row["training core passes"] = members[0][0]["core_passes"]
+    row["parameters"] = members[0][0]["parameters"]
+    row["train cpu s"] = statistics.mean(record["train_cpu_s"] for record, _ in members)
+    return row
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    def figure(name: str) -> str:
+        low, high = row.get(f"{name} interval", (None, None))
+        value = row.get(name)
+        if value is None:
+            return "-"
+        return f"{value:.3f}" if low is None else f"{value:.3f} ({low:.3f}-{high:.3f})"
+
+    known = [name for name in row if " of " in name]
+    cells = [
+        row["task"],
+        row["setting"],
+        row["evaluation"],
+        str(row["seeds"]),
+        *(figure(name) for name in SHOWN),
+        ", ".join(f"{name} {row[name]:.3f}" for name in known),
+        str(row["core passes an example"]),
+        f"{row['train cpu s']:.0f}",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    runner = commands.add_parser("run", help="train and evaluate what is missing")
+    runner.add_argument(
+        "--tasks", nargs="+", choices=TASKS, default=["ambiguous", "sudoku6", "sudoku6-two"]
+    )
+    runner.add_argument("--settings", nargs="+", choices=CHANGES, default=list(CHANGES))
+    runner.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    runner.add_argument("--steps", type=int, help="instead of the task's own number")
+    shower = commands.add_parser("table", help="means over seeds")
+    for command in (runner, shower):
+        command.add_argument("--out", type=pathlib.Path, required=True)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.command == "run":
+        for seed in options.seeds:
+            for task in options.tasks:
+                for name in options.settings:
+                    run_one(task, name, seed, steps=options.steps, out=options.out)
+        return
+    rows = table(options.out)
+    (options.out / "table.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    print(
+        "| task | setting | evaluation | seeds | "
+        + " | ".join(SHOWN)
+        + " | right answers | passes | train CPU s |"
+    )
+    print("|" + "---|" * (len(SHOWN) + 7))
+    for row in rows:
+        print(_shown(row))
+
+
+if __name__ == "__main__":
+    main()

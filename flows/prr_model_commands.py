@@ -1,0 +1,210 @@
+"""`reasonloop prr` on models: train, evaluate, show, and the whole as a flow."""
+
+import pathlib
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+from flows.options import AT_LEAST_ONE, ParamsOptions, RunOptions
+from flows.progress_bar import progress_bar
+from pipeline_lib.params import environment
+from pipeline_lib.storage.files import read_json
+
+# Under torchrun every process runs the command, and one of them speaks.
+console = Console(quiet=environment("RANK") not in {None, "0"})
+
+DEFAULT_PARAMS = ParamsOptions()
+DEFAULT_RUN = RunOptions()
+Data = Annotated[
+    pathlib.Path, Parameter(help="Folder in the format of TRM and HRM, with train/ and test/.")
+]
+_UPPER_BOUND = "oracle_exact_upper_bound"
+
+
+def build_made(
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="Folder to write.")],
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Make a small task from a seed: `latent.data.task` says which.
+
+    Sudoku of size 4 and 6, with one solution or exactly two, and a rule that only a cue tells.
+
+    **Example:**
+
+        reasonloop prr build-made --output data/two --set latent.data.task=sudoku4-two
+    """
+    loaded = params.load()
+    from pipeline_lib.latent.made_folder import build_made as build  # noqa: PLC0415 - numpy
+
+    manifest = build(loaded.latent.data, output.resolve(), seed=loaded.seed)
+    counts = ", ".join(f"{count:.0f} {name}" for name, count in manifest.counts.items())
+    _say(f"data: {output} ({counts} examples)")
+
+
+def train(
+    data: Data,
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="Folder of the model, which is made.")],
+    minutes: Annotated[
+        float | None,
+        Parameter(help="Stop behind a checkpoint after so long; the same command continues."),
+    ] = None,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Train latent branches on the training split; a broken training is continued.
+
+    A training that stops because of `--minutes` ends with exit code 3. Several GPUs: torchrun.
+
+    **Examples:**
+
+        reasonloop prr train data/two --output models/two
+        reasonloop prr train data/arc1 --output models/arc1 --profile prr-arc --minutes 9
+        torchrun --nproc-per-node 8 -m flows.cli prr train data/arc1 --output models/arc1 --profile prr-arc
+    """
+    loaded = params.load()
+    from pipeline_lib.latent.runs import train_on  # noqa: PLC0415 - torch takes seconds to import
+
+    with progress_bar(console, "train") as moved:
+        manifest = train_on(
+            data.resolve(),
+            output.resolve(),
+            loaded.latent,
+            seed=loaded.seed,
+            max_seconds=None if minutes is None else 60 * minutes,
+            progress=lambda step, total, _metrics: moved(step, total),
+        )
+    _say(f"model: {output}, {manifest.counts['steps']:.0f} steps, digest {manifest.digest[:16]}")
+
+
+def evaluate(
+    models: Annotated[
+        tuple[pathlib.Path, ...], Parameter(help="A trained model; several with the option below.")
+    ],
+    /,
+    *,
+    data: Data,
+    output: Annotated[
+        pathlib.Path, Parameter(help="Folder for metrics.json, report.html and submission.json.")
+    ],
+    ensemble_checkpoints: Annotated[
+        bool, Parameter(negative="", help="Let the answers of several models to ARC vote together.")
+    ] = False,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Answer the test split: each way to pick beside the oracle, votes and a submission for ARC.
+
+    **Examples:**
+
+        reasonloop prr evaluate models/two --data data/two --output reports/two
+        reasonloop prr evaluate models/one --data data/two --output reports/one --set latent.evaluate.rollouts=8 --set latent.evaluate.noise=0.2
+    """
+    loaded = params.load()
+    from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on  # noqa: PLC0415 - as above
+
+    with progress_bar(console, "evaluate") as moved:
+        evaluate_on(
+            EvaluationPlaces(
+                data=data.resolve(),
+                models=[model.resolve() for model in models],
+                output=output.resolve(),
+            ),
+            loaded.latent,
+            seed=loaded.seed,
+            ensemble=ensemble_checkpoints,
+            progress=moved,
+        )
+    print_figures(output)
+
+
+def show(
+    model: Annotated[pathlib.Path, Parameter(help="A trained model.")],
+    /,
+    *,
+    data: Data,
+    output: Annotated[pathlib.Path, Parameter(help="Folder for pictures and report.html.")],
+    examples: Annotated[int, Parameter(help="So many test examples.", validator=AT_LEAST_ONE)] = 8,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Draw input, target and the answers of all branches for the first test examples, as SVG.
+
+    **Example:**
+
+        reasonloop prr show models/two --data data/two --output reports/pictures --examples 4
+    """
+    loaded = params.load()
+    from pipeline_lib.latent.runs import show_on  # noqa: PLC0415 - as above
+
+    drawn = show_on(
+        data.resolve(),
+        model.resolve(),
+        output.resolve(),
+        loaded.latent,
+        seed=loaded.seed,
+        count=examples,
+    )
+    _say(f"{drawn} pictures: {output / 'report.html'}")
+
+
+def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
+    """Data, training and evaluation as one flow in a workspace; what is done already stays.
+
+    **Examples:**
+
+        reasonloop prr run
+        reasonloop prr run --workspace /tmp/trial --set latent.data.task=sudoku4-two
+    """
+    loaded = params.load(*options.overrides)
+    from flows.console import run_latent  # noqa: PLC0415 - Prefect takes seconds to import
+
+    print_figures(run_latent(options.workspace.resolve(), loaded, console))
+
+
+def print_figures(folder: pathlib.Path) -> None:
+    """The table of an evaluation."""
+    content = read_json(folder / "metrics.json")
+    for figures in content["models"]:
+        table = Table(figures["model"], f"{figures['rows']} examples", box=None, pad_edge=False)
+        for name, value in _rows(figures):
+            table.add_row(name, value)
+        console.print(table, markup=False)
+    arc = content.get("arc")
+    if arc is not None:
+        for voters in ("picked", "all"):
+            shares = ", ".join(f"{name} {share:.1%}" for name, share in arc[voters].items())
+            _say(f"votes of {voters}: {shares}")
+        _say(arc["setting"])
+        _say(f"submission: {folder / 'submission.json'}")
+    _say(f"report: {folder / 'report.html'}")
+
+
+def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
+    from pipeline_lib.evaluation.intervals import wilson_interval  # noqa: PLC0415 - scipy
+
+    rows = []
+    for name in (_UPPER_BOUND, "scorer_exact", "majority_exact", "confidence_exact"):
+        right = round(figures[name] * figures["rows"])
+        interval = wilson_interval(right, figures["rows"], level=0.95)
+        label = "oracle (upper bound)" if name == _UPPER_BOUND else name.removesuffix("_exact")
+        rows.append((label, f"{figures[name]:.1%} ({interval.low:.1%} to {interval.high:.1%})"))
+    rows.append(("mean branch", f"{figures['mean_branch_exact']:.1%}"))
+    for number, known in figures.get("by_right_answers", {}).items():
+        rows.append(
+            (
+                f"with {number} right answers",
+                f"found {known['found']:.1%}, pick right {known['confidence_right']:.1%}",
+            )
+        )
+    rows.append(("core passes an example", str(figures["core_passes"])))
+    return rows
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+MODEL_COMMANDS = (build_made, train, evaluate, show, run)
+"""What `flows.cli` adds to the commands on data."""

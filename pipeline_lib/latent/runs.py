@@ -1,0 +1,160 @@
+"""Training and evaluation as the command and the flow ask for them: by folders, with their keys."""
+
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.latent.answers import cropped, whole
+from pipeline_lib.latent.built_folder import check_output_folder
+from pipeline_lib.latent.dataset_files import read_set
+from pipeline_lib.latent.evaluate import Progress as ExamplesProgress
+from pipeline_lib.latent.evaluate import answered
+from pipeline_lib.latent.evaluation_folder import KIND as EVALUATION
+from pipeline_lib.latent.evaluation_folder import (
+    REPORT_NAME,
+    LatentEvaluation,
+    compute_device,
+    draw_examples,
+    evaluate_latent,
+    is_arc_folder,
+    report_page,
+)
+from pipeline_lib.latent.saved_model import KIND as MODEL
+from pipeline_lib.latent.saved_model import load_model
+from pipeline_lib.latent.train import LatentTraining, Progress, train_latent
+from pipeline_lib.params import LatentParams
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import digest_file, digest_json, write_text
+from pipeline_lib.storage.folders import replaced
+from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
+from pipeline_lib.storage.stages import stage_key
+
+PICTURES = "latent-pictures"
+
+
+def data_digest(folder: pathlib.Path) -> str:
+    """Identity of a data folder, whether a builder of ours or another program wrote it.
+
+    Raises:
+        BadInputError: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise BadInputError(
+            f"{folder}: no such folder; build one with `reasonloop prr build-made` or its siblings"
+        )
+    if (folder / MANIFEST_NAME).is_file():
+        return manifests.read_manifest(folder).digest
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return digest_json({str(path.relative_to(folder)): digest_file(path) for path in files})
+
+
+def train_on(
+    data: pathlib.Path,
+    output: pathlib.Path,
+    params: LatentParams,
+    *,
+    seed: int,
+    max_seconds: float | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Train on the training split of ``data``; see :func:`train_latent`."""
+    check_output_folder(output, kind=MODEL)
+    key = stage_key(
+        LatentTraining.__module__,  # what evaluates it does not change a model
+        params={
+            **params.model_dump(mode="json", include={"model", "loss", "train"}),
+            "seed": seed,
+        },
+        inputs={"data": data_digest(data)},
+    )
+    return train_latent(
+        LatentTraining(
+            data=read_set(data, "train"),
+            output=output,
+            model=params.model,
+            loss=params.loss,
+            train=params.train,
+            seed=seed,
+            key=key,
+            max_seconds=max_seconds,
+            progress=progress,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationPlaces:
+    """From where to where."""
+
+    data: pathlib.Path
+    models: Sequence[pathlib.Path]
+    output: pathlib.Path
+
+
+def evaluate_on(
+    places: EvaluationPlaces,
+    params: LatentParams,
+    *,
+    seed: int,
+    ensemble: bool = False,
+    progress: ExamplesProgress = lambda _done, _total: None,
+) -> Manifest:
+    """Evaluate on the test split of the data; see :func:`evaluate_latent`."""
+    check_output_folder(places.output, kind=EVALUATION)
+    key = stage_key(
+        LatentEvaluation.__module__,
+        params={**params.evaluate.model_dump(), "threads": params.train.threads, "seed": seed},
+        inputs={
+            "data": data_digest(places.data),
+            **{f"model {index}": _model_digest(model) for index, model in enumerate(places.models)},
+        },
+    )
+    return evaluate_latent(
+        LatentEvaluation(
+            models=places.models,
+            data=places.data,
+            output=places.output,
+            params=params.evaluate,
+            threads=params.train.threads,
+            seed=seed,
+            key=key,
+            ensemble=ensemble,
+            progress=progress,
+        )
+    )
+
+
+def _model_digest(folder: pathlib.Path) -> str:
+    if not (folder / MANIFEST_NAME).is_file():
+        raise BadInputError(f"{folder}: no latent model; train one with `reasonloop prr train`")
+    return manifests.read_manifest(folder).digest
+
+
+def show_on(
+    data: pathlib.Path,
+    model: pathlib.Path,
+    output: pathlib.Path,
+    params: LatentParams,
+    *,
+    seed: int,
+    count: int,
+) -> int:
+    """Draw the answers to the first ``count`` test examples into ``output``; how many there are.
+
+    Raises:
+        BadInputError: no model, no test split, or ``output`` holds other files.
+    """
+    check_output_folder(output, kind=PICTURES)
+    test = read_set(data, "test")
+    is_arc = is_arc_folder(data)
+    few = params.evaluate.model_copy(update={"batch_size": count})
+    trained = load_model(model, device=compute_device())
+    parts = answered(trained, test, few, seed=seed, regions=cropped if is_arc else whole)
+    with replaced(output) as fresh:
+        first = next(parts)
+        draw_examples(first.answers, test, fresh, count=count, is_arc=is_arc)
+        content = {"model": model.name, "examples": first.stop}
+        write_text(fresh / REPORT_NAME, report_page(content, fresh))
+        manifests.seal(fresh, kind=PICTURES, key=model.name)
+    return first.stop

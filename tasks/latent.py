@@ -1,0 +1,58 @@
+"""Parallel latent branches: data, training and evaluation, each done once for what it depends on."""
+
+import pathlib
+
+from prefect import task
+
+from pipeline_lib.latent.made_folder import build_made
+from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
+from pipeline_lib.params import LatentDataParams, LatentParams
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.telemetry import record_work
+from tasks.policies import PLAN, TRAINING
+
+
+def latent_data(workspace: Workspace, params: LatentDataParams) -> pathlib.Path:
+    """Where the puzzles are: a folder that is given, or the one that the workspace makes."""
+    return pathlib.Path(params.folder).resolve() if params.folder else workspace.latent.data
+
+
+@task(**PLAN, task_run_name="make-{params.task}")
+def make_latent_data(workspace: Workspace, params: LatentDataParams, *, seed: int) -> None:
+    """Make the task, unless it is there or a folder is given."""
+    # dvc.yaml names it as an output, whatever the task.
+    workspace.latent.data.mkdir(parents=True, exist_ok=True)
+    if params.folder is None:
+        build_made(params, workspace.latent.data, seed=seed)
+    record_work(workspace.root, "latent-data", done=1, total=1)
+
+
+@task(**TRAINING, task_run_name="train-{params.model.kind}")
+def train_latent_model(workspace: Workspace, params: LatentParams, *, seed: int) -> None:
+    """Train, unless it is done; a broken training is continued."""
+    train_on(
+        latent_data(workspace, params.data),
+        workspace.latent.model,
+        params,
+        seed=seed,
+        progress=lambda step, total, _metrics: record_work(
+            workspace.root, "latent-train", done=step, total=total, unit="step"
+        ),
+    )
+
+
+@task(**TRAINING, task_run_name="evaluate-{params.model.kind}")
+def evaluate_latent_model(workspace: Workspace, params: LatentParams, *, seed: int) -> None:
+    """Figures, pictures and submission, unless they are there."""
+    evaluate_on(
+        EvaluationPlaces(
+            data=latent_data(workspace, params.data),
+            models=[workspace.latent.model],
+            output=workspace.latent.evaluation,
+        ),
+        params,
+        seed=seed,
+        progress=lambda done, total: record_work(
+            workspace.root, "latent-evaluate", done=done, total=total, unit="step"
+        ),
+    )

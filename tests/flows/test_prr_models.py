@@ -1,0 +1,85 @@
+"""`reasonloop prr` on models: made task, training, evaluation and pictures, as a user runs them."""
+
+import json
+
+import pytest
+
+from flows.cli import main
+
+TINY = """
+latent:
+  data: {task: sudoku4-two, train_puzzles: 24, test_examples: 10}
+  model: {width: 16, heads: 2, hidden_multiple: 8, num_branches: 3, steps: 2}
+  train: {steps: 4, batch_size: 8, checkpoint_every: 2, log_every: 1}
+  evaluate: {batch_size: 4, pictures: 2}
+"""
+
+
+@pytest.fixture
+def reasonloop(capsys, tmp_path, monkeypatch):
+    """The command in this process, on a tiny task: exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+
+    def call(line):
+        with pytest.raises(SystemExit) as stopped:
+            main(["prr", *line.split(), "--profile", "tiny.yaml"])
+        shown = capsys.readouterr()
+        return stopped.value.code, shown.out, shown.err
+
+    return call
+
+
+def test_from_a_made_task_to_pictures(reasonloop, tmp_path):
+    """Four commands; the figures are those of the ten examples, padding of the last batch left out."""
+    assert reasonloop("build-made --output two")[::2] == (0, "")
+    assert reasonloop("train two --output model")[::2] == (0, "")
+    code, shown, error = reasonloop("evaluate model --data two --output found")
+    assert (code, error) == (0, "")
+    assert "oracle (upper bound)" in shown
+    assert "with 2 right answers" in shown
+    figures = json.loads((tmp_path / "found" / "metrics.json").read_text("utf-8"))["models"][0]
+    assert (figures["rows"], figures["branches"], figures["core_passes"]) == (10, 3, 6)
+    assert len(list((tmp_path / "found" / "pictures").glob("*.svg"))) == 2
+    code, shown, error = reasonloop("show model --data two --output drawn --examples 3")
+    assert (code, error) == (0, "")
+    page = (tmp_path / "drawn" / "report.html").read_text("utf-8")
+    assert page.count("<svg") == 3
+    assert page.count("branch 2") == 3
+
+
+def test_a_slice_of_time_is_continued(reasonloop):
+    """No time: exit code 3 after each step, with the word that the same command continues."""
+    reasonloop("build-made --output two")
+    for step in (1, 2, 3):
+        code, _, error = reasonloop("train two --output model --minutes 0.000001")
+        assert code == 3
+        assert f"step {step} of 4" in error
+    code, shown, _ = reasonloop("train two --output model --minutes 0.000001")
+    assert code == 0
+    assert "4 steps" in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("train nowhere --output model", "nowhere: no such folder"),
+        ("train two --output two", "holds other files"),
+        ("train two --output model --set latent.train.batch_size=0", "latent.train.batch_size"),
+        ("train two --output model --set latent.model.heads=3", "no multiple of 2 x heads=3"),
+        ("evaluate nowhere --data two --output found", "no latent model"),
+        ("evaluate model model --data two --output found", "--ensemble-checkpoints"),
+        ("evaluate model --data two --output found --set latent.evaluate.rollouts=2", "set noise"),
+        ("build-made --output other --set latent.data.task=folder", "go together"),
+    ],
+)
+def test_bad_input_is_one_line(reasonloop, line, words):
+    """What, where, remedy, exit code 2, and nothing written."""
+    reasonloop("build-made --output two")
+    if "model" in line.split()[1:]:
+        assert reasonloop("train two --output model")[0] == 0
+    code, shown, error = reasonloop(line)
+    assert code == 2
+    assert words in error
+    assert len(error.splitlines()) == 1
+    assert shown.strip() == ""
