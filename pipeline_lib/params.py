@@ -345,11 +345,11 @@ class BeamParams(_Section):
 class TreeParams(_Section):
     """Monte Carlo tree search over steps, with progressive widening."""
 
-    exploration: Annotated[float, Field(ge=0)] = 1.0
+    exploration: Annotated[float, Field(ge=0)] = 0.3
     """The constant c of UCT; values are in [0, 1]."""
-    widening: Positive = 2.0
+    widening: Positive = 1.0
     """A node visited n times may have had ceil(widening * n^widening_power) completions ..."""
-    widening_power: Fraction = 0.5
+    widening_power: Fraction = 0.9
     """... before one of its children is gone on from."""
     value: Literal["agreement", "mean-logprob", "self-certainty"] = "agreement"
     """What a rollout is worth: the share of rollouts with its answer, or how sure the policy was."""

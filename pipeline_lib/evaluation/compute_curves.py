@@ -167,6 +167,8 @@ def compute_curves(
         num_problems=len(problems),
         num_left_out=measure.num_left_out,
         points=tuple(_points(problems, points, strict_PX, lenient_PX, measure)),
+        seed=measure.seed,
+        settings=params.model_dump(mode="json"),
     )
 
 

@@ -1,7 +1,8 @@
 """What the curves of test-time compute found, as one value that can be stored and read back."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from pydantic import TypeAdapter
 
@@ -50,6 +51,9 @@ class ComputeCurves:
     num_left_out: int
     """Problems of which our side failed to draw or to judge a path that is needed."""
     points: tuple[CurvePoint, ...]
+    seed: int
+    settings: Mapping[str, Any]
+    """All of ``compute`` in the params."""
 
     def curve(self, strategy: Strategy) -> list[CurvePoint]:
         """The points of one strategy, cheapest first."""
