@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.nn.functional import pad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,19 +68,18 @@ class PathBatch:
             rewards_B=self.rewards_B[places],
         )
 
-    def parts(self, size: int) -> list["PathBatch"]:
-        """All paths in order, at most ``size`` at a time."""
-        return [self.part(places) for places in split(self.count, size)]
+    def passes(self, size: int) -> Sequence[torch.Tensor]:
+        """Places of all paths, at most ``size`` at a time, those of like length together."""
+        return torch.split(self.mask_BT.sum(-1).argsort(stable=True), size)
 
-    def joined(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Numbers of tokens of consecutive parts, as numbers [B, T] of the whole."""
-        size = self.mask_BT.shape[1]
-        return torch.cat([pad(part_BT, (0, size - part_BT.shape[1])) for part_BT in parts])
-
-
-def split(count: int, size: int) -> Sequence[torch.Tensor]:
-    """Places 0 to ``count``, at most ``size`` at a time."""
-    return torch.split(torch.arange(count), size)
+    def joined(
+        self, passes: Sequence[torch.Tensor], numbers: Sequence[torch.Tensor]
+    ) -> torch.Tensor:
+        """Numbers of the tokens of each pass, as numbers [B, T] of the whole; 0 behind them."""
+        whole_BT = numbers[0].new_zeros(self.mask_BT.shape)
+        for places, part in zip(passes, numbers, strict=True):
+            whole_BT[places, : part.shape[1]] = part
+        return whole_BT
 
 
 def collated(paths: Sequence[TokenPath], *, pad_id: int, device: torch.device) -> PathBatch:

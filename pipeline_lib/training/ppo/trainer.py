@@ -30,12 +30,15 @@ from pipeline_lib.training.policies import Policy
 from pipeline_lib.training.ppo import losses
 from pipeline_lib.training.ppo.drawing import JudgedPaths, Reward
 from pipeline_lib.training.ppo.experience import Experience, experienced
-from pipeline_lib.training.ppo.path_batch import PathBatch, collated, split
+from pipeline_lib.training.ppo.path_batch import PathBatch, collated
 from pipeline_lib.training.ppo.reference import Reference
 from pipeline_lib.training.ppo.tally import Tally
 from pipeline_lib.training.ppo.token_scores import TokenScores, logprobs, scored
 from pipeline_lib.training.ppo.value_head import ValueHead
 from pipeline_lib.training.rollouts import PathSource
+
+_PATHS_OF_A_PASS = 128
+"""More go through the model no faster, and the longest of them makes all of them long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +87,9 @@ class PpoTrainer(Trainer):
     ) -> None:
         self._plan, self._reward, self._source = plan, reward, source
         self._tokenizer = policy.tokenizer
-        self._micro_batch = settings["per_device_train_batch_size"]
-        paths = self._micro_batch * settings["gradient_accumulation_steps"]
+        micro_batch = settings["per_device_train_batch_size"]
+        self._pass_size = min(micro_batch, _PATHS_OF_A_PASS)
+        paths = micro_batch * settings["gradient_accumulation_steps"]
         whole = {
             "per_device_train_batch_size": paths // plan.group_size,
             "gradient_accumulation_steps": 1,
@@ -157,14 +161,15 @@ class PpoTrainer(Trainer):
     def _read(self, model: Any, batch: PathBatch) -> Experience:
         """What policy, critic and reference say of the paths before any update."""
         model.eval()
-        parts = batch.parts(self._micro_batch)
+        passes = batch.passes(self._pass_size)
+        parts = [batch.part(places) for places in passes]
         scores = [self._scored(model, part) for part in parts]
-        logprobs_BT = batch.joined([score.logprobs_BT for score in scores])
-        values_BT = batch.joined([score.values_BT for score in scores])
+        logprobs_BT = batch.joined(passes, [score.logprobs_BT for score in scores])
+        values_BT = batch.joined(passes, [score.values_BT for score in scores])
         reference_BT = None
         if self._reference is not None:
             with self._reference.opened(self.accelerator.unwrap_model(model)) as reference:
-                reference_BT = batch.joined([logprobs(reference, part) for part in parts])
+                reference_BT = batch.joined(passes, [logprobs(reference, part) for part in parts])
             divergences_BT = losses.divergences(logprobs_BT, reference_BT)
             self._figures["kl"] = losses.mean(divergences_BT, batch.mask_BT)
         return experienced(
@@ -182,7 +187,7 @@ class PpoTrainer(Trainer):
     def _add_gradients(self, model: Any, experience: Experience, tally: Tally) -> None:
         """Gradients of the mean loss of a token, over micro-batches."""
         tokens = experience.batch.mask_BT.sum()
-        for places in split(experience.batch.count, self._micro_batch):
+        for places in experience.batch.passes(self._pass_size):
             part = experience.part(places)
             scores = self._scored(model, part.batch)
             self.accelerator.backward(self._summed_loss(part, scores, tally) / tokens)

@@ -47,10 +47,14 @@ def test_a_part_is_the_batch_of_its_paths(all_paths, data):
 
 
 @given(paths, st.integers(1, 5))
-def test_parts_can_be_joined(all_paths, size):
-    """Tokens of all parts, put together, are those of the whole."""
+def test_passes_can_be_joined(all_paths, size):
+    """Every path is in one pass, after those that are shorter; their tokens are those of the whole."""
     batch = batch_of(all_paths)
-    parts = batch.parts(size)
-    assert all(part.count <= size for part in parts)
-    joined_BT = batch.joined([part.completions for part in parts])
+    passes = batch.passes(size)
+    assert all(len(places) <= size for places in passes)
+    order = torch.cat(passes).tolist()
+    assert sorted(order) == list(range(len(all_paths)))
+    lengths = [len(all_paths[place].completion_ids) for place in order]
+    assert lengths == sorted(lengths)
+    joined_BT = batch.joined(passes, [batch.part(places).completions for places in passes])
     assert torch.equal(joined_BT, batch.completions)
