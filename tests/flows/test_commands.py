@@ -197,7 +197,7 @@ def test_sample_build_evaluate(finished_run, reasonloop, tmp_path):
 
 def test_help_is_quick_and_has_examples(reasonloop):
     """Every command explains itself with an example, without importing the deep-learning stack."""
-    commands = "run stage sample verify build evaluate report serve doctor"
+    commands = "run stage sample verify build evaluate report serve doctor overlap"
     for command in commands.split():
         done = reasonloop(command, "--help")
         assert done.returncode == 0

@@ -1,0 +1,77 @@
+"""`reasonloop overlap`: do the training questions of a workspace hold those of any evaluation set?"""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.problems.overlap import OverlapReport, overlap_report
+from pipeline_lib.problems.registry import load_splits
+from pipeline_lib.records import Problem
+from pipeline_lib.storage.files import check_output, write_json
+from pipeline_lib.storage.shards import iter_table
+from pipeline_lib.storage.workspace import Workspace
+
+_TRAINED_ON = ("train", "bootstrap")
+_OWN = "held-out problems of this run"
+console = Console()
+
+
+def overlap(
+    *against: Annotated[
+        str, Parameter(help="An evaluation set as NAME=FOLDER, as in gsm8k=data/gsm8k.")
+    ],
+    workspace: Annotated[pathlib.Path, Parameter(help="Folder of the run.")] = REPOSITORY,
+    output: Annotated[
+        pathlib.Path | None,
+        Parameter(help="JSON file to write; by default reports/overlap.json of the workspace."),
+    ] = None,
+) -> None:
+    """Compare training questions with every evaluation set by runs of 13 words.
+
+    The run's own held-out problems are always among them. A shared run is often a shared theme, at
+    times a repeat: the words are written out, to be read by a human.
+
+    **Example:**
+
+        reasonloop overlap gsm8k=data/gsm8k math=data/math500 aime=data/aime25 --workspace /tmp/trial
+    """
+    place = Workspace(workspace.resolve())
+    target = output or place.reports / "overlap.json"
+    check_output(target)
+    sets = {_OWN: _stored(place, ("test",)), **dict(map(_loaded, against))}
+    train = _stored(place, _TRAINED_ON)
+    reports = {name: overlap_report(train, problems) for name, problems in sets.items()}
+    write_json(target, {name: dataclasses.asdict(found) for name, found in reports.items()})
+    _print(reports)
+    console.print(f"shared words: {target}", markup=False, soft_wrap=True)
+
+
+def _stored(place: Workspace, splits: Sequence[str]) -> list[Problem]:
+    return [Problem.from_row(row) for split in splits for row in iter_table(place.problems(split))]
+
+
+def _loaded(named: str) -> tuple[str, list[Problem]]:
+    name, _, source = named.partition("=")
+    if not source:
+        raise BadInputError(f"{named}: expected NAME=FOLDER, as in gsm8k=data/gsm8k")
+    return named, list(_evaluated_on(load_splits(name, source)))
+
+
+def _evaluated_on(splits: Mapping[str, Sequence[Problem]]) -> Iterator[Problem]:
+    """The test split; all there is where a set has none, as of contests."""
+    yield from splits.get("test") or [p for problems in splits.values() for p in problems]
+
+
+def _print(reports: Mapping[str, OverlapReport]) -> None:
+    table = Table("evaluation set", "questions", "touched", "train questions", "touched", box=None)
+    for name, found in reports.items():
+        counts = (found.num_test, found.touched_test, found.num_train, found.touched_train)
+        table.add_row(name, *map(str, counts))
+    console.print(table, markup=False)

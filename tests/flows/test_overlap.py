@@ -1,0 +1,60 @@
+"""`reasonloop overlap`, on the problems of a workspace."""
+
+import json
+
+import pytest
+
+from flows.cli import main
+from pipeline_lib.problems.registry import load_splits
+from pipeline_lib.storage import shards
+from pipeline_lib.storage.workspace import Workspace
+from tests.unit.evaluation.judged_groups import judged_group
+
+
+def hold(workspace, **splits):
+    """Store the problems of a workspace's splits."""
+    for name, problems in splits.items():
+        rows = [problem.row() for problem in problems]
+        shards.write_table(Workspace(workspace).problems(name), rows, kind="problems", key="k")
+
+
+def overlap(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(["overlap", *map(str, arguments)])
+    return stopped.value.code
+
+
+def test_every_evaluation_set_is_compared(reference_data, tmp_path, capsys):
+    """Trained on GSM8K's train file, two test problems held out. Of the whole test file 3 of 1,319
+    questions share a 13-gram with it; of a contest none."""
+    gsm8k = load_splits("gsm8k", str(reference_data / "gsm8k"))
+    train, test = gsm8k["train"], gsm8k["test"]
+    hold(tmp_path, train=train[:4000], bootstrap=train[4000:], test=test[:2])
+    sets = [f"gsm8k={reference_data / 'gsm8k'}", f"aime={reference_data / 'aime25'}"]
+    assert overlap(*sets, "--workspace", tmp_path) == 0
+    report = json.loads((tmp_path / "reports" / "overlap.json").read_text("utf-8"))
+    own, gsm8k, aime = (
+        next(found for name, found in report.items() if name.startswith(start))
+        for start in ("held-out", "gsm8k", "aime")
+    )
+    assert (own["num_test"], own["touched_test"]) == (2, 0)
+    assert (gsm8k["num_train"], gsm8k["num_test"], gsm8k["touched_test"]) == (7473, 1319, 3)
+    assert (aime["num_test"], aime["touched_test"]) == (30, 0)
+    assert len(gsm8k["samples"]) == 3
+    assert all(len(sample["words"].split()) == 13 for sample in gsm8k["samples"])
+    assert "1319" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [("gsm8k", "expected NAME=FOLDER"), ("poems=/tmp", "data set 'poems' is unknown")],
+)
+def test_a_set_that_cannot_be_read_is_one_line(tmp_path, capsys, named, words):
+    """Name and remedy, exit code 2, and no report."""
+    one = judged_group("p", "c").problem
+    hold(tmp_path, train=[one], bootstrap=[one], test=[one])
+    assert overlap(named, "--workspace", tmp_path) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "reports").exists()
