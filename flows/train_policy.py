@@ -42,6 +42,7 @@ def train_policy(
                     round_number=round_number,
                     max_new_tokens=params.sample.max_new_tokens,
                     serve=params.serve,
+                    report_to=params.execution.report_to,
                 ),
                 params.train,
                 params.verify,

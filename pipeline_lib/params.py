@@ -661,6 +661,8 @@ class ExecutionParams(_Section):
 
     runner: Literal["ray", "thread"] = "ray"
     workers: Count = 2
+    report_to: tuple[str, ...] = ()
+    """Programs that show a training while it runs: dvclive, tensorboard, wandb, trackio and others."""
 
 
 class Params(_Section):

@@ -1,6 +1,7 @@
 """One round of training: from the tables that were built to the next policy."""
 
 import pathlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prefect import task
@@ -14,6 +15,7 @@ from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import record_work
 from pipeline_lib.traindata.tables import MAIN_TABLE, WARM_START_TABLE
 from pipeline_lib.training.methods import TrainingRequest, train_policy
+from pipeline_lib.training.tracking import Trackers
 from tasks.policies import TRAINING
 
 
@@ -28,7 +30,9 @@ class TrainJob:
     round_number: int
     max_new_tokens: int
     serve: ServeParams
-    """The engine that draws GRPO's paths, if the policy does not do it itself."""
+    """The engine that draws the paths of an online method, if the policy does not do it itself."""
+    report_to: Sequence[str] = ()
+    """Who is told each step; no part of the key."""
 
 
 @task(**TRAINING, task_run_name="train-{params.method}-round-{job.round_number}")
@@ -70,6 +74,7 @@ def train_round(job: TrainJob, params: TrainParams, verify: VerifyParams, *, see
             progress=lambda step, total, _: record_work(
                 job.workspace.root, "train", done=step, total=total, unit="step"
             ),
+            trackers=Trackers(names=job.report_to, folder=job.workspace.trackers(job.round_number)),
         )
     )
 

@@ -110,6 +110,10 @@ class Workspace:
         models = self.root / "models"
         return models / "policy" if last else models / "rounds" / str(round_number)
 
+    def trackers(self, round_number: int) -> pathlib.Path:
+        """What dvclive and its like write of the training of a round."""
+        return self.root / "logs" / "trackers" / f"round-{round_number}"
+
     @property
     def reports(self) -> pathlib.Path:
         """metrics.json, plots/, report.html."""

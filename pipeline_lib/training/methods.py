@@ -28,6 +28,7 @@ from pipeline_lib.training.ppo import trainer as ppo
 from pipeline_lib.training.quantization import four_bit_config
 from pipeline_lib.training.rollouts import EndpointRollouts, PathSource, rollout_func
 from pipeline_lib.training.sequence import run_phases, work_folder
+from pipeline_lib.training.tracking import Trackers
 from pipeline_lib.verification.dispatch import open_verifier
 
 
@@ -54,6 +55,7 @@ class TrainingRequest:
     key: str
     """The stage key: checkpoints of another key are not resumed."""
     progress: Progress | None = None
+    trackers: Trackers | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,8 @@ def _check(request: TrainingRequest) -> None:
         )
     if _in_four_bits(request):
         four_bit_config()
+    if request.trackers is not None:
+        request.trackers.check()
 
 
 def _in_four_bits(request: TrainingRequest) -> bool:
@@ -122,6 +126,7 @@ def _setting(request: TrainingRequest) -> Setting:
         seed=request.seed,
         threads=request.params.threads,
         progress=request.progress,
+        trackers=request.trackers,
     )
 
 

@@ -26,6 +26,7 @@ from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.training import policies
 from pipeline_lib.training.policies import Policy, load_policy
+from pipeline_lib.training.tracking import Trackers
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
 """Called with step, total steps of the phase and the step's metrics."""
@@ -95,6 +96,7 @@ class Setting:
     seed: int
     threads: int
     progress: Progress | None
+    trackers: Trackers | None = None
 
 
 def run_phase(phase: Phase, source: str, setting: Setting) -> pathlib.Path:
@@ -110,8 +112,10 @@ def run_phase(phase: Phase, source: str, setting: Setting) -> pathlib.Path:
     seed = trainer_seed(setting.seed, "training", phase.name)
     with quiet(), deterministic(threads=setting.threads, seed=seed):
         policy = load_policy(source, four_bit=phase.four_bit)
-        trainer = phase.make_trainer(policy, _settings(phase, work, seed))
+        trainer = phase.make_trainer(policy, _settings(phase, work, seed) | _told(phase, setting))
         trainer.remove_callback(PrinterCallback)
+        for callback in setting.trackers.callbacks(phase.name) if setting.trackers else ():
+            trainer.add_callback(callback)
         trainer.add_callback(_Watch(key=setting.key, progress=setting.progress))
         resumed = checkpoints.newest(work, key=setting.key)
         trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
@@ -144,12 +148,15 @@ def _settings(phase: Phase, work: pathlib.Path, seed: int) -> dict[str, Any]:
         "save_steps": schedule.checkpoint_every,
         "save_total_limit": 2,
         "logging_steps": 1,
-        "report_to": "none",
         "disable_tqdm": True,
         "use_cpu": not gpu,
         "bf16": gpu,
         "gradient_checkpointing": gpu,
     }
+
+
+def _told(phase: Phase, setting: Setting) -> dict[str, Any]:
+    return setting.trackers.settings(phase.name) if setting.trackers else {"report_to": "none"}
 
 
 def ordered(rows: Dataset, settings: Row, *, sequences_per_row: int = 1) -> Dataset:
