@@ -89,7 +89,8 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
             completed_samples=policy.summary.num_paths - policy.summary.num_unscored,
             scores=_score_summaries(policy.summary),
         ),
-        stats=EvalStats(model_usage={model: usage}),
+        # Without both times the viewer shows a duration that is no number.
+        stats=EvalStats(started_at=at, completed_at=at, model_usage={model: usage}),
         samples=[
             _sample(model, group.problem, member)
             for group in policy.groups
