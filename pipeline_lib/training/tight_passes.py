@@ -1,9 +1,9 @@
 """TRL's online trainers without the work that changes nothing: padding, and gradients that are zero.
 
 TRL scores a batch of paths as one rectangle, as wide as its longest prompt and its longest completion,
-and asks for the gradient of all of it. Here rows of like length share a pass, paths that the loss masks
-take no part, and those whose advantage is zero are scored without a gradient, which would be zero. Loss,
-gradient and figures are TRL's up to rounding.
+and asks for the gradient of all of it. Here rows of like length share a pass, the paths of a group share
+their prompt, paths that the loss masks take no part, and those whose advantage is zero are scored without
+a gradient, which would be zero. Loss, gradient and figures are TRL's up to rounding.
 
 Axes: B rows, P columns of prompts (padded left), C columns of completions (padded right), R rows of one
 pass.
@@ -11,23 +11,30 @@ pass.
 
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
 from peft import PeftModel
 from torch.nn import functional
 
+from pipeline_lib.training.shared_prompts import (
+    SharedPrompts,
+    positions_of,
+    shared_prompts,
+    shares_prompts,
+)
+
 _FEWEST_ROWS = 16
 """A pass over fewer is not worth its calls."""
-_MOST_PASSES = 16
+_MOST_PASSES = 8
 
 
 Figures = tuple[torch.Tensor, ...]
 """What a pass says of completion tokens: log-probabilities [B, C], and entropies [B, C] if wanted."""
-Score = Callable[[torch.Tensor, torch.Tensor, int], Figures]
-"""From token ids [R, P + C], their mask and C: figures of the last C columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,25 +93,18 @@ def _cheapest(
     )
 
 
-def tightly(
-    score: Score, ids_BPC: torch.Tensor, mask_BPC: torch.Tensor, *, width: int, passes: list[Pass]
-) -> Figures:
-    """What ``score`` would say of the whole batch; zeros for tokens that no pass covers."""
-    prompts = ids_BPC.shape[1] - width
-    parts = []
-    for one in passes:
-        ids, mask = (whole[one.rows_R, one.columns] for whole in (ids_BPC, mask_BPC))
-        kept = one.columns.stop - prompts
-        with torch.set_grad_enabled(torch.is_grad_enabled() and one.teaches):
-            figures = score(ids, mask, kept)
-        parts.append([functional.pad(figure, (0, width - kept)) for figure in figures])
+def gathered(parts: list[Figures], passes: list[Pass], *, rows: int, width: int) -> Figures:
+    """What passes said, as figures [B, C] of the whole batch; zeros for rows that no pass covers."""
+    padded = [
+        [functional.pad(figure, (0, width - figure.shape[1])) for figure in part] for part in parts
+    ]
     scored = torch.cat([one.rows_R for one in passes])
-    place_B = torch.full((len(ids_BPC),), len(scored), device=scored.device)
+    place_B = torch.full((rows,), len(scored), device=scored.device)
     place_B[scored] = torch.arange(len(scored), device=scored.device)
-    # The last row is that of rows which no pass covers.
+    # One row more is that of rows which no pass covers.
     return tuple(
         functional.pad(torch.cat(column), (0, 0, 0, 1)).index_select(0, place_B)
-        for column in zip(*parts, strict=True)
+        for column in zip(*padded, strict=True)
     )
 
 
@@ -156,11 +156,6 @@ class TightPasses:
             )
             return scored
 
-        def score(ids: torch.Tensor, mask: torch.Tensor, columns: int) -> Figures:
-            placed = _placed(model, mask)
-            logps, entropies, _ = whole(placed, ids, mask, columns, compute_entropy=compute_entropy)
-            return (logps, entropies) if compute_entropy else (logps,)
-
         teaching_B = self._teaching_B
         if teaching_B is None:
             teaching_B = torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device)
@@ -170,14 +165,63 @@ class TightPasses:
             teaching_B=teaching_B,
             most_rows=batch_size or len(input_ids),
         )
-        figures = tightly(score, input_ids, attention_mask, width=logits_to_keep, passes=passes)
+        scorer = _Scorer(
+            model=model,
+            whole=partial(whole, compute_entropy=compute_entropy),
+            autocast=self.accelerator.autocast,  # type: ignore[attr-defined]
+            ids_BPC=input_ids,
+            mask_BPC=attention_mask,
+            width=logits_to_keep,
+        )
+        parts = scorer.scored(passes)
+        figures = gathered(parts, passes, rows=len(input_ids), width=logits_to_keep)
         return figures[0], figures[1] if compute_entropy else None, None
 
 
-def _placed(model: Any, mask: torch.Tensor) -> Callable[..., Any]:
-    """``model`` told the place of each token in its text; padding would shift learned positions."""
-    plain = model.get_base_model() if isinstance(model, PeftModel) else model
-    if "position_ids" not in inspect.signature(plain.forward).parameters:
-        caller: Callable[..., Any] = model
-        return caller
-    return partial(model, position_ids=(mask.cumsum(-1) - 1).clamp(min=0))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scorer:
+    """Makes the passes over one batch."""
+
+    model: Any
+    whole: Callable[..., tuple[torch.Tensor, torch.Tensor | None, None]]
+    """TRL's: from a model, ids, mask and C to figures of the last C columns."""
+    autocast: Callable[[], AbstractContextManager[Any]]
+    ids_BPC: torch.Tensor
+    mask_BPC: torch.Tensor
+    width: int
+
+    def scored(self, passes: list[Pass]) -> list[Figures]:
+        """The figures of each pass; passes that teach share their prompts, and so do the others."""
+        plain = self.model.get_base_model() if isinstance(self.model, PeftModel) else self.model
+        placed = "position_ids" in inspect.signature(plain.forward).parameters
+        prompts = self.ids_BPC.shape[1] - self.width
+        figures = []
+        for teaches, alike in groupby(passes, key=lambda one: one.teaches):
+            group = list(alike)
+            shared = None
+            with torch.set_grad_enabled(torch.is_grad_enabled() and teaches):
+                if placed and shares_prompts(plain):
+                    rows = torch.cat([one.rows_R for one in group])
+                    prompt = (self.ids_BPC[:, :prompts], self.mask_BPC[:, :prompts])
+                    with self.autocast():
+                        shared = shared_prompts(self.model, *prompt, rows)
+                figures += [self._one(one, shared, placed=placed) for one in group]
+        return figures
+
+    def _one(self, one: Pass, shared: SharedPrompts | None, *, placed: bool) -> Figures:
+        prompts = self.ids_BPC.shape[1] - self.width
+        ids, mask = (whole[one.rows_R, one.columns] for whole in (self.ids_BPC, self.mask_BPC))
+        kept = one.columns.stop - prompts
+        # With its prompt known, a row begins with the prompt's last token.
+        given = ids.shape[1] if shared is None else kept + 1
+        further: dict[str, Any] = {"attention_mask": mask}
+        if placed:
+            further["position_ids"] = positions_of(mask)[:, -given:]
+        if shared is not None:
+            further["past_key_values"] = shared.cache_of(one.rows_R, start=one.columns.start)
+
+        def called(**inputs: Any) -> Any:
+            return self.model(**inputs | further)
+
+        logps, entropies, _ = self.whole(called, ids[:, -given:], mask[:, -given:], kept)
+        return (logps,) if entropies is None else (logps, entropies)

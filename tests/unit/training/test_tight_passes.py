@@ -37,6 +37,9 @@ class TightRLOO(TightPasses, RLOOTrainer):
     pass
 
 
+GRPO, RLOO = (GRPOTrainer, TightGRPO), (RLOOTrainer, TightRLOO)
+
+
 def trainer_of(kind: type, base: pathlib.Path, folder: pathlib.Path, *, lora: bool, **options: Any):
     """A trainer of ``kind`` on a fresh copy of the tiny policy."""
     policy = load_policy(str(base))
@@ -64,21 +67,26 @@ def trainer_of(kind: type, base: pathlib.Path, folder: pathlib.Path, *, lora: bo
     return trainer
 
 
-def batch(*, masked: int, silent: int) -> dict[str, torch.Tensor]:
-    """Paths of unlike lengths: some masked by the loss, some with an advantage of zero."""
+def batch(*, masked: int, silent: int, groups: int = ROWS) -> dict[str, torch.Tensor]:
+    """Paths of unlike lengths: some masked by the loss, some with an advantage of zero.
+
+    The prompts of ``groups`` take turns, as they do once a batch is shuffled.
+    """
     generator = torch.Generator().manual_seed(2)
 
     def whole(low: int, high: int, count: int) -> torch.Tensor:
         return torch.randint(low, high, (count,), generator=generator)
 
-    before, after = whole(2, PROMPT + 1, ROWS), whole(1, WIDTH + 1, ROWS)
+    before, after = whole(1, PROMPT + 1, groups), whole(1, WIDTH + 1, ROWS)
+    prompts = whole(3, 200, groups * PROMPT).view(groups, PROMPT)
+    turns = torch.arange(ROWS) % groups
     after[-masked:] = 0
     advantages = torch.randn(ROWS, generator=generator)
     advantages[:silent] = 0
     mask = (torch.arange(WIDTH) < after[:, None]).long()
     return {
-        "prompt_ids": whole(3, 200, ROWS * PROMPT).view(ROWS, PROMPT),
-        "prompt_mask": (torch.arange(PROMPT) >= PROMPT - before[:, None]).long(),
+        "prompt_ids": prompts[turns],
+        "prompt_mask": (torch.arange(PROMPT) >= PROMPT - before[:, None]).long()[turns],
         "completion_ids": whole(3, 200, ROWS * WIDTH).view(ROWS, WIDTH),
         "completion_mask": mask,
         "advantages": advantages,
@@ -100,23 +108,28 @@ def outcome(trainer: Any, inputs: dict[str, torch.Tensor]) -> tuple[dict[str, An
     return {"loss": loss.item(), **figures}, grads
 
 
+@pytest.mark.parametrize("groups", [ROWS, 10], ids=["apart", "shared"])
 @pytest.mark.parametrize(
-    ("plain", "tight", "options", "lora"),
+    ("kinds", "options", "lora"),
     [
-        (GRPOTrainer, TightGRPO, {"loss_type": "dapo"}, False),
-        (GRPOTrainer, TightGRPO, {"loss_type": "dapo"}, True),
-        (GRPOTrainer, TightGRPO, {"loss_type": "grpo", "entropy_coef": 0.1}, False),
-        (GRPOTrainer, TightGRPO, {"importance_sampling_level": "sequence"}, False),
-        (GRPOTrainer, TightGRPO, {"loss_type": "cispo", "epsilon_high": 5.0}, False),
-        (RLOOTrainer, TightRLOO, {}, False),
+        (GRPO, {"loss_type": "dapo"}, False),
+        (GRPO, {"loss_type": "dapo"}, True),
+        (GRPO, {"loss_type": "grpo", "entropy_coef": 0.1}, False),
+        (GRPO, {"importance_sampling_level": "sequence"}, False),
+        (GRPO, {"loss_type": "cispo", "epsilon_high": 5.0}, False),
+        (RLOO, {}, False),
     ],
     ids=["dapo", "dapo-lora", "grpo-entropy", "gspo", "cispo", "rloo"],
 )
 def test_loss_gradient_and_figures_are_those_of_the_rectangle(
-    plain, tight, options, lora, base: pathlib.Path, tmp_path: pathlib.Path
+    kinds, options, lora, groups, base: pathlib.Path, tmp_path: pathlib.Path
 ):
-    """Forty paths of 1 to 12 tokens, eight of them masked, ten with an advantage of zero."""
-    inputs = batch(masked=8, silent=10)
+    """Forty paths of 1 to 12 tokens, eight of them masked, ten with an advantage of zero.
+
+    Each has a prompt of its own, or every tenth the same, of 1 to 9 tokens.
+    """
+    plain, tight = kinds
+    inputs = batch(masked=8, silent=10, groups=groups)
     expected, expected_grads = outcome(
         trainer_of(plain, base, tmp_path / "plain", lora=lora, **options), inputs
     )
@@ -136,6 +149,31 @@ def test_a_batch_that_teaches_nothing_has_a_gradient_of_zero(masked, silent, bas
     found, grads = outcome(trainer, batch(masked=masked, silent=silent))
     assert found["loss"] == 0
     assert all(not grad.any() for grad in grads.values())
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_a_shared_prompt_is_computed_once(checkpointing, base, tmp_path):
+    """Ten prompts of forty paths: the first layer sees ten rows of them, before the passes over paths.
+
+    With gradient checkpointing nothing is kept of a prompt, so each path brings its own; the gradient
+    is the same.
+    """
+    trainer = trainer_of(TightGRPO, base, tmp_path / "plain", lora=False, loss_type="dapo")
+    inputs = batch(masked=8, silent=0, groups=10)
+    _, expected = outcome(trainer, inputs)
+    trainer = trainer_of(TightGRPO, base, tmp_path / "counted", lora=False, loss_type="dapo")
+    if checkpointing:
+        trainer.model.gradient_checkpointing_enable()
+    shapes = []
+    trainer.model.model.embed_tokens.register_forward_hook(
+        lambda _module, given, _out: shapes.append(tuple(given[0].shape))
+    )
+    _, grads = outcome(trainer, inputs)
+    for name, grad in expected.items():
+        torch.testing.assert_close(grads[name], grad, rtol=1e-3, atol=1e-5)
+    own = [columns <= WIDTH + 1 for _, columns in shapes[1:]]
+    assert (shapes[0] == (10, PROMPT - 1)) is not checkpointing
+    assert all(own) is not checkpointing
 
 
 def test_rows_share_passes_with_their_like():
