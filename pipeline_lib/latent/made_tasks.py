@@ -122,9 +122,9 @@ def _ambiguous(rng: random.Random) -> tuple[Draw, int]:
 
 _TASKS: dict[MadeTaskName, Callable[[random.Random], tuple[Draw, int]]] = {
     "sudoku4": _sudoku(made_sudoku.FOUR, givens=6, num_solutions=1),
-    "sudoku4-two": _sudoku(made_sudoku.FOUR, givens=8, num_solutions=2),
-    "sudoku6": _sudoku(made_sudoku.SIX, givens=20, num_solutions=1),
-    "sudoku6-two": _sudoku(made_sudoku.SIX, givens=22, num_solutions=2),
+    "sudoku4-two": _sudoku(made_sudoku.FOUR, givens=11, num_solutions=2),
+    "sudoku6": _sudoku(made_sudoku.SIX, givens=26, num_solutions=1),
+    "sudoku6-two": _sudoku(made_sudoku.SIX, givens=28, num_solutions=2),
     "ambiguous": _ambiguous,
 }
 

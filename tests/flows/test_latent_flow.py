@@ -1,0 +1,52 @@
+"""The flow `latent` on a real Prefect server: data, training, evaluation, and nothing twice."""
+
+import pytest
+
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.workspace import LATENT_STAGES, Workspace
+from pipeline_lib.telemetry import events_size, read_events
+
+TINY = """
+latent:
+  data: {task: ambiguous, train_puzzles: 24, test_examples: 10}
+  model: {width: 16, heads: 2, hidden_multiple: 8, num_branches: 2, steps: 2}
+  train: {steps: 4, batch_size: 8, checkpoint_every: 2, log_every: 1}
+  evaluate: {batch_size: 4, pictures: 1}
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A profile that takes a second."""
+    path = tmp_path / "tiny.yaml"
+    path.write_text(TINY, encoding="utf-8")
+    return path
+
+
+def test_the_flow_and_its_stages(reasonloop, tiny, tmp_path):
+    """One command runs the three stages; a stage alone finds its result and does no step again."""
+    root = tmp_path / "workspace"
+    done = reasonloop("prr", "run", "--workspace", root, "--profile", tiny)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "oracle (upper bound)" in done.stdout
+    worked = [event["stage"] for event in read_events(root) if event["event"] == "stage"]
+    assert worked == list(LATENT_STAGES)
+    folders = Workspace(root).latent
+    digests = [manifests.read_manifest(f).digest for f in (folders.model, folders.evaluation)]
+    assert (folders.evaluation / "pictures" / "example-000.svg").is_file()
+
+    offset = events_size(root)
+    again = reasonloop("stage", "latent-train", "--workspace", root, "--profile", tiny)
+    assert again.returncode == 0, again.stderr
+    assert [e for e in read_events(root, offset=offset) if e["event"] == "work"] == []
+    assert digests[0] == manifests.read_manifest(folders.model).digest
+
+
+def test_a_folder_that_is_missing_is_one_line(reasonloop, tiny, tmp_path):
+    """The data of task folder are named, with what to do; exit code 2."""
+    done = reasonloop(
+        "prr", "run", "--workspace", tmp_path / "w", "--profile", tiny,
+        "--set", "latent.data.task=folder", "--set", f"latent.data.folder={tmp_path / 'absent'}",
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "absent: no such folder" in done.stderr.splitlines()[-1]
