@@ -301,3 +301,32 @@ def test_loss_of_a_second_step_on_the_same_paths(method, base, verifier, tmp_pat
     assert log[0]["loss"] == pytest.approx(
         second_loss(method, old, old, [1, -1, -1]), rel=1e-3, abs=1e-6
     )
+
+
+ALL_WRONG = [(WRONG, True), (SHORT_WRONG, True), (WRONG, True)]
+ONE_JUDGED = [(RIGHT, True), (WRONG, True), (SHORT_WRONG, True)]
+
+
+@pytest.mark.parametrize("paths", [ALL_WRONG, ONE_JUDGED], ids=["all wrong", "one judged"])
+# The other variants share the advantages of one of these.
+@pytest.mark.parametrize("method", [Variant.DAPO, Variant.GRPO, "rloo"])
+def test_a_group_with_nothing_to_compare_moves_nothing(method, paths, base, verifier, tmp_path):
+    """Equal rewards, or a single one beside paths that we failed to draw: no step, and no NaN."""
+
+    def drawn(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+        tokenizer = trainer.processing_class
+        ids = [[*tokenizer.encode(text), tokenizer.eos_token_id] for text, _ in paths]
+        return {
+            "prompt_ids": [tokenizer.encode(text) for text in prompts],
+            "completion_ids": ids,
+            "logprobs": [[0.0] * len(tokens) for tokens in ids],
+            "failed": [False, *[paths is ONE_JUDGED] * 2],
+        }
+
+    rollouts = Rollouts(group_size=3, max_new_tokens=LIMIT, opened_on=lambda _source: drawn)
+    make_trainer = maker(method, verifier=verifier, rollouts=rollouts)
+    log, before, after = trained(make_trainer, base, tmp_path, batch=3)
+    assert [entry["reward"] for entry in log] == [float(paths is ONE_JUDGED)] * 2
+    assert [entry["loss"] for entry in log] == [0, 0]
+    for name, weight in before.model.state_dict().items():
+        assert weight.equal(after.model.state_dict()[name])

@@ -73,7 +73,7 @@ def test_a_broken_run_continues_to_the_same_weights(
         assert 0 < resumed.last["reward"] < 1
 
 
-@pytest.mark.parametrize("method", [Method.GRPO, Method.RLOO])
+@pytest.mark.parametrize("method", [Method.GRPO, pytest.param(Method.RLOO, marks=pytest.mark.slow)])
 def test_a_draw_that_was_cut_short_is_drawn_again(method, half_solved, request_for, tmp_path):
     """Three steps a draw and a checkpoint wanted every 2: they come after 3, where a draw ends.
 

@@ -14,7 +14,7 @@ from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.training.methods import train_policy
 from pipeline_lib.training.tracking import Trackers
 
-METHODS = [Method.SFT, Method.GRPO]
+METHODS = [Method.SFT, pytest.param(Method.GRPO, marks=pytest.mark.slow)]
 
 
 def rows(folder: pathlib.Path, metric: str) -> dict[int, float]:
@@ -78,6 +78,7 @@ def test_what_is_missing_or_unknown_is_one_line(name, said, request_for, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_dvclive_is_loaded_only_where_it_is_asked_for():
     """It opens the repository of the folder that it is in: nothing to do for the rest of us."""
     loaded = "import pipeline_lib.training.methods, sys; sys.exit('dvclive' in sys.modules)"
