@@ -12,6 +12,7 @@ from flows.exports import export_app
 from flows.options import AT_LEAST_ONE, Engine, ParamsOptions, RunOptions, Stage, Workers
 from flows.overlap import overlap
 from flows.prr_commands import prr_app
+from flows.prr_model_commands import MODEL_COMMANDS
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params import Method
 
@@ -24,6 +25,8 @@ app = App(
 server_app = App(name="server", help="The local Prefect server that runs are recorded on.")
 app.command(server_app)
 app.command(prr_app)
+for model_command in MODEL_COMMANDS:
+    prr_app.command(model_command)
 app.command(export_app)
 app.command(overlap)
 
