@@ -1,0 +1,216 @@
+"""Every training method on the default problem: same base, same number of judged paths, three seeds.
+
+Each seed has one base policy, one set of training problems and one set of stored paths. SFT and DPO
+learn from the stored paths; GRPO with its variants, RLOO and PPO draw as many paths of their own.
+Settings were chosen on seed 101, which is not among the defaults here. Each stage is a process of
+its own, as `reasonloop stage` is for a user, so seconds and peak memory are those of training alone.
+A finished training is not repeated: the same command goes on where a broken one stopped.
+
+    python benchmarks/methods.py --root /tmp/methods --jobs 2
+    python benchmarks/methods.py --root /tmp/methods --seeds 7 --methods grpo ppo
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+Overrides = Mapping[str, object]
+
+SHARED: Overrides = {"execution.runner": "thread", "execution.workers": 1, "sample.num_paths": 6}
+STORED: Overrides = {"train.steps": 800, "train.batch_size": 64}
+ONLINE: Overrides = {
+    "train.warm_start_steps": 0,
+    "train.batch_size": 64,
+    "train.group_size": 8,
+    # 64 x 8 x 59 = 30,208 paths; the stored ones are 30,000.
+    "train.steps": 59,
+    "train.lr": 1e-4,
+    "train.entropy_coef": 0.01,
+}
+
+
+def variant(name: str, **more: object) -> Overrides:
+    """GRPO with a variant of its loss."""
+    return {**ONLINE, "train.method": "grpo", "train.variant": name, **more}
+
+
+METHODS: Mapping[str, Overrides] = {
+    "sft": {**STORED, "train.method": "sft", "train.lr": 2e-3},
+    "dpo": {**STORED, "train.method": "dpo", "train.lr": 1e-5, "train.steps": 200},
+    "grpo": variant("grpo"),
+    "dr_grpo": variant("dr_grpo"),
+    "dapo": variant("dapo"),
+    "gspo": variant("gspo"),
+    "cispo": variant("cispo"),
+    # RLOO's loss in TRL has no entropy term.
+    "rloo": {**ONLINE, "train.method": "rloo", "train.entropy_coef": 0.0},
+    "ppo": {
+        **ONLINE,
+        "train.method": "ppo",
+        "train.ppo.minibatches": 4,
+        "train.micro_batch_size": 128,
+        "train.ppo.value_lr": 3e-3,
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What one process took."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One method on one seed."""
+
+    root: pathlib.Path
+    seed: int
+    method: str
+
+    @property
+    def result(self) -> pathlib.Path:
+        """The file that says that it is done, and what came out."""
+        return self.root / "results" / f"{self.seed}-{self.method}.json"
+
+
+def main() -> None:
+    arguments = _arguments()
+    root = arguments.root.resolve()
+    (root / "results").mkdir(parents=True, exist_ok=True)
+    jobs = [Job(root=root, seed=s, method=m) for s in arguments.seeds for m in arguments.methods]
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        list(pool.map(lambda seed: base_of(root, seed), arguments.seeds))
+        open_jobs = [job for job in jobs if not job.result.exists()]
+        running = {pool.submit(train_and_evaluate, job): job for job in open_jobs}
+        failed = [str(each.exception()) for each in as_completed(running) if each.exception()]
+    if failed:
+        sys.exit("\n".join(failed))
+    found = {(job.method, job.seed): json.loads(job.result.read_text()) for job in jobs}
+    Console(width=150).print(table(arguments.methods, arguments.seeds, found))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--root", type=pathlib.Path, required=True, help="folder for workspaces")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9])
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at once, a core each")
+    return parser.parse_args()
+
+
+def base_of(root: pathlib.Path, seed: int) -> pathlib.Path:
+    """The workspace with what all methods of a seed share."""
+    workspace = root / f"base-{seed}"
+    for stage in ("prepare", "bootstrap", "sample", "verify"):
+        run_stage(stage, workspace, seed, SHARED)
+    return workspace
+
+
+def train_and_evaluate(job: Job) -> None:
+    """Build, train and evaluate in a copy of the seed's workspace; write the result."""
+    workspace = job.root / f"{job.method}-{job.seed}"
+    if not workspace.exists():
+        copying = workspace.with_name(f".{workspace.name}.copying")
+        shutil.rmtree(copying, ignore_errors=True)
+        shutil.copytree(job.root / f"base-{job.seed}", copying)
+        copying.rename(workspace)
+    overrides = {**SHARED, **METHODS[job.method]}
+    used = {
+        stage: run_stage(stage, workspace, job.seed, overrides)
+        for stage in ("build", "train", "evaluate", "report")
+    }
+    metrics = json.loads((workspace / "reports" / "metrics.json").read_text())
+    result = {"training": asdict(used["train"]), "load": os.getloadavg(), "metrics": metrics}
+    job.result.write_text(json.dumps(result, indent=1))
+    print(f"seed {job.seed} {job.method}: {metrics['paired']['difference']}", flush=True)
+
+
+def run_stage(stage: str, workspace: pathlib.Path, seed: int, overrides: Overrides) -> Usage:
+    """Run one stage as a user does, and say what its process took."""
+    settings = {"seed": seed, **overrides}
+    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    command = [sys.executable, "-m", "flows.cli", "stage", stage, "--workspace", str(workspace)]
+    workspace.mkdir(parents=True, exist_ok=True)
+    with (workspace.parent / f"{workspace.name}.log").open("ab") as log:
+        # `wait4` gives the usage of this child alone, where getrusage adds up all of them.
+        child = subprocess.Popen([*command, *options], stdout=log, stderr=log)
+        before = os.times().elapsed
+        _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = code = os.waitstatus_to_exitcode(status)
+    if code:
+        raise ChildProcessError(f"{' '.join(command)}: exit {code}; see {log.name}")
+    return Usage(
+        wall_s=os.times().elapsed - before,
+        cpu_s=usage.ru_utime + usage.ru_stime,
+        peak_mib=usage.ru_maxrss / 1024,
+    )
+
+
+def table(
+    methods: Sequence[str], seeds: Sequence[int], found: Mapping[tuple[str, int], dict]
+) -> Table:
+    """A row a method: gains of pass@1 and pass@8 in points, CPU seconds and memory of training."""
+    shown = Table(title="Gain over the base in points, with 95 % intervals")
+    for column in ("method", *(f"pass@1, seed {seed}" for seed in seeds)):
+        shown.add_column(column)
+    for column in ("pass@1, mean", "pass@8, mean", "CPU s", "MiB"):
+        shown.add_column(column, justify="right")
+    for method in methods:
+        results = [found[method, seed] for seed in seeds]
+        paired = [result["metrics"]["paired"] for result in results]
+        max_k = max(name for name in paired[0] if name.startswith("pass_at_"))
+        shown.add_row(
+            method,
+            *(_points(each["difference"]) for each in paired),
+            _points(mean_of(each["difference"] for each in paired)),
+            _points(mean_of(each[max_k] for each in paired)),
+            f"{_mean(result['training']['cpu_s'] for result in results):.0f}",
+            f"{max(result['training']['peak_mib'] for result in results):.0f}",
+        )
+    return shown
+
+
+def mean_of(differences: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Mean of independent differences; half-widths add like standard errors.
+
+    The problems of the seeds are different draws, so their errors are independent. The interval is
+    for these trainings: how far trainings of other seeds would differ, the single columns show.
+    """
+    each = list(differences)
+    value = sum(found["value"] for found in each) / len(each)
+    low, high = (
+        math.sqrt(sum((found[side] - found["value"]) ** 2 for found in each)) / len(each)
+        for side in ("low", "high")
+    )
+    return {"value": value, "low": value - low, "high": value + high}
+
+
+def _points(found: Mapping[str, float]) -> str:
+    value, low, high = (100 * found[name] for name in ("value", "low", "high"))
+    return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
+
+
+def _mean(values: Iterable[float]) -> float:
+    each = list(values)
+    return sum(each) / len(each)
+
+
+if __name__ == "__main__":
+    main()
