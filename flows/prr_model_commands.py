@@ -174,7 +174,8 @@ def print_figures(folder: pathlib.Path) -> None:
     arc = content.get("arc")
     if arc is not None:
         for voters in ("picked", "all"):
-            shares = ", ".join(f"{name} {share:.1%}" for name, share in arc[voters].items())
+            ranked = sorted(arc[voters].items(), key=lambda share: int(share[0].split("@")[1]))
+            shares = ", ".join(f"{name} {share:.1%}" for name, share in ranked)
             _say(f"votes of {voters}: {shares}")
         _say(arc["setting"])
         _say(f"submission: {folder / 'submission.json'}")

@@ -208,11 +208,11 @@ class PpoParams(_Section):
     """How far a value may move on the paths of one draw and still be rewarded."""
     value_coef: Annotated[float, Field(ge=0)] = 0.0
     """Weight of the critic's loss in the body that it shares with the policy; 0 trains its head alone."""
-    value_lr: Positive = 1e-3
+    value_lr: Positive = 3e-3
     """Rate of the critic's head."""
     kl_coef: Annotated[float, Field(ge=0)] = 0.0
     """What a nat of log-probability above the policy at the start costs, in units of reward."""
-    minibatches: Count = 1
+    minibatches: Count = 4
     """Updates of the weights in one pass over the paths of a draw."""
 
 
@@ -601,7 +601,7 @@ class LatentDataParams(_Section):
 class LatentTrainParams(_Section):
     """How a latent model is optimized."""
 
-    steps: Count = 1000
+    steps: Count = 500
     batch_size: Count = 16
     """Examples a step, over all devices."""
     optimizer: Literal["adam-atan2", "adamw"] = "adam-atan2"
@@ -614,7 +614,7 @@ class LatentTrainParams(_Section):
     """Over these the rates rise from 0; then they stay."""
     ema: Fraction = 0.99
     """Share of the average that each step keeps: .99 for about 1,000 steps, .999 for long runs."""
-    checkpoint_every: Count = 250
+    checkpoint_every: Count = 125
     log_every: Count = 10
     threads: Count = 1
     """CPU threads of torch; part of the result, since sums round differently."""
@@ -649,7 +649,7 @@ class LatentParams(_Section):
 
     data: LatentDataParams = LatentDataParams()
     model: LatentModelParams = LatentModelParams(
-        width=48, heads=2, hidden_multiple=32, prefix_tokens=1, num_branches=4
+        width=48, heads=2, hidden_multiple=32, mixer="mlp", prefix_tokens=1, num_branches=4
     )
     loss: LatentLossParams = LatentLossParams()
     train: LatentTrainParams = LatentTrainParams()

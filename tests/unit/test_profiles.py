@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from pipeline_lib.params import LATENT_PRESETS
 from pipeline_lib.params_file import REPOSITORY, load_params
 
 PROFILES = sorted(path.stem for path in (REPOSITORY / "profiles").glob("*.yaml"))
@@ -16,6 +17,15 @@ def test_profile_is_valid(profile: str):
     params = load_params(profile=profile)
     assert params.prepare.train_problems > 0
     assert params.serve.engine != "url"
+
+
+def test_the_brief_profile_is_the_brief_preset():
+    """The loss is the preset's; the model differs from it in nothing but its size."""
+    small, preset = load_params(profile="prr-brief").latent, LATENT_PRESETS["brief"]
+    assert small.loss == preset.loss
+    sizes = ("width", "heads", "hidden_multiple", "mixer", "prefix_tokens", "num_branches")
+    resized = preset.model.model_copy(update={name: getattr(small.model, name) for name in sizes})
+    assert small.model == resized
 
 
 @pytest.mark.slow
