@@ -6,7 +6,7 @@ Draws are seeded, so a figure is the same on every repetition.
 import pytest
 
 from benchmarks.simulated_statistics import (
-    FEW,
+    ENOUGH,
     KS,
     PAIRED_SHAPES,
     SHAPES,
@@ -27,9 +27,17 @@ def test_scores_near_one_get_no_short_interval():
     """Almost every problem solved, truth 0.999: rarely does a sample show a failure, and still at
     least 93 % of 300 intervals hold the truth. They are wide on purpose, but not all of [0, 1]."""
     found = coverage("easy", 50, 8, runs=300, resamples=300)
-    assert found.different < FEW
+    assert found.rests_on < ENOUGH
     assert found.share >= 0.93
     assert found.width < 0.15
+
+
+def test_a_few_large_failures_among_many_solved_problems_are_not_overlooked():
+    """Truth 0.999 with 400 problems, of which 16 differ but one or two carry all: BCa alone held it
+    in 89 % with a mean width of 0.2; at least 93 % of 200 intervals do now, and they are short."""
+    found = coverage("easy", 400, 8, runs=200, resamples=300)
+    assert found.share >= 0.93
+    assert found.width < 0.02
 
 
 @pytest.mark.parametrize("shape", ["typical", "hard"])
@@ -67,11 +75,11 @@ def test_wilson_holds_the_truth_on_average():
 @pytest.mark.parametrize("num_problems", [50, 100, 400])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_coverage_is_honest(shape, num_problems):
-    """2,000 intervals hold the truth in 95 +- 2 %; in more, where fewer than 10 problems differ."""
+    """2,000 intervals hold the truth in 95 +- 2 %; in more, where the mean rests on few problems."""
     for k in KS:
         found = coverage(shape, num_problems, k, runs=2000, resamples=1000)
         assert found.share >= 0.93
-        assert found.share <= 0.97 or found.different < 2 * FEW
+        assert found.share <= 0.97 or found.rests_on < ENOUGH
 
 
 @pytest.mark.slow
