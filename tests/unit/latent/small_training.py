@@ -1,4 +1,4 @@
-"""A tiny training of a latent model; run as a program it is killed, by SIGKILL, at a given step."""
+"""A tiny training of a latent model; as a program it is killed, by SIGKILL, at a given step (0: never)."""
 
 import os
 import pathlib
@@ -17,6 +17,10 @@ from pipeline_lib.params import (
 )
 
 STEPS = 7
+# Without noise, so that several processes draw nothing that one process would not.
+PLAIN = LatentModelParams(
+    width=16, heads=2, hidden_multiple=8, prefix_tokens=1, num_branches=2, steps=2
+)
 MODELS = {
     # Noise, communication and puzzle vectors: everything that has a state or draws numbers.
     "prr": LatentModelParams(
@@ -66,7 +70,7 @@ def small_training(
     return LatentTraining(
         data=small_set(),
         output=output,
-        model=MODELS[kind],
+        model=MODELS.get(kind, PLAIN),
         loss=LatentLossParams(),
         train=LatentTrainParams(
             steps=STEPS, batch_size=4, checkpoint_every=2, log_every=1, ema=0.9, lr=1e-2
