@@ -1,0 +1,77 @@
+"""ARC from end to end on a toy set: training, votes of all versions, and a submission that is valid."""
+
+import json
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.latent.arc_builder import ArcOptions, build_arc
+from pipeline_lib.latent.dataset_files import read_test_puzzles
+from pipeline_lib.latent.evaluation_folder import METRICS_NAME, SUBMISSION_NAME
+from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
+from pipeline_lib.latent.submission import check_submission
+from pipeline_lib.params import (
+    LatentEvaluateParams,
+    LatentModelParams,
+    LatentParams,
+    LatentTrainParams,
+)
+from tests.unit.latent.made_puzzles import small_subsets, write_repository
+
+PARAMS = LatentParams(
+    model=LatentModelParams(
+        width=32,
+        heads=2,
+        hidden_multiple=8,
+        mixer="mlp",
+        prefix_tokens=1,
+        num_branches=2,
+        steps=4,
+        grad_steps=4,
+    ),
+    train=LatentTrainParams(steps=40, batch_size=12, lr=1e-2, checkpoint_every=40),
+    evaluate=LatentEvaluateParams(batch_size=5, pictures=1),
+)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    """A folder with the data and a model that has learnt a little."""
+    root = tmp_path_factory.mktemp("toy")
+    build_arc(
+        small_subsets(write_repository(root / "source")),
+        ArcOptions(test_set="evaluation", num_aug=5, seed=7, max_side=5),
+        root / "data",
+    )
+    train_on(root / "data", root / "model", PARAMS, seed=1)
+    return root
+
+
+def test_votes_and_submission(toy, tmp_path):
+    """Every test input has two attempts, pass@k never falls with k, and the setting is named."""
+    places = EvaluationPlaces(data=toy / "data", models=[toy / "model"], output=tmp_path / "found")
+    evaluate_on(places, PARAMS, seed=1)
+    puzzles = read_test_puzzles(toy / "data")
+    read = check_submission(places.output / SUBMISSION_NAME, puzzles)
+    assert read.missing == ()
+    found = json.loads((places.output / METRICS_NAME).read_text("utf-8"))
+    assert found["models"][0]["rows"] == 2 * 6
+    assert found["arc"]["setting"].startswith("transductive")
+    for voters in ("picked", "all"):
+        shares = [found["arc"][voters][f"pass@{k}"] for k in (1, 2, 5, 10, 100, 1000)]
+        assert shares == sorted(shares)
+
+
+def test_several_models_vote_only_when_asked_to(toy, tmp_path):
+    """Two models are refused without the option; with it the same one twice gives the same ranking."""
+    one = EvaluationPlaces(data=toy / "data", models=[toy / "model"], output=tmp_path / "one")
+    two = EvaluationPlaces(data=toy / "data", models=[toy / "model"] * 2, output=tmp_path / "two")
+    with pytest.raises(BadInputError, match="--ensemble-checkpoints"):
+        evaluate_on(two, PARAMS, seed=1)
+    assert not two.output.exists()
+    evaluate_on(two, PARAMS, seed=1, ensemble=True)
+    evaluate_on(one, PARAMS, seed=1)
+    submissions = [
+        json.loads((places.output / SUBMISSION_NAME).read_text("utf-8")) for places in (one, two)
+    ]
+    assert submissions[0] == submissions[1]
