@@ -39,19 +39,27 @@ def compute_curves(settings: RunSettings, policy: PolicyName) -> None:
     run_draw(settings, _draw(settings, drawn))
     _measure(settings, plan_part(drawn))
     searches = _searches(settings, policy)
-    for part in searches:
-        _search(settings, plan_part(part))
+    planned = [plan_part(part) for part in searches]
+    wanted = not all(is_searched(shard) for shards in planned for shard in shards)
+    # One engine for all searches: to start a server takes longer than to search.
+    with endpoint_for(
+        settings.params.serve, settings.root, model=drawn.model, wanted=wanted
+    ) as endpoint:
+        for shards in planned:
+            _search(settings, [shard.at(endpoint) for shard in shards])
+    for shards in planned:
+        _judge(settings, shards)
     write_curves(drawn, searches, settings.params.evaluate)
 
 
 def _search(settings: RunSettings, shards: list[ComputeShard]) -> None:
-    """One search: paths, verdicts, answers."""
-    params, in_flight = settings.params, shards_in_flight(settings.params.execution)
-    wanted = not all(is_searched(shard) for shard in shards)
-    model = shards[0].part.model
-    with endpoint_for(params.serve, settings.root, model=model, wanted=wanted) as endpoint:
-        to_search = [shard.at(endpoint) for shard in shards]
-        seal_search(map_bounded(search_shard, to_search, in_flight=in_flight))
+    in_flight = shards_in_flight(settings.params.execution)
+    seal_search(map_bounded(search_shard, shards, in_flight=in_flight))
+
+
+def _judge(settings: RunSettings, shards: list[ComputeShard]) -> None:
+    """Verdicts and answers of what a search found."""
+    in_flight = shards_in_flight(settings.params.execution)
     to_verify = [_to_verify(shard) for shard in shards]
     seal_verdicts(map_bounded(verify_shard, to_verify, in_flight=in_flight))
     _measure(settings, shards)
