@@ -8,7 +8,7 @@ Each side draws its own paths: tokens a step show that they are as many.
 
 countdown  64 prompts x 8 paths of the default policy, which all have about 12 tokens
 long       16 prompts x 8 paths of up to 256 tokens, with lengths from 1 to the limit: drawing dominates
-short      16 prompts x 8 paths of about 12 tokens after prompts of about 200: drawing hardly counts
+short      16 prompts x 8 paths of about 10 tokens after prompts of about 200: drawing hardly counts
 sft        64 solutions a step, against a loop in plain PyTorch on the same batches, padded alike
 
     python benchmarks/training.py --output training.json

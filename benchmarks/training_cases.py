@@ -1,6 +1,6 @@
 """What is trained in `training.py`: models and rows, made here from fixed seeds.
 
-The default policy of Countdown is what bootstrap makes; its paths have 12 tokens. The other policy has
+The default policy of Countdown is what bootstrap makes; its paths have 12 tokens. Two other policies have
 random weights and several tokens that end a text, so that lengths are geometric: many short paths, a
 long tail, and a few that reach the limit.
 """
@@ -19,8 +19,8 @@ from pipeline_lib.training.bootstrap import make_base_policy, save_blank_policy,
 from pipeline_lib.training.phases import Row
 
 SEED = 7
-ENDS = 4
-"""Tokens of about 400 that end a text of the random policy: 100 tokens in the mean."""
+ENDS = {"long-tailed": 4, "terse": 40}
+"""Tokens of about 400 that end a text of a random policy: 100 and 10 tokens in the mean."""
 EXAMPLES = 8
 """Solved problems that stand before the question in a long prompt."""
 
@@ -30,7 +30,7 @@ class Case:
     """One comparison."""
 
     model: str
-    """``countdown``, ``random`` or ``blank``."""
+    """``countdown``, ``blank``, or one of ENDS."""
     shown: int
     """Solved examples in each prompt."""
     batch_size: int
@@ -46,9 +46,11 @@ CASES = {
     "countdown": Case(
         model="countdown", shown=0, batch_size=64, group_size=8, max_new_tokens=32, steps=4
     ),
-    "long": Case(model="random", shown=0, batch_size=16, group_size=8, max_new_tokens=256, steps=2),
+    "long": Case(
+        model="long-tailed", shown=0, batch_size=16, group_size=8, max_new_tokens=256, steps=2
+    ),
     "short": Case(
-        model="countdown", shown=EXAMPLES, batch_size=16, group_size=8, max_new_tokens=32, steps=4
+        model="terse", shown=EXAMPLES, batch_size=16, group_size=8, max_new_tokens=32, steps=4
     ),
     "sft": Case(model="blank", shown=0, batch_size=64, group_size=0, max_new_tokens=0, steps=30),
 }
@@ -64,8 +66,8 @@ def make_models(folder: pathlib.Path, names: Sequence[str], *, bootstrap_steps: 
             continue
         if name == "countdown":
             make_base_policy(problems, target, params=params, seed=SEED, key="benchmark")
-        elif name == "random":
-            make_model(SHAPES["policy"], target, ends=ENDS)
+        elif name in ENDS:
+            make_model(SHAPES["policy"], target, ends=ENDS[name])
         else:
             save_blank_policy(target, solution_rows(problems[:1000]), params)
 

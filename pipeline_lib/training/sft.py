@@ -6,14 +6,13 @@ from typing import Any
 from datasets import Dataset
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
+from typing_extensions import override
 
 from pipeline_lib.params import LoraParams
 from pipeline_lib.training.adapters import lora_config
+from pipeline_lib.training.labelled_scores import IGNORED, LabelledHead, is_small
 from pipeline_lib.training.phases import MakeTrainer, Row, ordered
 from pipeline_lib.training.policies import Policy
-
-_IGNORED = -100
-"""The label of a token that carries no loss."""
 
 
 def trainer_maker(rows: Sequence[Row], *, lora: LoraParams) -> MakeTrainer:
@@ -21,7 +20,7 @@ def trainer_maker(rows: Sequence[Row], *, lora: LoraParams) -> MakeTrainer:
 
     def make(policy: Policy, settings: Mapping[str, Any]) -> SFTTrainer:
         tokenized = Dataset.from_list([tokenize(row, policy.tokenizer) for row in rows])
-        return SFTTrainer(
+        return _Trainer(
             model=policy.model,
             args=SFTConfig(**settings, dataset_kwargs={"skip_prepare_dataset": True}),
             train_dataset=ordered(tokenized, settings),
@@ -30,6 +29,18 @@ def trainer_maker(rows: Sequence[Row], *, lora: LoraParams) -> MakeTrainer:
         )
 
     return make
+
+
+class _Trainer(SFTTrainer):
+    """TRL's trainer, which scores labelled columns alone where a table of logits is small."""
+
+    @override
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *more: Any, **options: Any) -> Any:
+        if not self.aux_loss_enabled and is_small(model, inputs["labels"]):
+            model = LabelledHead(model=model)
+        return super().compute_loss(  # type: ignore[no-untyped-call]
+            model, inputs, *more, **options
+        )
 
 
 def tokenize(row: Row, tokenizer: Any) -> dict[str, list[int]]:
@@ -43,5 +54,5 @@ def tokenize(row: Row, tokenizer: Any) -> dict[str, list[int]]:
     completion = [*completion, tokenizer.eos_token_id]
     return {
         "input_ids": prompt + completion,
-        "labels": [_IGNORED] * len(prompt) + completion,
+        "labels": [IGNORED] * len(prompt) + completion,
     }
