@@ -8,7 +8,8 @@ whose file is there is not done again. Several workers may share OUT. Settings:
                      K noisy rollouts are the baseline that PRR has to beat, no training of its own
     trm              TRM mode at equal width
     independent      the brief's setting with alpha 0: branches that never communicate
-    ours-*, brief-*  one change to ours or to the brief's, to say which of them did it
+    ours-*, brief-*  one change to ours or to the brief's, to say which of them did it; ours-8* have K = 8
+                     and twice the core passes
 
     python benchmarks/prr_experiments.py run --out OUT --tasks ambiguous --settings ours single --seeds 1 2 3
     python benchmarks/prr_experiments.py table --out OUT
@@ -51,7 +52,7 @@ SMALL = {
     "prefix_tokens": 1,
     "mixer": "mlp",
 }
-NOISES = (0.1, 0.2, 0.4)
+NOISES = (0.1, 0.2, 0.4, 0.8)
 VALIDATION, TEST = 256, 1024
 TASKS: Mapping[str, Mapping[str, int]] = {
     "ambiguous": {"train": 32768, "versions": 1, "steps": 500, "batch_size": 16},
