@@ -33,6 +33,8 @@ TRAININGS = {
     "dpo": (Method.DPO, {"lr": 1e-4}),
     "grpo": (Method.GRPO, {"lr": 2e-3}),
     "rloo": (Method.RLOO, {"lr": 2e-3}),
+    "ppo": (Method.PPO, {"lr": 1e-3}),
+    "ppo-lora": (Method.PPO, {"lr": 1e-3, "lora": {"enabled": True}}),
 }
 VARIANTS = {
     f"grpo as {variant}": (Method.GRPO, {"variant": variant, "lr": 2e-3, "updates_per_rollout": 2})

@@ -33,9 +33,9 @@ def plan_of(
     lora: bool = False,
     **params: Any,
 ) -> Plan:
-    """What a step does; further names are those of PpoParams."""
+    """What a step does, in one part; further names are those of PpoParams."""
     return Plan(
-        params=PpoParams(**params),
+        params=PpoParams(**({"minibatches": 1} | params)),
         group_size=group_size,
         updates=updates,
         entropy_coef=entropy_coef,
