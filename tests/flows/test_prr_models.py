@@ -66,7 +66,7 @@ def test_a_slice_of_time_is_continued(reasonloop):
         ("train nowhere --output model", "nowhere: no such folder"),
         ("train two --output two", "holds other files"),
         ("train two --output model --set latent.train.batch_size=0", "latent.train.batch_size"),
-        ("train two --output model --set latent.model.heads=3", "no multiple of 2 x heads=3"),
+        ("train two --output model --set latent.model.grad_steps=3", "is above steps=2"),
         ("evaluate nowhere --data two --output found", "no latent model"),
         ("evaluate model model --data two --output found", "--ensemble-checkpoints"),
         ("evaluate model --data two --output found --set latent.evaluate.rollouts=2", "set noise"),
