@@ -9,6 +9,7 @@ from typing import Any
 
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
+from typing_extensions import override
 
 from pipeline_lib.params import LoraParams, Variant
 from pipeline_lib.records import Gold
@@ -55,10 +56,23 @@ def trainer_maker(
             reward_funcs=verified_reward(golds, verifier),
             peft_config=lora_config(lora),
             rollout_func=rollouts.on(policy.source),
+            drawn_elsewhere=rollouts.elsewhere,
         )
 
     return make
 
 
 class _Trainer(TightPasses, GRPOTrainer):
-    """TRL's trainer in passes without padding."""
+    """TRL's trainer in passes without padding; its ratios are to the policy that drew the paths."""
+
+    def __init__(self, *, drawn_elsewhere: bool, **options: Any) -> None:
+        super().__init__(**options)
+        self._drawn_elsewhere = drawn_elsewhere
+
+    @override
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        scored: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if self._drawn_elsewhere:
+            # TRL would ask this of its own vLLM alone, and take other engines for the trainer.
+            scored["old_per_token_logps"] = scored["sampling_per_token_logps"]
+        return scored

@@ -233,6 +233,7 @@ def _rollouts(request: TrainingRequest, stack: ExitStack) -> Rollouts:
         max_new_tokens=request.max_new_tokens,
         updates=request.params.updates_per_rollout,
         opened_on=lambda policy: rollout_func(source_of(policy)),
+        elsewhere=request.params.rollouts == "endpoint",
     )
 
 

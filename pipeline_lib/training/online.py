@@ -27,6 +27,8 @@ class Rollouts:
     """Optimizer steps on the paths of one draw."""
     opened_on: Callable[[str], RolloutFunc] | None = None
     """Starts what draws the paths, on the policy of a folder; None leaves it to TRL."""
+    elsewhere: bool = False
+    """Another engine draws, whose rounding makes it a slightly other policy."""
 
     def on(self, source: str) -> RolloutFunc | None:
         """What draws for the policy of ``source``; None leaves it to TRL."""
