@@ -11,13 +11,15 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from datasets import Dataset
-from training_cases import SEED, Case, problems_of, prompt_rows
+from training_cases import ENDS, SEED, Case, problems_of, prompt_rows
 from transformers import PrinterCallback, TrainerCallback, get_scheduler
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -25,6 +27,7 @@ from typing_extensions import override
 
 from pipeline_lib.determinism import trainer_seed
 from pipeline_lib.params import LoraParams, VerifyParams
+from pipeline_lib.records import Verdict
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.training import grpo, sft
 from pipeline_lib.training.bootstrap import solution_rows
@@ -33,7 +36,7 @@ from pipeline_lib.training.online import Rollouts, verified_reward
 from pipeline_lib.training.phases import Phase, Row, Schedule, Setting, ordered, quiet, run_phase
 from pipeline_lib.training.policies import load_policy
 from pipeline_lib.training.rollouts import rollout_func
-from pipeline_lib.verification.dispatch import open_verifier
+from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
 
 LR = {"grpo": 5e-5, "sft": 2e-3}
 PHASE = "benchmark"
@@ -132,12 +135,38 @@ def _ours(
     run_phase(phase, job.model, setting)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoinVerifier:
+    """Judges, then calls every other text right by its checksum: both sides then have work to do.
+
+    A policy with random weights is never right; without a difference of rewards a step that skips what
+    has no advantage would skip everything.
+    """
+
+    verifier: Verifier
+
+    def judge(self, items: Sequence[Item]) -> list[Verdict]:
+        """A verdict for each item."""
+        verdicts = self.verifier.judge(items)
+        return [
+            replace(verdict, strict=zlib.crc32(item.text.encode()) % 2 == 0)
+            for item, verdict in zip(items, verdicts, strict=True)
+        ]
+
+
+@contextmanager
+def judge_of(case: Case) -> Iterator[Verifier | CoinVerifier]:
+    """What gives the rewards of a case, on both sides."""
+    with open_verifier(VerifyParams()) as verifier:
+        yield CoinVerifier(verifier=verifier) if case.model in ENDS else verifier
+
+
 def grpo_ours(job: Job, meter: Meter) -> None:
     """Our phase: paths from the engine, passes without padding."""
     case = job.case
     problems = problems_of(400)
     live = LiveRollouts(decoding=Decoding(max_new_tokens=case.max_new_tokens), seed=SEED)
-    with open_verifier(VerifyParams()) as verifier:
+    with judge_of(case) as verifier:
         make_trainer = grpo.trainer_maker(
             prompt_rows(problems, shown=case.shown),
             golds={problem.id: problem.gold for problem in problems},
@@ -182,7 +211,7 @@ def grpo_trl(job: Job, meter: Meter) -> None:
         bf16=gpu,
         gradient_checkpointing=gpu,
     )
-    with open_verifier(VerifyParams()) as verifier, quiet():
+    with judge_of(case) as verifier, quiet():
         trainer = GRPOTrainer(
             model=policy.model,
             args=config,
