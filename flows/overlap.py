@@ -1,9 +1,12 @@
-"""`reasonloop overlap`: do the training questions of a workspace hold those of any evaluation set?"""
+"""`reasonloop overlap`: do the training questions of a workspace hold those of any evaluation set?
+
+Readers of data sets and tables wait until the command runs.
+"""
 
 import dataclasses
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -11,12 +14,12 @@ from rich.table import Table
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params_file import REPOSITORY
-from pipeline_lib.problems.overlap import OverlapReport, overlap_report
-from pipeline_lib.problems.registry import load_splits
 from pipeline_lib.records import Problem
 from pipeline_lib.storage.files import check_output, write_json
-from pipeline_lib.storage.shards import iter_table
 from pipeline_lib.storage.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pipeline_lib.problems.overlap import OverlapReport
 
 _TRAINED_ON = ("train", "bootstrap")
 _OWN = "held-out problems of this run"
@@ -42,6 +45,8 @@ def overlap(
 
         reasonloop overlap gsm8k=data/gsm8k math=data/math500 aime=data/aime25 --workspace /tmp/trial
     """
+    from pipeline_lib.problems.overlap import overlap_report  # noqa: PLC0415 - slow
+
     place = Workspace(workspace.resolve())
     target = output or place.reports / "overlap.json"
     check_output(target)
@@ -54,6 +59,8 @@ def overlap(
 
 
 def _stored(place: Workspace, splits: Sequence[str]) -> list[Problem]:
+    from pipeline_lib.storage.shards import iter_table  # noqa: PLC0415 - slow
+
     return [Problem.from_row(row) for split in splits for row in iter_table(place.problems(split))]
 
 
@@ -61,6 +68,8 @@ def _loaded(named: str) -> tuple[str, list[Problem]]:
     name, _, source = named.partition("=")
     if not source:
         raise BadInputError(f"{named}: expected NAME=FOLDER, as in gsm8k=data/gsm8k")
+    from pipeline_lib.problems.registry import load_splits  # noqa: PLC0415 - slow
+
     return named, list(_evaluated_on(load_splits(name, source)))
 
 
@@ -69,7 +78,7 @@ def _evaluated_on(splits: Mapping[str, Sequence[Problem]]) -> Iterator[Problem]:
     yield from splits.get("test") or [p for problems in splits.values() for p in problems]
 
 
-def _print(reports: Mapping[str, OverlapReport]) -> None:
+def _print(reports: "Mapping[str, OverlapReport]") -> None:
     table = Table("evaluation set", "questions", "touched", "train questions", "touched", box=None)
     for name, found in reports.items():
         counts = (found.num_test, found.touched_test, found.num_train, found.touched_train)

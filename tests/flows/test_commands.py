@@ -196,7 +196,7 @@ def test_sample_build_evaluate(finished_run, reasonloop, tmp_path):
 
 
 def test_help_is_quick_and_has_examples(reasonloop):
-    """Every command explains itself with an example, without importing the deep-learning stack."""
+    """Every command explains itself with an example, without importing what reads tables or trains."""
     commands = "run stage sample verify build evaluate report serve doctor overlap"
     for command in commands.split():
         done = reasonloop(command, "--help")
@@ -206,7 +206,7 @@ def test_help_is_quick_and_has_examples(reasonloop):
         assert f"reasonloop server {command}" in reasonloop("server", command, "--help").stdout
     for command in ("inspect", "lm-eval", "policy"):
         assert f"reasonloop export {command}" in reasonloop("export", command, "--help").stdout
-    assert "torch" not in modules_after("from flows import cli")
+    assert not {"torch", "pyarrow", "numpy"} & set(modules_after("from flows import cli"))
     assert "prefect" not in modules_after("from flows import cli, commands, console, doctor")
 
 
