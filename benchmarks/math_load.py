@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 from math_sets import HOSTILE, Items, MathItem, ordinary_items
 
-from pipeline_lib.params import VerifyParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import MathGold, Verdict
 from pipeline_lib.seeding import child_random
 from pipeline_lib.verification.dispatch import Item, open_verifier

@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
 from flows import server
-from pipeline_lib.params import Params
+from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import load_params
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.workspace import Workspace

@@ -27,7 +27,7 @@ import torch
 from pipeline_lib.latent.build import build_model
 from pipeline_lib.latent.optimizer import AdamATan2
 from pipeline_lib.latent.protocol import Batch, Carry, Sizes
-from pipeline_lib.params import LATENT_PRESETS, LatentLossParams, LatentModelParams
+from pipeline_lib.params.latent import LATENT_PRESETS, LatentLossParams, LatentModelParams
 
 VOCAB_SIZE = 12
 MIB = 2**20

@@ -34,7 +34,7 @@ from pipeline_lib.latent.evaluate import KnownAnswers, evaluate_set
 from pipeline_lib.latent.made_tasks import MadeTask, make_task
 from pipeline_lib.latent.saved_model import load_model
 from pipeline_lib.latent.train import LatentTraining, train_latent
-from pipeline_lib.params import (
+from pipeline_lib.params.latent import (
     LATENT_PRESETS,
     LatentEvaluateParams,
     LatentLossParams,

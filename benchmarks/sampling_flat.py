@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from pipeline_lib.params import CountdownParams, SampleParams
+from pipeline_lib.params.paths import CountdownParams, SampleParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.sampling.paths import sample_paths, write_paths
 from pipeline_lib.serving.embedded import shared_engine

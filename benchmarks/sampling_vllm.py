@@ -15,7 +15,7 @@ from sampling_models import DTYPE, Work
 from sampling_sides import BATCH_ROWS, WARM_UP_TOKENS, Drawn
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines import serving_engine
 

@@ -25,7 +25,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
 from pipeline_lib.errors import SandboxUnavailableError
-from pipeline_lib.params import CodeLimits
+from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.records import CodeGold, Status
 from pipeline_lib.verification.python_tests import open_code_judge
 from pipeline_lib.verification.sandbox.client import JailRefusedError, TestSuite

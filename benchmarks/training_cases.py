@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sampling_models import SHAPES, make_model
 
-from pipeline_lib.params import BootstrapParams, CountdownParams
+from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render

@@ -26,7 +26,8 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from typing_extensions import override
 
 from pipeline_lib.determinism import trainer_seed
-from pipeline_lib.params import LoraParams, VerifyParams
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.records import Verdict
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.training import grpo, sft

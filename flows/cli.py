@@ -14,7 +14,7 @@ from flows.overlap import overlap
 from flows.prr_commands import prr_app
 from flows.prr_model_commands import MODEL_COMMANDS
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.params import Method
+from pipeline_lib.params.train import Method
 
 app = App(
     name="reasonloop",

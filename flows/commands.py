@@ -16,7 +16,9 @@ from rich.table import Table as RichTable
 
 from flows.progress_bar import progress_bar
 from pipeline_lib.errors import BudgetReachedError
-from pipeline_lib.params import Method, Params, VerifyParams
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.train import Method
+from pipeline_lib.params.whole import Params
 from pipeline_lib.records import (
     ArcGold,
     CodeGold,

@@ -7,7 +7,7 @@ from prefect import flow
 
 from flows.runners import RunSettings, cluster, map_bounded, shards_in_flight, task_runner
 from flows.sample_and_verify import Draw, run_draw
-from pipeline_lib.params import RESCORING, Strategy
+from pipeline_lib.params.evaluate import RESCORING, Strategy
 from pipeline_lib.storage.workspace import RoundFolders
 from pipeline_lib.telemetry import timed_stage
 from tasks.compute_curves import write_curves

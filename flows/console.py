@@ -26,7 +26,7 @@ from rich.progress import (
 from flows import server
 from flows.commands import print_table
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import Params
+from pipeline_lib.params.whole import Params
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.manifests import MANIFEST_NAME
 from pipeline_lib.storage.workspace import LATENT_STAGES, STAGES, Workspace

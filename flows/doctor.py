@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from flows import server
-from pipeline_lib.params import CodeLimits, environment
+from pipeline_lib.params.environment import environment
+from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.params_file import REPOSITORY
 
 _PACKAGES = ("prefect", "prefect-ray", "ray", "dvc", "torch", "transformers", "trl", "peft")

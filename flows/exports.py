@@ -9,7 +9,7 @@ from rich.console import Console
 
 from flows.options import ParamsOptions
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import Params
+from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.storage.files import check_output, write_json
 from pipeline_lib.storage.workspace import Workspace

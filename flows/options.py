@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter, validators
 
-from pipeline_lib.params import Params
+from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import PARAMS_FILE, REPOSITORY, load_params
 
 Engine = Literal["vllm", "sglang", "embedded", "url"]

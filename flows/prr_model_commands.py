@@ -9,7 +9,7 @@ from rich.table import Table
 
 from flows.options import AT_LEAST_ONE, ParamsOptions, RunOptions
 from flows.progress_bar import progress_bar
-from pipeline_lib.params import environment
+from pipeline_lib.params.environment import environment
 from pipeline_lib.storage.files import read_json
 
 # Under torchrun every process runs the command, and one of them speaks.

@@ -18,7 +18,8 @@ from prefect.tasks import Task
 from pydantic import BaseModel, ConfigDict
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.params import ExecutionParams, Params, environment
+from pipeline_lib.params.environment import environment
+from pipeline_lib.params.whole import ExecutionParams, Params
 from pipeline_lib.storage.workspace import Workspace
 
 SHARDS_PER_WORKER = 2

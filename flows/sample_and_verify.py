@@ -8,7 +8,7 @@ from prefect import flow
 from pydantic import BaseModel, ConfigDict
 
 from flows.runners import RunSettings, map_bounded, shards_in_flight, task_runner
-from pipeline_lib.params import SampleParams
+from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.storage.workspace import RoundFolders
 from pipeline_lib.telemetry import timed_stage
 from tasks.sampling import SamplePlan, SampleShard, plan_sampling, sample_shard, seal_paths

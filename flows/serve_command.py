@@ -11,7 +11,7 @@ from types import FrameType
 from rich.console import Console
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines import RunningEngine, serving_engine
 from pipeline_lib.serving.identity import model_identity

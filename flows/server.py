@@ -21,7 +21,7 @@ import platformdirs
 import psutil
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.params import environment
+from pipeline_lib.params.environment import environment
 from pipeline_lib.storage.files import read_json, write_json
 
 START_TIMEOUT_S = 90.0

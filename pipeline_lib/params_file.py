@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from typing_extensions import override
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import Params
+from pipeline_lib.params.whole import Params
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
 PARAMS_FILE = REPOSITORY / "params.yaml"

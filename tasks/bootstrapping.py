@@ -2,7 +2,7 @@
 
 from prefect import task
 
-from pipeline_lib.params import BootstrapParams
+from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.records import Problem
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests, shards

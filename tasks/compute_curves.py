@@ -10,7 +10,7 @@ from pipeline_lib.evaluation import compute_curves as curves
 from pipeline_lib.evaluation.compute_curves import Measured
 from pipeline_lib.evaluation.compute_result import CURVES_NAME, ComputeCurves, Point
 from pipeline_lib.evaluation.compute_tables import Table, curve_input, table
-from pipeline_lib.params import EvaluateParams, Strategy
+from pipeline_lib.params.evaluate import EvaluateParams, Strategy
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.files import write_text

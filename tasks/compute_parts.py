@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 
 from prefect import task
 
-from pipeline_lib.params import ComputeParams, SampleParams, ServeParams, Strategy, VerifyParams
+from pipeline_lib.params.evaluate import ComputeParams, Strategy
+from pipeline_lib.params.paths import SampleParams, VerifyParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Problem
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.identity import model_identity

@@ -8,7 +8,7 @@ from prefect import task
 
 from pipeline_lib.evaluation import search_records
 from pipeline_lib.evaluation.search import SearchSetting
-from pipeline_lib.params import Strategy
+from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.sampling.accounting import PATHS, SPENDING, require_budget
 from pipeline_lib.serving.chat_model import ChatModel, Decoding
 from pipeline_lib.serving.connect import served_model

@@ -3,7 +3,7 @@
 from prefect import task
 
 from pipeline_lib.evaluation.result import RESULT_NAME, evaluate_policies
-from pipeline_lib.params import EvaluateParams
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import write_text
 from pipeline_lib.storage.stages import stage_key

@@ -6,7 +6,7 @@ from prefect import task
 
 from pipeline_lib.latent.made_folder import build_made
 from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
-from pipeline_lib.params import LatentDataParams, LatentParams
+from pipeline_lib.params.latent import LatentDataParams, LatentParams
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import record_work
 from tasks.policies import PLAN, TRAINING

@@ -5,7 +5,7 @@ import pathlib
 
 from prefect import task
 
-from pipeline_lib.params import PrepareParams
+from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.files import digest_file, digest_json, write_json

@@ -4,7 +4,7 @@ from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
 from pipeline_lib.exports.model_card import CARD_NAME, model_card
-from pipeline_lib.params import Params
+from pipeline_lib.params.whole import Params
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.finished_run import read_finished_run
 from pipeline_lib.reporting.headline import headline

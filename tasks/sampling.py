@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from prefect import task
 
-from pipeline_lib.params import SampleParams, ServeParams
+from pipeline_lib.params.paths import SampleParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling import paths
 from pipeline_lib.sampling.accounting import record_spending, require_budget

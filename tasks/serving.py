@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines import serving_engine
 

@@ -4,7 +4,8 @@ import shutil
 
 from prefect import task
 
-from pipeline_lib.params import BuildParams, Method
+from pipeline_lib.params.paths import BuildParams
+from pipeline_lib.params.train import Method
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.serving.embedded import load_chat_format
 from pipeline_lib.storage import manifests, shards

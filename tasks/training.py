@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from prefect import task
 
-from pipeline_lib.params import ServeParams, TrainParams, VerifyParams
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.train import TrainParams
 from pipeline_lib.records import Problem
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests, shards

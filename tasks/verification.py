@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from prefect import task
 
-from pipeline_lib.params import VerifyParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Path, Problem
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.manifests import Manifest

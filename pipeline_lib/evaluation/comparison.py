@@ -20,7 +20,7 @@ from pipeline_lib.evaluation.paired import (
     paired_difference,
 )
 from pipeline_lib.evaluation.summary import EvalSummary, ProblemScore
-from pipeline_lib.params import EvaluateParams
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.seeding import child_seed
 
 

@@ -17,7 +17,7 @@ from pipeline_lib.evaluation.paired import PairedDifference, paired_difference
 from pipeline_lib.evaluation.pass_at_k import pass_at_k
 from pipeline_lib.evaluation.selectors import Candidate, Choice, MajorityVote, selectors
 from pipeline_lib.evaluation.subset_choice import mean_choice, mean_longest
-from pipeline_lib.params import RESCORING, ComputeParams, Strategy
+from pipeline_lib.params.evaluate import RESCORING, ComputeParams, Strategy
 from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.seeding import child_seed
 

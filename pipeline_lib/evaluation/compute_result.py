@@ -7,7 +7,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter
 
 from pipeline_lib.evaluation.paired import PairedDifference
-from pipeline_lib.params import Strategy
+from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.records import Interval
 
 CURVES_NAME = "curves.json"

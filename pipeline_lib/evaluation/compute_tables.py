@@ -16,7 +16,7 @@ from pipeline_lib.evaluation.compute_result import Point
 from pipeline_lib.evaluation.path_measures import PathMeasure
 from pipeline_lib.evaluation.search_records import cost_from
 from pipeline_lib.evaluation.selectors import Candidate
-from pipeline_lib.params import Strategy
+from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.records import Group, JudgedPath
 from pipeline_lib.sampling.compute_cost import Cost
 

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from pipeline_lib.evaluation.comparison import Comparison, compare
 from pipeline_lib.evaluation.summary import EvalSummary, evaluate_groups
-from pipeline_lib.params import EvaluateParams
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Group
 
 RESULT_NAME = "result.json"

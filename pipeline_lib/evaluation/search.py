@@ -7,7 +7,7 @@ judged afterwards, like any other path.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipeline_lib.params import ComputeParams
+from pipeline_lib.params.evaluate import ComputeParams
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatModel, Decoding
 from pipeline_lib.serving.scored_text import Scorer

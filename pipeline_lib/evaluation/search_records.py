@@ -7,7 +7,7 @@ from typing import Any
 from pipeline_lib.evaluation.beam_search import beam_search
 from pipeline_lib.evaluation.search import FoundPath, SearchProblem, SearchSetting
 from pipeline_lib.evaluation.tree_search import tree_search
-from pipeline_lib.params import Strategy
+from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.records import FinishReason, Path, Problem, Provenance, Row
 from pipeline_lib.sampling.accounting import Spent
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.voting import win_chances
-from pipeline_lib.params import ComputeParams, Strategy
+from pipeline_lib.params.evaluate import ComputeParams, Strategy
 
 Choice = list[float]
 """The chance of each candidate to be handed in; they sum to 1."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.search import FoundPath, SearchProblem, SearchSetting
-from pipeline_lib.params import TreeParams
+from pipeline_lib.params.evaluate import TreeParams
 from pipeline_lib.records import FinishReason
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost, request_cost
 from pipeline_lib.seeding import consecutive_seeds

@@ -15,7 +15,7 @@ from typing import Any
 from pipeline_lib.evaluation.comparison import Comparison
 from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.exports.evaluated_policy import EvaluatedPolicy
-from pipeline_lib.params import Params
+from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Interval
 
 OWN_KEY = "reasonloop"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import Params
+from pipeline_lib.params.whole import Params
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.headline import headline
 from pipeline_lib.reporting.report import ReportInput

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from pipeline_lib.params import LatentModelParams
+from pipeline_lib.params.latent import LatentModelParams
 
 _SCORER_BIAS = -5.0
 """At the start a branch is thought to be right with probability 0.007, which untrained ones are."""

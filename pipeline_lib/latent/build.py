@@ -3,7 +3,7 @@
 from pipeline_lib.latent.model import PrrModel
 from pipeline_lib.latent.protocol import Sizes
 from pipeline_lib.latent.trm import TrmModel
-from pipeline_lib.params import LatentLossParams, LatentModelParams
+from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
 
 
 def build_model(

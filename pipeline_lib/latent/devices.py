@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from pipeline_lib.latent.embeddings import PuzzleEmbedding, UsedRows
-from pipeline_lib.params import environment
+from pipeline_lib.params.environment import environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from pipeline_lib.latent.metrics import Counts, counted, metrics_of
 from pipeline_lib.latent.model import PrrModel
 from pipeline_lib.latent.protocol import Batch, BranchOutput
 from pipeline_lib.latent.trm import TrmModel
-from pipeline_lib.params import LatentEvaluateParams
+from pipeline_lib.params.latent import LatentEvaluateParams
 from pipeline_lib.seeding import child_seed
 
 Progress = Callable[[int, int], None]

@@ -18,7 +18,7 @@ from pipeline_lib.latent.evaluate import AnsweredBatch, KnownAnswers, Progress, 
 from pipeline_lib.latent.made_folder import read_answers
 from pipeline_lib.latent.pictures import example_svg
 from pipeline_lib.latent.saved_model import load_model
-from pipeline_lib.params import LatentEvaluateParams
+from pipeline_lib.params.latent import LatentEvaluateParams
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import write_json, write_text
 from pipeline_lib.storage.folders import replaced

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import override
 
-from pipeline_lib.params import LatentModelParams
+from pipeline_lib.params.latent import LatentModelParams
 
 _NORM_EPS = 1e-5
 _ROTARY_BASE = 10000.0

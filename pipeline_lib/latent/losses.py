@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pipeline_lib.latent.protocol import IGNORED_LABEL, Batch
-from pipeline_lib.params import LatentLossParams
+from pipeline_lib.params.latent import LatentLossParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.built_folder import Counts, build_folder
 from pipeline_lib.latent.made_tasks import make_task
 from pipeline_lib.latent.set_writer import write_identifiers, write_set
-from pipeline_lib.params import LatentDataParams
+from pipeline_lib.params.latent import LatentDataParams
 from pipeline_lib.storage.manifests import Manifest
 
 ANSWERS_NAME = "answers.npy"

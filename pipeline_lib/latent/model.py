@@ -26,7 +26,7 @@ from pipeline_lib.latent.embeddings import InputEmbedding
 from pipeline_lib.latent.layers import Blocks, linear
 from pipeline_lib.latent.numerics import autocast, compute_dtype, gaussian
 from pipeline_lib.latent.protocol import Batch, BranchOutput, Carry, Sizes, StepOutput
-from pipeline_lib.params import LatentLossParams, LatentModelParams
+from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
 
 
 class PrrModel(nn.Module):

@@ -23,7 +23,7 @@ from pipeline_lib.latent.evaluation_folder import (
 from pipeline_lib.latent.saved_model import KIND as MODEL
 from pipeline_lib.latent.saved_model import load_model
 from pipeline_lib.latent.train import LatentTraining, Progress, train_latent
-from pipeline_lib.params import LatentParams
+from pipeline_lib.params.latent import LatentParams
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_file, digest_json, write_text
 from pipeline_lib.storage.folders import replaced

@@ -14,7 +14,7 @@ from pipeline_lib.latent.model import PrrModel
 from pipeline_lib.latent.protocol import Sizes
 from pipeline_lib.latent.run_state import storable
 from pipeline_lib.latent.trm import TrmModel
-from pipeline_lib.params import LatentLossParams, LatentModelParams
+from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import atomic_file, read_json, write_json, write_json_lines
 from pipeline_lib.storage.folders import replaced

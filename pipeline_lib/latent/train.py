@@ -27,7 +27,7 @@ from pipeline_lib.latent.protocol import Sizes
 from pipeline_lib.latent.run_state import RunState, load_state, save_carry, save_state
 from pipeline_lib.latent.saved_model import KIND, SavedConfig, save_model
 from pipeline_lib.latent.trm import TrmModel
-from pipeline_lib.params import LatentLossParams, LatentModelParams, LatentTrainParams
+from pipeline_lib.params.latent import LatentLossParams, LatentModelParams, LatentTrainParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.storage.manifests import Manifest

@@ -20,7 +20,7 @@ from pipeline_lib.latent.embeddings import InputEmbedding
 from pipeline_lib.latent.layers import Blocks, linear, truncated_normal_
 from pipeline_lib.latent.numerics import autocast, compute_dtype, gaussian
 from pipeline_lib.latent.protocol import Batch, BranchOutput, Carry, Sizes, StepOutput
-from pipeline_lib.params import LatentModelParams
+from pipeline_lib.params.latent import LatentModelParams
 
 _HALT_WEIGHT = 0.5
 _HALT_BIAS = -5.0

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Set
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import CountdownParams
+from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.records import CountdownGold, Problem
 from pipeline_lib.seeding import child_random, child_seed
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import PrepareParams
+from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems import countdown
 from pipeline_lib.problems.arc_grids import puzzle_input_of
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report

@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from pipeline_lib.evaluation.compute_result import ComputeCurves, CurvePoint
 from pipeline_lib.evaluation.paired import Finding
-from pipeline_lib.params import Strategy
+from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.records import Row
 from pipeline_lib.reporting.plots import STYLE, Plot, new_figure, svg_text
 from pipeline_lib.reporting.tables import EMPTY, Table

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
-from pipeline_lib.params import Params, ServeParams
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.reporting.compute_report import read_curves
 from pipeline_lib.reporting.metrics import TokenCount

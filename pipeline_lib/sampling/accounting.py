@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import groupby
 
 from pipeline_lib.errors import BudgetReachedError
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Path
 from pipeline_lib.storage.shards import shard_manifests
 from pipeline_lib.telemetry import Event, record_event, record_service

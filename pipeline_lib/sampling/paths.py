@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from pipeline_lib.params import SampleParams
+from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.records import Path, Problem, Provenance, Service
 from pipeline_lib.sampling.accounting import PATHS, spent_on
 from pipeline_lib.sampling.prompts import render, template_digest

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from openai import APIConnectionError, AsyncOpenAI, OpenAIError
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.answers import BadAnswerError, read_answer
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request

@@ -4,7 +4,7 @@ import functools
 
 from transformers import PreTrainedTokenizerBase
 
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.client import OpenAIModel, ServerChat
 from pipeline_lib.serving.embedded import chat_format_of, load_tokenizer
 from pipeline_lib.serving.endpoint import Endpoint

@@ -16,7 +16,8 @@ from openai import (
 )
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.params import ServeParams, environment
+from pipeline_lib.params.environment import environment
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.answers import BadAnswerError, read_models
 from pipeline_lib.serving.endpoint import Endpoint
 

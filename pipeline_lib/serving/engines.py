@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.params import ServeParams, environment
+from pipeline_lib.params.environment import environment
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.lifetime.probes import NoAnswerError, Probes
 from pipeline_lib.serving.lifetime.supervised import start_supervised

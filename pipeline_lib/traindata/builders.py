@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import BuildParams, Method
+from pipeline_lib.params.paths import BuildParams
+from pipeline_lib.params.train import Method
 from pipeline_lib.records import Group, Problem, Row
 from pipeline_lib.traindata.card import data_card
 from pipeline_lib.traindata.preferences import build_preferences

@@ -5,7 +5,7 @@ It holds nothing that differs from run to run, so equal data have equal cards.
 
 from collections.abc import Mapping, Sequence
 
-from pipeline_lib.params import Method
+from pipeline_lib.params.train import Method
 from pipeline_lib.records import Group
 from pipeline_lib.traindata.tables import BuildContext
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from pipeline_lib.params import BuildParams
+from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.records import FinishReason, Group, JudgedPath
 
 NEAR_DUPLICATE_JACCARD = 0.9

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline_lib.params import BuildParams, Method
+from pipeline_lib.params.paths import BuildParams
+from pipeline_lib.params.train import Method
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.seeding import child_seed
 

@@ -10,7 +10,7 @@ from typing import Any
 from peft import LoraConfig, PeftModel
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import LoraParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json, write_json

@@ -16,7 +16,8 @@ from transformers import (
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import BootstrapParams, LoraParams
+from pipeline_lib.params.paths import BootstrapParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.problems.countdown import problem_key, solutions
 from pipeline_lib.records import CountdownGold, Problem
 from pipeline_lib.sampling.prompts import render

@@ -10,7 +10,7 @@ from datasets import Dataset
 from trl.trainer.dpo_config import DPOConfig
 from trl.trainer.dpo_trainer import DPOTrainer
 
-from pipeline_lib.params import LoraParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.adapters import lora_config
 from pipeline_lib.training.phases import MakeTrainer, Row, ordered
 from pipeline_lib.training.policies import Policy

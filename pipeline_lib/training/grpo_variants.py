@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from pipeline_lib.params import Variant
+from pipeline_lib.params.train import Variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import Method, ServeParams, TrainParams, VerifyParams
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.records import Gold, Problem
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.connect import served_model

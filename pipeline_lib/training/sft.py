@@ -8,7 +8,7 @@ from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 from typing_extensions import override
 
-from pipeline_lib.params import LoraParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.adapters import lora_config
 from pipeline_lib.training.labelled_scores import IGNORED, LabelledHead, is_small
 from pipeline_lib.training.phases import MakeTrainer, Row, ordered

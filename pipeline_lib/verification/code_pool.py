@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.params import CodeLimits
+from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.records import CodeGold, Verdict
 from pipeline_lib.verification.failures import timed_verdict
 from pipeline_lib.verification.python_tests import CodeJudge

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pipeline_lib.params import MathLimits
+from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.records import Gold, MathGold
 from pipeline_lib.verification.math_answer import MathJudge
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pipeline_lib.params import VerifyParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verification.dispatch import Verifier, open_verifier
 
 

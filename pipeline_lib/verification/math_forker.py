@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.params import MathLimits
+from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.verification import math_worker
 from pipeline_lib.verification.math_worker import MAX_MESSAGE_BYTES
 

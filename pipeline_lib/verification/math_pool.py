@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.params import MathLimits
+from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.verification.math_forker import Forker, GoneError, Worker
 from pipeline_lib.verification.math_worker import MAX_MESSAGE_BYTES, Outcome
 from pipeline_lib.verification.slow_lane import seconds_to_room

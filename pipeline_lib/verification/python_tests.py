@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from pipeline_lib.params import CodeLimits
+from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.records import CodeGold, Status, Verdict
 from pipeline_lib.verification.answer_text import fenced_blocks, unix_lines
 from pipeline_lib.verification.sandbox.client import RunReport, TestSuite

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 import yaml
 
-from pipeline_lib.params import Params
+from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.storage.stages import import_closure, source_file
 from pipeline_lib.storage.workspace import LATENT_STAGES, STAGES

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from flows.cli import main
 from flows.commands import _line, verify_file
-from pipeline_lib.params import VerifyParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, MathGold
 from pipeline_lib.verification.line_format import read_lines
 from tests.unit.evaluation.judged_groups import judged_group

@@ -17,7 +17,7 @@ from prefect.settings import (
 )
 
 from flows.runners import SHARDS_PER_WORKER, cluster, map_bounded, shards_in_flight, task_runner
-from pipeline_lib.params import ExecutionParams
+from pipeline_lib.params.whole import ExecutionParams
 
 GIVE_UP_S = 60.0
 """A test that would hang fails by then."""

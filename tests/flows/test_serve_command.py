@@ -10,7 +10,7 @@ import sys
 import psutil
 import pytest
 
-from pipeline_lib.params import BootstrapParams
+from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.training.bootstrap import save_blank_policy
 from tests.unit.serving.lifetime.small_environment import small_environment

@@ -5,7 +5,9 @@ import pathlib
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import Method, Params, environment
+from pipeline_lib.params.environment import environment
+from pipeline_lib.params.train import Method
+from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import load_params
 
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from pipeline_lib.params import LATENT_PRESETS
+from pipeline_lib.params.latent import LATENT_PRESETS
 from pipeline_lib.params_file import REPOSITORY, load_params
 
 PROFILES = sorted(path.stem for path in (REPOSITORY / "profiles").glob("*.yaml"))

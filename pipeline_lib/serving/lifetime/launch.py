@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import ServeParams, environment
+from pipeline_lib.params.environment import environment
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.serving.lifetime.ports import HOST
 

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.lifetime.adapters import LoadedAdapters

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pipeline_lib.params import PpoParams
+from pipeline_lib.params.train import PpoParams
 from pipeline_lib.training.ppo import gae, losses
 from pipeline_lib.training.ppo.path_batch import PathBatch
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import torch
 
-from pipeline_lib.params import LoraParams
+from pipeline_lib.params.train import LoraParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

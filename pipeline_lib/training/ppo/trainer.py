@@ -21,7 +21,7 @@ from torch.nn.utils import clip_grad_norm_
 from transformers import Trainer, TrainingArguments
 from typing_extensions import override
 
-from pipeline_lib.params import LoraParams, PpoParams
+from pipeline_lib.params.train import LoraParams, PpoParams
 from pipeline_lib.seeding import child_generator
 from pipeline_lib.training.adapters import lora_config
 from pipeline_lib.training.online import prompts_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pipeline_lib.errors import SandboxUnavailableError
-from pipeline_lib.params import CodeLimits
+from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.records import Status
 from pipeline_lib.verification.sandbox.client import (
     JailedInterpreter,

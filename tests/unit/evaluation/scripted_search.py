@@ -1,7 +1,7 @@
 """A setting for searches on a scripted model: one token is what stands between two spaces."""
 
 from pipeline_lib.evaluation.search import SearchProblem, SearchSetting
-from pipeline_lib.params import ComputeParams
+from pipeline_lib.params.evaluate import ComputeParams
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.scripted import ScriptedModel
 

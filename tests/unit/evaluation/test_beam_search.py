@@ -4,7 +4,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.beam_search import beam_search
-from pipeline_lib.params import BeamParams
+from pipeline_lib.params.evaluate import BeamParams
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.scored_text import TextScore
 from tests.unit.evaluation.scripted_search import problem, setting

@@ -6,7 +6,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.comparison import compare
 from pipeline_lib.evaluation.paired import Finding
 from pipeline_lib.evaluation.summary import evaluate_groups
-from pipeline_lib.params import EvaluateParams
+from pipeline_lib.params.evaluate import EvaluateParams
 from tests.unit.evaluation.judged_groups import judged_group
 
 PARAMS = EvaluateParams(num_paths=4, ks=(1, 2), resamples=500)

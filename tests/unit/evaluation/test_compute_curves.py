@@ -19,7 +19,7 @@ from pipeline_lib.evaluation.compute_curves import (
 from pipeline_lib.evaluation.compute_result import ComputeCurves
 from pipeline_lib.evaluation.compute_tables import CurveInput, curve_input, table
 from pipeline_lib.evaluation.path_measures import PathMeasure
-from pipeline_lib.params import ComputeParams, Strategy
+from pipeline_lib.params.evaluate import ComputeParams, Strategy
 from pipeline_lib.records import Group, JudgedPath
 from pipeline_lib.sampling.compute_cost import Cost
 from tests.unit.evaluation.judged_groups import judged_group

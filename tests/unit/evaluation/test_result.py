@@ -1,7 +1,7 @@
 """The result of an evaluation survives being stored."""
 
 from pipeline_lib.evaluation.result import EvaluationResult, evaluate_policies
-from pipeline_lib.params import EvaluateParams
+from pipeline_lib.params.evaluate import EvaluateParams
 from tests.unit.evaluation.judged_groups import judged_group
 
 PARAMS = EvaluateParams(num_paths=4, ks=(1, 2), resamples=200)

@@ -17,7 +17,7 @@ from pipeline_lib.evaluation.selectors import (
     selectors,
     self_certainty,
 )
-from pipeline_lib.params import ComputeParams, Strategy
+from pipeline_lib.params.evaluate import ComputeParams, Strategy
 
 
 def candidate(answer, *, tokens=10, logprob=-1.0, certainty=1.0):

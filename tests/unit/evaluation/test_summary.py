@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.summary import evaluate_groups
-from pipeline_lib.params import EvaluateParams
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import CodeGold, Group, Status
 from tests.unit.evaluation.judged_groups import judged_group
 

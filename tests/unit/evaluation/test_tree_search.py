@@ -13,7 +13,7 @@ from pipeline_lib.evaluation.tree_search import (
     tree_search,
     uct,
 )
-from pipeline_lib.params import TreeParams
+from pipeline_lib.params.evaluate import TreeParams
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.scored_text import TextScore
 from tests.unit.evaluation.scripted_search import problem, setting

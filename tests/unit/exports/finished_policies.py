@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.exports.evaluated_policy import EvaluatedPolicy, evaluated_policies
-from pipeline_lib.params import EvaluateParams, Params
+from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.params.whole import Params
 from pipeline_lib.reporting.report import ReportInput
 from tests.unit.evaluation.judged_groups import judged_group
 

@@ -5,7 +5,7 @@ from huggingface_hub import ModelCard
 
 from pipeline_lib.errors import BadInputError, CorruptArtifactError
 from pipeline_lib.exports.model_card import export_policy, model_card
-from pipeline_lib.params import BootstrapParams
+from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.storage import manifests
 from tests.unit.exports.finished_policies import finished, run_params
 

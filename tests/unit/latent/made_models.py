@@ -8,7 +8,12 @@ from pipeline_lib.latent.build import build_model
 from pipeline_lib.latent.model import PrrModel
 from pipeline_lib.latent.protocol import Batch, Sizes
 from pipeline_lib.latent.trm import TrmModel
-from pipeline_lib.params import LATENT_PRESETS, LatentLossParams, LatentModelParams, TrmParams
+from pipeline_lib.params.latent import (
+    LATENT_PRESETS,
+    LatentLossParams,
+    LatentModelParams,
+    TrmParams,
+)
 
 SIZES = Sizes(vocab_size=6, seq_len=7, num_puzzle_ids=4)
 SMALL: dict[str, Any] = {

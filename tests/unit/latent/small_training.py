@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline_lib.latent.dataset_files import PuzzleSet
 from pipeline_lib.latent.train import LatentTraining, Progress
-from pipeline_lib.params import (
+from pipeline_lib.params.latent import (
     LatentLossParams,
     LatentModelParams,
     LatentTrainParams,

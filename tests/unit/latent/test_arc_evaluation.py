@@ -10,7 +10,7 @@ from pipeline_lib.latent.dataset_files import read_test_puzzles
 from pipeline_lib.latent.evaluation_folder import METRICS_NAME, SUBMISSION_NAME
 from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
 from pipeline_lib.latent.submission import check_submission
-from pipeline_lib.params import (
+from pipeline_lib.params.latent import (
     LatentEvaluateParams,
     LatentModelParams,
     LatentParams,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.latent.branches import Scorer, communicated, communication_steps, first_grad_step
-from pipeline_lib.params import LATENT_PRESETS, LatentModelParams
+from pipeline_lib.params.latent import LATENT_PRESETS, LatentModelParams
 
 BRIEF = LATENT_PRESETS["brief"].model
 

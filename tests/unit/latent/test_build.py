@@ -4,7 +4,7 @@ import pytest
 
 from pipeline_lib.latent.build import build_model
 from pipeline_lib.latent.protocol import Sizes
-from pipeline_lib.params import LATENT_PRESETS, LatentModelParams
+from pipeline_lib.params.latent import LATENT_PRESETS, LatentModelParams
 
 ARC = Sizes(vocab_size=12, seq_len=900, num_puzzle_ids=3)
 SUDOKU = Sizes(vocab_size=11, seq_len=81, num_puzzle_ids=3)

@@ -12,7 +12,7 @@ from pipeline_lib.latent.evaluate import AnsweredBatch, KnownAnswers, answered, 
 from pipeline_lib.latent.metrics import counted
 from pipeline_lib.latent.pictures import example_svg
 from pipeline_lib.latent.train import sizes_of
-from pipeline_lib.params import LatentEvaluateParams, LatentLossParams
+from pipeline_lib.params.latent import LatentEvaluateParams, LatentLossParams
 from tests.unit.latent.small_training import MODELS, small_set
 
 

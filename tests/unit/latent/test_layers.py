@@ -12,7 +12,7 @@ from pipeline_lib.latent.layers import (
     rms_norm,
     truncated_normal_,
 )
-from pipeline_lib.params import LatentModelParams
+from pipeline_lib.params.latent import LatentModelParams
 
 SMALL = LatentModelParams(width=16, heads=2, hidden_multiple=8)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.latent import losses
-from pipeline_lib.params import LatentLossParams
+from pipeline_lib.params.latent import LatentLossParams
 from tests.unit.latent.made_models import made_batch
 
 OURS = LatentLossParams()

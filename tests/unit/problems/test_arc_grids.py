@@ -8,7 +8,7 @@ from hypothesis import example, given
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import grid_text
-from pipeline_lib.params import PrepareParams
+from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems.arc_grids import (
     PuzzleInput,
     arc_problems,

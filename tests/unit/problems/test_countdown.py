@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import CountdownParams
+from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.problems.countdown import generate, problem_key, solutions, splits
 
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": Fraction}

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import CountdownParams, PrepareParams
+from pipeline_lib.params.paths import CountdownParams, PrepareParams
 from pipeline_lib.problems.splits import Splits, make_splits
 from pipeline_lib.records import Gold, MathGold
 

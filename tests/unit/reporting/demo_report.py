@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from pipeline_lib.evaluation.result import evaluate_policies
-from pipeline_lib.params import EvaluateParams
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Group
 from pipeline_lib.reporting.metrics import TokenCount

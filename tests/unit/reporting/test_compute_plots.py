@@ -10,7 +10,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.compute_result import CURVES_NAME
-from pipeline_lib.params import Strategy
+from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.reporting.compute_plots import compute_plots, compute_rows, compute_table
 from pipeline_lib.reporting.compute_report import read_curves, write_compute_files
 from pipeline_lib.reporting.report import write_report

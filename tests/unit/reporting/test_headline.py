@@ -1,7 +1,7 @@
 """The headline says what the comparison found, and nothing more."""
 
 from pipeline_lib.evaluation.result import evaluate_policies
-from pipeline_lib.params import EvaluateParams
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.reporting.headline import headline
 from tests.unit.evaluation.judged_groups import judged_group
 

@@ -7,7 +7,8 @@ import pytest
 
 from flows.cli import main
 from pipeline_lib.evaluation.result import evaluate_policies
-from pipeline_lib.params import EvaluateParams, VerifyParams
+from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.reporting.report import write_report
 from pipeline_lib.verification.lines import groups_from_lines
 from tests.unit.exports.finished_policies import finished

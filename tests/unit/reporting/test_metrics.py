@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pipeline_lib.evaluation.result import evaluate_policies
-from pipeline_lib.params import EvaluateParams
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.reporting.metrics import TokenCount, metrics
 from tests.unit.evaluation.judged_groups import judged_group
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_lib.evaluation.result import evaluate_policies
-from pipeline_lib.params import EvaluateParams
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.headline import Headline
 from pipeline_lib.reporting.metrics import TokenCount

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pipeline_lib.errors import BudgetReachedError
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import FinishReason, Path, Provenance, Service
 from pipeline_lib.sampling.accounting import (
     EngineTime,

@@ -1,6 +1,6 @@
 """Paths: seeded by name, in order, with their provenance; failures are data."""
 
-from pipeline_lib.params import SampleParams
+from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.records import CountdownGold, FinishReason, Path, Problem
 from pipeline_lib.sampling.paths import sample_paths, write_paths
 from pipeline_lib.seeding import consecutive_seeds

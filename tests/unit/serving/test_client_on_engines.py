@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline_lib.params import BootstrapParams, CountdownParams, ServeParams
+from pipeline_lib.params.paths import BootstrapParams, CountdownParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import FinishReason

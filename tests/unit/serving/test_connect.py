@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.client import ServerChat
 from pipeline_lib.serving.connect import served_model
 from pipeline_lib.serving.embedded import EmbeddedEngine

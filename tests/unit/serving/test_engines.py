@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.engines import serving_engine
 from pipeline_lib.serving.lifetime.ports import lease_port
 

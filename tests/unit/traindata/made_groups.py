@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pipeline_lib.params import BuildParams
+from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.records import (
     FinishReason,
     Group,

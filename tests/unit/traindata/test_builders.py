@@ -5,7 +5,8 @@ import pathlib
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import BuildParams, Method
+from pipeline_lib.params.paths import BuildParams
+from pipeline_lib.params.train import Method
 from pipeline_lib.records import Group
 from pipeline_lib.traindata.builders import BUILDERS, TrainData, build
 from pipeline_lib.traindata.tables import MAIN_TABLE

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.params import BuildParams
+from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.traindata.filters import by_difficulty, distinct, ended, pass_rate, path_counts
 from tests.unit.traindata.made_groups import VERDICTS, make_group
 

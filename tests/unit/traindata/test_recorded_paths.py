@@ -8,7 +8,9 @@ from math_verify import parse, verify
 from rich.console import Console
 
 from flows.commands import build_file
-from pipeline_lib.params import BuildParams, Method, Params, VerifyParams
+from pipeline_lib.params.paths import BuildParams, VerifyParams
+from pipeline_lib.params.train import Method
+from pipeline_lib.params.whole import Params
 from pipeline_lib.records import JudgedPath, Status
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.storage.files import read_json_lines, write_json_lines

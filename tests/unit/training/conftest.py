@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipeline_lib.params import BootstrapParams, CountdownParams, Method, TrainParams, VerifyParams
+from pipeline_lib.params.paths import BootstrapParams, CountdownParams, VerifyParams
+from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import CountdownGold, MathGold, Problem
 from pipeline_lib.sampling.prompts import render

@@ -10,7 +10,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import LoraParams, Method
+from pipeline_lib.params.train import LoraParams, Method
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests
 from pipeline_lib.training import adapters

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import torch
 from peft import get_peft_model
 
-from pipeline_lib.params import LoraParams, Method, ServeParams
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.train import LoraParams, Method
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.connect import served_model
 from pipeline_lib.serving.engines import serving_engine

@@ -4,7 +4,8 @@ import pathlib
 
 from transformers import AutoModelForCausalLM
 
-from pipeline_lib.params import Method, VerifyParams
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.train import Method
 from pipeline_lib.records import CountdownGold, Status, Verdict
 from pipeline_lib.training.methods import train_policy
 from pipeline_lib.training.online import verified_reward

@@ -11,7 +11,7 @@ from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
 from pipeline_lib.determinism import deterministic
-from pipeline_lib.params import LoraParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training import labelled_scores, sft
 from pipeline_lib.training.adapters import lora_config
 from pipeline_lib.training.labelled_scores import LabelledHead, scores

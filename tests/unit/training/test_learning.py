@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from pipeline_lib.params import Method, Variant
+from pipeline_lib.params.train import Method, Variant
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.embedded import EmbeddedEngine

@@ -8,7 +8,7 @@ import torch
 from peft import get_peft_model
 from transformers import AutoModelForCausalLM, LlamaForCausalLM, MambaConfig
 
-from pipeline_lib.params import LoraParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.embedded import EmbeddedEngine
 from pipeline_lib.training.adapters import lora_config

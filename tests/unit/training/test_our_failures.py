@@ -4,7 +4,8 @@ import pathlib
 
 from transformers import AutoModelForCausalLM
 
-from pipeline_lib.params import LoraParams, MathLimits, VerifyParams
+from pipeline_lib.params.paths import MathLimits, VerifyParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.records import CountdownGold, MathGold, Status, Verdict
 from pipeline_lib.training.grpo import Objective, trainer_maker
 from pipeline_lib.training.online import Rollouts, verified_reward

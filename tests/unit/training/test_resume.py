@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_lib.params import ONLINE, Method
+from pipeline_lib.params.train import ONLINE, Method
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import manifests
 from pipeline_lib.training.methods import TrainingRequest, TrainingSummary, train_policy
@@ -128,7 +128,8 @@ def test_what_is_finished_is_not_done_again(request_for, tmp_path):
 
 SCRIPT = """
     import json, pathlib, sys
-    from pipeline_lib.params import Method, TrainParams, VerifyParams
+    from pipeline_lib.params.paths import VerifyParams
+    from pipeline_lib.params.train import Method, TrainParams
     from pipeline_lib.records import Problem
     from pipeline_lib.training.methods import TrainingRequest, train_policy
 

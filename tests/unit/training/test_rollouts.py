@@ -7,7 +7,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.params import VerifyParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import CountdownGold, FinishReason
 from pipeline_lib.serving.chat_model import Completion, Decoding
 from pipeline_lib.serving.endpoint import Endpoint

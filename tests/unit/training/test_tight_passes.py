@@ -13,7 +13,7 @@ from trl.trainer.rloo_config import RLOOConfig
 from trl.trainer.rloo_trainer import RLOOTrainer
 
 from pipeline_lib.determinism import deterministic
-from pipeline_lib.params import LoraParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.adapters import lora_config
 from pipeline_lib.training.phases import quiet
 from pipeline_lib.training.policies import load_policy

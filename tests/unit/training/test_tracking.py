@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import Method
+from pipeline_lib.params.train import Method
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.training.methods import train_policy
 from pipeline_lib.training.tracking import Trackers

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_lib.params import VerifyParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Kind
 from pipeline_lib.verification.answer_groups import AnswerBook
 from pipeline_lib.verification.dispatch import open_verifier

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
-from pipeline_lib.params import CodeLimits, MathLimits, VerifyParams
+from pipeline_lib.params.paths import CodeLimits, MathLimits, VerifyParams
 from pipeline_lib.records import CodeGold, MathGold, Status
 from pipeline_lib.verification.dispatch import Item, open_verifier
 from pipeline_lib.verification.python_tests import open_code_judge

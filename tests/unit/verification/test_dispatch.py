@@ -4,7 +4,7 @@ import psutil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.params import VerifyParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, MathGold, Status
 from pipeline_lib.verification.dispatch import Item, open_verifier
 

@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from pipeline_lib.params import MathLimits, VerifyParams
+from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.records import MathGold, Status
 from pipeline_lib.verification.dispatch import Item
 from pipeline_lib.verification.kept_verifiers import close_kept_verifiers, kept_verifier
@@ -124,7 +124,7 @@ def test_a_forked_process_has_none():
 
 _PROCESS = """
 import os, sys, psutil
-from pipeline_lib.params import VerifyParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import CodeGold, MathGold
 from pipeline_lib.verification.dispatch import Item
 from pipeline_lib.verification.kept_verifiers import kept_verifier

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import VerifyParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verification.lines import CHUNK_LINES, groups_from_lines, verify_lines
 
 KEYS = ["id", "status", "strict", "lenient", "extracted", "rule", "seconds"]

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from pipeline_lib.params import MathLimits
+from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.records import MathGold, Status
 from pipeline_lib.verification.math_answer import MathJudge
 from tests.unit.verification.hostile_answers import CHEAP, SLOW

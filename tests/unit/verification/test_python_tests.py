@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
-from pipeline_lib.params import CodeLimits
+from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.python_code import humaneval_problem, mbpp_problem
 from pipeline_lib.problems.raw_rows import RawRow
 from pipeline_lib.records import CodeGold, Problem, Status, Verdict

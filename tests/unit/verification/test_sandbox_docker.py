@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline_lib.params import CodeLimits
+from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.records import CodeGold, Status
 from pipeline_lib.verification.python_tests import CodeJudge
 from pipeline_lib.verification.sandbox.client import JailRefusedError, TestSuite

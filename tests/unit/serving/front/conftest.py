@@ -18,7 +18,7 @@ import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
 from transformers import AutoModelForCausalLM
 
-from pipeline_lib.params import BootstrapParams, CountdownParams
+from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.serving.embedded import EmbeddedEngine

@@ -9,7 +9,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.training.bootstrap import make_tokenizer
 from tests.unit.serving.lifetime.small_environment import small_environment
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.client import OpenAIModel

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.engines import serving_engine
 from tests.unit.serving.lifetime.real_engines import kill_in_mid_sampling, swap_adapters
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.lifetime.launch import Served, launch_of
 
 

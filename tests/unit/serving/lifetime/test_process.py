@@ -18,7 +18,7 @@ from pipeline_lib.serving.lifetime.process import EngineProcess
 PORT = 18600
 START = """
 import pathlib, sys, time
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.lifetime.launch import Served, launch_of
 from pipeline_lib.serving.lifetime.process import EngineProcess
 environment, log, port = sys.argv[1:]

@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.serving.engines import serving_engine
 from pipeline_lib.serving.lifetime.ports import is_free, listening_processes
@@ -47,7 +47,7 @@ SERVE = ServeParams(
 )
 START = """
 import pathlib, sys, time
-from pipeline_lib.params import ServeParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.engines import serving_engine
 serve = ServeParams.model_validate_json(sys.argv[1])
 with serving_engine(serve, model=sys.argv[2], log_folder=pathlib.Path(sys.argv[3])) as engine:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_lib.params import LoraParams, PpoParams
+from pipeline_lib.params.train import LoraParams, PpoParams
 from pipeline_lib.training.phases import Phase, Schedule
 from pipeline_lib.training.phases import _settings as settings_of
 from pipeline_lib.training.policies import load_policy

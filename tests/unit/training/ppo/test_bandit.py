@@ -12,7 +12,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pipeline_lib.params import BootstrapParams, LoraParams
+from pipeline_lib.params.paths import BootstrapParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.training import sft
 from pipeline_lib.training.bootstrap import save_blank_policy

@@ -6,7 +6,7 @@ import pytest
 import torch
 from peft import get_peft_model
 
-from pipeline_lib.params import LoraParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.adapters import lora_config
 from pipeline_lib.training.policies import load_policy
 from pipeline_lib.training.ppo.path_batch import TokenPath, collated

@@ -1,0 +1,136 @@
+"""From problems to training data: which problems, the base policy, paths, verdicts, selection."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole
+
+
+class CountdownParams(Section):
+    """The generator of Countdown problems. Numbers are uniform in [low, high], with repetition."""
+
+    num_numbers: Annotated[int, Field(ge=2, le=6)] = 3
+    low: Count = 1
+    high: Count = 20
+    target_low: Count = 10
+    target_high: Count = 100
+
+    @model_validator(mode="after")
+    def _ranges(self) -> "CountdownParams":
+        if self.low > self.high:
+            raise ValueError(f"low={self.low} is above high={self.high}")
+        if self.target_low > self.target_high:
+            raise ValueError(
+                f"target_low={self.target_low} is above target_high={self.target_high}"
+            )
+        return self
+
+
+class PrepareParams(Section):
+    """Which problems, and how many of each split."""
+
+    dataset: Literal[
+        "countdown",
+        "gsm8k",
+        "math",
+        "aime",
+        "hmmt",
+        "humaneval",
+        "mbpp",
+        "arc",
+        "concept-arc",
+    ] = "countdown"
+    folder: str | None = None
+    """A folder in the data set's original format, or a hub id; not used by the generator."""
+    train_problems: Count = 5000
+    test_problems: Count = 400
+    bootstrap_problems: Whole = 5000
+    countdown: CountdownParams = CountdownParams()
+
+
+class BootstrapParams(Section):
+    """The base policy: made from scratch, or taken from ``model``."""
+
+    model: str | None = None
+    """A Hugging Face folder or hub id; null makes a small Llama by SFT on solver solutions."""
+    hidden_size: Count = 128
+    num_layers: Count = 4
+    num_heads: Count = 4
+    steps: Count = 700
+    batch_size: Count = 64
+    lr: Positive = 2e-3
+    warmup_fraction: Fraction = 0.05
+    checkpoint_every: Count = 100
+    threads: Count = 1
+    """CPU threads of torch; part of the result, since sums round differently."""
+
+    @model_validator(mode="after")
+    def _heads(self) -> "BootstrapParams":
+        # Rotary positions need an even number of channels a head.
+        if self.hidden_size % (2 * self.num_heads):
+            raise ValueError(
+                f"hidden_size={self.hidden_size} is no multiple of 2 x num_heads={self.num_heads}"
+            )
+        return self
+
+
+class SampleParams(Section):
+    """How paths are drawn."""
+
+    num_paths: Count = 10
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_new_tokens: Count = 32
+    shard_size: Count = 128
+    """Problems a shard: the unit of work, retry and resume."""
+    batch_size: Count = 512
+    """Paths that are decoded together."""
+
+
+class MathLimits(Section):
+    """Deadlines and memory of the processes that judge math answers."""
+
+    soft_timeout_s: Positive = 2.0
+    """CPU seconds of one comparison."""
+    hard_timeout_s: Positive = 3.0
+    """CPU seconds after which its process is killed; by the clock, ten times as many."""
+    memory_mb: Count = 1024
+
+
+class CodeLimits(Section):
+    """Limits of one sandboxed program."""
+
+    timeout_s: Positive = 30.0
+    """Seconds by the clock, of a program with its tests. Beside four others that compute on the same
+    core a program gets a fifth of them; reference solutions take 0.02 s, the slowest of 1,138 3 s."""
+    memory_mb: Count = 256
+    tier: Literal["auto", "namespace", "landlock", "docker"] = "auto"
+
+
+class VerifyParams(Section):
+    """How paths are judged."""
+
+    math: MathLimits = MathLimits()
+    code: CodeLimits = CodeLimits()
+
+
+class BuildParams(Section):
+    """Which judged paths become training data."""
+
+    min_pass_rate: Fraction = 0.0
+    """DPO and GRPO keep the problems whose pass rate lies strictly above this ..."""
+    max_pass_rate: Fraction = 0.6
+    """... and strictly below this."""
+    max_pairs_per_problem: Count = 4
+    max_length_ratio: Annotated[float, Field(ge=1)] = 2.0
+    """A pair's longer text has at most this many times the characters of its shorter one."""
+    correct_paths: Literal["all", "shortest"] = "all"
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "BuildParams":
+        if self.min_pass_rate >= self.max_pass_rate:
+            raise ValueError(
+                f"min_pass_rate={self.min_pass_rate} is not below max_pass_rate={self.max_pass_rate}"
+            )
+        return self

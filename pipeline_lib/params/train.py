@@ -1,0 +1,150 @@
+"""How verified paths make a better policy."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Section, Whole
+
+
+class Method(StrEnum):
+    """How verified paths become a better policy."""
+
+    SFT = "sft"
+    DPO = "dpo"
+    GRPO = "grpo"
+    RLOO = "rloo"
+    PPO = "ppo"
+
+
+ONLINE = frozenset({Method.GRPO, Method.RLOO, Method.PPO})
+"""Methods that draw their own paths while they train, ``group_size`` of them a prompt."""
+_COMPARED = frozenset({Method.GRPO, Method.RLOO})
+"""Of these, the ones that compare the paths of a prompt with each other."""
+
+
+class Variant(StrEnum):
+    """The loss of GRPO; what each is made of stands in `training.grpo_variants`."""
+
+    DAPO = "dapo"
+    GRPO = "grpo"
+    DR_GRPO = "dr_grpo"
+    GSPO = "gspo"
+    CISPO = "cispo"
+
+
+class LoraParams(Section):
+    """Adapters on all linear layers instead of full fine-tuning."""
+
+    enabled: bool = False
+    rank: Count = 16
+    alpha: Count = 32
+    quantize: Literal["none", "4bit"] = "none"
+    """What the frozen base is held in while adapters train: QLoRA's NF4 needs CUDA and bitsandbytes."""
+
+    @model_validator(mode="after")
+    def _quantized(self) -> "LoraParams":
+        if self.quantize != "none" and not self.enabled:
+            raise ValueError(
+                f"quantize={self.quantize}; only the base under adapters is quantized, so it needs "
+                "enabled=true"
+            )
+        return self
+
+
+class PpoParams(Section):
+    """The critic, GAE and clips of PPO."""
+
+    gamma: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Discount of a reward by each token before it."""
+    gae_lambda: Fraction = 0.95
+    """1 takes what a path came to, 0 what the critic says of its next token."""
+    clip: Rate = 0.2
+    """How far the ratio of new to old probability may move from 1 and still be rewarded."""
+    value_clip: Positive = 0.2
+    """How far a value may move on the paths of one draw and still be rewarded."""
+    value_coef: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of the critic's loss in the body that it shares with the policy; 0 trains its head alone."""
+    value_lr: Positive = 3e-3
+    """Rate of the critic's head."""
+    kl_coef: Annotated[float, Field(ge=0)] = 0.0
+    """What a nat of log-probability above the policy at the start costs, in units of reward."""
+    minibatches: Count = 4
+    """Updates of the weights in one pass over the paths of a draw."""
+
+
+class TrainParams(Section):
+    """One round of training."""
+
+    method: Method = Method.GRPO
+    variant: Variant = Variant.DAPO
+    """The loss of GRPO. Variants differ in their clips only where ``updates_per_rollout`` is above 1."""
+    lr: Positive = 5e-5
+    steps: Count = 30
+    batch_size: Count = 64
+    """Sequences (SFT), pairs (DPO) or prompts (online methods) a step."""
+    micro_batch_size: Count | None = None
+    """Sequences, pairs or paths that are in memory at once; null takes the whole batch."""
+    warmup_fraction: Fraction = 0.05
+    group_size: Annotated[int, Field(ge=1)] = 8
+    """Paths a prompt in online methods."""
+    updates_per_rollout: Count = 1
+    """Optimizer steps on the paths of one draw in online methods; above 1 a draw takes as many of ``steps``.
+    In PPO passes over these paths, all of them within one of ``steps``."""
+    rollouts: Literal["in_process", "endpoint"] = "in_process"
+    """What draws the paths of online methods: the policy as it is trained, or the engine of ``serve`` with its adapter."""
+    entropy_coef: Annotated[float, Field(ge=0)] = 0.0
+    warm_start_steps: Whole = 800
+    """Steps of SFT on the distinct correct stored paths before online methods; 0 skips it."""
+    warm_start_batch_size: Count = 64
+    warm_start_lr: Positive = 2e-3
+    dpo_beta: Positive = 0.1
+    checkpoint_every: Count = 25
+    threads: Count = 1
+    """CPU threads of torch; part of the result, since sums round differently."""
+    lora: LoraParams = LoraParams()
+    ppo: PpoParams = PpoParams()
+
+    @model_validator(mode="after")
+    def _group(self) -> "TrainParams":
+        if self.method in _COMPARED and self.group_size < 2:
+            raise ValueError(
+                f"group_size={self.group_size}; {self.method.value.upper()} needs at least 2"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _entropy(self) -> "TrainParams":
+        if self.method is Method.RLOO and self.entropy_coef:
+            raise ValueError(
+                f"entropy_coef={self.entropy_coef}; the loss of RLOO has no entropy term, set 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _adapter(self) -> "TrainParams":
+        if self.rollouts == "endpoint" and not (self.method in ONLINE and self.lora.enabled):
+            raise ValueError(
+                "rollouts=endpoint; the engine gets each step's weights as an adapter, so it needs "
+                "an online method, as method=grpo, and lora.enabled=true"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _minibatches(self) -> "TrainParams":
+        paths = self.batch_size * self.group_size
+        if self.method is Method.PPO and self.ppo.minibatches > paths:
+            raise ValueError(f"ppo.minibatches={self.ppo.minibatches}; a draw has {paths} paths")
+        return self
+
+    @model_validator(mode="after")
+    def _micro_batches(self) -> "TrainParams":
+        online = self.method in ONLINE
+        wholes = [self.batch_size * (self.group_size if online else 1)]
+        wholes += [self.warm_start_batch_size] if online and self.warm_start_steps else []
+        for whole in wholes:
+            micro = min(self.micro_batch_size or whole, whole)
+            if whole % micro:
+                raise ValueError(f"micro_batch_size={micro} does not divide a batch of {whole}")
+        return self

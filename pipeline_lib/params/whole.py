@@ -1,0 +1,48 @@
+"""All of params.yaml as one frozen model; `params_file` reads it.
+
+What a stage computes depends on its own section, on ``seed`` and on its inputs. ``execution`` says
+where it runs and never changes a result, so no stage of DVC depends on it.
+"""
+
+from typing import Literal
+
+from pipeline_lib.params.evaluate import ComputeParams, EvaluateParams, ReportParams
+from pipeline_lib.params.latent import LatentParams
+from pipeline_lib.params.paths import (
+    BootstrapParams,
+    BuildParams,
+    PrepareParams,
+    SampleParams,
+    VerifyParams,
+)
+from pipeline_lib.params.sections import Count, Section, Whole
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.train import TrainParams
+
+
+class ExecutionParams(Section):
+    """Where the work runs. Never part of a result."""
+
+    runner: Literal["ray", "thread"] = "ray"
+    workers: Count = 2
+    report_to: tuple[str, ...] = ()
+    """Programs that show a training while it runs: dvclive, tensorboard, wandb, trackio and others."""
+
+
+class Params(Section):
+    """All of params.yaml."""
+
+    seed: Whole = 7
+    rounds: Count = 1
+    prepare: PrepareParams = PrepareParams()
+    bootstrap: BootstrapParams = BootstrapParams()
+    sample: SampleParams = SampleParams()
+    verify: VerifyParams = VerifyParams()
+    build: BuildParams = BuildParams()
+    train: TrainParams = TrainParams()
+    evaluate: EvaluateParams = EvaluateParams()
+    compute: ComputeParams = ComputeParams()
+    report: ReportParams = ReportParams()
+    serve: ServeParams = ServeParams()
+    latent: LatentParams = LatentParams()
+    execution: ExecutionParams = ExecutionParams()
