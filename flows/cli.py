@@ -9,12 +9,13 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from flows.exports import export_app
-from flows.options import AT_LEAST_ONE, Engine, ParamsOptions, RunOptions, Stage, Workers
+from flows.options import AT_LEAST_ONE, Engine, ParamsOptions, RunOptions, Stage
 from flows.overlap import overlap
+from flows.path_commands import PATH_COMMANDS
 from flows.prr_commands import prr_app
 from flows.prr_model_commands import MODEL_COMMANDS
+from flows.server_commands import server_app
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.params.train import Method
 
 app = App(
     name="reasonloop",
@@ -22,7 +23,8 @@ app = App(
     version_flags=["--version"],
     help_format="markdown",
 )
-server_app = App(name="server", help="The local Prefect server that runs are recorded on.")
+for path_command in PATH_COMMANDS:
+    app.command(path_command)
 app.command(server_app)
 app.command(prr_app)
 for model_command in MODEL_COMMANDS:
@@ -74,115 +76,6 @@ def stage(
     from flows.console import run_one_stage  # noqa: PLC0415 - Prefect takes seconds to import
 
     run_one_stage(name, options.workspace.resolve(), loaded, console)
-
-
-@app.command
-def sample(
-    model: Annotated[
-        str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
-    ],
-    /,
-    *,
-    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
-    num_paths: Annotated[
-        int | None, Parameter(help="Paths per problem.", validator=AT_LEAST_ONE)
-    ] = None,
-    problems: Annotated[
-        int | None, Parameter(help="How many test problems.", validator=AT_LEAST_ONE)
-    ] = None,
-    params: ParamsOptions = DEFAULT_PARAMS,
-) -> None:
-    """Draw paths for the test problems of a data set, as lines that `reasonloop verify` reads.
-
-    **Examples:**
-
-        reasonloop sample models/policy --output paths.jsonl --num-paths 10 --problems 50
-        reasonloop sample models/policy --output paths.jsonl --set serve.engine=vllm
-        reasonloop sample NAME --output paths.jsonl --set serve.engine=url --set serve.url=http://host:8000/v1
-    """
-    more = [f"sample.num_paths={num_paths}"] if num_paths is not None else []
-    more += [f"prepare.test_problems={problems}"] if problems is not None else []
-    loaded = params.load(*more)
-    from flows.commands import sample_to_file  # noqa: PLC0415 - torch takes seconds to import
-
-    sample_to_file(model, output, loaded, console)
-
-
-@app.command
-def verify(
-    source: Annotated[pathlib.Path, Parameter(help="Answers to judge, as JSON lines.")],
-    /,
-    *,
-    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
-    workers: Workers = 2,
-    audit: Annotated[
-        bool, Parameter(negative="", help="Show answers that only the strict score refuses.")
-    ] = False,
-    params: ParamsOptions = DEFAULT_PARAMS,
-) -> None:
-    """Judge the answers of a JSON-lines file; one verdict line per input line, in order.
-
-    Input lines: `{"id","kind":"math","gold","text"}`,
-    `{"id","kind":"countdown","numbers","target","text"}`,
-    `{"id","kind":"code","entry_point","tests","text"}` or
-    `{"id","kind":"arc","gold":[[1,2],[3,4]],"text"}`. Output lines:
-    `{"id","status","strict","lenient","extracted","rule","seconds"}`.
-
-    **Example:**
-
-        reasonloop verify answers.jsonl --output verdicts.jsonl --workers 2
-    """
-    loaded = params.load()
-    from flows.commands import verify_file  # noqa: PLC0415 - only this command needs it
-
-    verify_file(source, output, loaded.verify, console, workers=workers, audit=audit)
-
-
-@app.command
-def build(
-    source: Annotated[pathlib.Path, Parameter(help="Paths, several per `problem_id`.")],
-    /,
-    *,
-    method: Annotated[Method, Parameter(help="What the data is for.")],
-    output: Annotated[
-        pathlib.Path, Parameter(help="JSON-lines file to write; a data card is put beside it.")
-    ],
-    workers: Workers = 2,
-    params: ParamsOptions = DEFAULT_PARAMS,
-) -> None:
-    """Judge the paths of a JSON-lines file and build training data from them.
-
-    **Example:**
-
-        reasonloop build paths.jsonl --method dpo --output pairs.jsonl
-    """
-    loaded = params.load()
-    from flows.commands import build_file  # noqa: PLC0415 - only this command needs it
-
-    build_file(source, output, method, loaded, console, workers=workers)
-
-
-@app.command
-def evaluate(
-    source: Annotated[pathlib.Path, Parameter(help="Paths, several per `problem_id`.")],
-    /,
-    *,
-    against: Annotated[
-        pathlib.Path | None, Parameter(help="Paths of another policy for the same problems.")
-    ] = None,
-    workers: Workers = 2,
-    params: ParamsOptions = DEFAULT_PARAMS,
-) -> None:
-    """Judge the paths of a JSON-lines file and print pass@k with intervals.
-
-    **Example:**
-
-        reasonloop evaluate trained.jsonl --against base.jsonl --set evaluate.ks=[1,4]
-    """
-    loaded = params.load()
-    from flows.commands import evaluate_files  # noqa: PLC0415 - only this command needs it
-
-    evaluate_files(source, against, loaded, console, workers=workers)
 
 
 @app.command
@@ -286,46 +179,6 @@ def serve(
 
     log_folder = workspace.resolve() / "logs"
     serve_until_told(model, loaded.serve, console, lora=lora, log_folder=log_folder)
-
-
-@server_app.command(name="start")
-def server_start() -> None:
-    """Find or start the local Prefect server and print the address of its UI.
-
-    **Example:**
-
-        reasonloop server start
-    """
-    from flows import server  # noqa: PLC0415 - only this command needs it
-
-    console.print(f"Prefect UI: {server.ensure()}")
-
-
-@server_app.command(name="status")
-def server_status() -> None:
-    """Say whether the local Prefect server runs, and where.
-
-    **Example:**
-
-        reasonloop server status
-    """
-    from flows import server  # noqa: PLC0415 - only this command needs it
-
-    found = server.find()
-    console.print(f"running, process {found.pid}, UI: {found.ui_url}" if found else "not running")
-
-
-@server_app.command(name="stop")
-def server_stop() -> None:
-    """Stop the local Prefect server that reasonloop started.
-
-    **Example:**
-
-        reasonloop server stop
-    """
-    from flows import server  # noqa: PLC0415 - only this command needs it
-
-    console.print("stopped" if server.stop() else "there was none to stop")
 
 
 @app.command
