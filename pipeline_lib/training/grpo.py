@@ -55,7 +55,7 @@ def trainer_maker(
             processing_class=policy.tokenizer,
             reward_funcs=verified_reward(golds, verifier),
             peft_config=lora_config(lora),
-            rollout_func=rollouts.on(policy.source),
+            rollout_func=rollouts.opened_on(policy.source),
             drawn_elsewhere=rollouts.elsewhere,
         )
 

@@ -23,16 +23,12 @@ class Rollouts:
 
     group_size: int
     max_new_tokens: int
+    opened_on: Callable[[str], RolloutFunc]
+    """Starts what draws the paths, on the policy of a folder."""
     updates: int = 1
     """Optimizer steps on the paths of one draw."""
-    opened_on: Callable[[str], RolloutFunc] | None = None
-    """Starts what draws the paths, on the policy of a folder; None leaves it to TRL."""
     elsewhere: bool = False
     """Another engine draws, whose rounding makes it a slightly other policy."""
-
-    def on(self, source: str) -> RolloutFunc | None:
-        """What draws for the policy of ``source``; None leaves it to TRL."""
-        return self.opened_on(source) if self.opened_on else None
 
 
 def prompts_of(rows: Sequence[Row], settings: Row, *, group_size: int) -> Dataset:

@@ -47,7 +47,7 @@ def trainer_maker(
             processing_class=policy.tokenizer,
             reward_funcs=verified_reward(golds, verifier),
             peft_config=lora_config(lora),
-            rollout_func=rollouts.on(policy.source),
+            rollout_func=rollouts.opened_on(policy.source),
         )
 
     return make
@@ -56,24 +56,19 @@ def trainer_maker(
 class _Trainer(TightPasses, RLOOTrainer):
     """TRL's trainer in passes without padding, with the ``rollout_func`` that TRL gives to GRPO alone."""
 
-    def __init__(self, *, rollout_func: RolloutFunc | None, **options: Any) -> None:
+    def __init__(self, *, rollout_func: RolloutFunc, **options: Any) -> None:
         super().__init__(**options)
         self._rollout_func = rollout_func
         self._drawn: dict[str, list[Any]] = {}
 
     @override
     def _generate(self, prompts: list[str]) -> Any:
-        if self._rollout_func is not None:
-            self._drawn = self._rollout_func(prompts, self)
+        self._drawn = self._rollout_func(prompts, self)
         return super()._generate(prompts)
 
     @override
     def _generate_single_turn(self, prompt_ids: Any, images: Any, multimodal_fields: Any) -> Any:
-        if self._rollout_func is not None:
-            return self._drawn["completion_ids"]
-        return super()._generate_single_turn(  # type: ignore[no-untyped-call]
-            prompt_ids, images, multimodal_fields
-        )
+        return self._drawn["completion_ids"]
 
     @override
     def _calculate_rewards(

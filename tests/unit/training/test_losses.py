@@ -22,7 +22,7 @@ from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.training import dpo, grpo, rloo, sft
 from pipeline_lib.training.grpo import Objective
 from pipeline_lib.training.online import Rollouts
-from pipeline_lib.training.phases import MakeTrainer, Phase, Schedule, Setting, run_phase
+from pipeline_lib.training.phases import MakeTrainer, Phase, Schedule, Setting, quiet, run_phase
 from pipeline_lib.training.policies import LOG_NAME, Policy, load_policy
 from pipeline_lib.verification.dispatch import open_verifier
 
@@ -105,8 +105,11 @@ def test_loss_on_paper(method, sign, zeros: Policy, tmp_path: pathlib.Path):
         "bf16": False,
         "report_to": "none",
     }
-    rollouts = Rollouts(group_size=2, max_new_tokens=LIMIT, updates=2)
-    trainer = maker(method, verifier=NoVerifier(), rollouts=rollouts)(zeros, settings)
+    rollouts = Rollouts(
+        group_size=2, max_new_tokens=LIMIT, updates=2, opened_on=lambda _source: rolled_out
+    )
+    with quiet():
+        trainer = maker(method, verifier=NoVerifier(), rollouts=rollouts)(zeros, settings)
     trainer.current_gradient_accumulation_steps = 1
     trainer.model.train()
     old = [[-LOG_V - math.log(ratio) for ratio in path] for path in (SHORT, LONG)]

@@ -7,9 +7,12 @@ from transformers import AutoModelForCausalLM
 from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.records import CountdownGold, MathGold, Status, Verdict
+from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.training.grpo import Objective, trainer_maker
+from pipeline_lib.training.live_rollouts import LiveRollouts
 from pipeline_lib.training.online import Rollouts, verified_reward
 from pipeline_lib.training.phases import Phase, Row, Schedule, Setting, run_phase
+from pipeline_lib.training.rollouts import rollout_func
 from pipeline_lib.verification.dispatch import open_verifier
 
 GOLDS = {
@@ -54,11 +57,16 @@ def moved_by(
     verifier: HalfTheTexts, base: pathlib.Path, rows: list[Row], work: pathlib.Path
 ) -> bool:
     """Whether two steps of GRPO with these verdicts change any weight."""
+    live = LiveRollouts(decoding=Decoding(max_new_tokens=64), seed=5)
     make_trainer = trainer_maker(
         rows,
         golds={row["problem_id"]: GOLDS["math"] for row in rows},
         verifier=verifier,
-        rollouts=Rollouts(group_size=4, max_new_tokens=64),
+        rollouts=Rollouts(
+            group_size=4,
+            max_new_tokens=64,
+            opened_on=lambda _source: rollout_func(live),
+        ),
         objective=Objective(),
         lora=LoraParams(),
     )
