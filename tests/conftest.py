@@ -20,3 +20,9 @@ def reference_data() -> pathlib.Path:
         if candidate and (folder := pathlib.Path(candidate)).is_dir():
             return folder
     pytest.skip("no reference data: set REASONLOOP_DATA or place it at ../shared/data")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one folder go to one of the two workers, so that what they share is made once."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(str(item.path.parent)))
