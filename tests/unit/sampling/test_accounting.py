@@ -140,7 +140,7 @@ def test_another_process_sees_the_same_total(tmp_path):
     """The budget holds over processes: a fresh one stops at what this one has drawn."""
     write_paths(tmp_path / "data" / "paths", 0, [path("a", 0)], key="k")
     code = (
-        "import pathlib; from pipeline_lib.params import ServeParams;"
+        "import pathlib; from pipeline_lib.params.serve import ServeParams;"
         "from pipeline_lib.sampling.accounting import require_budget;"
         f"require_budget(pathlib.Path({str(tmp_path)!r}), ServeParams(budget_tokens=15))"
     )

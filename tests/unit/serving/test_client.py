@@ -370,7 +370,7 @@ def test_an_interrupt_ends_a_draw_and_frees_the_server(server):
     """Ctrl-C in the process that draws: it ends at once, and the server may stop generating."""
     server.always = slow(30)
     code = (
-        "from pipeline_lib.params import ServeParams;"
+        "from pipeline_lib.params.serve import ServeParams;"
         "from pipeline_lib.serving.chat_model import Decoding, Request;"
         "from pipeline_lib.serving.client import OpenAIModel;"
         "from pipeline_lib.serving.endpoint import Endpoint;"

@@ -251,7 +251,7 @@ def test_probe_says_of_each_tier_whether_and_why():
 def test_without_the_right_to_make_namespaces_landlock_is_used():
     """As in a container: unshare is refused, the reason says so, and the next tier takes over."""
     script = (
-        "from pipeline_lib.params import CodeLimits\n"
+        "from pipeline_lib.params.paths import CodeLimits\n"
         "from pipeline_lib.verification.python_tests import open_code_judge, probe_tiers\n"
         "print(open_code_judge(CodeLimits()).tier)\n"
         "print(probe_tiers(CodeLimits())[0].reason)\n"
