@@ -3,6 +3,8 @@
 Axes: B rows, K branches, S positions with the prefix, D channels.
 """
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
@@ -36,10 +38,11 @@ class BranchVectors(nn.Module):
 
 
 class Scorer(nn.Module):
-    """Reads off a branch's first position whether its answer is exactly right, as a logit."""
+    """Reads off a branch's latents whether its answer is exactly right, as a logit."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, reads: Literal["first", "all"]) -> None:
         super().__init__()
+        self.reads = reads
         self.hidden = nn.Linear(width, width // 2)
         self.out = nn.Linear(width // 2, 1)
         nn.init.zeros_(self.hidden.bias)
@@ -49,7 +52,8 @@ class Scorer(nn.Module):
     @override
     def forward(self, latents_BKSD: Tensor) -> Tensor:
         """[B, K, S, D] to float32 [B, K]."""
-        hidden_BKH = nn.functional.silu(self.hidden(latents_BKSD[:, :, 0]))
+        read_BKSD = latents_BKSD[:, :, :1] if self.reads == "first" else latents_BKSD
+        hidden_BKH = nn.functional.silu(self.hidden(read_BKSD)).mean(2)
         scores_BK1: Tensor = self.out(hidden_BKH)
         return scores_BK1.squeeze(-1).float()
 

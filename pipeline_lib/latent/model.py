@@ -41,7 +41,7 @@ class PrrModel(nn.Module):
         self.core = Blocks(params, positions=params.prefix_tokens + sizes.seq_len)
         self.branches = BranchVectors(params.num_branches, width, every_step=params.branch_vectors)
         self.head = linear(width, sizes.vocab_size)
-        self.scorer = Scorer(width)
+        self.scorer = Scorer(width, reads=params.scorer_reads)
         if params.compiled:
             self.core.compile()
 

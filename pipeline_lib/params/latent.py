@@ -34,7 +34,7 @@ class LatentModelParams(Section):
     mixer: Literal["attention", "mlp"] = "attention"
     """What mixes the positions of a sequence."""
     prefix_tokens: Count = 16
-    """Positions before the sequence; the first holds the puzzle embedding and is read by the scorer."""
+    """Positions before the sequence; the first holds the puzzle embedding."""
     num_branches: Count = 8
     steps: Count = 8
     """Passes through the blocks of each branch."""
@@ -44,6 +44,8 @@ class LatentModelParams(Section):
     """Each branch adds a learned vector of its own at every step, not only at the start."""
     start_noise: Annotated[float, Field(ge=0)] = 0.0
     """Standard deviation of the noise on the starting latents, in training only."""
+    scorer_reads: Literal["all", "first"] = "all"
+    """All positions, by the mean of what it makes of each, or the first one alone."""
     alpha: Fraction = 0.0
     """How far a communication moves a branch to the mean of all; 0 keeps them independent."""
     comm_interval: Count = 2
@@ -119,7 +121,9 @@ class LatentPreset(Section):
 LATENT_PRESETS = {
     "ours": LatentPreset(),
     "brief": LatentPreset(
-        model=LatentModelParams(branch_vectors=False, start_noise=0.1, alpha=0.1),
+        model=LatentModelParams(
+            branch_vectors=False, start_noise=0.1, alpha=0.1, scorer_reads="first"
+        ),
         loss=LatentLossParams(
             best_of="soft_min",
             floor=0,

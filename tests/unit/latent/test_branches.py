@@ -92,9 +92,31 @@ def test_where_the_gradient_starts(change, first):
     assert first_grad_step(BRIEF.model_copy(update=change), 8) == first
 
 
-def test_a_new_scorer_thinks_every_branch_wrong():
+@pytest.mark.parametrize("reads", ["all", "first"])
+def test_a_new_scorer_thinks_every_branch_wrong(reads):
     """Its score is its bias of -5, whatever it reads."""
-    assert Scorer(6)(torch.randn(2, 3, 4, 6)).tolist() == [[-5.0] * 3] * 2
+    assert Scorer(6, reads=reads)(torch.randn(2, 3, 4, 6)).tolist() == [[-5.0] * 3] * 2
+
+
+@pytest.mark.parametrize(("reads", "read"), [("all", range(4)), ("first", [0])])
+def test_positions_that_the_scorer_reads(reads, read):
+    """Its score moves with the latents of these positions and of no other."""
+    scorer = Scorer(6, reads=reads)
+    torch.nn.init.normal_(scorer.out.weight)
+    latents_BKSD = torch.randn(2, 3, 4, 6, requires_grad=True)
+    [grad_BKSD] = torch.autograd.grad(scorer(latents_BKSD).sum(), latents_BKSD)
+    moved_S = grad_BKSD.abs().sum((0, 1, 3)) > 0
+    assert moved_S.nonzero().flatten().tolist() == list(read)
+
+
+def test_a_scorer_of_equal_positions_reads_one():
+    """Where all positions are alike both ways to read them are the same formula."""
+    torch.manual_seed(1)
+    first, whole = Scorer(6, reads="first"), Scorer(6, reads="all")
+    torch.nn.init.normal_(first.out.weight)
+    whole.load_state_dict(first.state_dict())
+    latents_BKSD = torch.randn(2, 3, 1, 6).expand(-1, -1, 4, -1)
+    torch.testing.assert_close(whole(latents_BKSD), first(latents_BKSD))
 
 
 def test_a_gradient_longer_than_the_recursion_is_refused():
