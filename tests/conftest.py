@@ -22,6 +22,7 @@ def reference_data() -> pathlib.Path:
     pytest.skip("no reference data: set REASONLOOP_DATA or place it at ../shared/data")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one folder go to one of the two workers, so that what they share is made once."""
     for item in items:
