@@ -55,11 +55,11 @@ SMALL = {
 NOISES = (0.1, 0.2, 0.4, 0.8)
 VALIDATION, TEST = 256, 1024
 TASKS: Mapping[str, Mapping[str, int]] = {
-    "ambiguous": {"train": 32768, "versions": 1, "steps": 500, "batch_size": 16},
-    "sudoku4": {"train": 2048, "versions": 8, "steps": 400, "batch_size": 16},
-    "sudoku4-two": {"train": 2048, "versions": 8, "steps": 400, "batch_size": 16},
-    "sudoku6": {"train": 2048, "versions": 16, "steps": 400, "batch_size": 16},
-    "sudoku6-two": {"train": 2048, "versions": 16, "steps": 400, "batch_size": 16},
+    "ambiguous": {"train": 65536, "versions": 1, "steps": 2500, "batch_size": 16},
+    "sudoku4": {"train": 2048, "versions": 8, "steps": 1000, "batch_size": 16},
+    "sudoku4-two": {"train": 2048, "versions": 8, "steps": 2000, "batch_size": 16},
+    "sudoku6": {"train": 2048, "versions": 16, "steps": 1000, "batch_size": 16},
+    "sudoku6-two": {"train": 2048, "versions": 16, "steps": 2500, "batch_size": 16},
 }
 
 OURS, BRIEF = LATENT_PRESETS["ours"], LATENT_PRESETS["brief"]
@@ -88,6 +88,7 @@ CHANGES: Mapping[str, tuple[Change, Change]] = {
     "ours-constant-tau": ({}, {"tau_start": 0.04, "tau_end": 0.04}),
     "ours-no-floor": ({}, {"floor": 0}),
     "ours-alpha": ({"alpha": 0.1}, {}),
+    "ours-first-scorer": ({"scorer_reads": "first"}, {}),
     "ours-attached-scorer": ({}, {"detach_scorer": False}),
     # The brief's with one part of ours.
     "brief-branch-vectors": ({"branch_vectors": True}, {}),
@@ -96,7 +97,7 @@ CHANGES: Mapping[str, tuple[Change, Change]] = {
     "ours-8": ({"num_branches": 8}, {}),
     "ours-8-floor": ({"num_branches": 8}, {"floor": 0.2}),
     "ours-8-slow-floor": ({"num_branches": 8}, {"floor": 0.1, "tau_fraction": 0.9}),
-    "ours-scorer": ({}, {"scorer": 2.0, "ranking": 0.0}),
+    "ours-equal": ({}, {"floor": 0.9}),
 }
 
 
@@ -132,6 +133,7 @@ def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.
         optimizer=OPTIMIZER["name"],
         lr=OPTIMIZER["lr"],
         weight_decay=OPTIMIZER["weight_decay"],
+        ema=OPTIMIZER["ema"],
     )
     cpu, wall = time.process_time(), time.perf_counter()
     folder = pathlib.Path(tempfile.mkdtemp(dir=out, prefix=".work-"))
@@ -174,7 +176,7 @@ def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.
         claim.unlink(missing_ok=True)
 
 
-OPTIMIZER: dict[str, Any] = {"name": "adam-atan2", "lr": 5e-3, "weight_decay": 0.0}
+OPTIMIZER: dict[str, Any] = {"name": "adam-atan2", "lr": 5e-3, "weight_decay": 0.0, "ema": 0.997}
 
 
 def _claimed(claim: pathlib.Path) -> bool:

@@ -5,6 +5,9 @@ import pathlib
 
 import pytest
 from hypothesis import settings
+from typing_extensions import override
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 # How long an example takes on a shared machine says nothing about whether it is right.
 settings.register_profile("untimed", deadline=None)
@@ -22,8 +25,15 @@ def reference_data() -> pathlib.Path:
     pytest.skip("no reference data: set REASONLOOP_DATA or place it at ../shared/data")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one folder go to one of the two workers, so that what they share is made once."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(str(item.path.parent)))
+class FolderScheduling(LoadScopeScheduling):
+    """Tests of one folder go to one worker, so that the servers and runs they share are made once."""
+
+    @override
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.partition("::")[0].rpartition("/")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FolderScheduling:
+    """The workers of pytest-xdist share the tests like this."""
+    return FolderScheduling(config, log)
