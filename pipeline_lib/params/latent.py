@@ -148,13 +148,13 @@ class LatentDataParams(Section):
     """What a latent model learns: a task that is made here, or a folder in TRM's format."""
 
     task: Literal["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous", "folder"] = (
-        "ambiguous"
+        "sudoku4-two"
     )
     folder: str | None = None
     """Of ``task: folder``, as `reasonloop prr build-arc`, build-sudoku and build-maze write it."""
-    train_puzzles: Count = 8192
+    train_puzzles: Count = 2048
     """Of a made task; a folder is taken whole."""
-    versions: Count = 1
+    versions: Count = 8
     """Of each made puzzle, as a group: the same Sudoku with digits, rows and columns exchanged."""
     test_examples: Count = 1024
 
@@ -170,7 +170,7 @@ class LatentDataParams(Section):
 class LatentTrainParams(Section):
     """How a latent model is optimized."""
 
-    steps: Count = 500
+    steps: Count = 1000
     batch_size: Count = 16
     """Examples a step, over all devices."""
     optimizer: Literal["adam-atan2", "adamw"] = "adam-atan2"
@@ -183,7 +183,7 @@ class LatentTrainParams(Section):
     """Over these the rates rise from 0; then they stay."""
     ema: Fraction = 0.99
     """Share of the average that each step keeps: .99 for about 1,000 steps, .999 for long runs."""
-    checkpoint_every: Count = 125
+    checkpoint_every: Count = 250
     log_every: Count = 10
     threads: Count = 1
     """CPU threads of torch; part of the result, since sums round differently."""
