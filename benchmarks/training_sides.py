@@ -150,7 +150,9 @@ class CoinVerifier:
         """A verdict for each item."""
         verdicts = self.verifier.judge(items)
         return [
-            replace(verdict, strict=zlib.crc32(item.text.encode()) % 2 == 0)
+            verdict
+            if verdict.strict is None
+            else replace(verdict, strict=zlib.crc32(item.text.encode()) % 2 == 0)
             for item, verdict in zip(items, verdicts, strict=True)
         ]
 

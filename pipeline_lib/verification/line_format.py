@@ -10,6 +10,7 @@ other keys are ignored, so files can be verified as they were published.
 
 import math
 import pathlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -85,7 +86,7 @@ _Name = Annotated[StrictStr, BeforeValidator(_as_written)]
 _Count = Annotated[StrictInt, Field(ge=0)]
 
 
-class _LineModel(BaseModel):
+class _LineModel(BaseModel, ABC):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     id: _Name | None = None
@@ -100,9 +101,9 @@ class _LineModel(BaseModel):
         default=None, validation_alias=AliasChoices("label", "label_by_source")
     )
 
+    @abstractmethod
     def decides(self) -> Gold:
         """What the text is judged against."""
-        raise NotImplementedError
 
 
 class _MathLine(_LineModel):
