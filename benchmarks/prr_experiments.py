@@ -1,7 +1,8 @@
 """Do parallel branches pay? Small tasks, every baseline, equal core passes, several seeds.
 
 Each run trains one model and evaluates it; its figures go to OUT/TASK--SETTING--SEED.json, and a run
-whose file is there is not done again. Several workers may share OUT. Settings:
+whose file is there is not done again, or refused if it was made otherwise. Several workers may share
+OUT. Settings:
 
     ours, brief      PRR with K = 4, by our defaults and by those of the first description
     single           K = 1 with as many core passes as the others, by K times the examples a step; its
@@ -111,7 +112,9 @@ CHANGES: Mapping[str, tuple[Change, Change]] = {
     "ours-constant-tau": ({}, {"tau_start": 0.04, "tau_end": 0.04}),
     "ours-no-floor": ({}, {"floor": 0}),
     "ours-alpha": ({"alpha": 0.1}, {}),
-    "ours-first-scorer": ({"scorer_reads": "first"}, {}),
+    "ours-no-restarts": ({}, {"restart_every": 0}),
+    "ours-first-scorer": ({"scorer_reads": "first", "scorer_certainty": False}, {}),
+    "ours-uncertain-scorer": ({"scorer_certainty": False}, {}),
     "ours-attached-scorer": ({}, {"detach_scorer": False}),
     # The brief's with one part of ours.
     "brief-branch-vectors": ({"branch_vectors": True}, {}),
@@ -134,17 +137,7 @@ def passes_a_step(model: LatentModelParams) -> int:
 def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.Path) -> None:
     """Train and evaluate one setting, unless its file is there or another worker is at it."""
     target = out / f"{task}--{name}--{seed}.json"
-    claim = target.with_suffix(".claim")
-    if target.exists() or not _claimed(claim):
-        return
     effort = TASKS[task]
-    made = make_task(
-        task,
-        train=effort.train,
-        versions=effort.versions,
-        test=VALIDATION + TEST,
-        seed=seed,
-    )
     model, loss = setting(name, task)
     own_steps = steps or effort.steps
     # As many core passes for all: a model that needs fewer for an example gets more examples a step.
@@ -156,6 +149,24 @@ def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.
         checkpoint_every=own_steps,
         lr=effort.lr,
         **OPTIMIZER,
+    )
+    made_with = {
+        "data": {"train": effort.train, "versions": effort.versions, "test": TEST},
+        "model": model.model_dump(mode="json"),
+        "loss": loss.model_dump(mode="json"),
+        "train": train.model_dump(mode="json"),
+    }
+    if target.exists() and json.loads(target.read_text("utf-8")).get("made_with") != made_with:
+        raise SystemExit(f"{target} was made with other settings; name another --out")
+    claim = target.with_suffix(".claim")
+    if target.exists() or not _claimed(claim):
+        return
+    made = make_task(
+        task,
+        train=effort.train,
+        versions=effort.versions,
+        test=VALIDATION + TEST,
+        seed=seed,
     )
     cpu, wall = time.process_time(), time.perf_counter()
     folder = pathlib.Path(tempfile.mkdtemp(dir=out, prefix=".work-"))
@@ -184,7 +195,7 @@ def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.
             "passes_a_step": passes_a_step(model),
             "core_passes": own_steps * train.batch_size * passes_a_step(model),
             "parameters": sum(weight.numel() for weight in trained.parameters()),
-            "train": train.model_dump(mode="json"),
+            "made_with": made_with,
             "train_cpu_s": train_cpu_s,
             "train_wall_s": train_wall_s,
             "log": [json.loads(line) for line in log][:: max(1, len(log) // 16)],
@@ -229,12 +240,12 @@ def _evaluations(
         found["2 steps"] = evaluated(test, steps=2)
     elif model.num_branches == 1:
         found[f"{BRANCHES} x steps"] = evaluated(test, steps=BRANCHES * model.steps)
-        # The noise is chosen on examples that are not tested on.
+        # The noise is chosen on examples that are not tested on, by the figures that count.
         chosen = max(
             NOISES,
-            key=lambda noise: evaluated(slice(VALIDATION), rollouts=BRANCHES, noise=noise)[
-                "confidence_exact"
-            ],
+            key=lambda noise: _found_and_picked(
+                evaluated(slice(VALIDATION), rollouts=BRANCHES, noise=noise)
+            ),
         )
         for rollouts in (BRANCHES, 2 * BRANCHES):
             found[f"{rollouts} rollouts"] = {
@@ -242,6 +253,12 @@ def _evaluations(
                 "noise": chosen,
             }
     return found
+
+
+def _found_and_picked(figures: Mapping[str, Any]) -> float:
+    """Of the right answers those found, and of the picks those right; summed over kinds of rows."""
+    kinds = figures["by_right_answers"].values()
+    return float(sum(kind["found"] + kind["confidence_right"] for kind in kinds))
 
 
 def _rows(data: PuzzleSet, part: slice) -> PuzzleSet:

@@ -23,6 +23,16 @@ class Answers:
     latents_BKSD: Tensor
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """How much each branch is needed and how much it needs, as means over real rows, detached."""
+
+    saving_K: Tensor
+    """What it would cost if the branch were not there: by how much it beats the best other one."""
+    left_K: Tensor
+    """Its share of the rows' losses, by the weights of ``responsibilities`` without a floor."""
+
+
 def stablemax(logits: Tensor) -> Tensor:
     """Unnormalised probabilities: x + 1 where x >= 0, else 1 / (1 - x).
 
@@ -30,6 +40,12 @@ def stablemax(logits: Tensor) -> Tensor:
     """
     # As a sum, since the gradient of a `where` would be NaN at x = 1.
     return functional.relu(logits) + 1 / (1 - logits.clamp(max=0))
+
+
+def likeliest_log_probabilities(logits_BKLV: Tensor) -> Tensor:
+    """Log-probability [B, K, L] of the likeliest token at each position."""
+    weights_BKLV = stablemax(logits_BKLV.float())
+    return weights_BKLV.amax(-1).log() - weights_BKLV.sum(-1).log()
 
 
 def branch_losses(logits_BKLV: Tensor, labels_BL: Tensor) -> Tensor:
@@ -139,3 +155,22 @@ def branch_loss(
     }
     parts = {name: part.detach() for name, part in (means | shown).items()}
     return loss, parts | {"loss": loss.detach()}
+
+
+@torch.no_grad()
+def demand_in(
+    answers: Answers, batch: Batch, params: LatentLossParams, *, progress: float
+) -> Demand:
+    """The demand on two or more branches in ``batch``."""
+    losses_BK = branch_losses(answers.logits_BKLV, batch.labels_BL)
+    tau_B = temperatures(params, batch.labels_BL, progress=progress)
+    least_B2 = losses_BK.topk(2, dim=1, largest=False).values
+    least_B1, second_B1 = least_B2[:, :1], least_B2[:, 1:]
+    # Of two equal best branches neither saves anything: the second least loss is the least, too.
+    others_BK = torch.where(losses_BK == least_B1, second_B1, least_B1)
+    saving_BK = functional.relu(others_BK - losses_BK)
+    left_BK = responsibilities(losses_BK, tau_B, floor=0) * losses_BK
+    return Demand(
+        saving_K=torch.stack([over_real(saving_B, batch.real_B) for saving_B in saving_BK.T]),
+        left_K=torch.stack([over_real(left_B, batch.real_B) for left_B in left_BK.T]),
+    )

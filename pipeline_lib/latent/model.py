@@ -26,6 +26,7 @@ from pipeline_lib.latent.embeddings import InputEmbedding
 from pipeline_lib.latent.layers import Blocks, linear
 from pipeline_lib.latent.numerics import autocast, compute_dtype, gaussian
 from pipeline_lib.latent.protocol import Batch, BranchOutput, Carry, Sizes, StepOutput
+from pipeline_lib.latent.restarts import restarted, watched
 from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
 
 
@@ -41,7 +42,7 @@ class PrrModel(nn.Module):
         self.core = Blocks(params, positions=params.prefix_tokens + sizes.seq_len)
         self.branches = BranchVectors(params.num_branches, width, every_step=params.branch_vectors)
         self.head = linear(width, sizes.vocab_size)
-        self.scorer = Scorer(width, reads=params.scorer_reads)
+        self.scorer = Scorer(width, reads=params.scorer_reads, certainty=params.scorer_certainty)
         if params.compiled:
             self.core.compile()
 
@@ -53,9 +54,14 @@ class PrrModel(nn.Module):
         progress: float,
         generator: torch.Generator | None,
     ) -> StepOutput:
-        """One pass over all steps; nothing is carried."""
-        if carry is not None:
-            raise ValueError("PRR keeps nothing between steps; carry must be None")
+        """One pass over all steps; what is carried says how much each branch is needed."""
+        restart_every = self.loss_params.restart_every if self.params.num_branches > 1 else 0
+        if carry is not None and not restart_every:
+            raise ValueError("PRR without restarts keeps nothing between steps; carry must be None")
+        if restart_every:
+            carry = restarted(
+                self.branches, carry, every=restart_every, progress=progress, generator=generator
+            )
         with autocast(batch.inputs_BL.device, self.params.precision):
             embedded_BSD = self._embedded(batch)
             start_BKSD = self.branches.start(embedded_BSD)
@@ -64,13 +70,17 @@ class PrrModel(nn.Module):
                 start_BKSD = start_BKSD + self.params.start_noise * noise_BKSD
             latents_BKSD = self._recursed(start_BKSD, embedded_BSD, steps=self.params.steps)
             read_BKSD = latents_BKSD.detach() if self.loss_params.detach_scorer else latents_BKSD
+            logits_BKLV = self._logits(latents_BKSD)
             answers = losses.Answers(
-                logits_BKLV=self._logits(latents_BKSD),
-                scores_BK=self.scorer(read_BKSD),
+                logits_BKLV=logits_BKLV,
+                scores_BK=self.scorer(read_BKSD, logits_BKLV),
                 latents_BKSD=latents_BKSD,
             )
         loss, parts = losses.branch_loss(answers, batch, self.loss_params, progress=progress)
-        return StepOutput(loss=loss, parts=parts, carry=None)
+        if restart_every:
+            demand = losses.demand_in(answers, batch, self.loss_params, progress=progress)
+            carry = watched(carry, demand)
+        return StepOutput(loss=loss, parts=parts, carry=carry)
 
     @torch.no_grad()
     def predict(
@@ -97,8 +107,8 @@ class PrrModel(nn.Module):
                 for _ in range(rollouts)
             ]
             latents_BKSD = torch.cat(runs, dim=1)
-            scores_BK = self.scorer(latents_BKSD)
             logits_BKLV = self._logits(latents_BKSD)
+            scores_BK = self.scorer(latents_BKSD, logits_BKLV)
         passes = rollouts * self.params.num_branches * steps
         return BranchOutput(logits_BKLV=logits_BKLV, scores_BK=scores_BK, core_passes=passes)
 
@@ -129,7 +139,7 @@ class PrrModel(nn.Module):
                 if step in communications:
                     latents_BKSD = communicated(
                         latents_BKSD,
-                        self.scorer(latents_BKSD),
+                        self.scorer(latents_BKSD, self._logits(latents_BKSD)),
                         alpha=self.params.alpha,
                         temperature=self.params.comm_temperature,
                     )

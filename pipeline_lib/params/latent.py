@@ -46,6 +46,8 @@ class LatentModelParams(Section):
     """Standard deviation of the noise on the starting latents, in training only."""
     scorer_reads: Literal["all", "first"] = "all"
     """All positions, by the mean of what it makes of each, or the first one alone."""
+    scorer_certainty: bool = True
+    """The scorer is also told how sure the answer's tokens are."""
     alpha: Fraction = 0.0
     """How far a communication moves a branch to the mean of all; 0 keeps them independent."""
     comm_interval: Count = 2
@@ -92,6 +94,8 @@ class LatentLossParams(Section):
     tau_end: Positive | None = None
     """... and after ``tau_fraction`` of training; null takes 1 / labels of the example."""
     tau_fraction: Annotated[float, Field(gt=0, le=1)] = 0.6
+    restart_every: Whole = 100
+    """Steps after which an idle branch may begin again beside the one with too much to do; 0: never."""
     scorer: Annotated[float, Field(ge=0)] = 0.5
     """Weight of the scorer's loss."""
     ranking: Annotated[float, Field(ge=0)] = 0.5
@@ -122,13 +126,18 @@ LATENT_PRESETS = {
     "ours": LatentPreset(),
     "brief": LatentPreset(
         model=LatentModelParams(
-            branch_vectors=False, start_noise=0.1, alpha=0.1, scorer_reads="first"
+            branch_vectors=False,
+            start_noise=0.1,
+            alpha=0.1,
+            scorer_reads="first",
+            scorer_certainty=False,
         ),
         loss=LatentLossParams(
             best_of="soft_min",
             floor=0,
             tau_start=0.1,
             tau_end=0.1,
+            restart_every=0,
             ranking=1.0,
             detach_scorer=False,
             diversity=0.1,

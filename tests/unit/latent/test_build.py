@@ -26,10 +26,11 @@ def test_models_have_their_known_sizes(preset, sizes, count):
     assert sum(weights(preset, sizes).values()) == count
 
 
-def test_ours_adds_only_a_vector_a_branch():
-    """K x D = 8 x 256 weights, 0.12 % of the model; all others are the same ones."""
+def test_ours_adds_only_a_vector_a_branch_and_the_worth_of_certainty():
+    """K x D = 8 x 256 weights, 0.12 % of the model, and 2; all others are the same ones."""
     brief, ours = weights("brief", ARC), weights("ours", ARC)
-    assert {name: ours[name] for name in ours.keys() - brief.keys()} == {"branches.step_KD": 2048}
+    added = {name: ours[name] for name in ours.keys() - brief.keys()}
+    assert added == {"branches.step_KD": 2048, "scorer.certainty.weight": 2}
     assert brief.keys() < ours.keys()
 
 

@@ -175,10 +175,11 @@ def test_core_passes_are_those_that_were_run(steps, rollouts):
     assert output.core_passes == sum(seen) / 5 == 3 * (steps or 4) * rollouts
 
 
-def test_prr_takes_no_carry():
+@pytest.mark.parametrize("changes", [{"num_branches": 1}, {"loss": {"restart_every": 0}}])
+def test_prr_without_restarts_takes_no_carry(changes):
     """Somebody who hands it TRM's state has mixed up two models."""
     with pytest.raises(ValueError, match="carry must be None"):
-        made_prr().training_step(made_batch(), carry={}, progress=0.0, generator=None)
+        made_prr(**changes).training_step(made_batch(), carry={}, progress=0.0, generator=None)
 
 
 @pytest.mark.parametrize("preset", ["ours", "brief"])

@@ -1,0 +1,73 @@
+"""Restarts of idle branches: one that nobody would miss begins again beside one with too much to do.
+
+Annealing can end with two branches that give the same answers while a third one blends two others
+for good: every way out costs loss at first. So each window of training steps tells, per branch, what
+its absence would cost and how much loss is left to it, and an idle branch then gets the vectors of the
+neediest with noise on them, to share its work. It is what vector quantisation does with dead codes
+(Dhariwal et al. 2020, arXiv:2005.00341), and one move of split-and-merge EM (Ueda et al. 2000).
+
+Axes: B rows, K branches, D channels.
+"""
+
+import torch
+from torch import Tensor
+
+from pipeline_lib.latent.branches import BranchVectors
+from pipeline_lib.latent.devices import from_leader
+from pipeline_lib.latent.losses import Demand
+from pipeline_lib.latent.numerics import gaussian
+from pipeline_lib.latent.protocol import Carry
+
+_LAST = 0.85
+"""Share of training after which there are none: a new start wants time to learn, and the averaged
+weights time to forget the old one."""
+_NEEDY = 1.5
+"""A branch is needy with so many times the mean of the loss left..."""
+_IDLE = 0.25
+"""... and another idle if its absence would cost less than this share of what is left to that one."""
+_NOISE = 0.5
+"""Standard deviation, where new vectors have 1. With 0.1 pairs stayed the same for 500 steps."""
+
+
+def watched(carry: Carry | None, demand: Demand) -> Carry:
+    """The sums of the window with those of one more step."""
+    now = {"saving_K": demand.saving_K, "left_K": demand.left_K}
+    if carry is None:
+        return now | {"window": torch.ones((), dtype=torch.int64)}
+    return {name: carry[name] + value for name, value in now.items()} | {
+        "window": carry["window"] + 1
+    }
+
+
+def idle_and_needy(saving_K: Tensor, left_K: Tensor) -> tuple[int, int] | None:
+    """The branch that should begin again, and the one beside which; None where none should."""
+    idle, needy = int(saving_K.argmin()), int(left_K.argmax())
+    most = left_K[needy]
+    if idle == needy or most <= _NEEDY * left_K.mean() or saving_K[idle] >= _IDLE * most:
+        return None
+    return idle, needy
+
+
+@torch.no_grad()
+def restarted(
+    branches: BranchVectors,
+    carry: Carry | None,
+    *,
+    every: int,
+    progress: float,
+    generator: torch.Generator | None,
+) -> Carry | None:
+    """Restart a branch if a window of ``every`` steps is over; the sums go on, or begin again.
+
+    Among several devices the first one decides and draws.
+    """
+    if carry is None or int(carry["window"]) < every:
+        return carry
+    pair = idle_and_needy(carry["saving_K"], carry["left_K"])
+    for vectors_KD in branches.parameters():
+        if pair is not None and progress <= _LAST:
+            idle, needy = pair
+            noise_D = gaussian(vectors_KD[needy], generator)
+            vectors_KD[idle] = vectors_KD[needy] + _NOISE * noise_D
+        from_leader(vectors_KD)
+    return None

@@ -1,0 +1,130 @@
+"""An idle branch begins again beside the one with too much to do, and no other branch ever does."""
+
+import pytest
+import torch
+
+from pipeline_lib.latent import losses
+from pipeline_lib.latent.branches import BranchVectors
+from pipeline_lib.latent.protocol import Carry
+from pipeline_lib.latent.restarts import idle_and_needy, restarted, watched
+from pipeline_lib.params.latent import LatentLossParams
+from tests.unit.latent.made_models import made_batch, made_prr
+
+# Branches 0 and 1 give the same answers, 3 has all that 2 does not know.
+SAVING, LEFT = (0.0, 0.01, 0.5, 0.9), (0.02, 0.02, 0.02, 0.2)
+
+
+def as_tensor(values) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float32)
+
+
+def made_carry(*, window: int = 5, saving=SAVING, left=LEFT) -> Carry:
+    return {
+        "saving_K": as_tensor(saving),
+        "left_K": as_tensor(left),
+        "window": torch.tensor(window),
+    }
+
+
+def made_vectors() -> BranchVectors:
+    torch.manual_seed(1)
+    return BranchVectors(4, 64, every_step=True)
+
+
+def moved_rows(vectors: BranchVectors, *, carry: Carry | None, progress: float) -> list[list[int]]:
+    """Of the start vectors and of those of every step, the branches that ``restarted`` changes."""
+    before = [part.detach().clone() for part in vectors.parameters()]
+    generator = torch.Generator().manual_seed(2)
+    restarted(vectors, carry, every=5, progress=progress, generator=generator)
+    return [
+        (was != part).any(1).nonzero().flatten().tolist()
+        for was, part in zip(before, vectors.parameters(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_demand_is_a_mean_over_real_rows(tied):
+    """Against loops over rows and branches; of two equal best branches neither saves anything."""
+    params = LatentLossParams(floor=0.3)
+    batch = made_batch(4, padded=2)
+    logits_BKLV = torch.randn(6, 3, 7, 6, generator=torch.Generator().manual_seed(3))
+    if tied:
+        logits_BKLV[:, 1] = logits_BKLV[:, 0]
+    answers = losses.Answers(
+        logits_BKLV=logits_BKLV, scores_BK=torch.zeros(6, 3), latents_BKSD=torch.zeros(6, 3, 9, 1)
+    )
+    demand = losses.demand_in(answers, batch, params, progress=0.4)
+    [tau, *_] = losses.temperatures(params, batch.labels_BL, progress=0.4).tolist()
+    rows = losses.branch_losses(logits_BKLV, batch.labels_BL)[:4].tolist()
+    for branch in range(3):
+        without = [min(row[:branch] + row[branch + 1 :]) - row[branch] for row in rows]
+        saving = sum(max(0.0, costs) for costs in without) / 4
+        shares = [torch.softmax(-as_tensor(row) / tau, 0)[branch].item() for row in rows]
+        left = sum(share * row[branch] for share, row in zip(shares, rows, strict=True)) / 4
+        assert demand.saving_K[branch].item() == pytest.approx(saving, abs=1e-6)
+        assert demand.left_K[branch].item() == pytest.approx(left, abs=1e-6)
+    if tied:
+        assert demand.saving_K[:2].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("saving", "left", "pair"),
+    [
+        (SAVING, LEFT, (0, 3)),
+        # All do their share, or nothing is split yet.
+        ((0.5, 0.5, 0.5, 0.5), (0.1, 0.1, 0.1, 0.1), None),
+        ((0.0, 0.0, 0.0, 0.0), (0.3, 0.3, 0.3, 0.3), None),
+        # The busiest has 1.45 times the mean; nobody is idle; the idle one is the busiest.
+        ((0.0, 0.0, 0.5, 0.9), (0.1, 0.1, 0.1, 0.17), None),
+        ((0.06, 0.06, 0.5, 0.9), LEFT, None),
+        ((0.5, 0.5, 0.5, 0.0), LEFT, None),
+    ],
+)
+def test_who_begins_again(saving, left, pair):
+    """Only a branch that saves under a quarter of what is left to one with 1.5 times the mean."""
+    assert idle_and_needy(as_tensor(saving), as_tensor(left)) == pair
+
+
+def test_the_idle_branch_gets_the_vectors_of_the_needy_one_with_noise():
+    """Both kinds of vectors, at half a unit from the needy one's; the sums begin anew."""
+    vectors = made_vectors()
+    assert moved_rows(vectors, carry=made_carry(), progress=0.5) == [[0], [0]]
+    for part in vectors.parameters():
+        assert (part[0] - part[3]).std().item() == pytest.approx(0.5, rel=0.3)
+    generator = torch.Generator()
+    assert restarted(vectors, made_carry(), every=5, progress=0.5, generator=generator) is None
+
+
+@pytest.mark.parametrize(
+    ("carry", "progress"),
+    [
+        (None, 0.5),
+        (made_carry(window=4), 0.5),
+        (made_carry(left=(0.1, 0.1, 0.1, 0.1)), 0.5),
+        (made_carry(), 0.9),
+    ],
+)
+def test_branches_that_stay(carry, progress):
+    """Before the window is over, where none is needy, and when too little training is left."""
+    assert moved_rows(made_vectors(), carry=carry, progress=progress) == [[], []]
+
+
+def test_a_window_adds_up_steps():
+    """Two steps with the same demand have twice its sums."""
+    demand = losses.Demand(saving_K=as_tensor(SAVING), left_K=as_tensor(LEFT))
+    carry = watched(watched(None, demand), demand)
+    assert carry["window"].item() == 2
+    torch.testing.assert_close(carry["saving_K"], 2 * as_tensor(SAVING))
+    torch.testing.assert_close(carry["left_K"], 2 * as_tensor(LEFT))
+
+
+def test_a_training_step_restarts_before_it_learns():
+    """With the sums of a whole window the step starts a new one, and the branch has moved."""
+    model = made_prr(num_branches=4, loss={"restart_every": 5})
+    before = model.branches.step_KD.detach().clone()
+    generator = torch.Generator().manual_seed(1)
+    output = model.training_step(
+        made_batch(), carry=made_carry(), progress=0.5, generator=generator
+    )
+    assert output.carry["window"].item() == 1
+    assert (model.branches.step_KD != before).any(1).tolist() == [True, False, False, False]
