@@ -167,31 +167,27 @@ def print_figures(folder: pathlib.Path) -> None:
     """The table of an evaluation."""
     content = read_json(folder / "metrics.json")
     for figures in content["models"]:
-        table = Table(figures["model"], f"{figures['rows']} examples", box=None, pad_edge=False)
+        secret = figures["unlabelled_rows"]
+        answered = f"{figures['rows']} examples" + (f", {secret} secret" if secret else "")
+        table = Table(figures["model"], answered, box=None, pad_edge=False)
         for name, value in _rows(figures):
             table.add_row(name, value)
         console.print(table, markup=False)
     arc = content.get("arc")
     if arc is not None:
-        for voters in ("picked", "all"):
+        for voters in ("picked", "all") if "unscored" not in arc else ():
             ranked = sorted(arc[voters].items(), key=lambda share: int(share[0].split("@")[1]))
             shares = ", ".join(f"{name} {share:.1%}" for name, share in ranked)
             _say(f"votes of {voters}: {shares}")
+        if "unscored" in arc:
+            _say(arc["unscored"])
         _say(arc["setting"])
         _say(f"submission: {folder / 'submission.json'}")
     _say(f"report: {folder / 'report.html'}")
 
 
 def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
-    from pipeline_lib.evaluation.intervals import wilson_interval  # noqa: PLC0415 - scipy
-
-    rows = []
-    for name in (_UPPER_BOUND, "scorer_exact", "majority_exact", "confidence_exact"):
-        right = round(figures[name] * figures["rows"])
-        interval = wilson_interval(right, figures["rows"], level=0.95)
-        label = "oracle (upper bound)" if name == _UPPER_BOUND else name.removesuffix("_exact")
-        rows.append((label, f"{figures[name]:.1%} ({interval.low:.1%} to {interval.high:.1%})"))
-    rows.append(("mean branch", f"{figures['mean_branch_exact']:.1%}"))
+    rows = _shares(figures) if figures["rows"] else []
     for number, known in figures.get("by_right_answers", {}).items():
         rows.append(
             (
@@ -201,6 +197,18 @@ def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
         )
     rows.append(("core passes an example", str(figures["core_passes"])))
     return rows
+
+
+def _shares(figures: dict[str, Any]) -> list[tuple[str, str]]:
+    from pipeline_lib.evaluation.intervals import wilson_interval  # noqa: PLC0415 - scipy
+
+    shares = []
+    for name in (_UPPER_BOUND, "scorer_exact", "majority_exact", "confidence_exact"):
+        right = round(figures[name] * figures["rows"])
+        interval = wilson_interval(right, figures["rows"], level=0.95)
+        label = "oracle (upper bound)" if name == _UPPER_BOUND else name.removesuffix("_exact")
+        shares.append((label, f"{figures[name]:.1%} ({interval.low:.1%} to {interval.high:.1%})"))
+    return [*shares, ("mean branch", f"{figures['mean_branch_exact']:.1%}")]
 
 
 def _say(text: str) -> None:

@@ -19,6 +19,7 @@ TRANSDUCTIVE = (
     "transductive: the demonstrations of the test puzzles are part of the training data, and each "
     "puzzle has a learned vector of its own"
 )
+UNSCORED = "the test outputs are secret, so there is no pass@k here; the submission is to be judged"
 
 
 class ArcVotes:
@@ -42,9 +43,15 @@ class ArcVotes:
                     self._tallies["picked"].add(asked, tokens_L, confidence=confidence)
 
     def figures(self) -> dict[str, Any]:
-        """pass@k of either tally over the puzzles whose test outputs are known."""
+        """pass@k of either tally over the puzzles whose test outputs are known, if any are."""
         solutions = solutions_of_puzzles(self._puzzles)
-        figures: dict[str, Any] = {"test puzzles": len(self._puzzles), "setting": TRANSDUCTIVE}
+        figures: dict[str, Any] = {
+            "test puzzles": len(self._puzzles),
+            "scored puzzles": len(solutions),
+            "setting": TRANSDUCTIVE,
+        }
+        if not solutions:
+            return {**figures, "unscored": UNSCORED}
         for voters, tally in self._tallies.items():
             shares = pass_at(tally, solutions)
             figures[voters] = {f"pass@{k}": share for k, share in shares.items()}

@@ -75,10 +75,20 @@ def _predict(
 
 
 def summary(counts: Counts, *, core_passes: int) -> dict[str, Any]:
-    """The figures of all examples as plain values; `oracle` names the upper bound as one."""
-    shares = asdict(metrics_of(counts))
-    shares["oracle_exact_upper_bound"] = shares.pop("oracle_exact")
-    return {**shares, "core_passes": core_passes, "branches": len(counts.best_K)}
+    """The figures of all examples as plain values; `oracle` names the upper bound as one.
+
+    Examples whose answer is secret are in no share; where all are, there are no shares.
+    """
+    figures: dict[str, Any] = {"rows": 0}
+    if counts.rows:
+        figures = asdict(metrics_of(counts))
+        figures["oracle_exact_upper_bound"] = figures.pop("oracle_exact")
+    return {
+        **figures,
+        "unlabelled_rows": counts.unlabelled,
+        "core_passes": core_passes,
+        "branches": len(counts.best_K),
+    }
 
 
 class KnownAnswers:

@@ -1,7 +1,7 @@
 """How good K answers are: the best of them, and the one that each way of picking would hand in.
 
 Counts add up over batches and processes; shares are taken at the end. An answer is compared at the
-positions that have labels. In ARC these tell the size of the answer, so what is handed in there is
+positions that have labels; a row without any, whose answer is secret, is counted apart. In ARC these tell the size of the answer, so what is handed in there is
 picked by `voting`, which looks at no label. The oracle looks at the labels and is an upper bound.
 
 Axes: B rows, K branches, L positions of the sequence, V tokens.
@@ -19,9 +19,11 @@ from pipeline_lib.latent.protocol import IGNORED_LABEL, Batch, BranchOutput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Sums over real rows; ``+`` joins those of two batches."""
+    """Sums over real rows with labels; ``+`` joins those of two batches."""
 
     rows: int
+    unlabelled: int
+    """Real rows besides, whose answers nobody here knows."""
     oracle: int
     """Rows of which some branch is exactly right; the next three: of which the picked one is."""
     scorer: int
@@ -44,6 +46,7 @@ class Counts:
         """The counts of both; they must have as many branches."""
         return Counts(
             rows=self.rows + other.rows,
+            unlabelled=self.unlabelled + other.unlabelled,
             oracle=self.oracle + other.oracle,
             scorer=self.scorer + other.scorer,
             majority=self.majority + other.majority,
@@ -60,7 +63,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """Shares of the real rows, in [0, 1] unless said otherwise."""
+    """Shares of the real rows with labels, in [0, 1] unless said otherwise."""
 
     rows: int
     oracle_exact: float
@@ -85,8 +88,8 @@ class Metrics:
 @torch.no_grad()
 def counted(output: BranchOutput, batch: Batch) -> Counts:
     """The counts of one batch."""
-    real_B = batch.real_B
     asked_BL = batch.labels_BL != IGNORED_LABEL
+    real_B = batch.real_B & asked_BL.any(1)
     exact_BK = exact(output.logits_BKLV, batch.labels_BL)[real_B]
     confidence_BK = confidences(output.logits_BKLV, asked_BL)[real_B]
     tokens_BKL = torch.where(asked_BL[:, None], output.logits_BKLV.argmax(-1), 0)[real_B]
@@ -101,6 +104,7 @@ def counted(output: BranchOutput, batch: Batch) -> Counts:
 
     return Counts(
         rows=int(real_B.sum()),
+        unlabelled=int((batch.real_B & ~real_B).sum()),
         oracle=int(exact_BK.any(1).sum()),
         scorer=int(right(by_scorer_B).sum()),
         majority=int(right(by_majority(equal_BKK, confidence_BK)).sum()),
@@ -116,9 +120,9 @@ def counted(output: BranchOutput, batch: Batch) -> Counts:
 
 
 def metrics_of(counts: Counts) -> Metrics:
-    """The shares. Raises ValueError without a real row."""
+    """The shares. Raises ValueError without a real row that has labels."""
     if counts.rows == 0:
-        raise ValueError("rows=0; metrics need at least one real row")
+        raise ValueError("rows=0; metrics need at least one real row with labels")
     num_branches = len(counts.best_K)
 
     def decided(count: int) -> float | None:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from flows.cli import main
+from tests.unit.latent.made_puzzles import write_combined
 
 TINY = """
 latent:
@@ -13,6 +14,7 @@ latent:
   train: {steps: 4, batch_size: 8, checkpoint_every: 2, log_every: 1}
   evaluate: {batch_size: 4, pictures: 2}
 """
+PROFILE = ("--profile", "tiny.yaml")
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def reasonloop(capsys, tmp_path, monkeypatch):
 
     def call(line):
         with pytest.raises(SystemExit) as stopped:
-            main(["prr", *line.split(), "--profile", "tiny.yaml"])
+            main(["prr", *line.split(), *([] if "build-arc" in line else PROFILE)])
         shown = capsys.readouterr()
         return stopped.value.code, shown.out, shown.err
 
@@ -46,6 +48,19 @@ def test_from_a_made_task_to_pictures(reasonloop, tmp_path):
     page = (tmp_path / "drawn" / "report.html").read_text("utf-8")
     assert page.count("<svg") == 3
     assert page.count("branch 2") == 3
+
+
+def test_a_competition_gets_its_submission(reasonloop, tmp_path):
+    """Test outputs that nobody here knows: the file is written, and no share is made up."""
+    write_combined(tmp_path / "kaggle", secret=("evaluation",))
+    assert reasonloop("build-arc kaggle/arc-agi --output arc --num-aug 1 --max-side 5")[0] == 0
+    assert reasonloop("train arc --output model")[::2] == (0, "")
+    code, shown, error = reasonloop("evaluate model --data arc --output found")
+    assert (code, error) == (0, "")
+    assert "0 examples, 4 secret" in shown
+    assert "the test outputs are secret" in shown
+    assert "%" not in shown
+    assert (tmp_path / "found" / "submission.json").is_file()
 
 
 def test_a_slice_of_time_is_continued(reasonloop):

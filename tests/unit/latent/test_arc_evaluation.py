@@ -16,7 +16,7 @@ from pipeline_lib.params.latent import (
     LatentParams,
     LatentTrainParams,
 )
-from tests.unit.latent.made_puzzles import small_subsets, write_repository
+from tests.unit.latent.made_puzzles import small_subsets, write_combined, write_repository
 
 PARAMS = LatentParams(
     model=LatentModelParams(
@@ -33,6 +33,8 @@ PARAMS = LatentParams(
     evaluate=LatentEvaluateParams(batch_size=5, pictures=1),
 )
 
+OPTIONS = ArcOptions(test_set="evaluation", num_aug=5, seed=7, max_side=5)
+
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
@@ -40,7 +42,7 @@ def toy(tmp_path_factory):
     root = tmp_path_factory.mktemp("toy")
     build_arc(
         small_subsets(write_repository(root / "source")),
-        ArcOptions(test_set="evaluation", num_aug=5, seed=7, max_side=5),
+        OPTIONS,
         root / "data",
     )
     train_on(root / "data", root / "model", PARAMS, seed=1)
@@ -60,6 +62,24 @@ def test_votes_and_submission(toy, tmp_path):
     for voters in ("picked", "all"):
         shares = [found["arc"][voters][f"pass@{k}"] for k in (1, 2, 5, 10, 100, 1000)]
         assert shares == sorted(shares)
+
+
+def test_secret_outputs_get_a_submission(toy, tmp_path):
+    """Nobody here knows an output: two attempts at every test input, no share, no pass@k."""
+    source = write_combined(tmp_path / "source", secret=("evaluation",))
+    build_arc(small_subsets(source), OPTIONS, tmp_path / "data")
+    places = EvaluationPlaces(
+        data=tmp_path / "data", models=[toy / "model"], output=tmp_path / "found"
+    )
+    evaluate_on(places, PARAMS, seed=1)
+    read = check_submission(places.output / SUBMISSION_NAME, read_test_puzzles(tmp_path / "data"))
+    assert read.missing == ()
+    found = json.loads((places.output / METRICS_NAME).read_text("utf-8"))
+    assert found["models"] == [
+        {"model": "model", "rows": 0, "unlabelled_rows": 2 * 6, "core_passes": 8, "branches": 2}
+    ]
+    assert "picked" not in found["arc"]
+    assert "secret" in found["arc"]["unscored"]
 
 
 def test_several_models_vote_only_when_asked_to(toy, tmp_path):

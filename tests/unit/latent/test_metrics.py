@@ -1,10 +1,10 @@
 """Counts of right answers and of right picks, worked out on a few rows, and their laws."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pipeline_lib.latent.metrics import Counts, confidences, counted, metrics_of
@@ -40,6 +40,7 @@ def test_picks_by_hand():
     )
     assert counted(output, batch) == Counts(
         rows=1,
+        unlabelled=0,
         oracle=1,
         scorer=1,
         majority=0,
@@ -103,9 +104,12 @@ def test_padded_rows_count_nowhere():
 
 
 def test_a_row_without_labels_is_not_right():
-    """It would be, if every one of no labels were asked for."""
-    counts = counted(*outcome([[RIGHT]], [[0.0]], [[0, 0]]))
-    assert (counts.rows, counts.oracle, counts.majority) == (1, 0, 0)
+    """Nor is it wrong: its answer is secret, so it is counted apart and in no share."""
+    rows, scores = [[RIGHT, WRONG], [RIGHT, WRONG]], [[0.0, 1.0], [1.0, 0.0]]
+    counts = counted(*outcome(rows, scores, [[1, 2], [0, 0]]))
+    assert replace(counts, unlabelled=0) == counted(*outcome(rows[:1], scores[:1], [[1, 2]]))
+    assert (counts.rows, counts.unlabelled) == (1, 1)
+    assert metrics_of(counts).oracle_exact == 1.0
 
 
 def test_usage_entropy_of_four_branches_out_of_eight():
@@ -147,6 +151,7 @@ def counts_of(rows) -> Counts:
 def test_no_pick_beats_the_oracle(rows):
     """The oracle is at least every pick and at least the mean branch, and none is below 0."""
     counts = counts_of(rows)
+    assume(counts.rows)
     metrics = metrics_of(counts)
     picks = (metrics.scorer_exact, metrics.majority_exact, metrics.confidence_exact)
     assert all(0 <= pick <= metrics.oracle_exact <= 1 for pick in picks)
