@@ -21,7 +21,7 @@ from pydantic import ValidationError as PydanticError
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.arc_grids import Challenge, read_challenge
 from pipeline_lib.problems.raw_rows import RawRow
-from pipeline_lib.storage.files import read_json
+from pipeline_lib.storage.files import digest_json, read_json
 
 BLANK = "<blank>"
 """Identifier 0: no particular puzzle."""
@@ -68,6 +68,8 @@ class PuzzleSet:
     """First example of each puzzle, then N."""
     group_indices_G1: npt.NDArray[np.int32]
     """First puzzle of each group, then P."""
+    identifiers: str | None = None
+    """Digest of what the puzzle identifiers stand for; None where no file says it."""
 
     @classmethod
     def of(
@@ -127,6 +129,7 @@ def read_set(folder: pathlib.Path, split: str) -> PuzzleSet:
         puzzle_identifiers_P=arrays["puzzle_identifiers"].astype(np.int32),
         puzzle_indices_P1=arrays["puzzle_indices"].astype(np.int32),
         group_indices_G1=arrays["group_indices"].astype(np.int32),
+        identifiers=_identifiers_digest(folder),
     )
     _check(place, data)
     return data
@@ -213,6 +216,12 @@ def _all_below(values: npt.NDArray[Any], limit: int) -> bool:
     # In chunks: tokens are mapped from files that may be larger than memory.
     chunks = (values[i : i + _CHUNK_ROWS] for i in range(0, len(values), _CHUNK_ROWS))
     return all(chunk.min() >= 0 and chunk.max() < limit for chunk in chunks)
+
+
+def _identifiers_digest(folder: pathlib.Path) -> str | None:
+    # Of the names, since another program may write the same list with other blanks.
+    named = (folder / IDENTIFIERS_NAME).is_file()
+    return digest_json(read_identifiers(folder)) if named else None
 
 
 def read_identifiers(folder: pathlib.Path) -> list[str]:

@@ -20,6 +20,7 @@ from pipeline_lib.latent.evaluation_folder import (
     is_arc_folder,
     report_page,
 )
+from pipeline_lib.latent.fitting import check_fit
 from pipeline_lib.latent.saved_model import KIND as MODEL
 from pipeline_lib.latent.saved_model import load_model
 from pipeline_lib.latent.train import LatentTraining, Progress, train_latent
@@ -143,10 +144,11 @@ def show_on(
     """Draw the answers to the first ``count`` test examples into ``output``; how many there are.
 
     Raises:
-        BadInputError: no model, no test split, or ``output`` holds other files.
+        BadInputError: no model, data that it was not trained for, or ``output`` holds other files.
     """
     check_output_folder(output, kind=PICTURES)
     test = read_set(data, "test")
+    check_fit(model, test, folder=data)
     is_arc = is_arc_folder(data)
     few = params.evaluate.model_copy(update={"batch_size": count})
     trained = load_model(model, device=compute_device())

@@ -27,13 +27,15 @@ LOG_NAME = "training_log.jsonl"
 
 
 class SavedConfig(BaseModel):
-    """All that a model is built from."""
+    """All that a model is built from, and for which puzzles."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: LatentModelParams
     loss: LatentLossParams
     sizes: Sizes
+    identifiers: str | None = None
+    """Digest of what its puzzle vectors stand for, as `PuzzleSet.identifiers`."""
 
 
 def save_model(
@@ -49,6 +51,7 @@ def save_model(
         "model": config.model.model_dump(mode="json"),
         "loss": config.loss.model_dump(mode="json"),
         "sizes": asdict(config.sizes),
+        "identifiers": config.identifiers,
     }
     steps = log[-1]["step"] if log else 0
     with replaced(output) as fresh:
@@ -59,22 +62,31 @@ def save_model(
         return manifests.seal(fresh, kind=KIND, key=key, counts={"steps": steps})
 
 
-def load_model(folder: pathlib.Path, *, device: torch.device) -> PrrModel | TrmModel:
-    """The model of a finished training, ready to predict.
+def read_config(folder: pathlib.Path) -> SavedConfig:
+    """What the model of a finished training is built from.
 
     Raises:
         BadInputError: there is none, or it is damaged.
     """
     if not (folder / CONFIG_NAME).is_file():
         raise BadInputError(f"{folder}: no latent model; train one with `reasonloop prr train`")
-    manifests.check(folder, manifests.read_manifest(folder))
     try:
-        config = SavedConfig.model_validate(read_json(folder / CONFIG_NAME))
+        return SavedConfig.model_validate(read_json(folder / CONFIG_NAME))
     except ValidationError as error:
         first = error.errors()[0]
         raise CorruptArtifactError(
             f"{folder / CONFIG_NAME}: {first['msg']}; train the model again"
         ) from error
+
+
+def load_model(folder: pathlib.Path, *, device: torch.device) -> PrrModel | TrmModel:
+    """The model of a finished training, ready to predict.
+
+    Raises:
+        BadInputError: there is none, or it is damaged.
+    """
+    config = read_config(folder)
+    manifests.check(folder, manifests.read_manifest(folder))
     model = build_model(config.model, config.sizes, loss=config.loss)
     model.load_state_dict(load_file(folder / WEIGHTS_NAME))
     return model.to(device).eval()

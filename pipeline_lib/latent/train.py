@@ -21,9 +21,9 @@ from pipeline_lib.latent.build import build_model
 from pipeline_lib.latent.dataset_files import PuzzleSet
 from pipeline_lib.latent.devices import Devices, joined
 from pipeline_lib.latent.ema import Ema
+from pipeline_lib.latent.fitting import sizes_of
 from pipeline_lib.latent.model import PrrModel
 from pipeline_lib.latent.optimizer import AdamATan2, SignSgd
-from pipeline_lib.latent.protocol import Sizes
 from pipeline_lib.latent.run_state import RunState, load_state, save_carry, save_state
 from pipeline_lib.latent.saved_model import KIND, SavedConfig, save_model
 from pipeline_lib.latent.trm import TrmModel
@@ -166,7 +166,12 @@ class _Run:
     def publish(self) -> None:
         """Put the averaged weights, what they need to be loaded, and the log into the output."""
         request = self._request
-        config = SavedConfig(model=request.model, loss=request.loss, sizes=sizes_of(request.data))
+        config = SavedConfig(
+            model=request.model,
+            loss=request.loss,
+            sizes=sizes_of(request.data),
+            identifiers=request.data.identifiers,
+        )
         with self._state.ema.applied():
             save_model(
                 self._state.model,
@@ -204,13 +209,3 @@ def _drop_old(work: pathlib.Path) -> None:
     folders = sorted(work.glob("checkpoint-*"), key=lambda folder: int(folder.name.split("-")[1]))
     for folder in folders[:-_KEPT_CHECKPOINTS]:
         shutil.rmtree(folder)
-
-
-def sizes_of(data: PuzzleSet) -> Sizes:
-    """What the data decide about a model."""
-    metadata = data.metadata
-    return Sizes(
-        vocab_size=metadata.vocab_size,
-        seq_len=metadata.seq_len,
-        num_puzzle_ids=metadata.num_puzzle_identifiers,
-    )

@@ -1,14 +1,17 @@
 """ARC from end to end on a toy set: training, votes of all versions, and a submission that is valid."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.arc_builder import ArcOptions, build_arc
-from pipeline_lib.latent.dataset_files import read_test_puzzles
+from pipeline_lib.latent.dataset_files import IDENTIFIERS_NAME, read_set, read_test_puzzles
 from pipeline_lib.latent.evaluation_folder import METRICS_NAME, SUBMISSION_NAME
-from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
+from pipeline_lib.latent.fitting import check_fit
+from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, show_on, train_on
 from pipeline_lib.latent.submission import check_submission
 from pipeline_lib.params.latent import (
     LatentEvaluateParams,
@@ -80,6 +83,37 @@ def test_secret_outputs_get_a_submission(toy, tmp_path):
     ]
     assert "picked" not in found["arc"]
     assert "secret" in found["arc"]["unscored"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"max_side": 6}, "trained for seq_len=25, but .* has seq_len=36"),
+        ({"num_aug": 9}, "trained for num_puzzle_ids=19, but .* has num_puzzle_ids=31"),
+        ({"seed": 8}, "trained with another identifiers.json"),
+    ],
+)
+def test_data_of_another_training_are_refused(toy, tmp_path, changes, complaint):
+    """Another canvas, more versions, and as many others, which nothing but their names tells apart."""
+    subsets = small_subsets(toy / "source")
+    build_arc(subsets, replace(OPTIONS, **changes), tmp_path / "data")
+    places = EvaluationPlaces(
+        data=tmp_path / "data", models=[toy / "model"], output=tmp_path / "found"
+    )
+    with pytest.raises(BadInputError, match=complaint):
+        evaluate_on(places, PARAMS, seed=1)
+    with pytest.raises(BadInputError, match=complaint):
+        show_on(places.data, toy / "model", tmp_path / "drawn", PARAMS, seed=1, count=1)
+    assert not places.output.exists()
+
+
+def test_the_same_names_in_other_blanks_fit(toy, tmp_path):
+    """Another program may write identifiers.json on one line; what counts is the names."""
+    shutil.copytree(toy / "data", tmp_path / "data")
+    path = tmp_path / "data" / IDENTIFIERS_NAME
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8"))), "utf-8")
+    assert read_set(tmp_path / "data", "test").identifiers is not None
+    check_fit(toy / "model", read_set(tmp_path / "data", "test"), folder=tmp_path / "data")
 
 
 def test_several_models_vote_only_when_asked_to(toy, tmp_path):

@@ -9,9 +9,9 @@ from pipeline_lib.latent.answers import Answers, by_majority, cropped
 from pipeline_lib.latent.batches import evaluation_batches
 from pipeline_lib.latent.build import build_model
 from pipeline_lib.latent.evaluate import AnsweredBatch, KnownAnswers, answered, evaluate_set
+from pipeline_lib.latent.fitting import sizes_of
 from pipeline_lib.latent.metrics import counted
 from pipeline_lib.latent.pictures import example_svg
-from pipeline_lib.latent.train import sizes_of
 from pipeline_lib.params.latent import LatentEvaluateParams, LatentLossParams
 from tests.unit.latent.small_training import MODELS, small_set
 
