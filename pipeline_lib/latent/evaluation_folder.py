@@ -109,7 +109,7 @@ def _of_one_model(
     fresh: pathlib.Path,
 ) -> dict[str, Any]:
     model = load_model(folder, device=device)
-    answers_NAL = read_answers(request.data)
+    answers_NAL = read_answers(request.data, data)
     known = KnownAnswers(answers_NAL) if answers_NAL is not None else None
 
     def watch(part: AnsweredBatch) -> None:

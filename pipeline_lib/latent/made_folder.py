@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.built_folder import Counts, build_folder
+from pipeline_lib.latent.dataset_files import PuzzleSet
 from pipeline_lib.latent.made_tasks import make_task
 from pipeline_lib.latent.set_writer import write_identifiers, write_set
 from pipeline_lib.params.latent import LatentDataParams
@@ -49,10 +50,26 @@ def build_made(params: LatentDataParams, output: pathlib.Path, *, seed: int) -> 
     )
 
 
-def read_answers(folder: pathlib.Path) -> npt.NDArray[np.uint8] | None:
-    """All right answers of the test split, where they are known."""
+def read_answers(folder: pathlib.Path, data: PuzzleSet) -> npt.NDArray[np.uint8] | None:
+    """All right answers [N, A, L] of ``data``, the test split of ``folder``, where they are known.
+
+    Raises:
+        BadInputError: the file is no such array.
+    """
     path = folder / "test" / ANSWERS_NAME
     if not path.is_file():
         return None
-    answers_NAL: npt.NDArray[np.uint8] = np.load(path, allow_pickle=False)
+    try:
+        answers_NAL: npt.NDArray[np.uint8] = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        reason = " ".join(str(error).split())
+        raise BadInputError(
+            f"{path}: not a numpy array ({reason}); build the data again"
+        ) from error
+    shape, (examples, length) = answers_NAL.shape, data.labels_NL.shape
+    if shape != (examples, *shape[1:2], length) or answers_NAL.dtype != np.uint8 or not all(shape):
+        raise BadInputError(
+            f"{path}: {answers_NAL.dtype} of shape {shape}, expected uint8 of shape ({examples}, "
+            f"answers, {length}); build the data again"
+        )
     return answers_NAL

@@ -38,14 +38,16 @@ def data_digest(folder: pathlib.Path) -> str:
     """Identity of a data folder, whether a builder of ours or another program wrote it.
 
     Raises:
-        BadInputError: there is no such folder.
+        BadInputError: there is no such folder, or its files are not those of its manifest.
     """
     if not folder.is_dir():
         raise BadInputError(
             f"{folder}: no such folder; build one with `reasonloop prr build-made` or its siblings"
         )
     if (folder / MANIFEST_NAME).is_file():
-        return manifests.read_manifest(folder).digest
+        manifest = manifests.read_manifest(folder)
+        manifests.check(folder, manifest)
+        return manifest.digest
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return digest_json({str(path.relative_to(folder)): digest_file(path) for path in files})
 
