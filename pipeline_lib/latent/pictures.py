@@ -62,14 +62,18 @@ def example_svg(
     notes_K: Sequence[str],
     is_arc: bool,
 ) -> str:
-    """One row of grids as SVG: input, target, and the K outputs, right ones in a green frame."""
+    """One row of grids as SVG: input, target, and the K outputs, right ones in a green frame.
+
+    Without any label nothing is known to be right.
+    """
     asked_L = labels_L > 0
+    is_known = bool(asked_L.any())
     shown = [
         Shown(tokens=inputs_L, captions=("input",)),
-        Shown(tokens=labels_L, captions=("target",)),
+        Shown(tokens=labels_L, captions=("target" if is_known else "target (secret)",)),
     ]
     for branch, (output_L, note) in enumerate(zip(outputs_KL, notes_K, strict=True)):
-        right = bool((output_L == labels_L)[asked_L].all())
+        right = is_known and bool((output_L == labels_L)[asked_L].all())
         shown.append(Shown(tokens=output_L, captions=(f"branch {branch}", note), is_right=right))
     return _svg(shown, is_arc=is_arc)
 

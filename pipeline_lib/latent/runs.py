@@ -3,9 +3,11 @@
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.answers import cropped, whole
+from pipeline_lib.latent.arc_votes import TRANSDUCTIVE
 from pipeline_lib.latent.built_folder import check_output_folder
 from pipeline_lib.latent.dataset_files import read_set
 from pipeline_lib.latent.evaluate import Progress as ExamplesProgress
@@ -158,7 +160,9 @@ def show_on(
     with replaced(output) as fresh:
         first = next(parts)
         draw_examples(first.answers, test, fresh, count=count, is_arc=is_arc)
-        content = {"model": model.name, "examples": first.stop}
+        content: dict[str, Any] = {"model": model.name, "examples": first.stop}
+        if is_arc:
+            content["setting"] = TRANSDUCTIVE
         write_text(fresh / REPORT_NAME, report_page(content, fresh))
         manifests.seal(fresh, kind=PICTURES, key=model.name)
     return first.stop

@@ -9,7 +9,7 @@ import pytest
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.arc_builder import ArcOptions, build_arc
 from pipeline_lib.latent.dataset_files import IDENTIFIERS_NAME, read_set, read_test_puzzles
-from pipeline_lib.latent.evaluation_folder import METRICS_NAME, SUBMISSION_NAME
+from pipeline_lib.latent.evaluation_folder import METRICS_NAME, REPORT_NAME, SUBMISSION_NAME
 from pipeline_lib.latent.fitting import check_fit
 from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, show_on, train_on
 from pipeline_lib.latent.submission import check_submission
@@ -105,6 +105,14 @@ def test_data_of_another_training_are_refused(toy, tmp_path, changes, complaint)
     with pytest.raises(BadInputError, match=complaint):
         show_on(places.data, toy / "model", tmp_path / "drawn", PARAMS, seed=1, count=1)
     assert not places.output.exists()
+
+
+def test_pictures_of_arc_name_the_setting(toy, tmp_path):
+    """The page of `show` says transductive, as every report on ARC does, and holds the pictures."""
+    show_on(toy / "data", toy / "model", tmp_path / "drawn", PARAMS, seed=1, count=2)
+    page = (tmp_path / "drawn" / REPORT_NAME).read_text("utf-8")
+    assert "transductive" in page
+    assert page.count("<svg") == 2
 
 
 def test_the_same_names_in_other_blanks_fit(toy, tmp_path):

@@ -136,3 +136,17 @@ def test_a_picture_frames_what_is_right():
     assert picture.count("<rect") == 4 * 4 + 4
     assert picture.count('stroke="#1a7f37"') == 1
     assert "a &lt; b" in picture
+
+
+def test_a_picture_of_a_secret_answer_frames_nothing():
+    """No label, so no branch is known to be right, whatever it answers."""
+    input_L = np.array([2, 3, 4, 5], dtype=np.uint8)
+    picture = example_svg(
+        inputs_L=input_L,
+        labels_L=np.zeros_like(input_L),
+        outputs_KL=np.stack([input_L, np.zeros_like(input_L)]),
+        notes_K=["one", "other"],
+        is_arc=False,
+    )
+    assert "#1a7f37" not in picture
+    assert "target (secret)" in picture
