@@ -37,13 +37,13 @@ class Answers:
     confidences_BK: Floats
     """Mean log-probability of the tokens of the answer; -inf where there is none."""
 
-    def rows(self, count: int) -> "Answers":
-        """The first ``count`` rows."""
+    def rows(self, which: slice | Bools) -> "Answers":
+        """Some of the rows."""
         return Answers(
-            tokens_BKL=self.tokens_BKL[:count],
-            kept_BKL=self.kept_BKL[:count],
-            scores_BK=self.scores_BK[:count],
-            confidences_BK=self.confidences_BK[:count],
+            tokens_BKL=self.tokens_BKL[which],
+            kept_BKL=self.kept_BKL[which],
+            scores_BK=self.scores_BK[which],
+            confidences_BK=self.confidences_BK[which],
         )
 
 

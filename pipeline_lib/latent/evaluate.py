@@ -56,7 +56,7 @@ def answered(
         yield AnsweredBatch(
             start=part.start,
             stop=part.stop,
-            answers=answers_of(output, regions).rows(part.stop - part.start),
+            answers=answers_of(output, regions).rows(slice(part.stop - part.start)),
             counts=counted(output, batch),
             core_passes=output.core_passes,
         )

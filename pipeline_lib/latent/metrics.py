@@ -10,10 +10,20 @@ Axes: B rows, K branches, L positions of the sequence, V tokens.
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline_lib.latent.losses import branch_losses, exact, stablemax
+from pipeline_lib.latent.answers import (
+    PICKS,
+    Answers,
+    AnswerTokens,
+    Bools,
+    Places,
+    answers_of,
+    same_answers,
+)
+from pipeline_lib.latent.losses import branch_losses, exact
 from pipeline_lib.latent.protocol import IGNORED_LABEL, Batch, BranchOutput
 
 
@@ -69,7 +79,7 @@ class Metrics:
     oracle_exact: float
     scorer_exact: float
     majority_exact: float
-    """By votes of equal answers, ties by confidence."""
+    """By votes of equal answers, ties by their mean confidence."""
     confidence_exact: float
     """By the mean maximal log-probability."""
     mean_branch_exact: float
@@ -90,32 +100,26 @@ def counted(output: BranchOutput, batch: Batch) -> Counts:
     """The counts of one batch."""
     asked_BL = batch.labels_BL != IGNORED_LABEL
     real_B = batch.real_B & asked_BL.any(1)
-    exact_BK = exact(output.logits_BKLV, batch.labels_BL)[real_B]
-    confidence_BK = confidences(output.logits_BKLV, asked_BL)[real_B]
-    tokens_BKL = torch.where(asked_BL[:, None], output.logits_BKLV.argmax(-1), 0)[real_B]
-    equal_BKK = (tokens_BKL[:, :, None] == tokens_BKL[:, None]).all(-1)
-    by_scorer_B = output.scores_BK[real_B].argmax(1)
-    by_confidence_B = confidence_BK.argmax(1)
+    given = _answers_at(output, asked_BL).rows(real_B.cpu().numpy())
+    exact_BK = exact(output.logits_BKLV, batch.labels_BL)[real_B].cpu().numpy()
+    picked = {name: _at(exact_BK, pick(given)) for name, pick in PICKS.items()}
+    same_BKK = same_answers(given)
     best_B = branch_losses(output.logits_BKLV, batch.labels_BL)[real_B].argmin(1)
     decidable_B = exact_BK.any(1) & ~exact_BK.all(1)
-
-    def right(picked_B: Tensor) -> Tensor:
-        return exact_BK.gather(1, picked_B[:, None])[:, 0]
-
     return Counts(
         rows=int(real_B.sum()),
         unlabelled=int((batch.real_B & ~real_B).sum()),
         oracle=int(exact_BK.any(1).sum()),
-        scorer=int(right(by_scorer_B).sum()),
-        majority=int(right(by_majority(equal_BKK, confidence_BK)).sum()),
-        confidence=int(right(by_confidence_B).sum()),
+        scorer=int(picked["scorer"].sum()),
+        majority=int(picked["majority"].sum()),
+        confidence=int(picked["confidence"].sum()),
         right_branches=int(exact_BK.sum()),
         decidable=int(decidable_B.sum()),
-        scorer_decided=int((right(by_scorer_B) & decidable_B).sum()),
-        confidence_decided=int((right(by_confidence_B) & decidable_B).sum()),
+        scorer_decided=int((picked["scorer"] & decidable_B).sum()),
+        confidence_decided=int((picked["confidence"] & decidable_B).sum()),
         best_K=tuple(torch.bincount(best_B, minlength=exact_BK.shape[1]).tolist()),
-        distinct=int((~equal_BKK.tril(-1).any(-1)).sum()),
-        disagreement=float(_disagreement(tokens_BKL, asked_BL[real_B]).sum()),
+        distinct=int((~np.tril(same_BKK, -1).any(-1)).sum()),
+        disagreement=_disagreement(given.kept_BKL, asked_BL[real_B]),
     )
 
 
@@ -144,26 +148,22 @@ def metrics_of(counts: Counts) -> Metrics:
     )
 
 
-def confidences(logits_BKLV: Tensor, asked_BL: Tensor) -> Tensor:
-    """Mean log-probability [B, K] of the likeliest token over the positions asked."""
-    weights_BKLV = stablemax(logits_BKLV.float())
-    likeliest_BKL = weights_BKLV.amax(-1).log() - weights_BKLV.sum(-1).log()
-    asked_B1L = asked_BL[:, None]
-    return (likeliest_BKL * asked_B1L).sum(-1) / asked_B1L.sum(-1).clamp(min=1)
+def _answers_at(output: BranchOutput, asked_BL: Tensor) -> Answers:
+    """The answers, at the positions that have labels."""
+    asked_B1L = asked_BL[:, None].cpu().numpy()
+    return answers_of(output, lambda tokens_BKL: np.broadcast_to(asked_B1L, tokens_BKL.shape))
 
 
-def by_majority(equal_BKK: Tensor, confidence_BK: Tensor) -> Tensor:
-    """The branch [B] whose answer most branches give, among ties the most confident."""
-    votes_BK = equal_BKK.sum(-1)
-    leads_BK = votes_BK == votes_BK.amax(1, keepdim=True)
-    return torch.where(leads_BK, confidence_BK, -math.inf).argmax(1)
+def _at(of_BK: Bools, picked_B: Places) -> Bools:
+    """Of each row the picked branch."""
+    return of_BK[np.arange(len(of_BK)), picked_B]
 
 
-def _disagreement(tokens_BKL: Tensor, asked_BL: Tensor) -> Tensor:
-    num_branches = tokens_BKL.shape[1]
+def _disagreement(kept_BKL: AnswerTokens, asked_BL: Tensor) -> float:
+    num_branches = kept_BKL.shape[1]
     pairs = max(1, num_branches * (num_branches - 1))
-    differ_B = (tokens_BKL[:, :, None] != tokens_BKL[:, None]).sum((1, 2, 3))
-    return differ_B / (pairs * asked_BL.sum(-1).clamp(min=1))
+    differ_B = (kept_BKL[:, :, None] != kept_BKL[:, None]).sum((1, 2, 3))
+    return float((differ_B / (pairs * asked_BL.sum(-1).cpu().numpy())).sum())
 
 
 def _relative_entropy(counts: tuple[int, ...]) -> float | None:

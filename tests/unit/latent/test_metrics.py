@@ -1,13 +1,16 @@
 """Counts of right answers and of right picks, worked out on a few rows, and their laws."""
 
+import math
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipeline_lib.latent.metrics import Counts, confidences, counted, metrics_of
+from pipeline_lib.latent.answers import answers_of
+from pipeline_lib.latent.metrics import Counts, counted, metrics_of
 from pipeline_lib.latent.protocol import Batch, BranchOutput
 
 NUM_TOKENS = 4
@@ -64,6 +67,15 @@ def test_a_tie_of_votes_goes_to_the_surest():
     assert counted(output, batch).majority == 1
 
 
+def test_a_tie_of_pairs_goes_to_the_surer_pair():
+    """Log-probabilities -.26 and -1.32 against twice -.56: the mean decides, not the one surest branch."""
+    output, batch = outcome(
+        [[WRONG, WRONG, RIGHT, RIGHT]], [[0.0] * 4], [[1, 2]], sure_BK=[[9.0, 0.1, 3.0, 3.0]]
+    )
+    counts = counted(output, batch)
+    assert (counts.majority, counts.confidence) == (1, 0)
+
+
 def test_votes_beat_sureness():
     """Two unsure branches agree on the right answer against a sure one."""
     output, batch = outcome(
@@ -77,9 +89,9 @@ def test_confidence_by_hand():
     logits_BKLV = torch.zeros(1, 1, 3, 4)
     logits_BKLV[0, 0, 0, 1] = 1
     logits_BKLV[0, 0, 2, 1] = 100
-    asked_BL = torch.tensor([[True, True, False]])
-    expected = (torch.tensor(2 / 5).log() + torch.tensor(1 / 4).log()).item() / 2
-    assert confidences(logits_BKLV, asked_BL).item() == pytest.approx(expected)
+    output = BranchOutput(logits_BKLV=logits_BKLV, scores_BK=torch.zeros(1, 1), core_passes=1)
+    answers = answers_of(output, lambda _tokens_BKL: np.array([[[True, True, False]]]))
+    assert answers.confidences_BK.item() == pytest.approx((math.log(2 / 5) + math.log(1 / 4)) / 2)
 
 
 def test_where_all_branches_are_right_or_none_no_pick_is_judged():
