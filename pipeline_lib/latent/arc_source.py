@@ -90,7 +90,10 @@ def _combined_rows(path: pathlib.Path) -> list[RawRow]:
     solutions = _puzzles_in(solved) if solved.is_file() else {}
     rows = []
     for index, (name, fields) in enumerate(challenges.items()):
-        row = RawRow(fields={**fields, "id": name}, where=f"{path} puzzle {name}", index=index)
+        where = f"{path} puzzle {name}"
+        if not isinstance(fields, dict):
+            raise BadInputError(f"{where}: expected an object with train and test; fetch it again")
+        row = RawRow(fields={**fields, "id": name}, where=where, index=index)
         if solutions:
             row = _with_outputs(row, solutions.get(name), solved)
         rows.append(row)
@@ -110,5 +113,7 @@ def _with_outputs(row: RawRow, outputs: Any, solved: pathlib.Path) -> RawRow:
         raise BadInputError(
             f"{solved}: not one output for each test input of {row.where}; fetch both files again"
         )
+    if not all(isinstance(test, dict) for test in tests):
+        raise BadInputError(f"{row.where}: a test is no object with an input; fetch it again")
     joined = [{**test, "output": output} for test, output in zip(tests, outputs, strict=True)]
     return RawRow(fields={**row.fields, "test": joined}, where=row.where, index=row.index)

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.arc_source import read_subset
-from tests.unit.latent.made_puzzles import FILL, PUZZLES, write_combined, write_repository
+from tests.unit.latent.made_puzzles import DOUBLE, FILL, PUZZLES, write_combined, write_repository
 
 # Counted with a plain JSON parser. ARC-2's evaluation set is often said to have 358 demonstrations
 # and 172 test inputs; these files hold 359 and 167.
@@ -96,6 +96,23 @@ def test_broken_solutions(tmp_path, solutions, complaint):
     """An empty file, a wrong number of outputs, an output that is no grid."""
     root = write_combined(tmp_path / "b")
     (root / "arc-agi_evaluation_solutions.json").write_text(json.dumps(solutions), "utf-8")
+    with pytest.raises(BadInputError, match=complaint):
+        read_subset(root, "evaluation")
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "complaint"),
+    [
+        ([1], "puzzle double: expected an object with train and test"),
+        (DOUBLE | {"test": [1, 2]}, "puzzle double: a test is no object with an input"),
+    ],
+)
+def test_broken_challenges(tmp_path, puzzle, complaint):
+    """A puzzle that is a list, tests that are numbers beside their outputs: the puzzle is named."""
+    root = write_combined(tmp_path / "b")
+    (root / "arc-agi_evaluation_challenges.json").write_text(
+        json.dumps({"double": puzzle}), "utf-8"
+    )
     with pytest.raises(BadInputError, match=complaint):
         read_subset(root, "evaluation")
 
