@@ -19,7 +19,6 @@ from pipeline_lib.latent.batches import evaluation_batches
 from pipeline_lib.latent.dataset_files import PuzzleSet
 from pipeline_lib.latent.metrics import Counts, counted, metrics_of
 from pipeline_lib.latent.model import PrrModel
-from pipeline_lib.latent.protocol import Batch, BranchOutput
 from pipeline_lib.latent.trm import TrmModel
 from pipeline_lib.params.latent import LatentEvaluateParams
 from pipeline_lib.seeding import child_seed
@@ -48,11 +47,22 @@ def answered(
     seed: int,
     regions: Regions = whole,
 ) -> Iterator[AnsweredBatch]:
-    """Answer all examples, batch by batch. With noise, what is drawn depends on seed and place alone."""
+    """Answer all examples, batch by batch.
+
+    With noise, what is drawn for an example depends on the seed and its place in the set alone: neither
+    on the size of a batch, nor, in a rollout, on how many follow.
+    """
     device = next(model.parameters()).device
     for part in evaluation_batches(data, batch_size=params.batch_size):
         batch = part.batch.to(device)
-        output = _predict(model, batch, params, seed=child_seed(seed, "evaluate", part.start))
+        places = range(part.start, part.start + params.batch_size)
+        output = model.predict(
+            batch,
+            steps=params.steps,
+            noise=params.noise,
+            rollouts=params.rollouts,
+            generator=[_drawn_at(place, seed=seed) for place in places],
+        )
         yield AnsweredBatch(
             start=part.start,
             stop=part.stop,
@@ -62,16 +72,8 @@ def answered(
         )
 
 
-def _predict(
-    model: PrrModel | TrmModel, batch: Batch, params: LatentEvaluateParams, *, seed: int
-) -> BranchOutput:
-    return model.predict(
-        batch,
-        steps=params.steps,
-        noise=params.noise,
-        rollouts=params.rollouts,
-        generator=torch.Generator().manual_seed(seed),
-    )
+def _drawn_at(place: int, *, seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(child_seed(seed, "evaluate", place))
 
 
 def summary(counts: Counts, *, core_passes: int) -> dict[str, Any]:

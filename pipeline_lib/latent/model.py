@@ -24,7 +24,7 @@ from pipeline_lib.latent.branches import (
 )
 from pipeline_lib.latent.embeddings import InputEmbedding
 from pipeline_lib.latent.layers import Blocks, linear
-from pipeline_lib.latent.numerics import autocast, compute_dtype, gaussian
+from pipeline_lib.latent.numerics import NoiseSource, autocast, compute_dtype, gaussian
 from pipeline_lib.latent.protocol import Batch, BranchOutput, Carry, Sizes, StepOutput
 from pipeline_lib.latent.restarts import restarted, watched
 from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
@@ -90,7 +90,7 @@ class PrrModel(nn.Module):
         steps: int | None = None,
         noise: float = 0.0,
         rollouts: int = 1,
-        generator: torch.Generator | None = None,
+        generator: NoiseSource = None,
     ) -> BranchOutput:
         """K x rollouts answers a row; rollout r gives branches r K to r K + K - 1."""
         steps = steps or self.params.steps
@@ -123,7 +123,7 @@ class PrrModel(nn.Module):
         *,
         steps: int,
         noise: float = 0.0,
-        generator: torch.Generator | None = None,
+        generator: NoiseSource = None,
     ) -> Tensor:
         """The latents after ``steps`` passes of every branch."""
         wants_grad = torch.is_grad_enabled()

@@ -1,5 +1,7 @@
 """Number formats and noise, the same in code for a CPU and a GPU."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -16,10 +18,23 @@ def autocast(device: torch.device, precision: str) -> torch.autocast:
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=low)
 
 
-def gaussian(like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Unit noise of the shape, dtype and device of ``like``.
+NoiseSource = torch.Generator | Sequence[torch.Generator] | None
+"""One for a whole batch, or one for each of its rows; None is torch's own."""
+
+
+def gaussian(like: Tensor, generator: NoiseSource) -> Tensor:
+    """Unit noise of the shape, dtype and device of ``like``, whose first axis is the rows.
 
     It is drawn where the generator lives, so one on the CPU gives the same noise for every device.
+    With a generator a row, what a row gets does not depend on the others.
     """
+    if isinstance(generator, Sequence):
+        rows = zip(range(len(like)), generator, strict=True)
+        # Stacked before they move: one copy to a GPU, not one a row.
+        return torch.stack([_drawn(like[0], own) for _row, own in rows]).to(like)
+    return _drawn(like, generator).to(like)
+
+
+def _drawn(like: Tensor, generator: torch.Generator | None) -> Tensor:
     device = like.device if generator is None else generator.device
-    return torch.randn(like.shape, generator=generator, device=device).to(like)
+    return torch.randn(like.shape, generator=generator, device=device)

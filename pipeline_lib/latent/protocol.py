@@ -10,6 +10,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from pipeline_lib.latent.numerics import NoiseSource
+
 IGNORED_LABEL = 0
 """The label of a position that is neither learnt nor scored; also the padding token."""
 
@@ -98,12 +100,14 @@ class LatentModel(Protocol):
         steps: int | None = None,
         noise: float = 0.0,
         rollouts: int = 1,
-        generator: torch.Generator | None = None,
+        generator: NoiseSource = None,
     ) -> BranchOutput:
         """Answers without gradients; deterministic with ``noise`` 0.
 
         ``steps`` replaces the trained number of recursion (or supervision) steps. With ``noise``, the
         standard deviation of what is added to the latents at every step, each of ``rollouts`` runs
         goes its own way and gives all K branches, so the output holds K x rollouts answers.
+        With a generator a row, a row's answers do not depend on the others, and those of fewer
+        rollouts are the first ones of more.
         """
         ...

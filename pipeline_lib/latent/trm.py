@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from pipeline_lib.latent import losses
 from pipeline_lib.latent.embeddings import InputEmbedding
 from pipeline_lib.latent.layers import Blocks, linear, truncated_normal_
-from pipeline_lib.latent.numerics import autocast, compute_dtype, gaussian
+from pipeline_lib.latent.numerics import NoiseSource, autocast, compute_dtype, gaussian
 from pipeline_lib.latent.protocol import Batch, BranchOutput, Carry, Sizes, StepOutput
 from pipeline_lib.params.latent import LatentModelParams
 
@@ -100,7 +100,7 @@ class TrmModel(nn.Module):
         steps: int | None = None,
         noise: float = 0.0,
         rollouts: int = 1,
-        generator: torch.Generator | None = None,
+        generator: NoiseSource = None,
     ) -> BranchOutput:
         """One answer a rollout, each after all ``steps`` (``max_steps``) supervision steps."""
         steps = steps or self.params.trm.max_steps

@@ -58,6 +58,25 @@ def test_an_evaluation_with_noise_repeats_itself():
     assert (one != other).any()
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_noise_depends_on_the_example_alone(kind):
+    """In batches of 12, 5 and 20 each example draws alike, and a third rollout leaves the first two."""
+    data = small_set()
+    model = build_model(MODELS[kind], sizes_of(data), loss=LatentLossParams())
+
+    def confidences(size: int, rollouts: int) -> np.ndarray:
+        params = LatentEvaluateParams(batch_size=size, rollouts=rollouts, noise=0.5)
+        parts = answered(model, data, params, seed=1)
+        return np.concatenate([part.answers.confidences_BK for part in parts])
+
+    whole = confidences(12, 2)
+    assert len(np.unique(whole)) > 12
+    # Means of float32 differ in their last digit with the size of a batch.
+    assert confidences(5, 2) == pytest.approx(whole, rel=1e-5)
+    assert confidences(20, 2) == pytest.approx(whole, rel=1e-5)
+    assert confidences(12, 3)[:, : whole.shape[1]] == pytest.approx(whole, rel=1e-5)
+
+
 def test_known_answers():
     """Two answers, of which branches give one, twice, and a wrong one.
 
