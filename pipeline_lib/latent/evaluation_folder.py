@@ -11,7 +11,7 @@ import torch
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.latent.answers import Answers, cropped, whole
+from pipeline_lib.latent.answers import cropped, whole
 from pipeline_lib.latent.arc_votes import ArcVotes
 from pipeline_lib.latent.dataset_files import TEST_PUZZLES_NAME, PuzzleSet, read_set
 from pipeline_lib.latent.evaluate import AnsweredBatch, KnownAnswers, Progress, evaluate_set
@@ -113,14 +113,7 @@ def _of_one_model(
     known = KnownAnswers(answers_NAL) if answers_NAL is not None else None
 
     def watch(part: AnsweredBatch) -> None:
-        if part.start == 0:
-            draw_examples(
-                part.answers,
-                data,
-                fresh,
-                count=request.params.pictures,
-                is_arc=votes is not None,
-            )
+        draw_examples(part, data, fresh, count=request.params.pictures, is_arc=votes is not None)
         request.progress(part.stop, len(data.inputs_NL))
 
     figures = evaluate_set(
@@ -136,20 +129,17 @@ def _of_one_model(
 
 
 def draw_examples(
-    answers: Answers, data: PuzzleSet, folder: pathlib.Path, *, count: int, is_arc: bool
+    part: AnsweredBatch, data: PuzzleSet, folder: pathlib.Path, *, count: int, is_arc: bool
 ) -> None:
-    """Write a picture of each of the first ``count`` examples that ``answers`` hold."""
-    for example in range(min(count, len(answers.tokens_BKL))):
-        notes = [
-            f"score {score:.1f}, conf {sure:.2f}"
-            for score, sure in zip(
-                answers.scores_BK[example], answers.confidences_BK[example], strict=True
-            )
-        ]
+    """Write a picture of each example of ``part`` that is one of the first ``count`` of the set."""
+    answers = part.answers
+    for row, example in enumerate(range(part.start, min(part.stop, count))):
+        scores = zip(answers.scores_BK[row], answers.confidences_BK[row], strict=True)
+        notes = [f"score {score:.1f}, conf {sure:.2f}" for score, sure in scores]
         picture = example_svg(
             inputs_L=data.inputs_NL[example],
             labels_L=data.labels_NL[example],
-            outputs_KL=answers.tokens_BKL[example],
+            outputs_KL=answers.tokens_BKL[row],
             notes_K=notes,
             is_arc=is_arc,
         )

@@ -147,22 +147,30 @@ def show_on(
 ) -> int:
     """Draw the answers to the first ``count`` test examples into ``output``; how many there are.
 
+    They are those that :func:`evaluate_on` counts.
+
     Raises:
-        BadInputError: no model, data that it was not trained for, or ``output`` holds other files.
+        BadInputError: no model, no example, data that it was not trained for, or ``output`` holds other files.
     """
     check_output_folder(output, kind=PICTURES)
     test = read_set(data, "test")
     check_fit(model, test, folder=data)
     is_arc = is_arc_folder(data)
-    few = params.evaluate.model_copy(update={"batch_size": count})
+    num_drawn = min(count, len(test.inputs_NL))
+    if not num_drawn:
+        raise BadInputError(f"{data}: the test split has no example; build it again")
+    batch_size = min(num_drawn, params.evaluate.batch_size)
+    few = params.evaluate.model_copy(update={"batch_size": batch_size})
     trained = load_model(model, device=compute_device())
     parts = answered(trained, test, few, seed=seed, regions=cropped if is_arc else whole)
     with replaced(output) as fresh:
-        first = next(parts)
-        draw_examples(first.answers, test, fresh, count=count, is_arc=is_arc)
-        content: dict[str, Any] = {"model": model.name, "examples": first.stop}
+        for part in parts:
+            draw_examples(part, test, fresh, count=num_drawn, is_arc=is_arc)
+            if part.stop >= num_drawn:
+                break
+        content: dict[str, Any] = {"model": model.name, "examples": num_drawn}
         if is_arc:
             content["setting"] = TRANSDUCTIVE
         write_text(fresh / REPORT_NAME, report_page(content, fresh))
         manifests.seal(fresh, kind=PICTURES, key=model.name)
-    return first.stop
+    return num_drawn

@@ -1,14 +1,17 @@
 """Training and evaluation by folders: damaged data are named before any compute."""
 
 import io
+import pathlib
 import shutil
 
 import numpy as np
 import pytest
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.latent.dataset_files import PuzzleSet, read_set
 from pipeline_lib.latent.made_folder import ANSWERS_NAME, build_made
-from pipeline_lib.latent.runs import EvaluationPlaces, data_digest, evaluate_on, train_on
+from pipeline_lib.latent.runs import EvaluationPlaces, data_digest, evaluate_on, show_on, train_on
+from pipeline_lib.latent.set_writer import write_set
 from pipeline_lib.params.latent import (
     LatentDataParams,
     LatentEvaluateParams,
@@ -86,3 +89,44 @@ def test_right_answers_that_do_not_fit(made, data, tmp_path, content, complaint)
     places = EvaluationPlaces(data=data, models=[made / "model"], output=tmp_path / "found")
     with pytest.raises(BadInputError, match=f"{ANSWERS_NAME}: .*{complaint}"):
         evaluate_on(places, PARAMS, seed=1)
+
+
+def pictures(folder: pathlib.Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "pictures").iterdir()}
+
+
+def test_as_many_pictures_as_asked_for(made, tmp_path):
+    """Six of ten examples in batches of four, with noise: `show` draws what the evaluation does."""
+    noisy = LatentEvaluateParams(batch_size=4, pictures=6, rollouts=2, noise=0.5)
+    params = PARAMS.model_copy(update={"evaluate": noisy})
+    data, model = made / "data", made / "model"
+    places = EvaluationPlaces(data=data, models=[model], output=tmp_path / "found")
+    evaluate_on(places, params, seed=1)
+    drawn = show_on(data, model, tmp_path / "drawn", params, seed=1, count=6)
+    found = pictures(places.output)
+    assert sorted(found) == [f"example-00{number}.svg" for number in range(6)]
+    assert (drawn, pictures(tmp_path / "drawn")) == (6, found)
+
+
+def test_more_pictures_than_examples(made, tmp_path):
+    """All ten."""
+    drawn = show_on(made / "data", made / "model", tmp_path / "drawn", PARAMS, seed=1, count=99)
+    assert (drawn, len(pictures(tmp_path / "drawn"))) == (10, 10)
+
+
+def test_no_example_to_draw(made, data, tmp_path):
+    """A test split without examples, as another program may write it, is one line."""
+    full = read_set(data, "test")
+    empty = PuzzleSet.of(
+        inputs_NL=full.inputs_NL[:0],
+        labels_NL=full.labels_NL[:0],
+        puzzle_identifiers=[],
+        puzzle_indices=[0],
+        group_indices=[0],
+        vocab_size=full.metadata.vocab_size,
+    )
+    shutil.rmtree(data / "test")
+    write_set(data, "test", empty)
+    with pytest.raises(BadInputError, match="no example"):
+        show_on(data, made / "model", tmp_path / "drawn", PARAMS, seed=1, count=1)
+    assert not (tmp_path / "drawn").exists()
