@@ -91,8 +91,8 @@ class Metrics:
     """Entropy of which branch is best, 1 if all are equally often; None for a single branch."""
     distinct_outputs: float
     """Different answers a row, 1 to K."""
-    diversity: float
-    """Labels at which two branches differ."""
+    disagreement: float
+    """Labels at which two branches differ, mean over pairs; not the loss called diversity."""
 
 
 @torch.no_grad()
@@ -144,7 +144,7 @@ def metrics_of(counts: Counts) -> Metrics:
         confidence_picks_best=decided(counts.confidence_decided),
         usage_entropy=_relative_entropy(counts.best_K),
         distinct_outputs=counts.distinct / counts.rows,
-        diversity=counts.disagreement / counts.rows,
+        disagreement=counts.disagreement / counts.rows,
     )
 
 

@@ -170,7 +170,7 @@ def test_no_pick_beats_the_oracle(rows):
     assert metrics.mean_branch_exact <= metrics.oracle_exact
     assert counts.scorer_decided <= counts.decidable
     assert 1 <= metrics.distinct_outputs <= len(counts.best_K)
-    assert 0 <= metrics.diversity <= 1
+    assert 0 <= metrics.disagreement <= 1
 
 
 @given(made_rows)
