@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.built_folder import Counts, OnProgress, build_folder
 from pipeline_lib.latent.csv_boards import SPLITS, Board, csv_path, read_boards
-from pipeline_lib.latent.set_writer import write_identifiers, writing
+from pipeline_lib.latent.set_writer import write_no_identifiers, writing
 from pipeline_lib.seeding import child_generator
 from pipeline_lib.storage.files import digest_file
 from pipeline_lib.storage.manifests import Manifest
@@ -76,7 +76,7 @@ def build_boards(
         for split, path in paths.items():
             chosen = _Chosen(path, split, options, on_progress)
             counts |= _write_split(folder, split, chosen, kind, options)
-        write_identifiers(folder)
+        write_no_identifiers(folder)
         return counts
 
     return build_folder(

@@ -9,7 +9,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.built_folder import Counts, build_folder
 from pipeline_lib.latent.dataset_files import PuzzleSet
 from pipeline_lib.latent.made_tasks import make_task
-from pipeline_lib.latent.set_writer import write_identifiers, write_set
+from pipeline_lib.latent.set_writer import write_no_identifiers, write_set
 from pipeline_lib.params.latent import LatentDataParams
 from pipeline_lib.storage.manifests import Manifest
 
@@ -37,7 +37,7 @@ def build_made(params: LatentDataParams, output: pathlib.Path, *, seed: int) -> 
         )
         write_set(folder, "train", made.train)
         write_set(folder, "test", made.test)
-        write_identifiers(folder)
+        write_no_identifiers(folder)
         np.save(folder / "test" / ANSWERS_NAME, made.answers_NAL)
         return {"train": len(made.train.inputs_NL), "test": len(made.test.inputs_NL)}
 

@@ -16,7 +16,6 @@ NO_CUE = 1
 """Token of a hidden cue; rule r is ``NO_CUE + 1 + r``. 0 is padding."""
 FIRST_COLOUR = NO_CUE + 1 + NUM_RULES
 VOCAB_SIZE = FIRST_COLOUR + NUM_COLOURS
-SEQ_LEN = 1 + SIDE * SIDE
 
 Tokens = tuple[int, ...]
 

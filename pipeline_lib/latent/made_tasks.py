@@ -10,7 +10,6 @@ import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +17,9 @@ import numpy.typing as npt
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent import made_rules, made_sudoku
 from pipeline_lib.latent.dataset_files import PuzzleSet
+from pipeline_lib.params.latent import MadeTaskName
 from pipeline_lib.seeding import child_random
 
-MadeTaskName = Literal["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous"]
 _PATIENCE = 1000
 """Draws in a row that bring nothing new before a task counts as used up."""
 

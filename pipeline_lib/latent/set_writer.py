@@ -170,11 +170,10 @@ def writing_identifiers(folder: pathlib.Path) -> Iterator[IdentifierWriter]:
         stream.write("\n]\n")
 
 
-def write_identifiers(folder: pathlib.Path, names: Sequence[str] = ()) -> None:
-    """Write what the puzzle identifiers 1, 2, ... stand for; 0 is none in particular."""
-    with writing_identifiers(folder) as identifiers:
-        for name in names:
-            identifiers.add(name)
+def write_no_identifiers(folder: pathlib.Path) -> None:
+    """Write ``identifiers.json`` of data without puzzles of their own: all have identifier 0."""
+    with writing_identifiers(folder):
+        pass
 
 
 def write_test_puzzles(folder: pathlib.Path, puzzles: Mapping[str, Any]) -> None:

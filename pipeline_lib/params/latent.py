@@ -153,12 +153,13 @@ LATENT_PRESETS = {
 """PRR as we found it to work and as it was first described; TRM at its published sizes."""
 
 
+MadeTaskName = Literal["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous"]
+
+
 class LatentDataParams(Section):
     """What a latent model learns: a task that is made here, or a folder in TRM's format."""
 
-    task: Literal["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous", "folder"] = (
-        "sudoku4-two"
-    )
+    task: Literal[MadeTaskName, "folder"] = "sudoku4-two"
     folder: str | None = None
     """Of ``task: folder``, as `reasonloop prr build-arc`, build-sudoku and build-maze write it."""
     train_puzzles: Count = 2048

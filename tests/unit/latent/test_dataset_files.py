@@ -14,10 +14,10 @@ from pipeline_lib.latent.dataset_files import (
     read_test_puzzles,
 )
 from pipeline_lib.latent.set_writer import (
-    write_identifiers,
     write_set,
     write_test_puzzles,
     writing,
+    writing_identifiers,
 )
 from tests.unit.latent.made_folders import small_set
 
@@ -27,7 +27,8 @@ FIELDS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_ind
 @pytest.fixture
 def folder(tmp_path):
     write_set(tmp_path, "train", small_set())
-    write_identifiers(tmp_path, ["a", "b", "c"])
+    with writing_identifiers(tmp_path) as identifiers:
+        assert [identifiers.add(name) for name in "abc"] == [1, 2, 3]
     return tmp_path
 
 
