@@ -28,6 +28,15 @@ def test_the_brief_profile_is_the_brief_preset():
     assert small.model == resized
 
 
+@pytest.mark.parametrize(("preset", "mixer"), [("trm", "attention"), ("trm-mlp", "mlp")])
+def test_the_trm_profile_is_the_published_model(preset: str, mixer: str):
+    """Its sizes are the preset's with either mixer, and it trains as what it is compared with."""
+    override = f"latent.model.mixer={mixer}"
+    trm, arc = (load_params(profile=p, overrides=[override]).latent for p in ("prr-trm", "prr-arc"))
+    assert (trm.model, trm.loss) == (LATENT_PRESETS[preset].model, LATENT_PRESETS[preset].loss)
+    assert (trm.train, trm.evaluate) == (arc.train, arc.evaluate)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_options_are_the_engines_own(profile: str):
