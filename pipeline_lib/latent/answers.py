@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline_lib.latent.losses import stablemax
+from pipeline_lib.latent.losses import likeliest_log_probabilities
 from pipeline_lib.latent.protocol import BranchOutput
 from pipeline_lib.latent.vocabulary import PAD, crop
 
@@ -68,9 +68,7 @@ def cropped(tokens_BKL: AnswerTokens) -> Bools:
 def answers_of(output: BranchOutput, regions: Regions) -> Answers:
     """The likeliest token at every position, and what speaks for each answer."""
     best_BKL = output.logits_BKLV.argmax(-1)
-    weights_BKLV = stablemax(output.logits_BKLV)
-    peak_BKL = weights_BKLV.gather(-1, best_BKL[..., None]).squeeze(-1)
-    log_BKL = (peak_BKL.log() - weights_BKLV.sum(-1).log()).cpu().numpy()
+    log_BKL = likeliest_log_probabilities(output.logits_BKLV).cpu().numpy()
     tokens_BKL = best_BKL.cpu().numpy().astype(np.uint8)
     inside_BKL = regions(tokens_BKL)
     sizes_BK = inside_BKL.sum(-1)

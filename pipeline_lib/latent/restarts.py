@@ -21,10 +21,13 @@ from pipeline_lib.latent.protocol import Carry
 _LAST = 0.85
 """Share of training after which there are none: a new start wants time to learn, and the averaged
 weights time to forget the old one."""
-_NEEDY = 1.5
+_NEEDY = 1.75
 """A branch is needy with so many times the mean of the loss left..."""
-_IDLE = 0.25
-"""... and another idle if its absence would cost less than this share of what is left to that one."""
+_IDLE = 0.05
+"""... and another idle if its absence would cost less than this share of what is left to that one.
+
+Stuck runs had 1.85 and more, and 0.01 and less. With 1.5 and 0.25 a run was disturbed that would have
+split by itself."""
 _NOISE = 0.5
 """Standard deviation, where new vectors have 1. With 0.1 pairs stayed the same for 500 steps."""
 

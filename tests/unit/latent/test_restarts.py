@@ -74,14 +74,14 @@ def test_demand_is_a_mean_over_real_rows(tied):
         # All do their share, or nothing is split yet.
         ((0.5, 0.5, 0.5, 0.5), (0.1, 0.1, 0.1, 0.1), None),
         ((0.0, 0.0, 0.0, 0.0), (0.3, 0.3, 0.3, 0.3), None),
-        # The busiest has 1.45 times the mean; nobody is idle; the idle one is the busiest.
-        ((0.0, 0.0, 0.5, 0.9), (0.1, 0.1, 0.1, 0.17), None),
-        ((0.06, 0.06, 0.5, 0.9), LEFT, None),
+        # The busiest has 1.7 times the mean; nobody is idle; the idle one is the busiest.
+        ((0.0, 0.0, 0.5, 0.9), (0.1, 0.1, 0.1, 0.222), None),
+        ((0.011, 0.011, 0.5, 0.9), LEFT, None),
         ((0.5, 0.5, 0.5, 0.0), LEFT, None),
     ],
 )
 def test_who_begins_again(saving, left, pair):
-    """Only a branch that saves under a quarter of what is left to one with 1.5 times the mean."""
+    """Only a branch that saves under 5 % of what is left to one with 1.75 times the mean."""
     assert idle_and_needy(as_tensor(saving), as_tensor(left)) == pair
 
 
