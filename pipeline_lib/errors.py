@@ -19,6 +19,10 @@ class CorruptArtifactError(BadInputError):
     """A file on disk is not what its manifest says it is."""
 
 
+class DivergedError(BadInputError):
+    """Params under which a training leaves the finite numbers, which only training can show."""
+
+
 class BudgetReachedError(ReasonloopError):
     """The budget for drawing paths is used up; no fault, and the run continues once it is raised."""
 

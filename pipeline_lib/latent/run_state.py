@@ -37,6 +37,12 @@ class RunState:
     log: list[dict[str, float]] = field(default_factory=list)
 
 
+def has_finite_weights(state: RunState) -> bool:
+    """Whether no weight, average or puzzle vector is NaN or infinite."""
+    tensors = [*state.model.state_dict().values(), *state.ema.state_dict().values()]
+    return all(bool(tensor.isfinite().all()) for tensor in tensors)
+
+
 def save_carry(state: RunState, folder: pathlib.Path, *, rank: int) -> None:
     """Write what this process alone carries to the next step, if anything."""
     if state.carry is not None:

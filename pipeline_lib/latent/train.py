@@ -5,17 +5,19 @@ the same, bit by bit, as that of an unbroken one. Under torchrun each process ru
 the same request; the first one writes the files.
 """
 
+import math
 import pathlib
 import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from pipeline_lib.determinism import deterministic, trainer_seed
-from pipeline_lib.errors import BudgetReachedError
+from pipeline_lib.errors import BudgetReachedError, DivergedError
 from pipeline_lib.latent.batches import TrainingBatches
 from pipeline_lib.latent.build import build_model
 from pipeline_lib.latent.dataset_files import PuzzleSet
@@ -24,7 +26,14 @@ from pipeline_lib.latent.ema import Ema
 from pipeline_lib.latent.fitting import sizes_of
 from pipeline_lib.latent.model import PrrModel
 from pipeline_lib.latent.optimizer import AdamATan2, SignSgd
-from pipeline_lib.latent.run_state import RunState, load_state, save_carry, save_state
+from pipeline_lib.latent.protocol import StepOutput
+from pipeline_lib.latent.run_state import (
+    RunState,
+    has_finite_weights,
+    load_state,
+    save_carry,
+    save_state,
+)
 from pipeline_lib.latent.saved_model import KIND, SavedConfig, save_model
 from pipeline_lib.latent.trm import TrmModel
 from pipeline_lib.params.latent import LatentLossParams, LatentModelParams, LatentTrainParams
@@ -62,6 +71,7 @@ def train_latent(request: LatentTraining) -> Manifest:
 
     Raises:
         BudgetReachedError: ``max_seconds`` are over; the same call continues.
+        DivergedError: loss or weights are no finite numbers any more; nothing is published.
         BadInputError: the data cannot be used.
     """
     finished = manifests.current(request.output, kind=KIND, key=request.key)
@@ -111,16 +121,25 @@ class _Run:
         """All steps that are left."""
         params, state = self._request.train, self._state
         while state.step < params.steps:
-            self._one_step()
+            output = self._one_step()
             late = self._devices.any(time.perf_counter() > deadline)
-            if late or state.step % params.checkpoint_every == 0:
+            ends = state.step == params.steps
+            saves = late or state.step % params.checkpoint_every == 0
+            notes = ends or state.step % params.log_every == 0
+            if notes or saves:
+                self._check_loss(output.loss)
+            if ends or saves:
+                self._check_weights()
+            if notes:
+                self._note({name: float(part) for name, part in output.parts.items()})
+            if saves:
                 self._checkpoint()
             if late and state.step < params.steps:
                 raise BudgetReachedError(
                     f"step {state.step} of {params.steps}: the time is over; the same command continues"
                 )
 
-    def _one_step(self) -> None:
+    def _one_step(self) -> StepOutput:
         params, state, device = self._request.train, self._state, self._devices.device
         generator = torch.Generator().manual_seed(
             child_seed(self._request.seed, "latent", "noise", state.step, self._devices.rank)
@@ -143,8 +162,17 @@ class _Run:
         state.ema.update()
         state.carry = output.carry
         state.step += 1
-        if state.step % params.log_every == 0 or state.step == params.steps:
-            self._note({name: float(part) for name, part in output.parts.items()})
+        return output
+
+    def _check_loss(self, loss: Tensor) -> None:
+        # One device may see it first, and all must stop: the others would wait for it.
+        if self._devices.any(not math.isfinite(float(loss.detach()))):
+            raise _diverged(self._state.step, "loss")
+
+    def _check_weights(self) -> None:
+        """The last update comes after the loss was taken."""
+        if not has_finite_weights(self._state):
+            raise _diverged(self._state.step, "weights")
 
     def _note(self, metrics: dict[str, float]) -> None:
         # Sorted, as a checkpoint gives them back: the log is part of the digest.
@@ -181,6 +209,13 @@ class _Run:
                 key=request.key,
             )
         shutil.rmtree(self._work.parent, ignore_errors=True)
+
+
+def _diverged(step: int, what: Literal["loss", "weights"]) -> DivergedError:
+    return DivergedError(
+        f"step {step}: diverged, {what} no longer finite; lower latent.train.lr "
+        "or raise latent.train.warmup_steps"
+    )
 
 
 def _optimizers(

@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -65,16 +66,16 @@ def small_training(
     progress: Progress | None = None,
     seed: int = 1,
     max_seconds: float | None = None,
+    **train: Any,
 ) -> LatentTraining:
-    """Seven steps, a checkpoint after every second."""
+    """Seven steps, a checkpoint after every second; ``train`` are other params of it."""
+    usual = {"steps": STEPS, "batch_size": 4, "checkpoint_every": 2, "log_every": 1}
     return LatentTraining(
         data=small_set(),
         output=output,
         model=MODELS.get(kind, PLAIN),
         loss=LatentLossParams(),
-        train=LatentTrainParams(
-            steps=STEPS, batch_size=4, checkpoint_every=2, log_every=1, ema=0.9, lr=1e-2
-        ),
+        train=LatentTrainParams(**(usual | {"ema": 0.9, "lr": 1e-2} | train)),
         seed=seed,
         key="small",
         progress=progress,
