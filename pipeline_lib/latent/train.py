@@ -96,7 +96,7 @@ class _Run:
         self._request = request
         self._devices = devices
         params = request.train
-        self._work = _work_folder(request.output, request.key)
+        self._work = checkpoints.work_folder(request.output, request.key)
         self._batches = TrainingBatches(
             request.data,
             batch_size=params.batch_size,
@@ -208,7 +208,7 @@ class _Run:
                 log=self._state.log,
                 key=request.key,
             )
-        shutil.rmtree(self._work.parent, ignore_errors=True)
+        checkpoints.discard(self._work)
 
 
 def _diverged(step: int, what: Literal["loss", "weights"]) -> DivergedError:
@@ -233,11 +233,6 @@ def _optimizers(
         for group in optimizer.param_groups:
             group["full_lr"] = group["lr"]
     return weights, puzzles
-
-
-def _work_folder(output: pathlib.Path, key: str) -> pathlib.Path:
-    """Where checkpoints for ``key`` stand: beside the output, which its stage may clear."""
-    return output.with_name(f".{output.name}.work") / key[:16]
 
 
 def _drop_old(work: pathlib.Path) -> None:

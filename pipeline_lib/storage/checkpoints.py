@@ -7,6 +7,7 @@ and was made for the same key.
 
 import pathlib
 import shutil
+from contextlib import suppress
 
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import write_text
@@ -14,6 +15,18 @@ from pipeline_lib.storage.files import write_text
 KIND = "checkpoint"
 DONE_NAME = "DONE"
 _PREFIX = "checkpoint-"
+
+
+def work_folder(output: pathlib.Path, key: str) -> pathlib.Path:
+    """Where checkpoints for ``key`` stand: beside the output, which its stage may clear."""
+    return output.with_name(f".{output.name}.work") / key[:16]
+
+
+def discard(work: pathlib.Path) -> None:
+    """Remove the work folder of a finished training; those of other keys can still be continued."""
+    shutil.rmtree(work, ignore_errors=True)
+    with suppress(OSError):  # not empty: another training has its checkpoints there
+        work.parent.rmdir()
 
 
 def seal(folder: pathlib.Path, *, key: str) -> None:

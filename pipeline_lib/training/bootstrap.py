@@ -21,10 +21,11 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.problems.countdown import problem_key, solutions
 from pipeline_lib.records import CountdownGold, Problem
 from pipeline_lib.sampling.prompts import render
+from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import policies, sft
 from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting, quiet
-from pipeline_lib.training.sequence import run_phases, work_folder
+from pipeline_lib.training.sequence import run_phases
 
 _PAD = "<pad>"
 _EOS = "<eos>"

@@ -20,6 +20,7 @@ from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.connect import served_model
 from pipeline_lib.serving.engines import serving_engine
 from pipeline_lib.storage import manifests
+from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import dpo, grpo, policies, rloo, sft
@@ -29,7 +30,7 @@ from pipeline_lib.training.phases import MakeTrainer, Phase, Progress, Row, Sche
 from pipeline_lib.training.ppo import trainer as ppo
 from pipeline_lib.training.quantization import four_bit_config
 from pipeline_lib.training.rollouts import EndpointRollouts, PathSource, rollout_func
-from pipeline_lib.training.sequence import run_phases, work_folder
+from pipeline_lib.training.sequence import run_phases
 from pipeline_lib.training.tracking import Trackers
 from pipeline_lib.verification.dispatch import open_verifier
 

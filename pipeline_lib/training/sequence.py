@@ -7,7 +7,7 @@ import pathlib
 import shutil
 from collections.abc import Sequence
 
-from pipeline_lib.storage import manifests
+from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
@@ -40,10 +40,5 @@ def run_phases(
         manifest = manifests.seal(
             fresh, kind=policies.KIND, key=setting.key, counts={"steps": len(log)}
         )
-    shutil.rmtree(setting.work.parent)
+    checkpoints.discard(setting.work)
     return manifest
-
-
-def work_folder(output: pathlib.Path, key: str) -> pathlib.Path:
-    """Where checkpoints for ``key`` stand: beside the output, which its stage may clear."""
-    return output.with_name(f".{output.name}.work") / key[:16]

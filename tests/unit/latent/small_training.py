@@ -66,6 +66,7 @@ def small_training(
     progress: Progress | None = None,
     seed: int = 1,
     max_seconds: float | None = None,
+    key: str = "small",
     **train: Any,
 ) -> LatentTraining:
     """Seven steps, a checkpoint after every second; ``train`` are other params of it."""
@@ -77,7 +78,7 @@ def small_training(
         loss=LatentLossParams(),
         train=LatentTrainParams(**(usual | {"ema": 0.9, "lr": 1e-2} | train)),
         seed=seed,
-        key="small",
+        key=key,
         progress=progress,
         max_seconds=max_seconds,
     )

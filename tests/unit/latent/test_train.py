@@ -82,6 +82,17 @@ def test_slices_of_time_end_with_the_same_digest(tmp_path):
     assert sliced.digest == whole.digest
 
 
+def test_a_broken_training_survives_the_end_of_another(tmp_path):
+    """Stopped after step 1; the same output is then trained with another key; step 2 is next."""
+    output, steps = tmp_path / "model", []
+    with pytest.raises(BudgetReachedError):
+        train_latent(small_training(output, "prr", max_seconds=1e-9))
+    train_latent(small_training(output, "prr", key="other"))
+    train_latent(small_training(output, "prr", progress=lambda step, *_: steps.append(step)))
+    assert steps == [2, 3, 4, 5, 6, 7]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
 def test_a_damaged_model_is_refused(tmp_path):
     """Changed weights are named, and so is a folder without a model."""
     train_latent(small_training(tmp_path / "model", "prr"))

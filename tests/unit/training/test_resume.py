@@ -13,8 +13,8 @@ import pytest
 from pipeline_lib.params.train import ONLINE, Method
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import manifests
+from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.training.methods import TrainingRequest, TrainingSummary, train_policy
-from pipeline_lib.training.sequence import work_folder
 
 
 class Broken(Exception):  # noqa: N818 - it stands for a kill, not for an error
@@ -114,6 +114,17 @@ def test_another_key_starts_from_the_beginning(request_for, tmp_path):
     steps, record = recorder()
     train_policy(request_for(Method.SFT, tmp_path / "out", key="changed", progress=record))
     assert steps == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_broken_run_survives_the_end_of_another(request_for, tmp_path):
+    """Broken at 5; then the same output is trained with another key; the first goes on from 4."""
+    with pytest.raises(Broken):
+        train_policy(request_for(Method.SFT, tmp_path / "out", progress=break_at(5)))
+    train_policy(request_for(Method.SFT, tmp_path / "out", key="changed"))
+    steps, record = recorder()
+    train_policy(request_for(Method.SFT, tmp_path / "out", progress=record))
+    assert steps == [5, 6]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_what_is_finished_is_not_done_again(request_for, tmp_path):
