@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from pipeline_lib.errors import BadInputError, BudgetReachedError
+from pipeline_lib.latent.run_state import TENSORS_NAME
 from pipeline_lib.latent.saved_model import CONFIG_NAME, LOG_NAME, WEIGHTS_NAME, load_model
 from pipeline_lib.latent.train import train_latent
 from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.storage.checkpoints import work_folder
 from tests.unit.latent.small_training import MODELS, STEPS, small_training
 
 
@@ -38,6 +40,23 @@ def test_a_killed_training_ends_with_the_same_digest(kind, tmp_path):
     assert steps == [5, 6, 7]
     assert resumed.digest == unbroken.digest
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "unbroken"]
+
+
+def test_a_damaged_newest_checkpoint_costs_a_step_and_changes_nothing(tmp_path):
+    """Stopped after step 4, whose checkpoint loses a byte: it goes on from that of step 3."""
+    unbroken = train_latent(small_training(tmp_path / "unbroken", "prr"))
+    output = tmp_path / "broken"
+    for _ in range(4):
+        with pytest.raises(BudgetReachedError):
+            train_latent(small_training(output, "prr", max_seconds=1e-9))
+    tensors = work_folder(output, "small") / "checkpoint-4" / TENSORS_NAME
+    tensors.write_bytes(tensors.read_bytes()[:-1])
+    steps = []
+    resumed = train_latent(
+        small_training(output, "prr", progress=lambda step, *_: steps.append(step))
+    )
+    assert steps == [4, 5, 6, 7]
+    assert resumed.digest == unbroken.digest
 
 
 def test_the_seed_decides_the_result(tmp_path):

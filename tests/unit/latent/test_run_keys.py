@@ -1,0 +1,99 @@
+"""What a training and an evaluation depend on: they are done again if that changed, and only then."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from pipeline_lib.latent.made_folder import build_made
+from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
+from pipeline_lib.params.latent import LatentDataParams, LatentParams
+
+DATA = {"task": "sudoku4-two", "train_puzzles": 8, "test_examples": 4}
+PARAMS: dict[str, dict[str, Any]] = {
+    "model": {"width": 16, "heads": 2, "hidden_multiple": 8, "num_branches": 2, "steps": 2},
+    "train": {"steps": 1, "batch_size": 4},
+    "evaluate": {"batch_size": 4, "pictures": 0},
+}
+
+
+def params_with(section: str = "model", **changes: Any) -> LatentParams:
+    """The small ones, but for ``changes`` of a section."""
+    return LatentParams.model_validate(PARAMS | {section: PARAMS.get(section, {}) | changes})
+
+
+@dataclass
+class Place:
+    """A folder of data, a model trained on it, an evaluation; counts the steps that are done."""
+
+    folder: Any
+    steps: list[int] = field(default_factory=list)
+
+    def train(self, params: LatentParams, *, seed: int = 1) -> int:
+        """Steps that a call took."""
+        self.steps.clear()
+        train_on(
+            self.folder / "data", self.folder / "model", params, seed=seed,
+            progress=lambda step, *_: self.steps.append(step),
+        )  # fmt: skip
+        return len(self.steps)
+
+    def evaluate(self, params: LatentParams, *, seed: int = 1) -> int:
+        """Batches that a call took."""
+        self.steps.clear()
+        places = EvaluationPlaces(
+            data=self.folder / "data",
+            models=[self.folder / "model"],
+            output=self.folder / "evaluation",
+        )
+        evaluate_on(places, params, seed=seed, progress=lambda done, _: self.steps.append(done))
+        return len(self.steps)
+
+
+@pytest.fixture
+def place(tmp_path) -> Place:
+    """Where everything is made once."""
+    build_made(LatentDataParams.model_validate(DATA), tmp_path / "data", seed=1)
+    made = Place(folder=tmp_path)
+    assert made.train(params_with()) == 1
+    return made
+
+
+@pytest.mark.parametrize(
+    ("section", "change"),
+    [
+        ("model", {"num_branches": 3}),
+        ("loss", {"floor": 0.1}),
+        ("train", {"lr": 1e-3}),
+    ],
+)
+def test_a_changed_param_trains_again(section, change, place):
+    """Model, loss and training each; the same ones a second time do no step."""
+    changed = params_with(section, **change)
+    assert place.train(changed) == 1
+    assert place.train(changed) == 0
+
+
+def test_a_changed_seed_or_changed_data_train_again(place):
+    """The digest of the data counts, not their name; how to evaluate does not."""
+    assert place.train(params_with("evaluate", rollouts=2, noise=0.1)) == 0
+    assert place.train(params_with(), seed=2) == 1
+    other = LatentDataParams.model_validate(DATA | {"train_puzzles": 12})
+    build_made(other, place.folder / "data", seed=1)
+    assert place.train(params_with(), seed=2) == 1
+
+
+@pytest.mark.parametrize("change", [{"steps": 1}, {"rollouts": 2, "noise": 0.1}, {"pictures": 1}])
+def test_a_changed_way_to_answer_evaluates_again(change, place):
+    """Each setting of it; the same a second time answers nothing."""
+    assert place.evaluate(params_with()) == 1
+    changed = params_with("evaluate", **change)
+    assert place.evaluate(changed) == 1
+    assert place.evaluate(changed) == 0
+
+
+def test_another_model_is_evaluated_again(place):
+    """By its content: it stands in the same place."""
+    assert place.evaluate(params_with()) == 1
+    assert place.train(params_with(), seed=2) == 1
+    assert place.evaluate(params_with()) == 1
