@@ -3,7 +3,7 @@
 import pathlib
 from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 from rich.console import Console
 from rich.table import Table
 
@@ -51,7 +51,10 @@ def train(
     output: Annotated[pathlib.Path, Parameter(help="Folder of the model, which is made.")],
     minutes: Annotated[
         float | None,
-        Parameter(help="Stop behind a checkpoint after so long; the same command continues."),
+        Parameter(
+            help="Stop behind a checkpoint after so long; the same command continues.",
+            validator=validators.Number(gt=0),
+        ),
     ] = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:

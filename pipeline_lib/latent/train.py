@@ -77,7 +77,9 @@ def train_latent(request: LatentTraining) -> Manifest:
     finished = manifests.current(request.output, kind=KIND, key=request.key)
     if finished is not None:
         return finished
-    deadline = time.perf_counter() + (request.max_seconds or float("inf"))
+    deadline = time.perf_counter() + (
+        float("inf") if request.max_seconds is None else request.max_seconds
+    )
     seed = trainer_seed(request.seed, "latent", "weights")
     with joined() as devices, deterministic(threads=request.train.threads, seed=seed):
         run = _Run(request, devices)

@@ -191,7 +191,7 @@ class LatentTrainParams(Section):
     puzzle_weight_decay: Annotated[float, Field(ge=0)] = 0.1
     warmup_steps: Whole = 20
     """Over these the rates rise from 0; then they stay."""
-    ema: Fraction = 0.99
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.99
     """Share of the average that each step keeps: .99 for about 1,000 steps, .999 for long runs."""
     checkpoint_every: Count = 250
     log_every: Count = 10
