@@ -16,7 +16,9 @@ IGNORED_LABEL = 0
 """The label of a position that is neither learnt nor scored; also the padding token."""
 
 Carry = Mapping[str, Tensor]
-"""State that a model takes from one training step to the next, as named tensors for a checkpoint."""
+"""State that a model takes from one training step to the next, as named tensors for a checkpoint.
+
+Each has one entry a row of the batch, along its first axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

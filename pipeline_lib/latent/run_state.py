@@ -1,7 +1,8 @@
 """All that a training needs to go on, in a sealed folder: tensors as safetensors, the rest as JSON.
 
 Random numbers have no state here: those of step n come from seed and n alone. Names of tensors are
-``model.NAME``, ``ema.NAME`` and ``optimizer.I.PARAMETER.NAME``.
+``model.NAME``, ``ema.NAME`` and ``optimizer.I.PARAMETER.NAME``. What rows carry stands in a file for
+each device, so that a training may go on with another number of devices.
 """
 
 import pathlib
@@ -13,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from pipeline_lib.latent.devices import Devices
 from pipeline_lib.latent.ema import Ema
 from pipeline_lib.latent.model import PrrModel
 from pipeline_lib.latent.protocol import Carry
@@ -50,8 +52,8 @@ def save_carry(state: RunState, folder: pathlib.Path, *, rank: int) -> None:
             save_file(storable(state.carry), temporary)
 
 
-def save_state(state: RunState, folder: pathlib.Path) -> None:
-    """Write what all processes share; sealing the folder is left to the caller."""
+def save_state(state: RunState, folder: pathlib.Path, *, world: int) -> None:
+    """Write what all of ``world`` processes share; sealing the folder is left to the caller."""
     tensors = _prefixed("model", state.model.state_dict())
     tensors |= _prefixed("ema", state.ema.state_dict())
     numbers: dict[str, Any] = {}
@@ -60,23 +62,41 @@ def save_state(state: RunState, folder: pathlib.Path) -> None:
             (tensors if isinstance(value, Tensor) else numbers)[name] = value
     with atomic_file(folder / TENSORS_NAME) as temporary:
         save_file(storable(tensors), temporary)
-    write_json(folder / FACTS_NAME, {"step": state.step, "log": state.log, "numbers": numbers})
+    facts = {"step": state.step, "world": world, "log": state.log, "numbers": numbers}
+    write_json(folder / FACTS_NAME, facts)
 
 
-def load_state(state: RunState, folder: pathlib.Path, *, rank: int, device: torch.device) -> None:
-    """Bring ``state`` to where the checkpoint in ``folder`` was."""
-    tensors = load_file(folder / TENSORS_NAME, device=str(device))
+def load_state(state: RunState, folder: pathlib.Path, *, devices: Devices) -> None:
+    """Bring ``state`` to where the checkpoint in ``folder`` was.
+
+    Another number of devices may have written it: every row finds what it carried. Sums, and noise
+    where there is any, are from there on those of the new number.
+    """
+    tensors = load_file(folder / TENSORS_NAME, device=str(devices.device))
     facts = read_json(folder / FACTS_NAME)
     state.model.load_state_dict(_below("model", tensors))
     state.ema.load_state_dict(_below("ema", tensors))
-    carry = folder / _carry_name(rank)
-    state.carry = load_file(carry, device=str(device)) if carry.is_file() else None
+    state.carry = _carried(folder, written_by=int(facts["world"]), devices=devices)
     for index, optimizer in enumerate(state.optimizers):
         prefix = f"optimizer.{index}"
         values = {**_below(prefix, tensors), **_below(prefix, facts["numbers"])}
         _restore_optimizer(optimizer, values)
     state.step = int(facts["step"])
     state.log = facts["log"]
+
+
+def _carried(folder: pathlib.Path, *, written_by: int, devices: Devices) -> Carry | None:
+    """What the rows of this process carry: rank r of ``world`` has rows r, r + world, ... of a batch."""
+    if not (folder / _carry_name(0)).is_file():
+        return None
+    parts = [load_file(folder / _carry_name(rank)) for rank in range(written_by)]
+    mine = slice(devices.rank, None, devices.world)
+    return {
+        name: torch.stack([part[name] for part in parts], dim=1)
+        .flatten(0, 1)[mine]
+        .to(devices.device)
+        for name in parts[0]
+    }
 
 
 def _carry_name(rank: int) -> str:

@@ -117,7 +117,7 @@ class _Run:
         devices.wait()
         newest = newest or checkpoints.newest(self._work, key=request.key)
         if newest is not None:
-            load_state(self._state, newest, rank=devices.rank, device=devices.device)
+            load_state(self._state, newest, devices=devices)
 
     def go_on(self, deadline: float) -> None:
         """All steps that are left."""
@@ -188,7 +188,7 @@ class _Run:
         save_carry(self._state, folder, rank=self._devices.rank)
         self._devices.wait()
         if self._devices.leads:
-            save_state(self._state, folder)
+            save_state(self._state, folder, world=self._devices.world)
             checkpoints.seal(folder, key=self._request.key)
             _drop_old(self._work)
         self._devices.wait()

@@ -18,10 +18,6 @@ from pipeline_lib.params.latent import (
 )
 
 STEPS = 7
-# Without noise, so that several processes draw nothing that one process would not.
-PLAIN = LatentModelParams(
-    width=16, heads=2, hidden_multiple=8, prefix_tokens=1, num_branches=2, steps=2
-)
 MODELS = {
     # Noise, communication and puzzle vectors: everything that has a state or draws numbers.
     "prr": LatentModelParams(
@@ -42,6 +38,15 @@ MODELS = {
         prefix_tokens=1,
         num_branches=1,
         trm=TrmParams(high_cycles=1, low_cycles=1, max_steps=3, exploration=0.5),
+    ),
+}
+# Without noise, so that several processes draw nothing that one process would not.
+PLAIN = {
+    "plain": LatentModelParams(
+        width=16, heads=2, hidden_multiple=8, prefix_tokens=1, num_branches=2, steps=2
+    ),
+    "plain-trm": MODELS["trm"].model_copy(
+        update={"trm": TrmParams(high_cycles=1, low_cycles=1, max_steps=3, exploration=0)}
     ),
 }
 
@@ -74,7 +79,7 @@ def small_training(
     return LatentTraining(
         data=small_set(),
         output=output,
-        model=MODELS.get(kind, PLAIN),
+        model=(MODELS | PLAIN)[kind],
         loss=LatentLossParams(),
         train=LatentTrainParams(**(usual | {"ema": 0.9, "lr": 1e-2} | train)),
         seed=seed,
