@@ -20,7 +20,12 @@ def latent_data(settings: RunSettings) -> None:
 def latent_train(settings: RunSettings) -> None:
     """The model."""
     with timed_stage(settings.root, "latent-train"):
-        train_latent_model(settings.workspace, settings.params.latent, seed=settings.params.seed)
+        train_latent_model(
+            settings.workspace,
+            settings.params.latent,
+            seed=settings.params.seed,
+            report_to=settings.params.execution.report_to,
+        )
 
 
 @flow(name="latent-evaluate", flow_run_name="latent-evaluate-{settings.params.latent.model.kind}")

@@ -1,6 +1,7 @@
 """`reasonloop prr` on models: train, evaluate, show, and the whole as a flow."""
 
 import pathlib
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
@@ -70,15 +71,27 @@ def train(
     """
     loaded = params.load()
     from pipeline_lib.latent.runs import train_on  # noqa: PLC0415 - torch takes seconds to import
+    from pipeline_lib.training.listeners import listening  # noqa: PLC0415 - only this command does
 
-    with progress_bar(console, "train") as moved:
+    told = listening(
+        loaded.execution.report_to,
+        output.resolve().with_name(f"{output.resolve().name}.trackers"),
+        phase="latent",
+        facts=loaded.latent.model_dump(mode="json"),
+    )
+    with told as tell, progress_bar(console, "train") as moved:
+
+        def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
+            moved(step, total)
+            tell(step, total, metrics)
+
         manifest = train_on(
             data.resolve(),
             output.resolve(),
             loaded.latent,
             seed=loaded.seed,
             max_seconds=None if minutes is None else 60 * minutes,
-            progress=lambda step, total, _metrics: moved(step, total),
+            progress=progress,
         )
     _say(f"model: {output}, {manifest.counts['steps']:.0f} steps, digest {manifest.digest[:16]}")
 

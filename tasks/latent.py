@@ -1,6 +1,7 @@
 """Parallel latent branches: data, training and evaluation, each done once for what it depends on."""
 
 import pathlib
+from collections.abc import Mapping, Sequence
 
 from prefect import task
 
@@ -9,6 +10,7 @@ from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
 from pipeline_lib.params.latent import LatentDataParams, LatentParams
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import record_work
+from pipeline_lib.training.listeners import listening
 from tasks.policies import PLAN, TRAINING
 
 
@@ -28,17 +30,19 @@ def make_latent_data(workspace: Workspace, params: LatentDataParams, *, seed: in
 
 
 @task(**TRAINING, task_run_name="train-{params.model.kind}")
-def train_latent_model(workspace: Workspace, params: LatentParams, *, seed: int) -> None:
-    """Train, unless it is done; a broken training is continued."""
-    train_on(
-        latent_data(workspace, params.data),
-        workspace.latent.model,
-        params,
-        seed=seed,
-        progress=lambda step, total, _metrics: record_work(
-            workspace.root, "latent-train", done=step, total=total, unit="step"
-        ),
-    )
+def train_latent_model(
+    workspace: Workspace, params: LatentParams, *, seed: int, report_to: Sequence[str] = ()
+) -> None:
+    """Train, unless it is done; a broken training is continued. ``report_to`` changes no result."""
+    folders, facts = workspace.latent, params.model_dump(mode="json")
+    with listening(report_to, folders.trackers, phase="latent", facts=facts) as tell:
+
+        def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
+            record_work(workspace.root, "latent-train", done=step, total=total, unit="step")
+            tell(step, total, metrics)
+
+        data = latent_data(workspace, params.data)
+        train_on(data, folders.model, params, seed=seed, progress=progress)
 
 
 @task(**TRAINING, task_run_name="evaluate-{params.model.kind}")

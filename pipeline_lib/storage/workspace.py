@@ -48,6 +48,8 @@ class LatentFolders:
     data: pathlib.Path
     model: pathlib.Path
     evaluation: pathlib.Path
+    trackers: pathlib.Path
+    """What dvclive and its like write of the training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ class Workspace:
             data=self.root / "data" / "latent" / "puzzles",
             model=self.root / "models" / "latent",
             evaluation=self.root / "data" / "latent" / "evaluation",
+            trackers=self.root / "logs" / "trackers" / "latent",
         )
 
     @contextmanager

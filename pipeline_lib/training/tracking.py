@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.integrations import integration_utils
 from typing_extensions import override
 
@@ -59,6 +59,66 @@ class Trackers:
             if name in self.names
             for callback in make(self.folder / name / phase)
         ]
+
+    def outside(self, phase: str, facts: Mapping[str, Any]) -> "OutsideSteps":
+        """For a training without a trainer of transformers', which has ``facts`` for its settings."""
+        return OutsideSteps(self, phase, facts)
+
+
+class OutsideSteps:
+    """Plays the part of a trainer before the trackers, from the first step that it is told."""
+
+    def __init__(self, trackers: Trackers, phase: str, facts: Mapping[str, Any]) -> None:
+        self._trackers = trackers
+        self._phase = phase
+        self._facts = facts
+        self._opened: _Opened | None = None
+
+    def tell(self, step: int, total: int, metrics: Mapping[str, float]) -> None:
+        """Pass on the metrics of a step."""
+        if self._opened is None:
+            # Not before: under torchrun the settings must find the group of processes made.
+            self._opened = self._open()
+            self._opened.send("on_train_begin")
+        self._opened.state.global_step, self._opened.state.max_steps = step, total
+        self._opened.send("on_log", logs=dict(metrics))
+
+    def close(self) -> None:
+        """Let them write the rest; nothing if no step was told."""
+        if self._opened is not None:
+            self._opened.send("on_train_end")
+
+    def _open(self) -> "_Opened":
+        trackers = self._trackers
+        settings = _Settings(output_dir=str(trackers.folder), **trackers.settings(self._phase))
+        settings.facts = self._facts
+        elsewhere = [_KNOWN[name]() for name in trackers.names if name not in _IN_A_FOLDER]
+        return _Opened(
+            settings=settings,
+            state=TrainerState(),
+            callbacks=[*elsewhere, *trackers.callbacks(self._phase)],
+        )
+
+
+class _Settings(TrainingArguments):
+    """What trackers ask a trainer for; as its params they get those of our training."""
+
+    facts: Mapping[str, Any]
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.facts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    settings: _Settings
+    state: TrainerState
+    callbacks: Sequence[TrainerCallback]
+
+    def send(self, event: str, **content: Any) -> None:
+        for callback in self.callbacks:
+            getattr(callback, event)(self.settings, self.state, TrainerControl(), **content)
 
 
 def _dvclive(folder: pathlib.Path) -> list[TrainerCallback]:

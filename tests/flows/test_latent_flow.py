@@ -3,6 +3,7 @@
 import pytest
 
 from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import LATENT_STAGES, Workspace
 from pipeline_lib.telemetry import events_size, read_events
 
@@ -24,9 +25,10 @@ def tiny(tmp_path):
 
 
 def test_the_flow_and_its_stages(reasonloop, tiny, tmp_path):
-    """One command runs the three stages; a stage alone finds its result and does no step again."""
+    """One command runs the three stages, told to dvclive; a stage alone does no step again."""
     root = tmp_path / "workspace"
-    done = reasonloop("prr", "run", "--workspace", root, "--profile", tiny)
+    told = ("--set", "execution.report_to=[dvclive]")
+    done = reasonloop("prr", "run", "--workspace", root, "--profile", tiny, *told)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "oracle (upper bound)" in done.stdout
     worked = [event["stage"] for event in read_events(root) if event["event"] == "stage"]
@@ -34,6 +36,7 @@ def test_the_flow_and_its_stages(reasonloop, tiny, tmp_path):
     folders = Workspace(root).latent
     digests = [manifests.read_manifest(f).digest for f in (folders.model, folders.evaluation)]
     assert (folders.evaluation / "pictures" / "example-000.svg").is_file()
+    assert read_json(folders.trackers / "dvclive" / "latent" / "metrics.json")["step"] == 4
 
     offset = events_size(root)
     again = reasonloop("stage", "latent-train", "--workspace", root, "--profile", tiny)

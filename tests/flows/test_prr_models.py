@@ -5,6 +5,7 @@ import json
 import pytest
 
 from flows.cli import main
+from pipeline_lib.storage.manifests import read_manifest
 from tests.unit.latent.made_puzzles import write_combined
 
 TINY = """
@@ -75,6 +76,19 @@ def test_a_slice_of_time_is_continued(reasonloop):
     assert "4 steps" in shown
 
 
+def test_a_training_is_shown_to_dvclive(reasonloop, tmp_path):
+    """Its four steps stand beside the model, which is the one that is trained without it."""
+    reasonloop("build-made --output two")
+    told = "--set execution.report_to=[dvclive]"
+    assert reasonloop(f"train two --output model {told}")[::2] == (0, "")
+    log = tmp_path / "model.trackers" / "dvclive" / "latent" / "plots" / "metrics" / "loss.tsv"
+    steps = [line.split("\t")[0] for line in log.read_text("utf-8").splitlines()]
+    assert steps == ["step", "1", "2", "3", "4"]
+    assert "4 steps" in reasonloop("train two --output other")[1]
+    digests = [read_manifest(tmp_path / name).digest for name in ("model", "other")]
+    assert digests[0] == digests[1]
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -83,6 +97,7 @@ def test_a_slice_of_time_is_continued(reasonloop):
         ("train two --output model --set latent.train.batch_size=0", "latent.train.batch_size"),
         ("train two --output model --set latent.model.grad_steps=3", "is above steps=2"),
         ("train two --output model --set latent.train.ema=1", "less than 1"),
+        ("train two --output model --set execution.report_to=[bells]", "bells is unknown"),
         ("train two --output model --minutes 0", "--minutes"),
         ("train two --output model --minutes -1", "--minutes"),
         ("train two --output model --minutes nan", "--minutes"),
