@@ -14,6 +14,7 @@ from transformers.integrations import integration_utils
 from typing_extensions import override
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.storage.files import write_text
 
 if TYPE_CHECKING:
     from dvclive.live import Live
@@ -127,18 +128,32 @@ def _dvclive(folder: pathlib.Path) -> list[TrainerCallback]:
     # It must neither write a dvc.yaml nor save an experiment: stages and versions are DVC's own.
     live = Live(dir=str(folder), dvcyaml=None, save_dvc_exp=False, resume=True)
     logging.getLogger("dvclive").setLevel(logging.ERROR)
-    return [_StepsOf(live), integration_utils.DVCLiveCallback(live=live)]
+    return [_StepsOf(live, folder), integration_utils.DVCLiveCallback(live=live)]
 
 
 class _StepsOf(TrainerCallback):
     """Gives a figure the number of its step, also in a run that was continued."""
 
-    def __init__(self, live: "Live") -> None:
+    def __init__(self, live: "Live", folder: pathlib.Path) -> None:
         self._live = live
+        self._folder = folder
+        self._first = True
 
     @override
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._first:
+            _drop_rows(self._folder, from_step=state.global_step)
+            self._first = False
         self._live.step = state.global_step
+
+
+def _drop_rows(folder: pathlib.Path, *, from_step: int) -> None:
+    """Of steps that are done again, after a kill or with other params; dvclive would have them twice."""
+    for file in folder.rglob("*.tsv"):
+        header, *rows = file.read_text("utf-8").splitlines(keepends=True) or [""]
+        whole = [row for row in rows if row.endswith("\n")]
+        kept = [row for row in whole if int(row.split("\t")[0]) < from_step]
+        write_text(file, header + "".join(kept))
 
 
 def _tensorboard(folder: pathlib.Path) -> list[TrainerCallback]:

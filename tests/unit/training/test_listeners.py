@@ -27,11 +27,16 @@ def rows(folder: pathlib.Path, metric: str) -> list[tuple[int, float]]:
         ]
 
 
-def told_training(folder: pathlib.Path, **changes):
+def told_training(folder: pathlib.Path, *, broken_at: int = 0, **changes):
     """A training with dvclive at its side."""
-    told = folder / "told"
-    with listening(["dvclive"], told, phase="latent", facts=FACTS) as tell:
-        return train_latent(small_training(folder / "model", "prr", progress=tell, **changes))
+    with listening(["dvclive"], folder / "told", phase="latent", facts=FACTS) as tell:
+
+        def progress(step, total, metrics):
+            tell(step, total, metrics)
+            if step == broken_at:
+                raise InterruptedError
+
+        return train_latent(small_training(folder / "model", "prr", progress=progress, **changes))
 
 
 def test_dvclive_has_every_step_and_changes_nothing(tmp_path, monkeypatch):
@@ -70,6 +75,18 @@ def test_slices_of_time_are_one_row_of_steps(tmp_path):
     folder = tmp_path / "told" / "dvclive" / "latent"
     assert [step for step, _ in rows(folder, "loss")] == [1, 2, 3, 4, 5, 6, 7]
     assert read_json(folder / "metrics.json")["step"] == STEPS
+
+
+def test_steps_that_are_done_again_stand_there_once(tmp_path):
+    """Broken at 5 in the middle of a row, continued from 4; then all again with another key."""
+    folder = tmp_path / "told" / "dvclive" / "latent"
+    with pytest.raises(InterruptedError):
+        told_training(tmp_path, broken_at=5)
+    with (folder / "plots" / "metrics" / "loss.tsv").open("a", encoding="utf-8") as stream:
+        stream.write("5")
+    for key in ("small", "other"):
+        told_training(tmp_path, key=key)
+        assert [step for step, _ in rows(folder, "loss")] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_finished_training_tells_nothing(tmp_path):
