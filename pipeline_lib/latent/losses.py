@@ -25,12 +25,12 @@ class Answers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """How much each branch is needed and how much it needs, as means over real rows, detached."""
+    """How much each row needs each branch and what it leaves to it; 0 for rows that are not real."""
 
-    saving_K: Tensor
+    saving_BK: Tensor
     """What it would cost if the branch were not there: by how much it beats the best other one."""
-    left_K: Tensor
-    """Its share of the rows' losses, by the weights of ``responsibilities`` without a floor."""
+    left_BK: Tensor
+    """Its share of the row's loss, by the weights of ``responsibilities`` without a floor."""
 
 
 def stablemax(logits: Tensor) -> Tensor:
@@ -170,7 +170,5 @@ def demand_in(
     others_BK = torch.where(losses_BK == least_B1, second_B1, least_B1)
     saving_BK = functional.relu(others_BK - losses_BK)
     left_BK = responsibilities(losses_BK, tau_B, floor=0) * losses_BK
-    return Demand(
-        saving_K=torch.stack([over_real(saving_B, batch.real_B) for saving_B in saving_BK.T]),
-        left_K=torch.stack([over_real(left_B, batch.real_B) for left_B in left_BK.T]),
-    )
+    real_B1 = batch.real_B[:, None]
+    return Demand(saving_BK=saving_BK * real_B1, left_BK=left_BK * real_B1)

@@ -33,17 +33,21 @@ _NOISE = 0.5
 
 
 def watched(carry: Carry | None, demand: Demand) -> Carry:
-    """The sums of the window with those of one more step."""
-    now = {"saving_K": demand.saving_K, "left_K": demand.left_K}
-    if carry is None:
-        return now | {"window": torch.ones((), dtype=torch.int64)}
-    return {name: carry[name] + value for name, value in now.items()} | {
-        "window": carry["window"] + 1
+    """The sums of the window, by row of the batch, with those of one more step."""
+    rows = len(demand.saving_BK)
+    now = {
+        "saving_BK": demand.saving_BK,
+        "left_BK": demand.left_BK,
+        "window_B": torch.ones(rows, dtype=torch.int64, device=demand.left_BK.device),
     }
+    return now if carry is None else {name: carry[name] + part for name, part in now.items()}
 
 
 def idle_and_needy(saving_K: Tensor, left_K: Tensor) -> tuple[int, int] | None:
-    """The branch that should begin again, and the one beside which; None where none should."""
+    """The branch that should begin again, and the one beside which; None where none should.
+
+    Only ratios count, so sums over rows and steps do as well as means.
+    """
     idle, needy = int(saving_K.argmin()), int(left_K.argmax())
     most = left_K[needy]
     if idle == needy or most <= _NEEDY * left_K.mean() or saving_K[idle] >= _IDLE * most:
@@ -64,9 +68,9 @@ def restarted(
 
     Among several devices the first one decides and draws.
     """
-    if carry is None or int(carry["window"]) < every:
+    if carry is None or int(carry["window_B"][0]) < every:
         return carry
-    pair = idle_and_needy(carry["saving_K"], carry["left_K"])
+    pair = idle_and_needy(carry["saving_BK"].sum(0), carry["left_BK"].sum(0))
     for vectors_KD in branches.parameters():
         if pair is not None and progress <= _LAST:
             idle, needy = pair

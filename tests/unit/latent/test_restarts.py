@@ -19,10 +19,11 @@ def as_tensor(values) -> torch.Tensor:
 
 
 def made_carry(*, window: int = 5, saving=SAVING, left=LEFT) -> Carry:
+    """The sums of five rows."""
     return {
-        "saving_K": as_tensor(saving),
-        "left_K": as_tensor(left),
-        "window": torch.tensor(window),
+        "saving_BK": as_tensor([saving] * 5),
+        "left_BK": as_tensor([left] * 5),
+        "window_B": torch.full((5,), window),
     }
 
 
@@ -43,8 +44,11 @@ def moved_rows(vectors: BranchVectors, *, carry: Carry | None, progress: float) 
 
 
 @pytest.mark.parametrize("tied", [False, True])
-def test_demand_is_a_mean_over_real_rows(tied):
-    """Against loops over rows and branches; of two equal best branches neither saves anything."""
+def test_what_rows_need(tied):
+    """Against loops over rows and branches; of two equal best branches neither saves anything.
+
+    Rows that are not real need nothing.
+    """
     params = LatentLossParams(floor=0.3)
     batch = made_batch(4, padded=2)
     logits_BKLV = torch.randn(6, 3, 7, 6, generator=torch.Generator().manual_seed(3))
@@ -56,15 +60,17 @@ def test_demand_is_a_mean_over_real_rows(tied):
     demand = losses.demand_in(answers, batch, params, progress=0.4)
     [tau, *_] = losses.temperatures(params, batch.labels_BL, progress=0.4).tolist()
     rows = losses.branch_losses(logits_BKLV, batch.labels_BL)[:4].tolist()
-    for branch in range(3):
-        without = [min(row[:branch] + row[branch + 1 :]) - row[branch] for row in rows]
-        saving = sum(max(0.0, costs) for costs in without) / 4
-        shares = [torch.softmax(-as_tensor(row) / tau, 0)[branch].item() for row in rows]
-        left = sum(share * row[branch] for share, row in zip(shares, rows, strict=True)) / 4
-        assert demand.saving_K[branch].item() == pytest.approx(saving, abs=1e-6)
-        assert demand.left_K[branch].item() == pytest.approx(left, abs=1e-6)
+    for index, row in enumerate(rows):
+        for branch in range(3):
+            without = min(row[:branch] + row[branch + 1 :]) - row[branch]
+            share = torch.softmax(-as_tensor(row) / tau, 0)[branch].item()
+            saving, left = demand.saving_BK[index, branch], demand.left_BK[index, branch]
+            assert saving.item() == pytest.approx(max(0.0, without), abs=1e-6)
+            assert left.item() == pytest.approx(share * row[branch], abs=1e-6)
+    assert not demand.saving_BK[4:].any()
+    assert not demand.left_BK[4:].any()
     if tied:
-        assert demand.saving_K[:2].tolist() == [0.0, 0.0]
+        assert not demand.saving_BK[:, :2].any()
 
 
 @pytest.mark.parametrize(
@@ -111,11 +117,11 @@ def test_branches_that_stay(carry, progress):
 
 def test_a_window_adds_up_steps():
     """Two steps with the same demand have twice its sums."""
-    demand = losses.Demand(saving_K=as_tensor(SAVING), left_K=as_tensor(LEFT))
+    demand = losses.Demand(saving_BK=as_tensor([SAVING]), left_BK=as_tensor([LEFT]))
     carry = watched(watched(None, demand), demand)
-    assert carry["window"].item() == 2
-    torch.testing.assert_close(carry["saving_K"], 2 * as_tensor(SAVING))
-    torch.testing.assert_close(carry["left_K"], 2 * as_tensor(LEFT))
+    assert carry["window_B"].tolist() == [2]
+    torch.testing.assert_close(carry["saving_BK"], 2 * as_tensor([SAVING]))
+    torch.testing.assert_close(carry["left_BK"], 2 * as_tensor([LEFT]))
 
 
 def test_a_training_step_restarts_before_it_learns():
@@ -126,5 +132,5 @@ def test_a_training_step_restarts_before_it_learns():
     output = model.training_step(
         made_batch(), carry=made_carry(), progress=0.5, generator=generator
     )
-    assert output.carry["window"].item() == 1
+    assert output.carry["window_B"].tolist() == [1] * 5
     assert (model.branches.step_KD != before).any(1).tolist() == [True, False, False, False]
