@@ -6,6 +6,7 @@ gradient adds them. The starts h learn only with ``grad_steps`` = ``steps``: oth
 which read them, run without gradients, and h stays as it was drawn. A communication passes gradients
 on, to the other branches and to the scorer that weighs them, only if it lies inside the gradient; by
 default the last one lies one step before it, and ``comm_gradient`` starts the gradient there.
+Beside learning, an idle branch may begin again next to a busy one (see `restarts`).
 
 Axes: B rows, K branches (the rollouts of a prediction among them), N = B x K, S positions with the
 prefix, D channels.
