@@ -31,6 +31,9 @@ class Demand:
     """What it would cost if the branch were not there: by how much it beats the best other one."""
     left_BK: Tensor
     """Its share of the row's loss, by the weights of ``responsibilities`` without a floor."""
+    used_BK: Tensor
+    """That weight itself, times how far the best and the worst branch are apart: what the branch is
+    used for where it makes a difference which one is."""
 
 
 def stablemax(logits: Tensor) -> Tensor:
@@ -169,6 +172,11 @@ def demand_in(
     # Of two equal best branches neither saves anything: the second least loss is the least, too.
     others_BK = torch.where(losses_BK == least_B1, second_B1, least_B1)
     saving_BK = functional.relu(others_BK - losses_BK)
-    left_BK = responsibilities(losses_BK, tau_B, floor=0) * losses_BK
+    weights_BK = responsibilities(losses_BK, tau_B, floor=0)
+    apart_B1 = losses_BK.amax(1, keepdim=True) - least_B1
     real_B1 = batch.real_B[:, None]
-    return Demand(saving_BK=saving_BK * real_B1, left_BK=left_BK * real_B1)
+    return Demand(
+        saving_BK=saving_BK * real_B1,
+        left_BK=weights_BK * losses_BK * real_B1,
+        used_BK=weights_BK * apart_B1 * real_B1,
+    )

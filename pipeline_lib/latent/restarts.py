@@ -1,9 +1,10 @@
 """Restarts of idle branches: one that nobody would miss begins again beside one with too much to do.
 
 Annealing can end with two branches that give the same answers while a third one blends two others
-for good: every way out costs loss at first. So each window of training steps tells, per branch, what
-its absence would cost and how much loss is left to it, and an idle branch then gets the vectors of the
-neediest with noise on them, to share its work. It is what vector quantisation does with dead codes
+for good: every way out costs loss at first. Of more branches than answers some can be right nowhere.
+So each window of training steps tells, per branch, what its absence would cost, how much loss is left
+to it and what it is used for, and an idle branch then gets the vectors of the neediest with noise on
+them, to share its work. It is what vector quantisation does with dead codes
 (Dhariwal et al. 2020, arXiv:2005.00341), and one move of split-and-merge EM (Ueda et al. 2000).
 
 Axes: B rows, K branches, D channels.
@@ -28,6 +29,8 @@ _IDLE = 0.05
 
 Stuck runs had 1.85 and more, and 0.01 and less. With 1.5 and 0.25 a run was disturbed that would have
 split by itself."""
+_UNUSED = 0.1
+"""A branch used for less than this share of the mean is idle, whether or not another one is needy."""
 _NOISE = 0.5
 """Standard deviation, where new vectors have 1. With 0.1 pairs stayed the same for 500 steps."""
 
@@ -38,21 +41,25 @@ def watched(carry: Carry | None, demand: Demand) -> Carry:
     now = {
         "saving_BK": demand.saving_BK,
         "left_BK": demand.left_BK,
+        "used_BK": demand.used_BK,
         "window_B": torch.ones(rows, dtype=torch.int64, device=demand.left_BK.device),
     }
     return now if carry is None else {name: carry[name] + part for name, part in now.items()}
 
 
-def idle_and_needy(saving_K: Tensor, left_K: Tensor) -> tuple[int, int] | None:
+def idle_and_needy(saving_K: Tensor, left_K: Tensor, used_K: Tensor) -> tuple[int, int] | None:
     """The branch that should begin again, and the one beside which; None where none should.
 
     Only ratios count, so sums over rows and steps do as well as means.
     """
-    idle, needy = int(saving_K.argmin()), int(left_K.argmax())
+    needy = int(left_K.argmax())
     most = left_K[needy]
-    if idle == needy or most <= _NEEDY * left_K.mean() or saving_K[idle] >= _IDLE * most:
+    missed_K = saving_K >= _IDLE * most
+    least_used = int(used_K.masked_fill(missed_K, torch.inf).argmin())
+    if missed_K[least_used] or least_used == needy:
         return None
-    return idle, needy
+    unused = used_K[least_used] < _UNUSED * used_K.mean()
+    return (least_used, needy) if unused or most > _NEEDY * left_K.mean() else None
 
 
 @torch.no_grad()
@@ -70,7 +77,7 @@ def restarted(
     """
     if carry is None or int(carry["window_B"][0]) < every:
         return carry
-    pair = idle_and_needy(carry["saving_BK"].sum(0), carry["left_BK"].sum(0))
+    pair = idle_and_needy(*(carry[name].sum(0) for name in ("saving_BK", "left_BK", "used_BK")))
     for vectors_KD in branches.parameters():
         if pair is not None and progress <= _LAST:
             idle, needy = pair

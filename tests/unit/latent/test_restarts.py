@@ -11,7 +11,8 @@ from pipeline_lib.params.latent import LatentLossParams
 from tests.unit.latent.made_models import made_batch, made_prr
 
 # Branches 0 and 1 give the same answers, 3 has all that 2 does not know.
-SAVING, LEFT = (0.0, 0.01, 0.5, 0.9), (0.02, 0.02, 0.02, 0.2)
+SAVING, LEFT, USED = (0.005, 0.0, 0.5, 0.9), (0.02, 0.02, 0.02, 0.2), (0.3, 0.4, 1.0, 2.0)
+EQUAL = (0.1, 0.1, 0.1, 0.1)
 
 
 def as_tensor(values) -> torch.Tensor:
@@ -23,6 +24,7 @@ def made_carry(*, window: int = 5, saving=SAVING, left=LEFT) -> Carry:
     return {
         "saving_BK": as_tensor([saving] * 5),
         "left_BK": as_tensor([left] * 5),
+        "used_BK": as_tensor([USED] * 5),
         "window_B": torch.full((5,), window),
     }
 
@@ -67,28 +69,41 @@ def test_what_rows_need(tied):
             saving, left = demand.saving_BK[index, branch], demand.left_BK[index, branch]
             assert saving.item() == pytest.approx(max(0.0, without), abs=1e-6)
             assert left.item() == pytest.approx(share * row[branch], abs=1e-6)
+            used = share * (max(row) - min(row))
+            assert demand.used_BK[index, branch].item() == pytest.approx(used, abs=1e-6)
     assert not demand.saving_BK[4:].any()
     assert not demand.left_BK[4:].any()
+    assert not demand.used_BK[4:].any()
     if tied:
         assert not demand.saving_BK[:, :2].any()
 
 
 @pytest.mark.parametrize(
-    ("saving", "left", "pair"),
+    ("saving", "left", "used", "pair"),
     [
-        (SAVING, LEFT, (0, 3)),
+        # Of the two that nobody would miss the less used one.
+        (SAVING, LEFT, USED, (0, 3)),
+        (SAVING, LEFT, (0.4, 0.3, 1.0, 2.0), (1, 3)),
         # All do their share, or nothing is split yet.
-        ((0.5, 0.5, 0.5, 0.5), (0.1, 0.1, 0.1, 0.1), None),
-        ((0.0, 0.0, 0.0, 0.0), (0.3, 0.3, 0.3, 0.3), None),
+        ((0.5, 0.5, 0.5, 0.5), EQUAL, EQUAL, None),
+        ((0.0, 0.0, 0.0, 0.0), EQUAL, EQUAL, None),
         # The busiest has 1.7 times the mean; nobody is idle; the idle one is the busiest.
-        ((0.0, 0.0, 0.5, 0.9), (0.1, 0.1, 0.1, 0.222), None),
-        ((0.011, 0.011, 0.5, 0.9), LEFT, None),
-        ((0.5, 0.5, 0.5, 0.0), LEFT, None),
+        ((0.0, 0.0, 0.5, 0.9), (0.1, 0.1, 0.1, 0.222), USED, None),
+        ((0.011, 0.011, 0.5, 0.9), LEFT, USED, None),
+        ((0.5, 0.5, 0.5, 0.0), LEFT, USED, None),
+        # Nobody is needy, and one is right nowhere; or one is the best now and then.
+        ((0.5, 0.5, 0.0, 0.5), (0.1, 0.11, 0.01, 0.1), (1, 1, 0.07, 1), (2, 1)),
+        ((0.5, 0.5, 0.0, 0.5), (0.1, 0.11, 0.01, 0.1), (1, 1, 0.08, 1), None),
+        # It would be missed all the same.
+        ((0.5, 0.5, 0.01, 0.5), (0.1, 0.11, 0.01, 0.1), (1, 1, 0.07, 1), None),
     ],
 )
-def test_who_begins_again(saving, left, pair):
-    """Only a branch that saves under 5 % of what is left to one with 1.75 times the mean."""
-    assert idle_and_needy(as_tensor(saving), as_tensor(left)) == pair
+def test_who_begins_again(saving, left, used, pair):
+    """Only a branch that saves under 5 % of what is left to the neediest.
+
+    And only if that one has 1.75 times the mean, or the branch under a tenth of the mean use.
+    """
+    assert idle_and_needy(as_tensor(saving), as_tensor(left), as_tensor(used)) == pair
 
 
 def test_the_idle_branch_gets_the_vectors_of_the_needy_one_with_noise():
@@ -106,7 +121,7 @@ def test_the_idle_branch_gets_the_vectors_of_the_needy_one_with_noise():
     [
         (None, 0.5),
         (made_carry(window=4), 0.5),
-        (made_carry(left=(0.1, 0.1, 0.1, 0.1)), 0.5),
+        (made_carry(left=EQUAL), 0.5),
         (made_carry(), 0.9),
     ],
 )
@@ -117,11 +132,13 @@ def test_branches_that_stay(carry, progress):
 
 def test_a_window_adds_up_steps():
     """Two steps with the same demand have twice its sums."""
-    demand = losses.Demand(saving_BK=as_tensor([SAVING]), left_BK=as_tensor([LEFT]))
+    demand = losses.Demand(
+        saving_BK=as_tensor([SAVING]), left_BK=as_tensor([LEFT]), used_BK=as_tensor([USED])
+    )
     carry = watched(watched(None, demand), demand)
     assert carry["window_B"].tolist() == [2]
-    torch.testing.assert_close(carry["saving_BK"], 2 * as_tensor([SAVING]))
-    torch.testing.assert_close(carry["left_BK"], 2 * as_tensor([LEFT]))
+    for name, once in (("saving_BK", SAVING), ("left_BK", LEFT), ("used_BK", USED)):
+        torch.testing.assert_close(carry[name], 2 * as_tensor([once]))
 
 
 def test_a_training_step_restarts_before_it_learns():
