@@ -31,6 +31,7 @@ from typing import Any
 import torch
 
 from pipeline_lib.evaluation.intervals import wilson_interval
+from pipeline_lib.latent.branches import core_passes
 from pipeline_lib.latent.dataset_files import PuzzleSet
 from pipeline_lib.latent.evaluate import KnownAnswers, evaluate_set
 from pipeline_lib.latent.made_tasks import MadeTask, make_task
@@ -115,6 +116,11 @@ CHANGES: Mapping[str, tuple[Change, Change]] = {
     "ours-no-restarts": ({}, {"restart_every": 0}),
     "ours-first-scorer": ({"scorer_reads": "first", "scorer_certainty": False}, {}),
     "ours-uncertain-scorer": ({"scorer_certainty": False}, {}),
+    "ours-checked": ({"scorer_checks": True}, {}),
+    "single-checked": (
+        {"num_branches": 1, "branch_vectors": False, "scorer_checks": True},
+        {},
+    ),
     "ours-attached-scorer": ({}, {"detach_scorer": False}),
     # The brief's with one part of ours.
     "brief-branch-vectors": ({"branch_vectors": True}, {}),
@@ -127,11 +133,11 @@ CHANGES: Mapping[str, tuple[Change, Change]] = {
 }
 
 
-def passes_a_step(model: LatentModelParams) -> int:
+def passes_a_step(model: LatentModelParams) -> float:
     """Core passes that one example costs in one training step."""
     if model.kind == "trm":
         return model.trm.high_cycles * (model.trm.low_cycles + 1)
-    return model.num_branches * model.steps
+    return core_passes(model, model.steps)
 
 
 def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.Path) -> None:

@@ -211,7 +211,7 @@ def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
                 f"found {known['found']:.1%}, pick right {known['confidence_right']:.1%}",
             )
         )
-    rows.append(("core passes an example", str(figures["core_passes"])))
+    rows.append(("core passes an example", f"{figures['core_passes']:g}"))
     return rows
 
 

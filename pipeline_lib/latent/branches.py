@@ -1,19 +1,12 @@
 """What makes K branches differ, and what lets them talk: branch vectors and soft communication.
 
-Axes: B rows, K branches, S positions with the prefix, L without, V tokens, D channels.
+Axes: B rows, K branches, S positions with the prefix, D channels.
 """
-
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from typing_extensions import override
 
-from pipeline_lib.latent.losses import likeliest_log_probabilities
 from pipeline_lib.params.latent import LatentModelParams
-
-_SCORER_BIAS = -5.0
-"""At the start a branch is thought to be right with probability 0.007, which untrained ones are."""
 
 
 class BranchVectors(nn.Module):
@@ -36,38 +29,6 @@ class BranchVectors(nn.Module):
         if self.step_KD is None:
             return injected_B1SD
         return injected_B1SD + self.step_KD[None, :, None].to(embedded_BSD.dtype)
-
-
-class Scorer(nn.Module):
-    """Reads off a branch's latents whether its answer is exactly right, as a logit.
-
-    With ``certainty`` it is told how sure the answer is, too: the log-probability of the whole and
-    that of its least sure token. It learns what they are worth; the answer does not learn from it.
-    """
-
-    def __init__(self, width: int, *, reads: Literal["first", "all"], certainty: bool) -> None:
-        super().__init__()
-        self.reads = reads
-        self.hidden = nn.Linear(width, width // 2)
-        self.out = nn.Linear(width // 2, 1)
-        self.certainty = nn.Linear(2, 1, bias=False) if certainty else None
-        if self.certainty is not None:
-            nn.init.zeros_(self.certainty.weight)
-        nn.init.zeros_(self.hidden.bias)
-        nn.init.zeros_(self.out.weight)
-        nn.init.constant_(self.out.bias, _SCORER_BIAS)
-
-    @override
-    def forward(self, latents_BKSD: Tensor, logits_BKLV: Tensor) -> Tensor:
-        """Scores [B, K] in float32 of the answers that ``logits_BKLV`` give."""
-        read_BKSD = latents_BKSD[:, :, :1] if self.reads == "first" else latents_BKSD
-        hidden_BKH = nn.functional.silu(self.hidden(read_BKSD)).mean(2)
-        scores_BK1: Tensor = self.out(hidden_BKH)
-        if self.certainty is not None:
-            sure_BKL = likeliest_log_probabilities(logits_BKLV.detach())
-            told_BK2 = torch.stack([sure_BKL.sum(-1), sure_BKL.amin(-1)], dim=-1)
-            scores_BK1 = scores_BK1 + self.certainty(told_BK2)
-        return scores_BK1.squeeze(-1).float()
 
 
 def communicated(
@@ -97,3 +58,13 @@ def first_grad_step(params: LatentModelParams, steps: int) -> int:
     if params.comm_gradient and communications:
         first = min(first, communications[-1])
     return max(first, 0)
+
+
+def core_passes(params: LatentModelParams, steps: int) -> float:
+    """Passes through the stack of blocks that all branches of one row take, with their scoring.
+
+    A check of an answer is one layer, and so a part of a pass.
+    """
+    scorings = 1 + len(communication_steps(params, steps))
+    checks = scorings / params.layers if params.scorer_checks else 0
+    return params.num_branches * (steps + checks)

@@ -36,7 +36,7 @@ class AnsweredBatch:
     stop: int
     answers: Answers
     counts: Counts
-    core_passes: int
+    core_passes: float
 
 
 def answered(
@@ -76,7 +76,7 @@ def _drawn_at(place: int, *, seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(child_seed(seed, "evaluate", place))
 
 
-def summary(counts: Counts, *, core_passes: int) -> dict[str, Any]:
+def summary(counts: Counts, *, core_passes: float) -> dict[str, Any]:
     """The figures of all examples as plain values; `oracle` names the upper bound as one.
 
     Examples whose answer is secret are in no share; where all are, there are no shares.
@@ -151,7 +151,7 @@ def evaluate_set(
         BadInputError: the set has no example.
     """
     total: Counts | None = None
-    core_passes = 0
+    core_passes = 0.0
     for part in answered(model, data, params, seed=seed, regions=regions):
         total = part.counts if total is None else total + part.counts
         core_passes = part.core_passes

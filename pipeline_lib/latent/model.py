@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from pipeline_lib.latent import losses
 from pipeline_lib.latent.branches import (
     BranchVectors,
-    Scorer,
     communicated,
     communication_steps,
+    core_passes,
     first_grad_step,
 )
 from pipeline_lib.latent.embeddings import InputEmbedding
@@ -28,6 +28,7 @@ from pipeline_lib.latent.layers import Blocks, linear
 from pipeline_lib.latent.numerics import NoiseSource, autocast, compute_dtype, gaussian
 from pipeline_lib.latent.protocol import Batch, BranchOutput, Carry, Sizes, StepOutput
 from pipeline_lib.latent.restarts import restarted, watched
+from pipeline_lib.latent.scorer import Scorer
 from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
 
 
@@ -43,7 +44,7 @@ class PrrModel(nn.Module):
         self.core = Blocks(params, positions=params.prefix_tokens + sizes.seq_len)
         self.branches = BranchVectors(params.num_branches, width, every_step=params.branch_vectors)
         self.head = linear(width, sizes.vocab_size)
-        self.scorer = Scorer(width, reads=params.scorer_reads, certainty=params.scorer_certainty)
+        self.scorer = Scorer(params, sizes)
         if params.compiled:
             self.core.compile()
 
@@ -70,11 +71,13 @@ class PrrModel(nn.Module):
                 noise_BKSD = gaussian(start_BKSD, generator)
                 start_BKSD = start_BKSD + self.params.start_noise * noise_BKSD
             latents_BKSD = self._recursed(start_BKSD, embedded_BSD, steps=self.params.steps)
-            read_BKSD = latents_BKSD.detach() if self.loss_params.detach_scorer else latents_BKSD
+            read_BKSD, asked_BSD = latents_BKSD, embedded_BSD
+            if self.loss_params.detach_scorer:
+                read_BKSD, asked_BSD = latents_BKSD.detach(), embedded_BSD.detach()
             logits_BKLV = self._logits(latents_BKSD)
             answers = losses.Answers(
                 logits_BKLV=logits_BKLV,
-                scores_BK=self.scorer(read_BKSD, logits_BKLV),
+                scores_BK=self.scorer(read_BKSD, logits_BKLV, asked_BSD),
                 latents_BKSD=latents_BKSD,
             )
         loss, parts = losses.branch_loss(answers, batch, self.loss_params, progress=progress)
@@ -109,9 +112,12 @@ class PrrModel(nn.Module):
             ]
             latents_BKSD = torch.cat(runs, dim=1)
             logits_BKLV = self._logits(latents_BKSD)
-            scores_BK = self.scorer(latents_BKSD, logits_BKLV)
-        passes = rollouts * self.params.num_branches * steps
-        return BranchOutput(logits_BKLV=logits_BKLV, scores_BK=scores_BK, core_passes=passes)
+            scores_BK = self.scorer(latents_BKSD, logits_BKLV, embedded_BSD)
+        return BranchOutput(
+            logits_BKLV=logits_BKLV,
+            scores_BK=scores_BK,
+            core_passes=rollouts * core_passes(self.params, steps),
+        )
 
     def _embedded(self, batch: Batch) -> Tensor:
         embedded_BSD: Tensor = self.embedding(batch)
@@ -140,7 +146,7 @@ class PrrModel(nn.Module):
                 if step in communications:
                     latents_BKSD = communicated(
                         latents_BKSD,
-                        self.scorer(latents_BKSD, self._logits(latents_BKSD)),
+                        self.scorer(latents_BKSD, self._logits(latents_BKSD), embedded_BSD),
                         alpha=self.params.alpha,
                         temperature=self.params.comm_temperature,
                     )

@@ -61,7 +61,7 @@ class BranchOutput:
     """float32, for stablemax (see `losses`), not for softmax."""
     scores_BK: Tensor
     """float32 logits: sigmoid says how likely the model finds a branch to be exactly right."""
-    core_passes: int
+    core_passes: float
     """Passes of one sequence through the stack of blocks that the K answers to one row cost: the
     measure of compute by which models of equal width and depth are compared."""
 

@@ -48,6 +48,9 @@ class LatentModelParams(Section):
     """All positions, by the mean of what it makes of each, or the first one alone."""
     scorer_certainty: bool = True
     """The scorer is also told how sure the answer's tokens are."""
+    scorer_checks: bool = False
+    """... and sees question and answer side by side, through a block of its own: one layer more for
+    each branch."""
     alpha: Fraction = 0.0
     """How far a communication moves a branch to the mean of all; 0 keeps them independent."""
     comm_interval: Count = 2
@@ -131,6 +134,7 @@ LATENT_PRESETS = {
             alpha=0.1,
             scorer_reads="first",
             scorer_certainty=False,
+            scorer_checks=False,
         ),
         loss=LatentLossParams(
             best_of="soft_min",

@@ -1,13 +1,11 @@
 """Communication between branches: a mean weighed by scores, when it happens, what it carries."""
 
-import math
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.latent.branches import Scorer, communicated, communication_steps, first_grad_step
+from pipeline_lib.latent.branches import communicated, communication_steps, first_grad_step
 from pipeline_lib.params.latent import LATENT_PRESETS, LatentModelParams
 
 BRIEF = LATENT_PRESETS["brief"].model
@@ -92,58 +90,6 @@ def test_independent_branches_never_communicate(change):
 def test_where_the_gradient_starts(change, first):
     """The last communication of eight steps follows step 5; the option takes that step in."""
     assert first_grad_step(BRIEF.model_copy(update=change), 8) == first
-
-
-LOGITS_BKLV = torch.randn(2, 3, 3, 5, generator=torch.Generator().manual_seed(1))
-
-
-@pytest.mark.parametrize("certainty", [True, False])
-@pytest.mark.parametrize("reads", ["all", "first"])
-def test_a_new_scorer_thinks_every_branch_wrong(reads, certainty):
-    """Its score is its bias of -5, whatever it reads and is told."""
-    scorer = Scorer(6, reads=reads, certainty=certainty)
-    assert scorer(torch.randn(2, 3, 4, 6), LOGITS_BKLV).tolist() == [[-5.0] * 3] * 2
-
-
-def test_what_the_scorer_is_told_of_certainty():
-    """Tokens of probability 1/2 and 2/3: ln 1/3 in all, and ln 1/2 for the least sure one."""
-    scorer = Scorer(6, reads="all", certainty=True)
-    torch.nn.init.constant_(scorer.certainty.weight, 1.0)
-    # Stablemax weighs the logits 1, 0 and -1e9 as 2, 1 and nothing.
-    logits_BKLV = torch.tensor([[[[1.0, 0, 0], [1.0, 0, -1e9]]]])
-    [[score]] = scorer(torch.randn(1, 1, 3, 6), logits_BKLV).tolist()
-    assert score == pytest.approx(-5 + math.log(1 / 3) + math.log(1 / 2), abs=1e-6)
-
-
-def test_the_answer_does_not_learn_from_being_scored():
-    """Scores move with the latents and with the worth of certainty, the logits get no gradient."""
-    scorer = Scorer(6, reads="all", certainty=True)
-    torch.nn.init.normal_(scorer.certainty.weight)
-    logits_BKLV = LOGITS_BKLV.clone().requires_grad_()
-    scorer(torch.randn(2, 3, 4, 6), logits_BKLV).sum().backward()
-    assert logits_BKLV.grad is None
-    assert scorer.certainty.weight.grad.abs().sum() > 0
-
-
-@pytest.mark.parametrize(("reads", "read"), [("all", range(4)), ("first", [0])])
-def test_positions_that_the_scorer_reads(reads, read):
-    """Its score moves with the latents of these positions and of no other."""
-    scorer = Scorer(6, reads=reads, certainty=True)
-    torch.nn.init.normal_(scorer.out.weight)
-    latents_BKSD = torch.randn(2, 3, 4, 6, requires_grad=True)
-    [grad_BKSD] = torch.autograd.grad(scorer(latents_BKSD, LOGITS_BKLV).sum(), latents_BKSD)
-    moved_S = grad_BKSD.abs().sum((0, 1, 3)) > 0
-    assert moved_S.nonzero().flatten().tolist() == list(read)
-
-
-def test_a_scorer_of_equal_positions_reads_one():
-    """Where all positions are alike both ways to read them are the same formula."""
-    torch.manual_seed(1)
-    first, whole = (Scorer(6, reads=reads, certainty=False) for reads in ("first", "all"))
-    torch.nn.init.normal_(first.out.weight)
-    whole.load_state_dict(first.state_dict())
-    latents_BKSD = torch.randn(2, 3, 1, 6).expand(-1, -1, 4, -1)
-    torch.testing.assert_close(whole(latents_BKSD, LOGITS_BKLV), first(latents_BKSD, LOGITS_BKLV))
 
 
 def test_a_gradient_longer_than_the_recursion_is_refused():

@@ -34,6 +34,14 @@ def test_ours_adds_only_a_vector_a_branch_and_the_worth_of_certainty():
     assert brief.keys() < ours.keys()
 
 
+def test_a_check_of_the_answer_adds_one_layer():
+    """Its attention and SwiGLU at width 256, tokens of answers, and two vectors."""
+    params = LatentModelParams(scorer_checks=True)
+    model = build_model(params, ARC, loss=LATENT_PRESETS["ours"].loss)
+    added = sum(weight.numel() for weight in model.scorer.check.parameters())
+    assert added == 4 * 256**2 + 3 * 256 * 768 + 12 * 256 + 2 * 256
+
+
 def test_prr_and_trm_share_their_core():
     """At equal width and depth the stack of blocks is the same, so passes can be compared."""
     trm = LatentModelParams(kind="trm", num_branches=1)

@@ -175,6 +175,33 @@ def test_core_passes_are_those_that_were_run(steps, rollouts):
     assert output.core_passes == sum(seen) / 5 == 3 * (steps or 4) * rollouts
 
 
+@pytest.mark.parametrize(("alpha", "checks"), [(0.0, 1), (0.1, 2)])
+def test_a_check_of_the_answer_is_part_of_a_pass(alpha, checks):
+    """One layer of two, at the end and wherever a communication asks for scores."""
+    model, seen = made_prr(layers=2, scorer_checks=True, alpha=alpha), []
+    for block in (*model.core.layers, model.scorer.check.block):
+        block.register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
+    output = model.predict(made_batch(), rollouts=2)
+    assert output.core_passes == sum(seen) / 5 / 2 == 2 * 3 * (4 + checks / 2)
+
+
+def test_the_core_learns_the_same_with_and_without_a_check():
+    """What the scorer makes of question, latents and answer stays with the scorer."""
+    gradients = []
+    for checks in (True, False):
+        torch.manual_seed(0)
+        model = made_prr(scorer_checks=checks)
+        torch.nn.init.ones_(model.scorer.out.weight)
+        if model.scorer.check is not None:
+            torch.nn.init.ones_(model.scorer.check.out.weight)
+        output = model.training_step(made_batch(), carry=None, progress=0.5, generator=None)
+        output.loss.backward()
+        gradients.append({n: p.grad for n, p in model.named_parameters() if "scorer" not in n})
+    one, other = gradients
+    assert one["embedding.tokens.weight"].abs().sum() > 0
+    assert all(g is None or g.equal(other[name]) for name, g in one.items())
+
+
 @pytest.mark.parametrize("changes", [{"num_branches": 1}, {"loss": {"restart_every": 0}}])
 def test_prr_without_restarts_takes_no_carry(changes):
     """Somebody who hands it TRM's state has mixed up two models."""
@@ -217,7 +244,7 @@ def test_bfloat16_answers_and_learns_as_float32_does(preset):
 @pytest.mark.filterwarnings("ignore")  # torch's compiler warns of what it does itself
 def test_compiled_blocks_give_the_same_answers():
     """torch.compile may round differently, and may rename no weight."""
-    plain, compiled = made_prr(), made_prr(compiled=True)
+    plain, compiled = (made_prr(scorer_checks=True, compiled=on) for on in (False, True))
     compiled.load_state_dict(plain.state_dict())
     batch = made_batch()
     assert torch.allclose(
