@@ -205,12 +205,12 @@ def print_figures(folder: pathlib.Path) -> None:
 def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     rows = _shares(figures) if figures["rows"] else []
     for number, known in figures.get("by_right_answers", {}).items():
-        rows.append(
-            (
-                f"with {number} right answers",
-                f"found {known['found']:.1%}, pick right {known['confidence_right']:.1%}",
-            )
+        picks = ", ".join(
+            f"{known[f'{name}_right']:.1%} by {name}"
+            for name in ("scorer", "majority", "confidence")
         )
+        rows.append((f"with {number} right answers", f"found {known['found']:.1%}"))
+        rows.append(("", f"picks right: {picks}"))
     rows.append(("core passes an example", f"{figures['core_passes']:g}"))
     return rows
 
