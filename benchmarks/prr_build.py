@@ -3,7 +3,7 @@
 Each size is built in a process of its own. Memory is bounded if the peak stays where it is while the
 files grow; only a few integers of each version are kept.
 
-    python benchmarks/prr_build.py --data ../shared/data --augmentations 3 30 300 --output build.json
+    python benchmarks/prr_build.py ARC-AGI/data --augmentations 3 30 300 --output build.json
 """
 
 import argparse
@@ -58,11 +58,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("../shared/data"))
+    parser.add_argument(
+        "source",
+        type=pathlib.Path,
+        help="as of build-arc: holds the folders training and evaluation",
+    )
     parser.add_argument("--augmentations", type=int, nargs="+", default=[3, 30, 300])
     parser.add_argument("--output", type=pathlib.Path, help="write the results as JSON")
     arguments = parser.parse_args()
-    source = arguments.data / "arc" / "arc-agi-1"
     print(
         f"{'versions':>8}{'seconds':>9}{'before MiB':>12}{'peak MiB':>10}{'examples':>11}{'files MiB':>11}"
     )
@@ -72,7 +75,9 @@ def main() -> None:
             tempfile.TemporaryDirectory() as folder,
             ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
         ):
-            built = pool.submit(build, source, augmentations, pathlib.Path(folder)).result()
+            built = pool.submit(
+                build, arguments.source, augmentations, pathlib.Path(folder)
+            ).result()
         print(
             f"{built.augmentations:>8}{built.seconds:>9.1f}{built.before_mib:>12.0f}"
             f"{built.peak_mib:>10.0f}{built.examples:>11}{built.files_mib:>11.0f}"

@@ -3,7 +3,7 @@
 Every way judges the same right programs with the same tests, one after another. Only right programs
 from a data set (or our own) are used, because two of the ways have no jail around them.
 
-    python benchmarks/sandbox.py --data ../shared/data/humaneval/HumanEval.jsonl --output sandbox.json
+    python benchmarks/sandbox.py --data HumanEval.jsonl --output sandbox.json
 """
 
 import argparse

@@ -7,7 +7,7 @@ completion and compares them, for every item, without its timeouts.
 Starting and importing is not counted, and both sides have made the same few comparisons before.
 Verdicts are compared one by one. Then: two Ray workers against one, and a batch with hostile items.
 
-    python benchmarks/verification.py --data ../shared/data --output verification.json
+    python benchmarks/verification.py --data DATA --output verification.json
 """
 
 import argparse

@@ -76,7 +76,7 @@ def build_arc(  # noqa: PLR0913 - the options of a command
 
     **Examples:**
 
-        reasonloop prr build-arc ../shared/data/arc/arc-agi-1 --output data/arc1 --num-aug 30
+        reasonloop prr build-arc ARC-AGI/data --output data/arc1 --num-aug 30
         reasonloop prr build-arc kaggle/combined/arc-agi --output data/arc1 --subsets training evaluation concept
         reasonloop prr build-arc arc-agi-2 --output data/arc2 --subsets training evaluation concept=concept-arc/corpus
     """
