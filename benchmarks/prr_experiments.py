@@ -10,7 +10,8 @@ OUT. Settings:
     trm              TRM mode at equal width
     independent      the brief's setting with alpha 0: branches that never communicate
     ours-*, brief-*  one change to ours or to the brief's, to say which of them did it; ours-8* have K = 8
-                     and twice the core passes
+                     and twice the core passes, ours-checked 6 % more
+    single-checked   K = 1 with a scorer that looks at the answer, which picks among its rollouts
 
     python benchmarks/prr_experiments.py run --out OUT --tasks ambiguous --settings ours single --seeds 1 2 3
     python benchmarks/prr_experiments.py table --out OUT
@@ -86,6 +87,7 @@ TASKS: Mapping[str, Effort] = {
 
 OURS, BRIEF = LATENT_PRESETS["ours"], LATENT_PRESETS["brief"]
 Change = Mapping[str, Any]
+ONE_BRANCH: Change = {"num_branches": 1, "branch_vectors": False}
 
 
 def setting(name: str, task: str) -> tuple[LatentModelParams, LatentLossParams]:
@@ -105,8 +107,8 @@ def setting(name: str, task: str) -> tuple[LatentModelParams, LatentLossParams]:
 CHANGES: Mapping[str, tuple[Change, Change]] = {
     "ours": ({}, {}),
     "brief": ({}, {}),
-    "single": ({"num_branches": 1, "branch_vectors": False}, {}),
-    "trm": ({"kind": "trm", "num_branches": 1, "branch_vectors": False}, {}),
+    "single": (ONE_BRANCH, {}),
+    "trm": ({**ONE_BRANCH, "kind": "trm"}, {}),
     "independent": ({"alpha": 0.0}, {}),
     # Ours with one part taken back.
     "ours-init-only": ({"branch_vectors": False}, {}),
@@ -117,10 +119,7 @@ CHANGES: Mapping[str, tuple[Change, Change]] = {
     "ours-first-scorer": ({"scorer_reads": "first", "scorer_certainty": False}, {}),
     "ours-uncertain-scorer": ({"scorer_certainty": False}, {}),
     "ours-checked": ({"scorer_checks": True}, {}),
-    "single-checked": (
-        {"num_branches": 1, "branch_vectors": False, "scorer_checks": True},
-        {},
-    ),
+    "single-checked": ({**ONE_BRANCH, "scorer_checks": True}, {}),
     "ours-attached-scorer": ({}, {"detach_scorer": False}),
     # The brief's with one part of ours.
     "brief-branch-vectors": ({"branch_vectors": True}, {}),

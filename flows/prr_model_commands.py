@@ -12,6 +12,7 @@ from flows.options import AT_LEAST_ONE, ParamsOptions, RunOptions
 from flows.progress_bar import progress_bar
 from pipeline_lib.params.environment import environment
 from pipeline_lib.storage.files import read_json
+from pipeline_lib.training.listeners import listening
 
 # Under torchrun every process runs the command, and one of them speaks.
 console = Console(quiet=environment("RANK") not in {None, "0"})
@@ -22,6 +23,7 @@ Data = Annotated[
     pathlib.Path, Parameter(help="Folder in the format of TRM and HRM, with train/ and test/.")
 ]
 _UPPER_BOUND = "oracle_exact_upper_bound"
+_PICKS = ("scorer", "majority", "confidence")
 
 
 def build_made(
@@ -71,7 +73,6 @@ def train(
     """
     loaded = params.load()
     from pipeline_lib.latent.runs import train_on  # noqa: PLC0415 - torch takes seconds to import
-    from pipeline_lib.training.listeners import listening  # noqa: PLC0415 - only this command does
 
     told = listening(
         loaded.execution.report_to,
@@ -205,10 +206,7 @@ def print_figures(folder: pathlib.Path) -> None:
 def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     rows = _shares(figures) if figures["rows"] else []
     for number, known in figures.get("by_right_answers", {}).items():
-        picks = ", ".join(
-            f"{known[f'{name}_right']:.1%} by {name}"
-            for name in ("scorer", "majority", "confidence")
-        )
+        picks = ", ".join(f"{known[f'{name}_right']:.1%} by {name}" for name in _PICKS)
         rows.append((f"with {number} right answers", f"found {known['found']:.1%}"))
         rows.append(("", f"picks right: {picks}"))
     rows.append(("core passes an example", f"{figures['core_passes']:g}"))
@@ -219,7 +217,7 @@ def _shares(figures: dict[str, Any]) -> list[tuple[str, str]]:
     from pipeline_lib.evaluation.intervals import wilson_interval  # noqa: PLC0415 - scipy
 
     shares = []
-    for name in (_UPPER_BOUND, "scorer_exact", "majority_exact", "confidence_exact"):
+    for name in (_UPPER_BOUND, *(f"{pick}_exact" for pick in _PICKS)):
         right = round(figures[name] * figures["rows"])
         interval = wilson_interval(right, figures["rows"], level=0.95)
         label = "oracle (upper bound)" if name == _UPPER_BOUND else name.removesuffix("_exact")

@@ -1,8 +1,9 @@
 """How good K answers are: the best of them, and the one that each way of picking would hand in.
 
 Counts add up over batches and processes; shares are taken at the end. An answer is compared at the
-positions that have labels; a row without any, whose answer is secret, is counted apart. In ARC these tell the size of the answer, so what is handed in there is
-picked by `voting`, which looks at no label. The oracle looks at the labels and is an upper bound.
+positions that have labels; a row without any, whose answer is secret, is counted apart. In ARC these
+tell the size of the answer, so what is handed in there is picked by `voting`, which looks at no label.
+The oracle looks at the labels and is an upper bound.
 
 Axes: B rows, K branches, L positions of the sequence, V tokens.
 """

@@ -29,9 +29,9 @@ def gaussian(like: Tensor, generator: NoiseSource) -> Tensor:
     With a generator a row, what a row gets does not depend on the others.
     """
     if isinstance(generator, Sequence):
-        rows = zip(range(len(like)), generator, strict=True)
+        rows = zip(like, generator, strict=True)
         # Stacked before they move: one copy to a GPU, not one a row.
-        return torch.stack([_drawn(like[0], own) for _row, own in rows]).to(like)
+        return torch.stack([_drawn(row, own) for row, own in rows]).to(like)
     return _drawn(like, generator).to(like)
 
 

@@ -49,6 +49,8 @@ class Scorer(nn.Module):
         read_BKSD = latents_BKSD[:, :, :1] if self.reads == "first" else latents_BKSD
         hidden_BKH = functional.silu(self.hidden(read_BKSD)).mean(2)
         scores_BK1: Tensor = self.out(hidden_BKH)
+        if self.certainty is None and self.check is None:
+            return scores_BK1.squeeze(-1).float()
         sure_BKL = likeliest_log_probabilities(logits_BKLV.detach())
         if self.certainty is not None:
             told_BK2 = torch.stack([sure_BKL.sum(-1), sure_BKL.amin(-1)], dim=-1)

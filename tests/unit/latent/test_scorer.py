@@ -84,10 +84,11 @@ def test_a_scorer_of_equal_positions_reads_one():
 
 
 def checked(logits_BKLV: torch.Tensor, embedded_BSD: torch.Tensor) -> torch.Tensor:
-    """Scores by the check alone, whose weights are drawn."""
+    """Scores by the check alone, whose weights are drawn, and which hears nothing of certainty."""
     torch.manual_seed(4)
     scorer = made_scorer(scorer_checks=True)
     torch.nn.init.normal_(scorer.check.out.weight)
+    torch.nn.init.zeros_(scorer.check.sure.weight)
     return scorer(LATENTS_BKSD, logits_BKLV, embedded_BSD)
 
 
