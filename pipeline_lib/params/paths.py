@@ -15,6 +15,8 @@ class CountdownParams(Section):
     high: Count = 20
     target_low: Count = 10
     target_high: Count = 100
+    test_number_sets: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """Share of all number sets that only the test split uses; 0 lets all splits use all of them."""
 
     @model_validator(mode="after")
     def _ranges(self) -> "CountdownParams":

@@ -6,15 +6,19 @@ verifier: what a model writes is judged by `verification`, which shares no code 
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.records import CountdownGold, Problem
 from pipeline_lib.seeding import child_random, child_seed
 
-ProblemKey = tuple[tuple[int, ...], int]
+Numbers = tuple[int, ...]
+"""Sorted, with repetition."""
+ProblemKey = tuple[Numbers, int]
 """What makes two problems the same: the sorted numbers, and the target."""
+HELD_OUT = "test"
+"""The split that has number sets of its own."""
 
 _DRY_DRAWS = 20_000
 """So many draws in a row without a new problem mean that there are hardly any left."""
@@ -31,6 +35,9 @@ def splits(
 ) -> dict[str, list[Problem]]:
     """Draw several splits of which no two share a problem.
 
+    A share of ``params.test_number_sets`` of all number sets is reserved for the split ``test``,
+    which draws from these alone; no other split does. At 0 all splits draw from all of them.
+
     A split depends on those before it in ``counts`` and never on those after it, so a larger train
     split leaves the test split as it was when the test split is named first.
 
@@ -41,18 +48,52 @@ def splits(
     drawn: dict[str, list[Problem]] = {}
     for name, count in counts.items():
         drawn[name] = generate(
-            params, seed=child_seed(seed, "split", name), count=count, exclude=taken
+            params,
+            seed=child_seed(seed, "split", name),
+            count=count,
+            exclude=taken,
+            allowed=_number_sets(params, seed, reserved=name == HELD_OUT),
         )
         taken.update(map(problem_key, drawn[name]))
     return drawn
 
 
+def _number_sets(params: CountdownParams, seed: int, *, reserved: bool) -> Callable[[Numbers], bool]:
+    share = params.test_number_sets
+    if share == 0:
+        return lambda _numbers: True
+
+    @functools.cache
+    def allowed(numbers: Numbers) -> bool:
+        return (child_random(seed, "number set", *numbers).random() < share) == reserved
+
+    return allowed
+
+
+def unseen_number_sets(held_out: Iterable[Problem], training: Iterable[Problem]) -> int:
+    """How many Countdown problems of ``held_out`` have numbers that no problem of ``training`` has."""
+    seen = {problem_key(problem)[0] for problem in training}
+    return sum(problem_key(problem)[0] not in seen for problem in held_out)
+
+
 def generate(
-    params: CountdownParams, *, seed: int, count: int, exclude: Set[ProblemKey] = frozenset()
+    params: CountdownParams,
+    *,
+    seed: int,
+    count: int,
+    exclude: Set[ProblemKey] = frozenset(),
+    allowed: Callable[[Numbers], bool] = lambda _numbers: True,
 ) -> list[Problem]:
     """Draw ``count`` distinct solvable problems, none of them in ``exclude``; numbers are sorted.
 
     Draw number n depends on ``seed`` and n alone.
+
+    Args:
+        params: ranges of numbers and targets.
+        seed: of the draws.
+        count: problems.
+        exclude: problems that are taken already.
+        allowed: whether a number set may be used.
 
     Raises:
         BadInputError: the ranges in ``params`` hold too few distinct problems.
@@ -67,7 +108,7 @@ def generate(
             raise _too_few(params, wanted=count + len(exclude), found=len(seen))
         numbers, target = key = _draw(params, seed, index)
         dry += 1
-        if key not in seen and target in _reachable(numbers):
+        if key not in seen and allowed(numbers) and target in _reachable(numbers):
             dry = 0
             seen.add(key)
             problems.append(_problem(numbers, target, seed))

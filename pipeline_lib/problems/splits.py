@@ -42,6 +42,8 @@ class SplitReport:
     drawn: Mapping[str, int]
     """Below ``wanted`` where the data set is smaller than what was asked for."""
     overlap: OverlapReport
+    unseen_number_sets: int | None
+    """Countdown: test problems whose numbers occur in no training split; None for other data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,7 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
     else:
         cleaned = _cleaned(_loaded(params), gold_problem)
         drawn = _divided(params, cleaned.pools, wanted, seed)
+    training = [*drawn["train"], *drawn["bootstrap"]]
     return Splits(
         bootstrap=tuple(drawn["bootstrap"]),
         train=tuple(drawn["train"]),
@@ -101,7 +104,12 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
             unusable_golds=cleaned.unusable,
             wanted=wanted,
             drawn={name: len(problems) for name, problems in drawn.items()},
-            overlap=overlap_report([*drawn["train"], *drawn["bootstrap"]], drawn["test"]),
+            overlap=overlap_report(training, drawn["test"]),
+            unseen_number_sets=(
+                countdown.unseen_number_sets(drawn["test"], training)
+                if params.dataset == "countdown"
+                else None
+            ),
         ),
     )
 

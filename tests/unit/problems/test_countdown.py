@@ -7,12 +7,18 @@ import re
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import CountdownParams
-from pipeline_lib.problems.countdown import generate, problem_key, solutions, splits
+from pipeline_lib.problems.countdown import (
+    generate,
+    problem_key,
+    solutions,
+    splits,
+    unseen_number_sets,
+)
 
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": Fraction}
 
@@ -118,6 +124,28 @@ def test_splits_share_no_problem_and_do_not_look_ahead():
     keys = [problem_key(problem) for problems in large.values() for problem in problems]
     assert len(set(keys)) == len(keys) == 1050
     assert (small["test"], small["train"]) == (large["test"], large["train"])
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32), st.sampled_from([0.1, 0.2, 0.5]))
+def test_number_sets_of_the_test_split_are_in_no_training_split(seed, share):
+    """Whatever the targets: numbers of a test problem, in any order, occur in no other split."""
+    params = CountdownParams(high=12, target_low=1, test_number_sets=share)
+    drawn = splits(params, seed=seed, counts={"test": 20, "train": 60, "bootstrap": 60})
+    training = [*drawn["train"], *drawn["bootstrap"]]
+    sets = {tuple(sorted(problem.gold.numbers)) for problem in training}
+    assert not sets & {tuple(sorted(problem.gold.numbers)) for problem in drawn["test"]}
+    assert unseen_number_sets(drawn["test"], training) == 20
+
+
+def test_without_reserved_number_sets_the_splits_share_them():
+    """Share 0: two numbers up to 4 make 10 sets, so 8 test and 12 train problems share some."""
+    params = CountdownParams(num_numbers=2, high=4, target_low=1, test_number_sets=0)
+    drawn = splits(params, seed=3, counts={"test": 8, "train": 12})
+    shared = {p.gold.numbers for p in drawn["test"]} & {p.gold.numbers for p in drawn["train"]}
+    seen = sum(problem.gold.numbers in shared for problem in drawn["test"])
+    assert seen > 0
+    assert unseen_number_sets(drawn["test"], drawn["train"]) == 8 - seen
 
 
 def test_too_small_a_space_is_bad_input():
