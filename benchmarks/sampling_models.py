@@ -16,7 +16,8 @@ from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, Ll
 
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.problems.countdown import generate
-from pipeline_lib.training.bootstrap import make_tokenizer, solution_rows
+from pipeline_lib.sampling.worked import solution_rows
+from pipeline_lib.training.bootstrap import make_tokenizer
 
 SEED = 7
 CONTEXT = 512
@@ -72,7 +73,7 @@ class Work:
 def make_model(shape: Shape, folder: pathlib.Path, *, ends: int) -> tuple[int, ...]:
     """Save model and tokenizer; the ids of the tokens that end a text, the tokenizer's own first."""
     problems = generate(CountdownParams(), seed=SEED, count=2000)
-    rows = solution_rows(problems)
+    rows = solution_rows(problems, None)
     tokenizer = make_tokenizer([row["prompt"] + row["completion"] for row in rows])
     end_ids = (tokenizer.eos_token_id, *range(len(tokenizer) - ends + 1, len(tokenizer)))
     config = LlamaConfig(

@@ -15,7 +15,8 @@ from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
-from pipeline_lib.training.bootstrap import make_base_policy, save_blank_policy, solution_rows
+from pipeline_lib.sampling.worked import solution_rows
+from pipeline_lib.training.bootstrap import make_base_policy, save_blank_policy
 from pipeline_lib.training.phases import Row
 
 SEED = 7
@@ -65,11 +66,13 @@ def make_models(folder: pathlib.Path, names: Sequence[str], *, bootstrap_steps: 
         if target.exists():
             continue
         if name == "countdown":
-            make_base_policy(problems, target, params=params, seed=SEED, key="benchmark")
+            make_base_policy(
+                solution_rows(problems, None), target, params=params, seed=SEED, key="benchmark"
+            )
         elif name in ENDS:
             make_model(SHAPES["policy"], target, ends=ENDS[name])
         else:
-            save_blank_policy(target, solution_rows(problems[:1000]), params)
+            save_blank_policy(target, solution_rows(problems[:1000], None), params)
 
 
 def problems_of(count: int) -> list[Problem]:
@@ -79,6 +82,6 @@ def problems_of(count: int) -> list[Problem]:
 
 def prompt_rows(problems: Sequence[Problem], *, shown: int) -> list[Row]:
     """Rows of an online method; ``shown`` solved problems stand before each question."""
-    solved = solution_rows(generate(CountdownParams(), seed=SEED + 2, count=shown))[:shown]
+    solved = solution_rows(generate(CountdownParams(), seed=SEED + 2, count=shown), None)[:shown]
     before = "".join(f"{row['prompt']}{row['completion']}\n" for row in solved)
     return [{"prompt": before + render(one, None), "problem_id": one.id} for one in problems]

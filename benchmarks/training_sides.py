@@ -29,9 +29,9 @@ from pipeline_lib.determinism import trainer_seed
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.records import Verdict
+from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.training import grpo, sft
-from pipeline_lib.training.bootstrap import solution_rows
 from pipeline_lib.training.live_rollouts import LiveRollouts
 from pipeline_lib.training.online import Rollouts, verified_reward
 from pipeline_lib.training.phases import Phase, Row, Schedule, Setting, ordered, quiet, run_phase
@@ -274,7 +274,7 @@ def sft_loop(job: Job, meter: Meter) -> None:
 
 
 def _solutions() -> list[Row]:
-    return solution_rows(problems_of(2000))
+    return solution_rows(problems_of(2000), None)
 
 
 def _batches(job: Job) -> Iterator[dict[str, list[list[int]]]]:

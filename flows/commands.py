@@ -164,7 +164,7 @@ def evaluate_files(
 
     before = _judged(against, params, console, workers=workers)
     result = evaluate_policies(before, groups, params.evaluate, seed=params.seed)
-    print_table(console, score_table(result.base, result.trained))
+    print_table(console, score_table(result.summaries))
     print_table(console, paired_table(result.comparison))
     found = headline(result.comparison)
     console.print(found.title, style="bold")

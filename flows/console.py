@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -96,16 +97,16 @@ def shown_progress(root: pathlib.Path, console: Console) -> Iterator[None]:
 
 def run_whole_loop(root: pathlib.Path, params: Params, console: Console) -> None:
     """Run `post_training` under a Prefect server, then print the summary."""
-    _run(root, params, console, lambda module: module.post_training)
+    _run(root, params, console, lambda module: module.run_post_training)
     print_summary(Workspace(root), console)
     console.print(f"Prefect UI: {server.ensure()}", soft_wrap=True)
 
 
 def print_summary(workspace: Workspace, console: Console) -> None:
-    """Scores, difference, tokens, seconds and headline of a finished run."""
+    """Scores, differences, compute, tokens, seconds and headline of a finished run."""
     from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult  # noqa: PLC0415 - scipy
     from pipeline_lib.reporting import tables  # noqa: PLC0415 - as above
-    from pipeline_lib.reporting.headline import headline  # noqa: PLC0415 - as above
+    from pipeline_lib.reporting.compute_spent import ComputeSpent  # noqa: PLC0415 - as above
     from pipeline_lib.reporting.metrics import TokenCount  # noqa: PLC0415 - as above
 
     result = EvaluationResult.from_json(
@@ -114,12 +115,15 @@ def print_summary(workspace: Workspace, console: Console) -> None:
     figures = read_json(workspace.metrics)
     seconds = {name: figures["seconds"][name] for name in STAGES if name in figures["seconds"]}
     tokens = {name: TokenCount(**spent) for name, spent in figures["tokens"].items()}
-    print_table(console, tables.score_table(result.base, result.trained))
-    print_table(console, tables.paired_table(result.comparison))
-    print_table(console, tables.cost_table(seconds, tokens))
-    found = headline(result.comparison)
-    console.print(f"\n[bold]{found.title}[/]")
-    for sentence in found.sentences:
+    print_table(console, tables.score_table(result.summaries))
+    for table in tables.paired_tables(result):
+        print_table(console, table)
+    spent = TypeAdapter(ComputeSpent).validate_python(figures["compute"])
+    print_table(console, tables.compute_table(spent))
+    total = figures["seconds"]["total"]
+    print_table(console, tables.cost_table(seconds, tokens, total=total))
+    console.print(f"\n[bold]{figures['headline']['title']}[/]")
+    for sentence in figures["headline"]["sentences"]:
         console.print(sentence)
     console.print(
         f"\nreport:     {workspace.reports / 'report.html'}", soft_wrap=True, markup=False

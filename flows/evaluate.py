@@ -1,22 +1,20 @@
-"""Base against trained policy, on the same held-out problems with the same seeds; the report."""
+"""Base, control and trained policy on the same held-out problems with the same seeds; the report."""
 
 from prefect import flow
 
 from flows.runners import RunSettings
 from flows.sample_and_verify import Draw, run_draw
 from pipeline_lib.telemetry import timed_stage
-from tasks.evaluation import compare_policies
+from tasks.evaluation import compare_policies, policies_to_draw
 from tasks.reporting import write_reports
 
 
-@flow(name="evaluate", flow_run_name="evaluate-base-and-trained")
+@flow(name="evaluate", flow_run_name="evaluate-policies")
 def evaluate(settings: RunSettings) -> None:
-    """Draw and judge for both policies, then compare them problem by problem."""
+    """Draw and judge for each policy, then compare them problem by problem."""
     params, workspace = settings.params, settings.workspace
-    policies = {
-        "base": workspace.base,
-        "trained": workspace.policy(params.rounds, rounds=params.rounds),
-    }
+    control = params.train.control
+    policies = policies_to_draw(workspace, rounds=params.rounds, control=control)
     sampling = params.sample.model_copy(update={"num_paths": params.evaluate.num_paths})
     with timed_stage(settings.root, "evaluate"):
         for name, policy in policies.items():
@@ -30,7 +28,7 @@ def evaluate(settings: RunSettings) -> None:
                 within="evaluate",
             )
             run_draw(settings, draw)
-        compare_policies(workspace, params.evaluate, seed=params.seed)
+        compare_policies(workspace, params.evaluate, control=control, seed=params.seed)
 
 
 @flow(name="report", flow_run_name="report")

@@ -1,4 +1,7 @@
-"""The main job: prepare, bootstrap, R rounds of sample, verify, build and train; evaluate, report."""
+"""The main job: prepare, bootstrap, R rounds of sample, verify, build and train; evaluate, report.
+
+The control is trained beside the rounds where there is a worker for it, and after them elsewhere.
+"""
 
 import pathlib
 from collections.abc import Callable, Mapping
@@ -6,8 +9,9 @@ from contextlib import nullcontext
 
 from prefect import flow
 
+from flows.control import begin_control, control, end_control
 from flows.evaluate import evaluate, report
-from flows.runners import RunSettings, cluster
+from flows.runners import RunSettings, cluster, task_runner
 from flows.sample_and_verify import Draw, run_draw
 from flows.sample_and_verify import Part as DrawPart
 from flows.train_policy import train_policy
@@ -33,14 +37,28 @@ def bootstrap(settings: RunSettings) -> None:
 @flow(name="post-training", flow_run_name="post-training-{settings.params.prepare.dataset}")
 def post_training(settings: RunSettings) -> None:
     """The whole loop. What is done already, and still holds, is not done again."""
-    with cluster(settings.params.execution):
-        prepare(settings)
-        bootstrap(settings)
-        for round_number in range(1, settings.params.rounds + 1):
-            run_draw(settings, _round_draw(settings, round_number))
-            train_policy(settings, round_number, _start_of(settings, round_number))
-        evaluate(settings)
-        report(settings)
+    prepare(settings)
+    bootstrap(settings)
+    run_draw(settings, _round_draw(settings, 1))
+    begun = begin_control(settings)  # its budget follows from the first draw
+    train_policy(settings, 1, settings.workspace.base)
+    _later_rounds(settings)
+    end_control(settings, begun)
+    evaluate(settings)
+    report(settings)
+
+
+def run_post_training(settings: RunSettings) -> None:
+    """Run the flow on the runner that the params ask for."""
+    execution = settings.params.execution
+    with cluster(execution):
+        post_training.with_options(task_runner=task_runner(execution))(settings)
+
+
+def _later_rounds(settings: RunSettings) -> None:
+    for round_number in range(2, settings.params.rounds + 1):
+        run_draw(settings, _round_draw(settings, round_number))
+        train_policy(settings, round_number, _start_of(settings, round_number))
 
 
 def _start_of(settings: RunSettings, round_number: int) -> pathlib.Path:
@@ -76,9 +94,7 @@ def _build(settings: RunSettings) -> None:
 def _train(settings: RunSettings) -> None:
     """Round 1, then all of the later rounds: they sample with what this stage trains."""
     train_policy(settings, 1, settings.workspace.base, ("train",))
-    for round_number in range(2, settings.params.rounds + 1):
-        run_draw(settings, _round_draw(settings, round_number))
-        train_policy(settings, round_number, _start_of(settings, round_number))
+    _later_rounds(settings)
 
 
 STAGES: Mapping[str, Callable[[RunSettings], None]] = {
@@ -88,6 +104,7 @@ STAGES: Mapping[str, Callable[[RunSettings], None]] = {
     "verify": _first_round("verify"),
     "build": _build,
     "train": _train,
+    "control": control,
     "evaluate": evaluate,
     "report": report,
 }

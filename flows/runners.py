@@ -56,6 +56,14 @@ def task_runner(execution: ExecutionParams) -> TaskRunner[Any]:
     return runner
 
 
+def has_spare_worker(execution: ExecutionParams) -> bool:
+    """Whether a training may run on a worker beside the one in the flow's own process.
+
+    Threads would share torch's generator and its number of threads.
+    """
+    return execution.runner == "ray" and execution.workers > 1
+
+
 def map_bounded(task: Task[[In], Out], items: Iterable[In], *, in_flight: int) -> list[Out]:
     """Results of ``task`` for each item, in order; at most ``in_flight`` are submitted at a time.
 

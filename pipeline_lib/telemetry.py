@@ -109,12 +109,33 @@ def read_events(workspace: pathlib.Path, *, offset: int = 0) -> list[Event]:
 
 def stage_seconds(events: list[Event]) -> Mapping[str, float]:
     """Seconds of each stage: per draw the last time that it did work, summed over draws."""
-    latest = {
-        (event["stage"], event.get("draw")): float(event["seconds"])
-        for event in events
-        if event["event"] == "stage"
-    }
     totals: dict[str, float] = {}
-    for (stage, _), seconds in latest.items():
-        totals[stage] = totals.get(stage, 0.0) + seconds
+    for event in _latest_stages(events):
+        stage = event["stage"]
+        totals[stage] = totals.get(stage, 0.0) + float(event["seconds"])
     return totals
+
+
+def total_seconds(events: list[Event]) -> float:
+    """Seconds in which at least one stage was at work, each as :func:`stage_seconds` counts it."""
+    return covered([interval(event, event["seconds"]) for event in _latest_stages(events)])
+
+
+def _latest_stages(events: list[Event]) -> list[Event]:
+    latest = {(e["stage"], e.get("draw")): e for e in events if e["event"] == "stage"}
+    return list(latest.values())
+
+
+def interval(event: Event, seconds: float) -> tuple[float, float]:
+    """Start and end of something that took ``seconds`` and was recorded at its end."""
+    end = datetime.fromisoformat(event["at"]).timestamp()
+    return end - float(seconds), end
+
+
+def covered(intervals: Sequence[tuple[float, float]]) -> float:
+    """Length of the union of ``intervals``."""
+    total, reached = 0.0, float("-inf")
+    for start, end in sorted(intervals):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total

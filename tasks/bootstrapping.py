@@ -3,7 +3,9 @@
 from prefect import task
 
 from pipeline_lib.params.paths import BootstrapParams
+from pipeline_lib.problems.worked import worked_problems
 from pipeline_lib.records import Problem
+from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.stages import stage_key
@@ -27,8 +29,14 @@ def bootstrap_policy(workspace: Workspace, params: BootstrapParams, *, seed: int
     )
     if manifests.current(workspace.base, kind="model", key=key):
         return
+    # What chooses the control's checkpoint must be new to the base, too.
+    worked = worked_problems(
+        (Problem.from_row(row) for row in shards.iter_table(problems)),
+        validation_fraction=params.validation_fraction,
+        seed=seed,
+    )
     make_base_policy(
-        [Problem.from_row(row) for row in shards.iter_table(problems)],
+        solution_rows(worked.train, None),
         workspace.base,
         params=params,
         seed=seed,

@@ -7,7 +7,6 @@ from pipeline_lib.exports.model_card import CARD_NAME, model_card
 from pipeline_lib.params.whole import Params
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.finished_run import read_finished_run
-from pipeline_lib.reporting.headline import headline
 from pipeline_lib.reporting.metrics import metrics
 from pipeline_lib.reporting.report import write_report
 from pipeline_lib.storage.files import write_json, write_text
@@ -21,17 +20,27 @@ def write_reports(workspace: Workspace, params: Params) -> None:
     """Write metrics.json, plots, report.html and the model card from what the stages left behind."""
     record_work(workspace.root, "report", done=1, total=1)
     source = read_finished_run(workspace, params)
-    result = source.result
+    found = source.headline
+    sentences = [*found.sentences, *source.limits_of_claim]
     write_json(
         workspace.metrics,
-        metrics(result, seconds=source.seconds, tokens=source.tokens),
+        metrics(
+            source.result,
+            seconds=source.seconds,
+            total_seconds=source.total_seconds,
+            tokens=source.tokens,
+            spent=source.spent,
+            unseen_number_sets=source.unseen_number_sets,
+        )
+        | {"headline": {"title": found.title, "sentences": sentences}},
     )
     files = write_report(source, workspace.reports)
     write_text(workspace.reports / CARD_NAME, model_card(source, params))
-    found = headline(result.comparison)
-    scores = tables.score_table(result.base, result.trained)
-    shown = [scores, tables.paired_table(result.comparison)]
-    create_markdown_artifact(tables.markdown(found, shown), key="headline", description=found.title)
+    scores = tables.score_table(source.result.summaries)
+    shown = [scores, *tables.paired_tables(source.result), tables.compute_table(source.spent)]
+    create_markdown_artifact(
+        tables.markdown(found.title, sentences, shown), key="headline", description=found.title
+    )
     create_table_artifact(
         [dict(zip(scores.columns, row, strict=True)) for row in scores.rows],
         key="scores",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from prefect import task
 
+from pipeline_lib.cpu_time import shard_meter
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Problem
@@ -99,18 +100,20 @@ def sample_shard(shard: SampleShard) -> SampleShard:
     if not _is_done(plan, shard.index):
         require_budget(plan.workspace, plan.serve)
         start = time.perf_counter()
-        drawn = paths.sample_paths(
-            _problems(shard), _model(plan), plan.params, seed=plan.seed, draw=plan.draw
-        )
-        seconds = time.perf_counter() - start
-        manifest = paths.write_paths(plan.output, shard.index, drawn, key=plan.key)
+        with shard_meter().block() as block:
+            drawn = paths.sample_paths(
+                _problems(shard), _model(plan), plan.params, seed=plan.seed, draw=plan.draw
+            )
+            seconds = time.perf_counter() - start
+            manifest = paths.write_paths(plan.output, shard.index, drawn, key=plan.key)
+        gpus = 0 if plan.serve.engine == "url" else visible_gpus()
         record_spending(
             plan.workspace,
             drawn,
             draw=plan.draw,
             shard=shard.index,
             engine_seconds=seconds,
-            gpus=0 if plan.serve.engine == "url" else visible_gpus(),
+            gpus=gpus,
         )
         record_work(
             plan.workspace,
@@ -119,6 +122,9 @@ def sample_shard(shard: SampleShard) -> SampleShard:
             total=plan.num_shards,
             label=plan.label,
             worker_seconds=time.perf_counter() - start,
+            key=plan.key,
+            cpu_seconds=block.cpu_seconds,
+            gpu_seconds=seconds * gpus,
             **manifest.counts,
         )
     return shard

@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prefect import task
 
@@ -14,11 +14,11 @@ from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.stages import stage_key
 from pipeline_lib.storage.workspace import Workspace
-from pipeline_lib.telemetry import record_work
 from pipeline_lib.traindata.tables import MAIN_TABLE, WARM_START_TABLE
 from pipeline_lib.training.methods import TrainingRequest, train_policy
 from pipeline_lib.training.tracking import Trackers
 from tasks.policies import TRAINING
+from tasks.training_steps import recorded_steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ def train_round(job: TrainJob, params: TrainParams, verify: VerifyParams, *, see
     key = stage_key(
         __name__,
         params={
-            "train": params.model_dump(),
+            "train": params.model_dump(exclude={"control"}),
             "verify": verify.model_dump(),
             "max_new_tokens": job.max_new_tokens,
             "round": job.round_number,
@@ -60,25 +60,24 @@ def train_round(job: TrainJob, params: TrainParams, verify: VerifyParams, *, see
             "problems": manifests.read_manifest(problems).digest,
         },
     )
-    train_policy(
-        TrainingRequest(
-            base=str(job.start),
-            output=job.output,
-            rows=_rows(job.traindata / MAIN_TABLE[params.method]),
-            warm_start_rows=_rows(job.traindata / WARM_START_TABLE),
-            problems=[Problem.from_row(row) for row in shards.iter_table(problems)],
-            params=params,
-            verify=verify,
-            max_new_tokens=job.max_new_tokens,
-            serve=job.serve,
-            seed=seed,
-            key=key,
-            progress=lambda step, total, _: record_work(
-                job.workspace.root, "train", done=step, total=total, unit="step"
-            ),
-            trackers=Trackers(names=job.report_to, folder=job.workspace.trackers(job.round_number)),
-        )
+    request = TrainingRequest(
+        base=str(job.start),
+        output=job.output,
+        rows=_rows(job.traindata / MAIN_TABLE[params.method]),
+        warm_start_rows=_rows(job.traindata / WARM_START_TABLE),
+        problems=[Problem.from_row(row) for row in shards.iter_table(problems)],
+        params=params,
+        verify=verify,
+        max_new_tokens=job.max_new_tokens,
+        serve=job.serve,
+        seed=seed,
+        key=key,
+        trackers=Trackers(
+            names=job.report_to, folder=job.workspace.trackers(f"round-{job.round_number}")
+        ),
     )
+    with recorded_steps(job.workspace.root, "train", key=key) as progress:
+        train_policy(replace(request, progress=progress))
 
 
 def _engine(serve: ServeParams) -> dict[str, object]:

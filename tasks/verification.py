@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from prefect import task
 
+from pipeline_lib.cpu_time import shard_meter
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Path, Problem
 from pipeline_lib.storage import manifests, shards
@@ -50,7 +51,7 @@ def verify_shard(shard: VerifyShard) -> VerifyShard:
         start = time.perf_counter()
         paths = [Path.from_row(row) for row in shards.read_shard(shard.paths, shard.index)]
         problems = [Problem.from_row(row) for row in shards.iter_table(shard.problems)]
-        with kept_verifier(shard.params) as verifier:
+        with shard_meter().block() as block, kept_verifier(shard.params) as verifier:
             verdicts = judge_paths(paths, problems, verifier)
         counts = verdict_counts(verdicts)
         rows = verdict_rows(paths, verdicts)
@@ -63,6 +64,8 @@ def verify_shard(shard: VerifyShard) -> VerifyShard:
             label=shard.label,
             worker_seconds=time.perf_counter() - start,
             slowest_seconds=max(verdict.seconds for verdict in verdicts),
+            key=key,
+            cpu_seconds=block.cpu_seconds,
         )
     return shard
 

@@ -1,4 +1,4 @@
-"""What an evaluation of two policies found, as one value that can be stored and read back."""
+"""What an evaluation of base, control and trained policy found, as one value that can be stored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,22 @@ RESULT_NAME = "result.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
-    """Base, trained, and the difference between them."""
+    """The policies and the differences between them."""
 
     base: EvalSummary
     trained: EvalSummary
     comparison: Comparison
+    """Trained minus base."""
+    control: EvalSummary | None = None
+    """None if the run had no control."""
+    over_control: Comparison | None = None
+    """Trained minus control: what the loop adds to as much training without it."""
+
+    @property
+    def summaries(self) -> dict[str, EvalSummary]:
+        """Of every policy that was evaluated, by name."""
+        found = {"base": self.base, "control": self.control, "trained": self.trained}
+        return {name: summary for name, summary in found.items() if summary is not None}
 
     def to_json(self) -> str:
         """All of it, as JSON."""
@@ -33,11 +44,21 @@ class EvaluationResult:
 
 
 def evaluate_policies(
-    base: Sequence[Group], trained: Sequence[Group], params: EvaluateParams, *, seed: int
+    base: Sequence[Group],
+    trained: Sequence[Group],
+    params: EvaluateParams,
+    *,
+    seed: int,
+    control: Sequence[Group] | None = None,
 ) -> EvaluationResult:
-    """Summarise both policies on the same problems, and compare them problem by problem."""
+    """Summarise the policies on the same problems, and compare them problem by problem."""
     before = evaluate_groups(base, params, seed=seed)
     after = evaluate_groups(trained, params, seed=seed)
+    beside = evaluate_groups(control, params, seed=seed) if control is not None else None
     return EvaluationResult(
-        base=before, trained=after, comparison=compare(before, after, params, seed=seed)
+        base=before,
+        trained=after,
+        comparison=compare(before, after, params, seed=seed),
+        control=beside,
+        over_control=compare(beside, after, params, seed=seed) if beside is not None else None,
     )

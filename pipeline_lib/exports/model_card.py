@@ -8,7 +8,6 @@ stage depends on. :func:`export_policy` makes a folder to be published, which ha
 
 import pathlib
 import shutil
-from collections import Counter
 from collections.abc import Iterator
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
@@ -16,7 +15,6 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.reporting import tables
-from pipeline_lib.reporting.headline import headline
 from pipeline_lib.reporting.report import ReportInput
 from pipeline_lib.reporting.wording import level, percent
 from pipeline_lib.storage import manifests
@@ -34,16 +32,17 @@ def model_card(source: ReportInput, params: Params) -> str:
         source: the finished run.
         params: those of the run.
     """
-    found = headline(source.result.comparison)
-    comparison = source.result.comparison
+    found = source.headline
     shown = [
-        tables.score_table(source.result.base, source.result.trained),
-        tables.paired_table(comparison),
+        tables.score_table(source.result.summaries),
+        *tables.paired_tables(source.result),
+        tables.compute_table(source.spent),
     ]
     text = "\n\n".join(
         [
             f"# {_name(params)}: {found.title}",
             *found.sentences,
+            *source.limits_of_claim,
             _made_of(source, params),
             "## Results",
             tables.markdown_tables(shown),
@@ -141,16 +140,22 @@ def _made_of(source: ReportInput, params: Params) -> str:
     rounds = "1 round" if params.rounds == 1 else f"{params.rounds} rounds"
     return (
         f"It started from {start} and was trained by {train.method.value.upper()} "
-        f"({_steps(source)}; learning rate {train.lr:g}{adapted}; {rounds}; seed {params.seed}). "
+        f"({_phases(source)}{adapted}; {rounds}; seed {params.seed}). "
         "Rewards and training data come from a verifier, never from a model's opinion."
     )
 
 
-def _steps(source: ReportInput) -> str:
-    """Logged steps of the last round by phase: what was done, not what was asked for."""
-    steps = Counter(str(row.get("phase", "training")) for row in source.training_log)
+def _phases(source: ReportInput) -> str:
+    """Phases of the last round with their logged steps and rates: what was done, not what was asked."""
+    rows: dict[str, list[float]] = {}
+    for row in source.training_log:
+        rows.setdefault(str(row.get("phase", "training")), []).append(float(row.get("lr", 0)))
     return (
-        ", ".join(f"{count} steps of {phase}" for phase, count in steps.items()) or "no step logged"
+        ", ".join(
+            f"{len(rates)} steps of {phase} at a learning rate of at most {max(rates):.2g}"
+            for phase, rates in rows.items()
+        )
+        or "no step logged"
     )
 
 

@@ -45,9 +45,9 @@ class PrepareParams(Section):
     ] = "countdown"
     folder: str | None = None
     """A folder in the data set's original format, or a hub id; not used by the generator."""
-    train_problems: Count = 5000
+    train_problems: Count = 8000
     test_problems: Count = 400
-    bootstrap_problems: Whole = 5000
+    bootstrap_problems: Whole = 1100
     countdown: CountdownParams = CountdownParams()
 
 
@@ -56,10 +56,13 @@ class BootstrapParams(Section):
 
     model: str | None = None
     """A Hugging Face folder or hub id; null makes a small Llama by SFT on solver solutions."""
+    validation_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Share of the worked problems that neither base nor control is trained on: their loss chooses the
+    control's checkpoint."""
     hidden_size: Count = 128
     num_layers: Count = 4
     num_heads: Count = 4
-    steps: Count = 700
+    steps: Count = 500
     batch_size: Count = 64
     lr: Positive = 2e-3
     warmup_fraction: Fraction = 0.05
@@ -80,11 +83,11 @@ class BootstrapParams(Section):
 class SampleParams(Section):
     """How paths are drawn."""
 
-    num_paths: Count = 10
+    num_paths: Count = 6
     temperature: Annotated[float, Field(ge=0)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     max_new_tokens: Count = 32
-    shard_size: Count = 128
+    shard_size: Count = 500
     """Problems a shard: the unit of work, retry and resume."""
     batch_size: Count = 512
     """Paths that are decoded together."""

@@ -77,11 +77,11 @@ class PpoParams(Section):
 class TrainParams(Section):
     """One round of training."""
 
-    method: Method = Method.GRPO
+    method: Method = Method.SFT
     variant: Variant = Variant.DAPO
     """The loss of GRPO. Variants differ in their clips only where ``updates_per_rollout`` is above 1."""
-    lr: Positive = 5e-5
-    steps: Count = 30
+    lr: Positive = 2e-3
+    steps: Count = 600
     batch_size: Count = 64
     """Sequences (SFT), pairs (DPO) or prompts (online methods) a step."""
     micro_batch_size: Count | None = None
@@ -100,7 +100,9 @@ class TrainParams(Section):
     warm_start_batch_size: Count = 64
     warm_start_lr: Positive = 2e-3
     dpo_beta: Positive = 0.1
-    checkpoint_every: Count = 25
+    checkpoint_every: Count = 50
+    control: bool = True
+    """Train the base on worked solutions alone with as much compute, to tell what the loop adds."""
     threads: Count = 1
     """CPU threads of torch; part of the result, since sums round differently."""
     lora: LoraParams = LoraParams()

@@ -33,7 +33,7 @@ class Params(Section):
     """All of params.yaml."""
 
     seed: Whole = 7
-    rounds: Count = 1
+    rounds: Count = 2
     prepare: PrepareParams = PrepareParams()
     bootstrap: BootstrapParams = BootstrapParams()
     sample: SampleParams = SampleParams()

@@ -58,7 +58,9 @@ def splits(
     return drawn
 
 
-def _number_sets(params: CountdownParams, seed: int, *, reserved: bool) -> Callable[[Numbers], bool]:
+def _number_sets(
+    params: CountdownParams, seed: int, *, reserved: bool
+) -> Callable[[Numbers], bool]:
     share = params.test_number_sets
     if share == 0:
         return lambda _numbers: True

@@ -4,7 +4,7 @@ Reading only, and from the workspace alone: nothing here asks an orchestrator.
 """
 
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
@@ -12,16 +12,19 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.reporting.compute_report import read_curves
+from pipeline_lib.reporting.compute_spent import compute_spent
 from pipeline_lib.reporting.metrics import TokenCount
 from pipeline_lib.reporting.report import ReportInput
 from pipeline_lib.sampling.accounting import engine_time, spent_in
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_json, read_json, read_json_lines
 from pipeline_lib.storage.workspace import STAGES, Workspace
-from pipeline_lib.telemetry import read_events, stage_seconds
+from pipeline_lib.telemetry import Event, read_events, stage_seconds, total_seconds
 from pipeline_lib.traindata.groups import read_groups
+from pipeline_lib.training.control_report import read_control_report
 
 TRAINING_LOG = "training_log.jsonl"
+_POLICIES = ("base", "control", "trained")
 
 
 def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
@@ -36,17 +39,27 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
     """
     result = _result(workspace, params)
     problems = workspace.problems("test")
+    control = read_control_report(workspace.control) if params.train.control else None
+    drawn = [name for name in _POLICIES if name != "control" or (control and not control.is_base)]
     groups = {
         name: read_groups(problems, folders.paths, folders.verdicts)
-        for name in ("base", "trained")
+        for name in drawn
         for folders in [workspace.evaluation(name)]
     }
+    events = _events(workspace, params.rounds)
+    seconds = stage_seconds(events)
     last = workspace.round_folders(params.rounds)
     policy = workspace.policy(params.rounds, rounds=params.rounds)
     return ReportInput(
         result=result,
-        seconds=_seconds(workspace, params.rounds),
-        tokens=dict(_tokens(workspace, params.rounds)),
+        seconds={stage: seconds[stage] for stage in STAGES[:-1] if stage in seconds},
+        total_seconds=total_seconds([e for e in events if e.get("stage") in STAGES[:-1]]),
+        tokens=dict(_tokens(workspace, params.rounds, drawn)),
+        spent=compute_spent(
+            workspace, rounds=params.rounds, control=control is not None and not control.is_base
+        ),
+        control=control,
+        unseen_number_sets=read_json(workspace.problems_report)["unseen_number_sets"],
         spending=_spending(workspace, params.serve),
         # Each phase of a training counts its own steps; a curve goes over all of them.
         training_log=[
@@ -59,6 +72,7 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
         lineage=_lineage(workspace, params, policy),
         base_groups=groups["base"],
         trained_groups=groups["trained"],
+        control_groups=groups.get("control"),
         num_examples=params.report.num_examples,
         compute=read_curves(workspace),
     )
@@ -68,6 +82,11 @@ def _result(workspace: Workspace, params: Params) -> EvaluationResult:
     folder = workspace.evaluation_result
     manifests.check(folder, manifests.read_manifest(folder))
     result = EvaluationResult.from_json((folder / RESULT_NAME).read_text("utf-8"))
+    if (result.control is not None) is not params.train.control:
+        raise BadInputError(
+            f"{folder}: made with train.control={result.control is not None}, asked for with "
+            f"{params.train.control}; pass the --profile and --set of its run"
+        )
     if result.base.ks != params.evaluate.ks:
         raise BadInputError(
             f"{folder}: made with evaluate.ks={list(result.base.ks)}, asked for with "
@@ -76,17 +95,17 @@ def _result(workspace: Workspace, params: Params) -> EvaluationResult:
     return result
 
 
-def _seconds(workspace: Workspace, rounds: int) -> dict[str, float]:
-    """Seconds of the stages before this one, without rounds of an earlier, longer run."""
+def _events(workspace: Workspace, rounds: int) -> list[Event]:
+    """Without rounds of an earlier, longer run."""
     draws = {None, *(f"round-{number}" for number in range(1, rounds + 1))}
-    events = [event for event in read_events(workspace.root) if event.get("draw") in draws]
-    seconds = stage_seconds(events)
-    return {stage: seconds[stage] for stage in STAGES[:-1] if stage in seconds}
+    return [event for event in read_events(workspace.root) if event.get("draw") in draws]
 
 
-def _tokens(workspace: Workspace, rounds: int) -> Iterator[tuple[str, TokenCount]]:
+def _tokens(
+    workspace: Workspace, rounds: int, policies: Sequence[str]
+) -> Iterator[tuple[str, TokenCount]]:
     sampled = [workspace.round_folders(number).paths for number in range(1, rounds + 1)]
-    evaluated = [workspace.evaluation(name).paths for name in ("base", "trained")]
+    evaluated = [workspace.evaluation(name).paths for name in policies]
     for stage, folders in (("sample", sampled), ("evaluate", evaluated)):
         counts = [manifests.read_manifest(folder).counts for folder in folders]
         yield (

@@ -5,10 +5,17 @@ from dataclasses import dataclass
 
 from pipeline_lib.evaluation.comparison import Comparison
 from pipeline_lib.evaluation.paired import Finding, PairedDifference
+from pipeline_lib.evaluation.result import EvaluationResult
 from pipeline_lib.reporting.wording import level, p_equation, percent, points
 
 FEW_PROBLEMS = 100
 """Below this the reader is told how large a difference would have been seen."""
+
+
+_WITHOUT_CONTROL = (
+    "There was no control (train.control=false), so it is not known how much of this more of the "
+    "base's own training would give."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +26,68 @@ class Headline:
     sentences: tuple[str, ...]
 
 
+def loop_headline(result: EvaluationResult) -> Headline:
+    """Title and sentences of a run: what the loop adds to as much training without it."""
+    if result.over_control is None:
+        found = headline(result.comparison)
+        return Headline(
+            title=f"{found.title}, without a control",
+            sentences=(
+                *found.sentences,
+                _WITHOUT_CONTROL,
+            ),
+        )
+    return Headline(
+        title=_title_over_control(result.over_control),
+        sentences=tuple(_sentences_over_control(result, result.over_control)),
+    )
+
+
+def _title_over_control(over: Comparison) -> str:
+    max_k = max(over.strict)
+    title = _first_over_control(over.strict[1])
+    return title + _and_coverage(over, max_k) if max_k > 1 else title
+
+
+def _first_over_control(first: PairedDifference) -> str:
+    change = points(abs(first.interval.value)).lstrip("+")
+    match first.finding:
+        case Finding.GAIN:
+            return f"The loop adds {change} points of pass@1 to an equal-compute control"
+        case Finding.SIGNIFICANTLY_LOWER:
+            return f"{change} points of pass@1 below the control, more of the same training"
+        case Finding.NO_SIGNIFICANT_GAIN:
+            return "No gain over the control, more of the same training"
+
+
+def _and_coverage(over: Comparison, k: int) -> str:
+    coverage = over.strict[k]
+    change = points(abs(coverage.interval.value)).lstrip("+")
+    match coverage.finding:
+        case Finding.GAIN:
+            return f", and {change} of pass@{k}"
+        case Finding.SIGNIFICANTLY_LOWER:
+            return f"; coverage (pass@{k}) is {change} lower"
+        case Finding.NO_SIGNIFICANT_GAIN:
+            gained = over.strict[1].finding is Finding.GAIN
+            return f", none of pass@{k}" if gained else ""
+
+
+def _sentences_over_control(result: EvaluationResult, over: Comparison) -> Iterator[str]:
+    base, max_k = result.comparison, max(over.strict)
+    yield f"Over the control on {over.num_problems} held-out problems: {_first(over.strict[1])}."
+    if max_k > 1:
+        yield _coverage(over.strict[max_k], max_k)
+    yield f"Over the base: {_first(base.strict[1])}."
+    if max_k > 1:
+        yield _coverage(base.strict[max_k], max_k)
+    without_loop = over.strict[1].base - base.strict[1].base
+    yield f"Of the difference in pass@1 from the base, the control makes {points(without_loop)} points."
+    yield from _cautions(over)
+
+
 def headline(comparison: Comparison) -> Headline:
-    """Title and sentences for base against trained."""
+    """Title and sentences for one policy against another."""
     max_k = max(comparison.strict)
     title = _title(comparison.strict[1])
     if max_k > 1:
@@ -47,10 +114,14 @@ def _coverage_clause(coverage: PairedDifference, k: int) -> str:
 
 
 def _sentences(comparison: Comparison, max_k: int) -> Iterator[str]:
-    first, lenient = comparison.strict[1], comparison.lenient[1]
-    yield f"{_first(first)} on {comparison.num_problems} held-out problems."
+    yield f"{_first(comparison.strict[1])} on {comparison.num_problems} held-out problems."
     if max_k > 1:
         yield _coverage(comparison.strict[max_k], max_k)
+    yield from _cautions(comparison)
+
+
+def _cautions(comparison: Comparison) -> Iterator[str]:
+    first, lenient = comparison.strict[1], comparison.lenient[1]
     if first.finding is Finding.GAIN and lenient.finding is not Finding.GAIN:
         yield (
             f"The gain is one of format: by the lenient score pass@1 went {_change(lenient)}, "

@@ -1,7 +1,7 @@
-"""The content of reports/metrics.json. Everything but ``seconds`` is the same on every repetition."""
+"""The content of reports/metrics.json. All but its seconds is the same on every repetition."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipeline_lib.evaluation.comparison import Comparison
@@ -9,6 +9,7 @@ from pipeline_lib.evaluation.paired import PairedDifference
 from pipeline_lib.evaluation.result import EvaluationResult
 from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.records import Interval
+from pipeline_lib.reporting.compute_spent import ComputeSpent
 
 Figures = dict[str, Any]
 
@@ -22,21 +23,36 @@ class TokenCount:
 
 
 def metrics(
-    result: EvaluationResult, *, seconds: Mapping[str, float], tokens: Mapping[str, TokenCount]
+    result: EvaluationResult,
+    *,
+    seconds: Mapping[str, float],
+    total_seconds: float,
+    tokens: Mapping[str, TokenCount],
+    spent: ComputeSpent,
+    unseen_number_sets: int | None,
 ) -> Figures:
     """All figures of a run as plain JSON values.
 
     Args:
         result: of the evaluation.
         seconds: by stage.
+        total_seconds: in which any stage was at work; stages may overlap.
         tokens: by stage.
+        spent: the compute of loop and control.
+        unseen_number_sets: held-out problems with numbers of no training problem; None if the data
+            set is not Countdown.
     """
+    control, over = result.control, result.over_control
     return {
         "base": _policy(result.base),
+        "control": _policy(control) if control is not None else None,
         "trained": _policy(result.trained),
         "paired": _paired(result.comparison),
+        "paired_control": _paired(over) if over is not None else None,
         "num_problems": result.comparison.num_problems,
-        "seconds": {**seconds, "total": sum(seconds.values())},
+        "num_unseen_number_sets": unseen_number_sets,
+        "compute": asdict(spent),
+        "seconds": {**seconds, "total": total_seconds},
         "tokens": {
             stage: {"prompt": count.prompt, "completion": count.completion}
             for stage, count in tokens.items()

@@ -26,7 +26,15 @@ TrainingRow = Mapping[str, float]
 
 TRAINING_PREFIX = "training_"
 _INK, _FAINT, _BASE, _ACCENT = "#1c2024", "#d8dbdf", "#7d858e", "#0b6e6e"
-_DARK = {_INK: "#e6e8ea", _FAINT: "#3a4046", _BASE: "#98a1aa", _ACCENT: "#4fc3bd"}
+_CONTROL = "#b26a1f"
+_DARK = {
+    _INK: "#e6e8ea",
+    _FAINT: "#3a4046",
+    _BASE: "#98a1aa",
+    _ACCENT: "#4fc3bd",
+    _CONTROL: "#e0a35e",
+}
+_COLORS = {"base": _BASE, "control": _CONTROL, "trained": _ACCENT}
 _SIZE_INCHES = (4.4, 2.9)
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -63,13 +71,13 @@ class Plot:
     svg: str
 
 
-def pass_at_k_plot(base: EvalSummary, trained: EvalSummary) -> Plot:
-    """pass@k of both policies with the bands of their intervals."""
+def pass_at_k_plot(summaries: Mapping[str, EvalSummary]) -> Plot:
+    """pass@k of every policy with the bands of their intervals."""
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
-        ks = sorted(base.curve)
-        _band(axes, base.curve, color=_BASE, label="base")
-        _band(axes, trained.curve, color=_ACCENT, label="trained")
+        ks = sorted(summaries["base"].curve)
+        for name, summary in summaries.items():
+            _band(axes, summary.curve, color=_COLORS[name], label=name)
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(FixedLocator(ks))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -80,7 +88,7 @@ def pass_at_k_plot(base: EvalSummary, trained: EvalSummary) -> Plot:
         axes.legend(loc="lower right")
         ends = ", ".join(
             f"{name} {found.curve[1].value:.2f} at 1 to {found.curve[max(ks)].value:.2f} at {max(ks)}"
-            for name, found in (("base", base), ("trained", trained))
+            for name, found in summaries.items()
         )
         return Plot(
             name="pass_at_k", title="pass@k", alt=f"pass@k over k: {ends}.", svg=svg_text(figure)
@@ -95,18 +103,17 @@ def _band(axes: Axes, curve: Mapping[int, Interval], *, color: str, label: str) 
     axes.plot(ks, [curve[k].value for k in ks], color=color, label=label, marker="o", ms=4)
 
 
-def difficulty_plot(base: EvalSummary, trained: EvalSummary) -> Plot:
-    """How many held-out problems have which pass rate, base beside trained."""
+def difficulty_plot(summaries: Mapping[str, EvalSummary]) -> Plot:
+    """How many held-out problems have which pass rate, one policy beside another."""
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
         edges = [tenth / 10 for tenth in range(11)]
         rates = {
             name: [score.pass_at(1, strict=True) for score in summary.problems]
-            for name, summary in (("base", base), ("trained", trained))
+            for name, summary in summaries.items()
         }
-        axes.hist(
-            list(rates.values()), bins=edges, color=[_BASE, _ACCENT], label=list(rates), rwidth=0.85
-        )
+        colors = [_COLORS[name] for name in rates]
+        axes.hist(list(rates.values()), bins=edges, color=colors, label=list(rates), rwidth=0.85)
         axes.set_xlabel("pass@1 of the problem")
         axes.set_ylabel("problems")
         axes.xaxis.set_major_formatter(PercentFormatter(xmax=1))

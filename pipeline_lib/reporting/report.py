@@ -19,12 +19,15 @@ from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Group
 from pipeline_lib.reporting import plots, tables
 from pipeline_lib.reporting.compute_plots import compute_plots, compute_table
+from pipeline_lib.reporting.compute_spent import ComputeSpent
+from pipeline_lib.reporting.control_text import control_sentences, number_set_sentence
 from pipeline_lib.reporting.examples import examples
-from pipeline_lib.reporting.headline import headline
+from pipeline_lib.reporting.headline import Headline, loop_headline
 from pipeline_lib.reporting.metrics import TokenCount
 from pipeline_lib.reporting.plots import TRAINING_PREFIX, Plot, TrainingRow
 from pipeline_lib.reporting.wording import difference, p_equation, percent
 from pipeline_lib.storage.files import write_text
+from pipeline_lib.training.control_report import ControlReport
 
 REPORT_NAME = "report.html"
 PLOTS_FOLDER = "plots"
@@ -39,7 +42,14 @@ class ReportInput:
 
     result: EvaluationResult
     seconds: Mapping[str, float]
-    """By stage, in the order of the stages."""
+    """By stage, in the order of the stages; stages may overlap."""
+    total_seconds: float
+    """In which any stage was at work."""
+    spent: ComputeSpent
+    control: ControlReport | None
+    """None if the run had no control."""
+    unseen_number_sets: int | None
+    """Held-out problems with numbers of no training problem; None if it is not Countdown."""
     tokens: Mapping[str, TokenCount]
     spending: Mapping[str, str | float]
     """What drawing paths took: engine, requests, tokens, seconds of engines, cost."""
@@ -52,11 +62,24 @@ class ReportInput:
     """Digests and versions that identify the run."""
     base_groups: Sequence[Group]
     trained_groups: Sequence[Group]
+    control_groups: Sequence[Group] | None
     num_examples: int
     shared_runs: Sequence[OverlapSample] = ()
     """Runs of words that a test and a train question share, to be looked at by a human."""
     compute: Sequence[ComputeCurves] = ()
     """Test-time compute of the policies of which there is any."""
+
+    @property
+    def headline(self) -> Headline:
+        """What may be claimed of the run."""
+        return loop_headline(self.result)
+
+    @property
+    def limits_of_claim(self) -> tuple[str, ...]:
+        """What the control is, and what the held-out problems share with training problems."""
+        of_control = control_sentences(self.control, self.spent) if self.control else ()
+        shared = number_set_sentence(self.unseen_number_sets, self.result.base.num_problems)
+        return (*of_control, shared) if shared else of_control
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +108,9 @@ def write_report(source: ReportInput, folder: pathlib.Path) -> ReportFiles:
 
 
 def _plots(source: ReportInput) -> dict[str, Plot]:
-    base, trained = source.result.base, source.result.trained
     drawn = [
-        plots.pass_at_k_plot(base, trained),
-        plots.difficulty_plot(base, trained),
+        plots.pass_at_k_plot(source.result.summaries),
+        plots.difficulty_plot(source.result.summaries),
         *plots.training_plots(source.training_log, _TRAINING_CURVES),
         *([plots.seconds_plot(source.seconds)] if source.seconds else []),
     ]
@@ -97,7 +119,7 @@ def _plots(source: ReportInput) -> dict[str, Plot]:
 
 def _data(source: ReportInput) -> dict[str, list[dict[str, object]]]:
     """Rows behind the plots, by the name of their file; no file without a row."""
-    curves = {"base": source.result.base.curve, "trained": source.result.trained.curve}
+    curves = {name: summary.curve for name, summary in source.result.summaries.items()}
     rows: dict[str, list[dict[str, object]]] = {
         "pass_at_k": [
             {"policy": name, "k": k, "value": found.value, "low": found.low, "high": found.high}
@@ -132,7 +154,10 @@ def render(source: ReportInput, drawn: Mapping[str, Plot]) -> str:
     environment.filters["data_uri"] = _data_uri
     result = source.result
     return environment.get_template(_TEMPLATE_NAME).render(
-        headline=headline(result.comparison),
+        headline=source.headline,
+        limits=source.limits_of_claim,
+        finding=result.over_control or result.comparison,
+        against="control" if result.over_control else "base",
         comparison=result.comparison,
         plots=drawn,
         training_plots=[drawn[name] for name in drawn if name.startswith(TRAINING_PREFIX)],
@@ -145,15 +170,17 @@ def render(source: ReportInput, drawn: Mapping[str, Plot]) -> str:
 
 
 def _tables(source: ReportInput) -> dict[str, tables.Table]:
-    base, trained = source.result.base, source.result.trained
-    comparison = source.result.comparison
+    result, comparison = source.result, source.result.comparison
+    over = result.over_control
     return {
-        "scores": tables.score_table(base, trained),
+        "scores": tables.score_table(source.result.summaries),
+        **({"over_control": tables.paired_table(over, against="control")} if over else {}),
         "paired": tables.paired_table(comparison),
+        "compute_spent": tables.compute_table(source.spent),
         "split": tables.split_table(comparison),
         "flips": tables.flip_table(comparison, limit=_FLIPS_SHOWN),
-        "statuses": tables.status_table(base, trained),
-        "costs": tables.cost_table(source.seconds, source.tokens),
+        "statuses": tables.status_table(source.result.summaries),
+        "costs": tables.cost_table(source.seconds, source.tokens, total=source.total_seconds),
         "spending": tables.mapping_table("What drawing paths took", source.spending),
         "data": tables.mapping_table("Data card", source.data_counts),
         "overlap": tables.mapping_table("Overlap of train and test", source.overlap),

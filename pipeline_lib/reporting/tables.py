@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from pipeline_lib.evaluation.comparison import Comparison
 from pipeline_lib.evaluation.paired import PairedDifference
+from pipeline_lib.evaluation.result import EvaluationResult
 from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Interval, Status
-from pipeline_lib.reporting.headline import Headline
+from pipeline_lib.reporting.compute_spent import ComputeSpent
 from pipeline_lib.reporting.metrics import TokenCount
 from pipeline_lib.reporting.wording import (
     count,
@@ -33,27 +34,22 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def score_table(base: EvalSummary, trained: EvalSummary) -> Table:
-    """pass@k (strict, then lenient), maj@k and accuracy of one path, base beside trained."""
-    max_k = max(base.ks)
+def score_table(summaries: Mapping[str, EvalSummary]) -> Table:
+    """pass@k (strict, then lenient), maj@k and accuracy of one path, a column a policy."""
+    each = list(summaries.values())
+    first = each[0]
+    max_k = max(first.ks)
     rows = [
-        *((f"pass@{k}", score(base.strict[k]), score(trained.strict[k])) for k in base.ks),
-        *(
-            (f"pass@{k}, lenient", score(base.lenient[k]), score(trained.lenient[k]))
-            for k in base.ks
-        ),
-        (f"maj@{max_k}", _optional_score(base.majority), _optional_score(trained.majority)),
-        ("one path", score(base.single), score(trained.single)),
-        ("cut off", percent(base.truncated_fraction), percent(trained.truncated_fraction)),
-        (
-            "tokens a path",
-            f"{base.mean_completion_tokens:.1f}",
-            f"{trained.mean_completion_tokens:.1f}",
-        ),
+        *((f"pass@{k}", *(score(one.strict[k]) for one in each)) for k in first.ks),
+        *((f"pass@{k}, lenient", *(score(one.lenient[k]) for one in each)) for k in first.ks),
+        (f"maj@{max_k}", *(_optional_score(one.majority) for one in each)),
+        ("one path", *(score(one.single) for one in each)),
+        ("cut off", *(percent(one.truncated_fraction) for one in each)),
+        ("tokens a path", *(f"{one.mean_completion_tokens:.1f}" for one in each)),
     ]
     return Table(
-        caption=f"Scores with {level(base.single)} intervals over {base.num_problems} problems",
-        columns=("score", "base", "trained"),
+        caption=f"Scores with {level(first.single)} intervals over {first.num_problems} problems",
+        columns=("score", *summaries),
         rows=tuple(rows),
     )
 
@@ -73,17 +69,26 @@ def _optional_score(interval: Interval | None) -> str:
     return score(interval) if interval is not None else EMPTY
 
 
-def paired_table(comparison: Comparison) -> Table:
-    """Trained minus base in points on the same problems, and what may be said of it."""
+def paired_table(comparison: Comparison, *, against: str = "base") -> Table:
+    """Trained minus ``against`` in points on the same problems, and what may be said of it."""
     named = {
         **{f"pass@{k}": found for k, found in comparison.strict.items()},
         **{f"pass@{k}, lenient": found for k, found in comparison.lenient.items()},
     }
     return Table(
-        caption=f"Trained minus base, in points, on the same {comparison.num_problems} problems",
+        caption=(
+            f"Trained minus {against}, in points, on the same {comparison.num_problems} problems"
+        ),
         columns=("score", "difference", "p", "finding"),
         rows=tuple(_paired_row(name, found) for name, found in named.items()),
     )
+
+
+def paired_tables(result: EvaluationResult) -> list[Table]:
+    """Trained minus control, if there is one, then trained minus base."""
+    over = result.over_control
+    first = [paired_table(over, against="control")] if over is not None else []
+    return [*first, paired_table(result.comparison)]
 
 
 def _paired_row(name: str, found: PairedDifference) -> tuple[str, ...]:
@@ -125,26 +130,44 @@ def flip_table(comparison: Comparison, *, limit: int) -> Table:
     )
 
 
-def status_table(base: EvalSummary, trained: EvalSummary) -> Table:
-    """Paths by what became of them; only statuses that occur."""
-    shown = [status for status in Status if base.statuses[status] or trained.statuses[status]]
+def status_table(summaries: Mapping[str, EvalSummary]) -> Table:
+    """Paths by what became of them, a column a policy; only statuses that occur."""
+    each = list(summaries.values())
+    shown = [status for status in Status if any(one.statuses[status] for one in each)]
     rows = [
-        (words(status.value), count(base.statuses[status]), count(trained.statuses[status]))
-        for status in shown
+        (words(status.value), *(count(one.statuses[status]) for one in each)) for status in shown
     ]
-    failures = ("of these, not scored", count(base.num_unscored), count(trained.num_unscored))
-    left_out = ("problems left out", count(base.num_left_out), count(trained.num_left_out))
+    failures = ("of these, not scored", *(count(one.num_unscored) for one in each))
+    left_out = ("problems left out", *(count(one.num_left_out) for one in each))
     return Table(
         caption="What became of the paths; our own failures are never scored as wrong",
-        columns=("paths", "base", "trained"),
+        columns=("paths", *summaries),
         rows=(*rows, failures, left_out),
     )
 
 
-def cost_table(seconds: Mapping[str, float], tokens: Mapping[str, TokenCount]) -> Table:
-    """Seconds and tokens by stage, with totals."""
+def compute_table(spent: ComputeSpent) -> Table:
+    """Seconds and tokens of loop and control."""
+    columns = {"loop": spent.loop, "control": spent.control}
+    each = {name: found for name, found in columns.items() if found is not None}
+    return Table(
+        caption="Compute of the loop (drawing, verifying, training) and of the control",
+        columns=("what", *each),
+        rows=(
+            ("CPU time", *(duration(found.cpu_seconds) for found in each.values())),
+            ("GPU time", *(duration(found.gpu_seconds) for found in each.values())),
+            ("trained tokens", *(count(found.trained_tokens) for found in each.values())),
+            ("drawn tokens", *(count(found.drawn_tokens) for found in each.values())),
+        ),
+    )
+
+
+def cost_table(
+    seconds: Mapping[str, float], tokens: Mapping[str, TokenCount], *, total: float
+) -> Table:
+    """Seconds and tokens by stage; stages may overlap, so ``total`` seconds are no sum."""
     stages = [*seconds, *(stage for stage in tokens if stage not in seconds)]
-    total = TokenCount(
+    all_tokens = TokenCount(
         prompt=sum(spent.prompt for spent in tokens.values()),
         completion=sum(spent.completion for spent in tokens.values()),
     )
@@ -153,7 +176,7 @@ def cost_table(seconds: Mapping[str, float], tokens: Mapping[str, TokenCount]) -
         columns=("stage", "time", "prompt tokens", "completion tokens"),
         rows=(
             *(_cost_row(stage, seconds.get(stage), tokens.get(stage)) for stage in stages),
-            _cost_row("total", sum(seconds.values()), total),
+            _cost_row("total", total, all_tokens),
         ),
     )
 
@@ -185,9 +208,9 @@ def mapping_table(caption: str, values: Mapping[str, str | float]) -> Table:
     return Table(caption=caption, columns=("what", "value"), rows=rows)
 
 
-def markdown(headline: Headline, tables: Sequence[Table]) -> str:
-    """Headline and tables as Markdown, for an artifact of the orchestrator."""
-    return "\n\n".join([f"# {headline.title}", *headline.sentences, markdown_tables(tables)]) + "\n"
+def markdown(title: str, sentences: Sequence[str], tables: Sequence[Table]) -> str:
+    """Title, sentences and tables as Markdown, for an artifact of the orchestrator."""
+    return "\n\n".join([f"# {title}", *sentences, markdown_tables(tables)]) + "\n"
 
 
 def markdown_tables(tables: Sequence[Table]) -> str:

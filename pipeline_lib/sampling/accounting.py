@@ -8,14 +8,13 @@ from run to run and stand outside every digest, in the events.
 import pathlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from itertools import groupby
 
 from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Path
 from pipeline_lib.storage.shards import shard_manifests
-from pipeline_lib.telemetry import Event, record_event, record_service
+from pipeline_lib.telemetry import Event, covered, interval, record_event, record_service
 
 PATHS = "paths"
 """Kind of the tables that hold sampled paths."""
@@ -149,21 +148,7 @@ def engine_time(events: Iterable[Event]) -> EngineTime:
     seconds = sum(float(e["engine_seconds"]) for e in alone)
     gpu_seconds = sum(float(e["engine_seconds"]) * e["gpus"] for e in alone)
     for gpus in {e["gpus"] for e in shared}:
-        busy = _covered([_interval(e) for e in shared if e["gpus"] == gpus])
+        busy = covered([interval(e, e["engine_seconds"]) for e in shared if e["gpus"] == gpus])
         seconds += busy
         gpu_seconds += busy * gpus
     return EngineTime(engine_seconds=seconds, gpu_seconds=gpu_seconds)
-
-
-def _interval(event: Event) -> tuple[float, float]:
-    end = datetime.fromisoformat(event["at"]).timestamp()
-    return end - float(event["engine_seconds"]), end
-
-
-def _covered(intervals: Sequence[tuple[float, float]]) -> float:
-    """Length of the union of ``intervals``."""
-    total, reached = 0.0, float("-inf")
-    for start, end in sorted(intervals):
-        total += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return total

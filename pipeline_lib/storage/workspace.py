@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from pipeline_lib.errors import ReasonloopError
 
 SPLITS = ("bootstrap", "train", "test")
-STAGES = ("prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate", "report")
+STAGES = (
+    "prepare",
+    "bootstrap",
+    "sample",
+    "verify",
+    "build",
+    "train",
+    "control",
+    "evaluate",
+    "report",
+)
 """In the order in which they run."""
 LATENT_STAGES = ("latent-data", "latent-train", "latent-evaluate")
 """Of parallel latent branches, apart from the main job."""
@@ -81,7 +91,7 @@ class Workspace:
         return self.root / "data" / "rounds", self.root / "models" / "rounds"
 
     def evaluation(self, policy: str) -> RoundFolders:
-        """Evaluation data of "base" or "trained" (it has no traindata)."""
+        """Evaluation data of "base", "control" or "trained" (it has no traindata)."""
         base = self.root / "data" / "evaluation" / policy
         return RoundFolders(
             paths=base / "paths", verdicts=base / "verdicts", traindata=base / "none"
@@ -106,15 +116,20 @@ class Workspace:
         """The policy that the loop starts from."""
         return self.root / "models" / "base"
 
+    @property
+    def control(self) -> pathlib.Path:
+        """The policy that worked solutions alone make of the base; a report if there are none."""
+        return self.root / "models" / "control"
+
     def policy(self, round_number: int, *, rounds: int) -> pathlib.Path:
         """The policy that round ``round_number`` ends with; the last one is ``models/policy``."""
         last = round_number == rounds
         models = self.root / "models"
         return models / "policy" if last else models / "rounds" / str(round_number)
 
-    def trackers(self, round_number: int) -> pathlib.Path:
-        """What dvclive and its like write of the training of a round."""
-        return self.root / "logs" / "trackers" / f"round-{round_number}"
+    def trackers(self, training: str) -> pathlib.Path:
+        """What dvclive and its like write of a training: "round-1", "control"."""
+        return self.root / "logs" / "trackers" / training
 
     @property
     def reports(self) -> pathlib.Path:

@@ -18,12 +18,10 @@ from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.problems.countdown import problem_key, solutions
-from pipeline_lib.records import CountdownGold, Problem
-from pipeline_lib.sampling.prompts import render
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import policies, sft
+from pipeline_lib.training.compute import Tokens
 from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting, quiet
 from pipeline_lib.training.sequence import run_phases
 
@@ -34,7 +32,7 @@ _CONTEXT_TOKENS = 512
 
 
 def make_base_policy(
-    problems: Sequence[Problem],
+    rows: Sequence[Row],
     output: pathlib.Path,
     *,
     params: BootstrapParams,
@@ -42,14 +40,21 @@ def make_base_policy(
     key: str,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Make the base policy from the solutions of ``problems``, or copy ``params.model``.
+    """Make the base policy from worked solutions, or copy ``params.model``.
+
+    Args:
+        rows: {prompt, completion} of the solutions; not read if a model is given.
+        output: folder of the policy.
+        params: which model, or how one is made.
+        seed: the root seed.
+        key: the stage key.
+        progress: of the supervised steps.
 
     Raises:
-        BadInputError: the named model cannot be loaded, or no problem has a solution to learn from.
+        BadInputError: the named model cannot be loaded, or there are no rows to learn from.
     """
     if params.model is not None:
         return _adopt(params.model, output, key=key)
-    rows = solution_rows(problems)
     if not rows:
         raise BadInputError(
             "bootstrap: no problem has a worked solution to learn from; set bootstrap.model to a "
@@ -72,7 +77,7 @@ def make_base_policy(
 def _adopt(source: str, output: pathlib.Path, *, key: str) -> Manifest:
     """Copy an existing model into the workspace, so that every later stage reads one folder."""
     model = policies.load_policy(source).model
-    return policies.save_policy(model, output, source=source, log=[], key=key)
+    return policies.save_policy(model, output, source=source, log=[], key=key, tokens=Tokens())
 
 
 def _phase(rows: Sequence[Row], params: BootstrapParams) -> Phase:
@@ -89,25 +94,6 @@ def _phase(rows: Sequence[Row], params: BootstrapParams) -> Phase:
         ),
         make_trainer=sft.trainer_maker(rows, lora=LoraParams(enabled=False)),
     )
-
-
-def solution_rows(problems: Sequence[Problem]) -> list[Row]:
-    """SFT rows from worked solutions; prompts are those of a plain completion model.
-
-    A Countdown problem gives every solution that the solver finds: one alone would teach the base
-    to be sure of it, and leave little to explore.
-    """
-    return [
-        {"prompt": render(problem, None), "completion": text}
-        for problem in problems
-        for text in _solutions(problem)
-    ]
-
-
-def _solutions(problem: Problem) -> list[str]:
-    if isinstance(problem.gold, CountdownGold):
-        return solutions(*problem_key(problem))
-    return [problem.solution] if problem.solution is not None else []
 
 
 def save_blank_policy(folder: pathlib.Path, rows: Sequence[Row], params: BootstrapParams) -> None:

@@ -12,7 +12,8 @@ from trl.trainer.dpo_trainer import DPOTrainer
 
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.adapters import lora_config
-from pipeline_lib.training.phases import MakeTrainer, Row, ordered
+from pipeline_lib.training.compute import Tokens
+from pipeline_lib.training.phases import MakeTrainer, Row, ordered, total_length
 from pipeline_lib.training.policies import Policy
 
 _COLUMNS = ("prompt", "chosen", "rejected")
@@ -21,10 +22,10 @@ _COLUMNS = ("prompt", "chosen", "rejected")
 def trainer_maker(rows: Sequence[Row], *, beta: float, lora: LoraParams) -> MakeTrainer:
     """The trainer on rows with a rendered ``prompt``, a ``chosen`` and a ``rejected`` completion."""
 
-    def make(policy: Policy, settings: Mapping[str, Any]) -> DPOTrainer:
+    def make(policy: Policy, settings: Mapping[str, Any]) -> _Trainer:
         # TRL tokenizes the texts and appends the end token to both completions.
         pairs = Dataset.from_list([{name: row[name] for name in _COLUMNS} for row in rows])
-        return DPOTrainer(
+        return _Trainer(
             model=policy.model,
             args=DPOConfig(**settings, beta=beta, max_length=None),
             train_dataset=ordered(pairs, settings),
@@ -33,3 +34,10 @@ def trainer_maker(rows: Sequence[Row], *, beta: float, lora: LoraParams) -> Make
         )
 
     return make
+
+
+class _Trainer(DPOTrainer):
+    def tokens_read(self) -> Tokens:
+        """Tokens of both texts of every pair, each with its prompt."""
+        columns = ("prompt_ids", "prompt_ids", "chosen_ids", "rejected_ids")
+        return Tokens(trained=total_length(self.train_dataset, *columns))

@@ -71,8 +71,10 @@ class Schedule:
     checkpoint_every: int
 
 
-MakeTrainer = Callable[[Policy, Mapping[str, Any]], Trainer]
-"""Makes the trainer of a method from a policy and the settings that all methods share."""
+MakeTrainer = Callable[[Policy, Mapping[str, Any]], Any]
+"""Makes the trainer of a method from a policy and the settings that all methods share: a ``Trainer``
+of transformers' with a method ``tokens_read() -> Tokens`` that counts what its training read."""
+VALIDATION_LOSS = "validation_loss"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +127,7 @@ def run_phase(phase: Phase, source: str, setting: Setting) -> pathlib.Path:
             source=source,
             log=_log(trainer, phase.name),
             key=setting.key,
+            tokens=trainer.tokens_read(),
         )
     return result
 
@@ -178,6 +181,11 @@ def ordered(rows: Dataset, settings: Row, *, sequences_per_row: int = 1) -> Data
     return rows.select(indices[:count])
 
 
+def total_length(rows: Any, *columns: str) -> int:
+    """Tokens in the ``columns`` of a data set of token ids."""
+    return sum(len(ids) for column in columns for ids in rows[column])
+
+
 class _Watch(TrainerCallback):
     """Seals each checkpoint, and reports each step to the caller."""
 
@@ -207,11 +215,16 @@ def _metrics(entry: Row) -> dict[str, float]:
 
 
 def _log(trainer: Trainer, name: str) -> list[dict[str, Any]]:
-    return [
-        {"phase": name, "step": entry["step"], **_metrics(entry)}
-        for entry in trainer.state.log_history
-        if "loss" in entry
-    ]
+    """A row a step; a validation loss stands in the row of its step, 0 before the first."""
+    rows: dict[int, dict[str, Any]] = {}
+    for entry in trainer.state.log_history:
+        found = _metrics(entry) if "loss" in entry else {}
+        if "eval_loss" in entry:
+            found[VALIDATION_LOSS] = float(entry["eval_loss"])
+        if found:
+            step = int(entry["step"])
+            rows[step] = {"phase": name, "step": step} | rows.get(step, {}) | found
+    return list(rows.values())
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from pipeline_lib.storage.files import write_json_lines
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import adapters
+from pipeline_lib.training.compute import Tokens
 from pipeline_lib.training.quantization import four_bit_config
 
 KIND = "model"
@@ -106,8 +107,9 @@ def save_policy(
     source: str,
     log: Sequence[Mapping[str, Any]],
     key: str,
+    tokens: Tokens,
 ) -> Manifest:
-    """Write ``model``, the tokenizer of ``source`` and ``log``; the manifest comes last.
+    """Write ``model``, the tokenizer of ``source`` and ``log``; the manifest comes last, with ``tokens``.
 
     A model with an adapter is written merged, and the adapter beside it.
     """
@@ -117,7 +119,18 @@ def save_policy(
         _merged(model, fresh, source).save_pretrained(fresh)
         load_tokenizer(source).save_pretrained(fresh)
         write_json_lines(fresh / LOG_NAME, log)
-        return manifests.seal(fresh, kind=KIND, key=key)
+        return manifests.seal(fresh, kind=KIND, key=key, counts=token_counts(tokens))
+
+
+def token_counts(tokens: Tokens) -> dict[str, float]:
+    """Counts of a policy's manifest: what its training read."""
+    return {"trained_tokens": tokens.trained, "drawn_tokens": tokens.drawn}
+
+
+def tokens_of(manifest: Manifest) -> Tokens:
+    """Inverse of :func:`token_counts`."""
+    counts = manifest.counts
+    return Tokens(trained=int(counts["trained_tokens"]), drawn=int(counts["drawn_tokens"]))
 
 
 def _merged(model: Any, folder: pathlib.Path, source: str) -> Any:

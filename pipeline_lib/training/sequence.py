@@ -12,6 +12,7 @@ from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training import adapters, policies
+from pipeline_lib.training.compute import Tokens
 from pipeline_lib.training.phases import Phase, Row, Setting, run_phase
 
 
@@ -25,9 +26,11 @@ def run_phases(
     """
     log: list[Row] = []
     trained: dict[str, pathlib.Path] = {}
+    tokens = Tokens()
     for number, phase in enumerate(phases, 1):
         folder = run_phase(phase, source, setting)
         log.extend(read_json_lines(folder / policies.LOG_NAME))
+        tokens += policies.tokens_of(manifests.read_manifest(folder))
         if (folder / adapters.FOLDER).is_dir():
             trained[f"{number}-{phase.name}"] = folder / adapters.FOLDER
         source = str(folder)
@@ -38,7 +41,7 @@ def run_phases(
             shutil.copytree(folder, fresh / adapters.PUBLISHED / name)
         write_json_lines(fresh / policies.LOG_NAME, log)
         manifest = manifests.seal(
-            fresh, kind=policies.KIND, key=setting.key, counts={"steps": len(log)}
+            fresh, kind=policies.KIND, key=setting.key, counts=policies.token_counts(tokens)
         )
     checkpoints.discard(setting.work)
     return manifest

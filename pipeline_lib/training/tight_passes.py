@@ -21,6 +21,7 @@ import torch
 from peft import PeftModel
 from torch.nn import functional
 
+from pipeline_lib.training.compute import Tokens, reused
 from pipeline_lib.training.shared_prompts import (
     SharedPrompts,
     positions_of,
@@ -116,6 +117,11 @@ class TightPasses:
 
     _teaching_B: torch.Tensor | None = None
     """Rows whose loss has a gradient, while a loss is computed."""
+
+    def tokens_read(self) -> Tokens:
+        """Tokens of the drawn paths, prompts included."""
+        trainer: Any = self
+        return reused(int(trainer.state.num_input_tokens_seen), passes=trainer.num_iterations)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         trainer: Any = self

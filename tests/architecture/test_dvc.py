@@ -20,6 +20,7 @@ TASK_MODULES = {
     "build": ["tasks.traindata"],
     # It runs the later rounds whole.
     "train": ["tasks.training", "tasks.sampling", "tasks.verification", "tasks.traindata"],
+    "control": ["tasks.control"],
     "evaluate": ["tasks.sampling", "tasks.verification", "tasks.evaluation"],
     "report": ["tasks.reporting"],
     # Parallel latent branches stand apart from the main job.

@@ -203,7 +203,7 @@ def test_second_run_at_once_is_refused(finished_run, reasonloop):
     ("arguments", "words"),
     [
         (["--set", "train.learning_rate=1"], "unknown key 'train.learning_rate'"),
-        (["--set", "train.group_size=1"], "GRPO needs at least 2"),
+        (["--set", "train.method=grpo", "--set", "train.group_size=1"], "GRPO needs at least 2"),
         (["--set", "train.lr=-1"], "train.lr"),
         (["--set", "prepare.dataset=gsm8k", "--set", "prepare.folder=/no/such"], "/no/such"),
         (["--engine", "url", "--set", "serve.url=http://127.0.0.1:9/v1"], "serve.engine=url"),

@@ -75,7 +75,7 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
         ("train: {steps: 2.5}", "train.steps: Input should be a valid integer (got 2.5)"),
         ("train: {lora: {enabled: 1}}", "train.lora.enabled: Input should be a valid boolean"),
         ("train: {method: best}", "train.method: Input should be 'sft', 'dpo', 'grpo'"),
-        ("train: {group_size: 1}", "train: group_size=1; GRPO needs at least 2"),
+        ("train: {method: grpo, group_size: 1}", "train: group_size=1; GRPO needs at least 2"),
         ("train: {ppo: {clip: 1}}", "train.ppo.clip: Input should be less than 1 (got 1)"),
         ("train: {ppo: {gamma: 0}}", "train.ppo.gamma: Input should be greater than 0 (got 0)"),
         ("train: {ppo: {epochs: 4}}", "unknown key 'train.ppo.epochs'"),

@@ -24,6 +24,7 @@ from typing_extensions import override
 from pipeline_lib.params.train import LoraParams, PpoParams
 from pipeline_lib.seeding import child_generator
 from pipeline_lib.training.adapters import lora_config
+from pipeline_lib.training.compute import Tokens, reused
 from pipeline_lib.training.online import prompts_of
 from pipeline_lib.training.phases import MakeTrainer, Row
 from pipeline_lib.training.policies import Policy
@@ -143,6 +144,9 @@ class PpoTrainer(Trainer):
             tokenizer=self._tokenizer,
             step=self.state.global_step,
         )
+        self.state.num_input_tokens_seen += sum(
+            len(path.prompt_ids) + len(path.completion_ids) for path in paths
+        )
         rewards = self._reward(
             completions=self._tokenizer.batch_decode(
                 [path.completion_ids for path in paths], skip_special_tokens=True
@@ -233,6 +237,10 @@ class PpoTrainer(Trainer):
         self.optimizer.step()
         model.zero_grad()
         self.value_head.zero_grad()
+
+    def tokens_read(self) -> Tokens:
+        """Tokens of the drawn paths, prompts included."""
+        return reused(int(self.state.num_input_tokens_seen), passes=self._plan.updates)
 
     @override
     def create_optimizer(self, model: Any = None) -> Any:

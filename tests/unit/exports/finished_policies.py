@@ -6,6 +6,7 @@ from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.exports.evaluated_policy import EvaluatedPolicy, evaluated_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.whole import Params
+from pipeline_lib.reporting.compute_spent import ComputeSpent, Spent
 from pipeline_lib.reporting.report import ReportInput
 from tests.unit.evaluation.judged_groups import judged_group
 
@@ -22,9 +23,20 @@ def finished(base: list[str], trained: list[str], *, ks: tuple[int, ...]) -> Rep
     return ReportInput(
         result=evaluate_policies(*groups, params, seed=7),
         seconds={},
+        total_seconds=0.0,
+        spent=ComputeSpent(
+            loop=Spent(cpu_seconds=0.0, gpu_seconds=0.0, trained_tokens=0, drawn_tokens=0),
+            control=None,
+        ),
+        control=None,
+        control_groups=None,
+        unseen_number_sets=None,
         tokens={},
         spending={},
-        training_log=[{"phase": "warm-start", "step": 1}, {"phase": "grpo", "step": 1}],
+        training_log=[
+            {"phase": "warm-start", "step": 1, "lr": 0.002},
+            {"phase": "grpo", "step": 1, "lr": 5e-5},
+        ],
         data_counts={"problems": 20},
         overlap={"touched_test": 0},
         lineage={"trained policy": "57afcd447c0ecacc"},

@@ -26,7 +26,7 @@ def test_the_metadata_is_read_by_the_hubs_own_reader():
     assert strict.metric_args["low"] < 0.55 < strict.metric_args["high"]
     assert (strict.metric_args["problems"], strict.metric_args["level"]) == (20, 0.95)
     assert (data.pipeline_tag, data.library_name) == ("text-generation", "transformers")
-    assert data.model_name == "countdown-grpo-seed-7"
+    assert data.model_name == "countdown-sft-seed-7"
 
 
 def test_a_lucky_claim_is_not_made():
@@ -46,12 +46,16 @@ def test_base_model_is_named_only_if_a_hub_knows_it():
     assert ModelCard(folder).data.base_model is None
     assert "`my-model`" in folder
     assert "/srv/secret" not in folder
-    assert "made from scratch by 700 supervised steps" in card_of(*LUCKY)
+    assert "made from scratch by 500 supervised steps" in card_of(*LUCKY)
 
 
 def test_steps_are_those_that_were_logged():
-    """The log holds one step of each phase, whatever the params ask for."""
-    assert "1 steps of warm-start, 1 steps of grpo" in card_of(*LUCKY)
+    """The log holds one step of each phase, whatever the params ask for, each with its own rate."""
+    phases = (
+        "1 steps of warm-start at a learning rate of at most 0.002, "
+        "1 steps of grpo at a learning rate of at most 5e-05"
+    )
+    assert phases in card_of(*LUCKY)
 
 
 def test_limits_and_digests_are_told():

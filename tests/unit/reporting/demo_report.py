@@ -10,8 +10,10 @@ from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Group
+from pipeline_lib.reporting.compute_spent import ComputeSpent, Spent
 from pipeline_lib.reporting.metrics import TokenCount
 from pipeline_lib.reporting.report import ReportInput, write_report
+from pipeline_lib.training.control_report import ControlReport
 from tests.unit.evaluation.judged_groups import judged_group
 
 HOSTILE = (
@@ -38,10 +40,36 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
     """Everything a report shows, invented."""
     params = EvaluateParams(num_paths=num_paths, resamples=resamples)
     base = invented_groups(num_problems, ease=1.0, num_paths=num_paths, seed=1)
+    control = invented_groups(num_problems, ease=1.3, num_paths=num_paths, seed=4)
     trained = invented_groups(num_problems, ease=2.4, num_paths=num_paths, seed=2)
     return ReportInput(
-        result=evaluate_policies(base, trained, params, seed=7),
+        result=evaluate_policies(base, trained, params, seed=7, control=control),
         seconds={stage: 3.0 * 2**index for index, stage in enumerate(STAGES)},
+        total_seconds=381.0,
+        spent=ComputeSpent(
+            loop=Spent(
+                cpu_seconds=212.4,
+                gpu_seconds=0.0,
+                trained_tokens=1_613_000,
+                drawn_tokens=1_204_000,
+            ),
+            control=Spent(
+                cpu_seconds=221.9, gpu_seconds=0.0, trained_tokens=2_520_000, drawn_tokens=0
+            ),
+        ),
+        control=ControlReport(
+            is_base=False,
+            train_problems=990,
+            train_rows=1895,
+            validation_problems=110,
+            budget_tokens=2_516_000,
+            steps=1890,
+            kept_phase="control-1",
+            kept_step=270,
+            validation_loss=0.3602,
+            base_validation_loss=0.3844,
+        ),
+        unseen_number_sets=num_problems,
         tokens={
             "sample": TokenCount(prompt=240_000, completion=612_345),
             "train": TokenCount(prompt=310_000, completion=901_200),
@@ -86,6 +114,7 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
         },
         base_groups=base,
         trained_groups=trained,
+        control_groups=control,
         num_examples=12,
     )
 

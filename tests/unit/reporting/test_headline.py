@@ -2,7 +2,7 @@
 
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.reporting.headline import headline
+from pipeline_lib.reporting.headline import headline, loop_headline
 from tests.unit.evaluation.judged_groups import judged_group
 
 
@@ -69,3 +69,54 @@ def test_unpaired_problems_are_told():
     """One problem has too few scored paths after training: it is left out, in so many words."""
     _, text = headline_of(["ccww"] * 120, ["ccww"] * 119 + ["cxxx"])
     assert "1 problems were scored for one policy only and left out." in text
+
+
+def loop_headline_of(base, control, trained, *, ks=(1, 2)):
+    """Headline of a run for lists of letters, one text a problem."""
+    groups = [
+        [judged_group(f"p{index:03d}", letters) for index, letters in enumerate(policy)]
+        for policy in (base, trained, control)
+    ]
+    params = EvaluateParams(num_paths=2 * max(ks), ks=ks, resamples=1000)
+    found = loop_headline(evaluate_policies(*groups[:2], params, seed=7, control=groups[2]))
+    return found.title, " ".join(found.sentences).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_title_of_a_run_is_the_gain_over_the_control():
+    """Base 1 of 4, control 2 of 4, trained 3 of 4: 25 points are the loop's, 25 need no loop."""
+    title, text = loop_headline_of(["cwww"] * 120, ["ccww"] * 120, ["cccw"] * 120)
+    assert title.startswith("The loop adds 25.0 points of pass@1 to an equal-compute control")
+    assert "Over the control on 120 held-out problems: pass@1 rose from 50.0 % to 75.0 %" in text
+    assert "Over the base: pass@1 rose from 25.0 % to 75.0 %" in text
+    assert "from the base, the control makes +25.0 points." in text
+
+
+def test_a_gain_over_the_base_alone_is_no_gain():
+    """Control and trained alike: the title says so, though both are far above the base."""
+    title, text = loop_headline_of(["cwww"] * 120, ["cccw"] * 120, ["cccw"] * 120)
+    assert title == "No gain over the control, more of the same training"
+    assert "Over the base: pass@1 rose from 25.0 % to 75.0 %" in text
+
+
+def test_coverage_lost_against_the_control_stands_in_the_title():
+    """pass@1 +15 points by sharpening, pass@2 from 0.5 to 0.4."""
+    title, _ = loop_headline_of(["wwww"] * 200, ["cwww"] * 200, ["cccc"] * 80 + ["wwww"] * 120)
+    assert title == (
+        "The loop adds 15.0 points of pass@1 to an equal-compute control; "
+        "coverage (pass@2) is 10.0 lower"
+    )
+
+
+def test_below_the_control_is_said():
+    """The loop did harm: from 3 of 4 to 1 of 4."""
+    title, _ = loop_headline_of(["wwww"] * 60, ["cccw"] * 60, ["cwww"] * 60)
+    assert title.startswith("50.0 points of pass@1 below the control")
+
+
+def test_a_run_without_a_control_says_so():
+    """The old claim stands only with the remark that nothing was controlled."""
+    groups = [[judged_group(f"p{n:03d}", letters) for n in range(100)] for letters in ("cw", "cc")]
+    params = EvaluateParams(num_paths=2, ks=(1,), resamples=500)
+    found = loop_headline(evaluate_policies(*groups, params, seed=7))
+    assert found.title == "pass@1 rose by 50.0 points, without a control"
+    assert "There was no control" in found.sentences[-1]

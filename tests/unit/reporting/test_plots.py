@@ -18,8 +18,8 @@ def source():
 def all_plots(source):
     result = source.result
     return [
-        plots.pass_at_k_plot(result.base, result.trained),
-        plots.difficulty_plot(result.base, result.trained),
+        plots.pass_at_k_plot(result.summaries),
+        plots.difficulty_plot(result.summaries),
         *plots.training_plots(source.training_log, ["reward", "loss"]),
         plots.seconds_plot(source.seconds),
     ]
@@ -42,9 +42,10 @@ def test_each_is_svg_with_words_beside_it(source):
 
 def test_colours_follow_the_scheme(source):
     """Every colour that is drawn has a dark counterpart; none is left fixed."""
-    svg = plots.pass_at_k_plot(source.result.base, source.result.trained).svg
+    svg = plots.pass_at_k_plot(source.result.summaries).svg
     assert "prefers-color-scheme:dark" in svg
     drawn = svg.split("</style>", 1)[1]
+    assert drawn.count("#b26a1f") == drawn.count("var(--cb26a1f, #b26a1f)") > 0
     assert drawn.count("#0b6e6e") == drawn.count("var(--c0b6e6e, #0b6e6e)") > 0
 
 

@@ -62,9 +62,20 @@ def test_it_can_be_read_aloud(page, written):
 
 
 def test_title_and_headline_are_the_finding(page):
-    """The first thing to read is built from the comparison."""
-    assert "pass@1 rose by" in page.text
+    """The first thing to read is what the loop adds to the control."""
+    assert page.heading.startswith("The loop adds")
+    assert "pass@1 to an equal-compute control" in page.heading
     assert re.search(r"95\N{NO-BREAK SPACE}% interval \+[\d.]+ to \+[\d.]+", page.text)
+
+
+def test_the_control_and_what_limits_the_claim_are_told(page):
+    """How it was trained, that the base was stopped early, what both took, which numbers are new."""
+    words = " ".join(page.text.split())
+    assert "990 worked problems (1895 solutions; 1890 steps in schedules of three lengths)" in words
+    assert "The base was stopped early: more of its own training lowers this loss" in words
+    assert "Control and loop took 222 and 212 CPU seconds" in words
+    assert "No training problem has the numbers of any of the 30 held-out problems." in words
+    assert "Compute of the loop (drawing, verifying, training) and of the control" in words
 
 
 def test_shared_runs_of_words_are_shown_to_be_looked_at(page, source, tmp_path):
@@ -93,6 +104,7 @@ def test_plots_and_their_data_are_files(written):
     curves = next(path for path in written.data if path.name == "pass_at_k.csv")
     rows = list(csv.DictReader(curves.read_text(encoding="utf-8").splitlines()))
     assert [(row["policy"], row["k"]) for row in rows[:4]] == [("base", k) for k in "1248"]
+    assert [row["policy"] for row in rows[4:]] == ["control"] * 4 + ["trained"] * 4
 
 
 def test_a_run_without_training_log_or_examples_has_a_report_too(source, tmp_path):

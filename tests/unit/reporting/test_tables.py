@@ -5,7 +5,6 @@ import pytest
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.reporting import tables
-from pipeline_lib.reporting.headline import Headline
 from pipeline_lib.reporting.metrics import TokenCount
 from pipeline_lib.reporting.tables import Table
 from tests.unit.evaluation.judged_groups import judged_group
@@ -13,19 +12,26 @@ from tests.unit.reporting.demo_report import demo_input
 
 
 @pytest.fixture(scope="module")
-def result():
-    return demo_input(30, resamples=100).result
+def source():
+    return demo_input(30, resamples=100)
 
 
-def test_every_row_is_as_wide_as_its_header(result):
+@pytest.fixture(scope="module")
+def result(source):
+    return source.result
+
+
+def test_every_row_is_as_wide_as_its_header(source, result):
     """No table of the report has a ragged row."""
     made = [
-        tables.score_table(result.base, result.trained),
+        tables.score_table(result.summaries),
         tables.paired_table(result.comparison),
         tables.split_table(result.comparison),
         tables.flip_table(result.comparison, limit=3),
-        tables.status_table(result.base, result.trained),
-        tables.cost_table({"train": 1.0}, {}),
+        tables.status_table(result.summaries),
+        tables.paired_table(result.over_control, against="control"),
+        tables.compute_table(source.spent),
+        tables.cost_table({"train": 1.0}, {}, total=1.0),
         tables.mapping_table("Lineage", {"model": "abc", "rows": 3}),
     ]
     assert all(len(row) == len(table.columns) for table in made for row in table.rows)
@@ -33,8 +39,18 @@ def test_every_row_is_as_wide_as_its_header(result):
 
 def test_scores_name_every_k_strict_before_lenient(result):
     """The headline score comes first."""
-    names = [row[0] for row in tables.score_table(result.base, result.trained).rows]
+    names = [row[0] for row in tables.score_table(result.summaries).rows]
     assert names[:6] == [f"pass@{k}{kind}" for kind in ("", ", lenient") for k in (1, 4, 8)]
+
+
+def test_the_control_has_a_column_between_base_and_trained(result):
+    """And the differences from it come before those from the base."""
+    assert tables.score_table(result.summaries).columns == ("score", "base", "control", "trained")
+    captions = [table.caption for table in tables.paired_tables(result)]
+    assert [caption.split(",")[0] for caption in captions] == [
+        "Trained minus control",
+        "Trained minus base",
+    ]
 
 
 def test_flips_are_cut_but_counted(result):
@@ -50,27 +66,27 @@ def test_our_failures_have_a_row_and_no_part_in_a_score():
     params = EvaluateParams(num_paths=4, ks=(1, 2), resamples=100)
     groups = [[judged_group("a", letters)] for letters in ("cwxx", "ccwe")]
     result = evaluate_policies(*groups, params, seed=7)
-    statuses = {row[0]: row[1:] for row in tables.status_table(result.base, result.trained).rows}
+    statuses = {row[0]: row[1:] for row in tables.status_table(result.summaries).rows}
     assert statuses["of these, not scored"] == ("2", "1")
-    scores = {row[0]: row[1:] for row in tables.score_table(result.base, result.trained).rows}
+    scores = {row[0]: row[1:] for row in tables.score_table(result.summaries).rows}
     assert [cell.split()[0] for cell in scores["pass@1"][:2]] == ["50.0", "66.7"]
 
 
 def test_costs_have_totals_and_stages_without_tokens_a_dash():
-    """2 s and 3 s are 5.0 s; verifying has no tokens, which is not zero tokens."""
+    """2 s and 3 s of which one second overlaps; verifying has no tokens, which is not zero tokens."""
     table = tables.cost_table(
-        {"sample": 2.0, "verify": 3.0}, {"sample": TokenCount(prompt=5, completion=7)}
+        {"sample": 2.0, "verify": 3.0}, {"sample": TokenCount(prompt=5, completion=7)}, total=4.0
     )
     cells = [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in table.rows]
     assert cells == [
         ["sample", "2.0 s", "5", "7"],
         ["verify", "3.0 s", tables.EMPTY, tables.EMPTY],
-        ["total", "5.0 s", "5", "7"],
+        ["total", "4.0 s", "5", "7"],
     ]
 
 
 def test_markdown_keeps_bars_inside_their_cell():
     """A bar in a problem id must not open a new column."""
     table = Table(caption="Flips", columns=("problem", "base"), rows=(("a|b", "1"),))
-    text = tables.markdown(Headline(title="T", sentences=("S.",)), [table])
+    text = tables.markdown("T", ["S."], [table])
     assert text == "# T\n\nS.\n\n**Flips**\n\n| problem | base |\n| --- | --- |\n| a\\|b | 1 |\n"

@@ -17,6 +17,7 @@ from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import FinishReason
 from pipeline_lib.sampling.prompts import render
+from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.client import DrawCancelledError
@@ -49,7 +50,7 @@ def policy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("policy") / "base"
     params = BootstrapParams(hidden_size=64, num_layers=2, num_heads=2, steps=40)
     problems = generate(CountdownParams(num_numbers=3), seed=4, count=200)
-    make_base_policy(problems, folder, params=params, seed=1, key="base")
+    make_base_policy(solution_rows(problems, None), folder, params=params, seed=1, key="base")
     return folder
 
 

@@ -11,7 +11,8 @@ from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import CountdownGold, MathGold, Problem
 from pipeline_lib.sampling.prompts import render
-from pipeline_lib.training.bootstrap import make_base_policy, solution_rows
+from pipeline_lib.sampling.worked import solution_rows
+from pipeline_lib.training.bootstrap import make_base_policy
 from pipeline_lib.training.methods import TrainingRequest
 from pipeline_lib.training.phases import Row
 
@@ -42,7 +43,7 @@ def base(
 ) -> pathlib.Path:
     """A base policy of one layer after three steps."""
     folder = tmp_path_factory.mktemp("models") / "base"
-    make_base_policy(problems, folder, params=tiny, seed=1, key="base")
+    make_base_policy(solution_rows(problems, None), folder, params=tiny, seed=1, key="base")
     return folder
 
 
@@ -62,10 +63,8 @@ def rows(problems: list[Problem]) -> list[Row]:
 
 
 RIGHT, WRONG = "2+2=4", "2*2=5"
-TEXTS = [
-    Problem(id=text, question="2 and 2", gold=MathGold(answer="4"), source="test", solution=text)
-    for text in (RIGHT, WRONG)
-]
+_TWO_TWOS = Problem(id="p", question="2 and 2", gold=MathGold(answer="4"), source="test")
+TEXT_ROWS = [{"prompt": render(_TWO_TWOS, None), "completion": text} for text in (RIGHT, WRONG)]
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +74,7 @@ def half_right(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     params = BootstrapParams(
         hidden_size=32, num_layers=1, num_heads=2, steps=200, batch_size=8, lr=1e-2, threads=1
     )
-    make_base_policy(TEXTS, folder, params=params, seed=1, key="base")
+    make_base_policy(TEXT_ROWS, folder, params=params, seed=1, key="base")
     return folder
 
 
@@ -83,7 +82,7 @@ def half_right(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def half_solved(half_right: pathlib.Path) -> dict[str, Any]:
     """Fields of a request on that prompt, for every method: half of the paths drawn are right."""
     gold = CountdownGold(numbers=(2, 2), target=4)
-    row = solution_rows(TEXTS)[0] | {"chosen": RIGHT, "rejected": WRONG, "problem_id": "p"}
+    row = TEXT_ROWS[0] | {"chosen": RIGHT, "rejected": WRONG, "problem_id": "p"}
     return {
         "base": str(half_right),
         "rows": [row],

@@ -9,8 +9,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import CountdownGold, MathGold, Problem
+from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.storage.manifests import current
-from pipeline_lib.training.bootstrap import make_base_policy, make_tokenizer, solution_rows
+from pipeline_lib.training.bootstrap import make_base_policy, make_tokenizer
 
 TOKENIZER = make_tokenizer(["12,5,3=51\n", "12+5=17\n17*3=51"])
 
@@ -39,7 +40,9 @@ def test_tokens_do_not_span_prompt_and_completion():
 def test_all_solutions_of_a_problem_are_learned():
     """2, 2 -> 4 is solved by the sum and by the product; each makes a row with the same prompt."""
     gold = CountdownGold(numbers=(2, 2), target=4)
-    rows = solution_rows([Problem(id="p", question="?", gold=gold, source="test")])
+    rows = solution_rows(
+        [Problem(id="p", question="?", gold=gold, source="test", solution="2+2=4")], None
+    )
     assert rows == [
         {"prompt": "2,2=4\n", "completion": "2*2=4"},
         {"prompt": "2,2=4\n", "completion": "2+2=4"},
@@ -60,7 +63,9 @@ def test_the_folder_loads_as_a_llama(base: pathlib.Path):
 def test_the_seed_decides_the_weights(base: pathlib.Path, problems, tiny, tmp_path: pathlib.Path):
     """Seed 1 again gives the same digest; seed 2 gives another."""
     digests = [
-        make_base_policy(problems, tmp_path / str(seed), params=tiny, seed=seed, key="base").digest
+        make_base_policy(
+            solution_rows(problems, None), tmp_path / str(seed), params=tiny, seed=seed, key="base"
+        ).digest
         for seed in (1, 2)
     ]
     assert digests[0] == current(base, kind="model", key="base").digest
@@ -85,6 +90,8 @@ def test_a_missing_model_is_bad_input(tiny, tmp_path: pathlib.Path):
 def test_problems_without_solutions_are_bad_input(tiny, tmp_path: pathlib.Path):
     """There is nothing to imitate, and the message says what to set."""
     problem = Problem(id="p", question="?", gold=MathGold(answer="1"), source="test")
-    assert solution_rows([problem]) == []
+    assert solution_rows([problem], None) == []
     with pytest.raises(BadInputError, match=r"no problem has a worked solution.*bootstrap\.model"):
-        make_base_policy([problem], tmp_path / "base", params=tiny, seed=1, key="key")
+        make_base_policy(
+            solution_rows([problem], None), tmp_path / "base", params=tiny, seed=1, key="key"
+        )

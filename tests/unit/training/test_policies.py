@@ -8,6 +8,7 @@ from tokenizers import processors
 from transformers import AutoTokenizer
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.training.compute import Tokens
 from pipeline_lib.training.policies import load_policy, save_policy
 
 
@@ -37,7 +38,14 @@ def test_a_saved_policy_keeps_the_tokenizer_as_it_was(
 ):
     """What training needs is not written into the model that others load."""
     policy = load_policy(str(greeting))
-    save_policy(policy.model, tmp_path / "out", source=str(greeting), log=[], key="k")
+    save_policy(
+        policy.model,
+        tmp_path / "out",
+        source=str(greeting),
+        log=[],
+        key="k",
+        tokens=Tokens(trained=7, drawn=5),
+    )
     saved = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert saved("3")["input_ids"][0] == saved.pad_token_id
 

@@ -21,6 +21,7 @@ from transformers import AutoModelForCausalLM
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.sampling.prompts import render
+from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.serving.embedded import EmbeddedEngine
 from pipeline_lib.serving.front.routes import make_app
 from pipeline_lib.training.bootstrap import make_base_policy
@@ -53,7 +54,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     params = BootstrapParams(
         hidden_size=16, num_layers=1, num_heads=2, steps=3, batch_size=4, checkpoint_every=2
     )
-    make_base_policy(problems, folder, params=params, seed=1, key="base")
+    make_base_policy(solution_rows(problems, None), folder, params=params, seed=1, key="base")
     model = AutoModelForCausalLM.from_pretrained(folder)
     with torch.no_grad():
         for name, weight in model.named_parameters():

@@ -1,0 +1,135 @@
+"""The control: what the loop's compute is worth without the loop.
+
+From the base policy, supervised steps on worked solutions, for as many tokens as the loop takes. The
+budget is divided over schedules of growing length, each from the base, since one long schedule on few
+solutions overfits and ends below a short one. Of all checkpoints, and of the base itself, the one with
+the lowest loss on worked problems held apart is kept: the control is the best that this compute gives.
+"""
+
+import math
+import pathlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipeline_lib.params.train import LoraParams
+from pipeline_lib.problems.worked import WorkedProblems
+from pipeline_lib.sampling.worked import solution_rows
+from pipeline_lib.serving.embedded import load_chat_format
+from pipeline_lib.storage import checkpoints, manifests
+from pipeline_lib.storage.files import read_json_lines, write_json_lines
+from pipeline_lib.storage.folders import replaced
+from pipeline_lib.storage.manifests import Manifest
+from pipeline_lib.training import adapters, policies, sft
+from pipeline_lib.training.compute import Tokens
+from pipeline_lib.training.control_report import ControlReport, write_control_report
+from pipeline_lib.training.phases import VALIDATION_LOSS, Phase, Row, Schedule, Setting, run_phase
+
+SHARES = (1, 2, 4)
+"""Relative lengths of the schedules."""
+_NOT_WEIGHTS = shutil.ignore_patterns(manifests.MANIFEST_NAME, policies.LOG_NAME, adapters.FOLDER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlRequest:
+    """One control of one base policy."""
+
+    base: pathlib.Path
+    output: pathlib.Path
+    worked: WorkedProblems
+    budget_tokens: int
+    schedule: Schedule
+    """Rates and batches; ``steps`` follow from the budget."""
+    lora: LoraParams
+    setting: Setting
+
+
+def train_control(request: ControlRequest) -> Manifest:
+    """Train, choose, save and seal the control; a broken training is continued.
+
+    Without worked problems in both parts there is nothing to train on or to choose by: the folder
+    then holds a report that says so, and no weights.
+    """
+    chat_format = load_chat_format(str(request.base))
+    rows = solution_rows(request.worked.train, chat_format)
+    validation = solution_rows(request.worked.validation, chat_format)
+    if not rows or not validation:
+        return _publish(request, ControlReport(is_base=True), weights=None, log=[], tokens=Tokens())
+    phases = _phases(request, rows, validation)
+    folders = {phase.name: run_phase(phase, str(request.base), request.setting) for phase in phases}
+    log = [
+        row for folder in folders.values() for row in read_json_lines(folder / policies.LOG_NAME)
+    ]
+    kept = _lowest(log)
+    report = ControlReport(
+        is_base=False,
+        train_problems=len(request.worked.train),
+        train_rows=len(rows),
+        validation_problems=len(request.worked.validation),
+        budget_tokens=request.budget_tokens,
+        steps=sum(phase.schedule.steps for phase in phases),
+        kept_phase=str(kept["phase"]) if kept["step"] else None,
+        kept_step=kept["step"],
+        validation_loss=kept[VALIDATION_LOSS],
+        base_validation_loss=log[0][VALIDATION_LOSS],
+    )
+    tokens = [policies.tokens_of(manifests.read_manifest(folder)) for folder in folders.values()]
+    return _publish(
+        request,
+        report,
+        weights=folders[kept["phase"]] if kept["step"] else request.base,
+        log=log,
+        tokens=sum(tokens, Tokens()),
+    )
+
+
+def _phases(request: ControlRequest, rows: Sequence[Row], validation: Sequence[Row]) -> list[Phase]:
+    tokenizer = policies.load_tokenizer(str(request.base))
+    mean = sum(len(sft.tokenize(row, tokenizer)["input_ids"]) for row in rows) / len(rows)
+    steps = request.budget_tokens / (mean * request.schedule.batch_size)
+    make_trainer = sft.trainer_maker(rows, lora=request.lora, validation=validation)
+    return [
+        Phase(
+            name=f"control-{number}",
+            schedule=_of_length(request.schedule, math.ceil(steps * share / sum(SHARES))),
+            make_trainer=make_trainer,
+        )
+        for number, share in enumerate(SHARES, 1)
+    ]
+
+
+def _of_length(schedule: Schedule, steps: int) -> Schedule:
+    """The last step is a checkpoint: there the rate is lowest, and often the loss."""
+    count = max(1, round(steps / schedule.checkpoint_every))
+    every = math.ceil(steps / count)
+    return replace(schedule, steps=every * count, checkpoint_every=every)
+
+
+def _lowest(log: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The first row of the lowest validation loss."""
+    return min((row for row in log if VALIDATION_LOSS in row), key=lambda r: r[VALIDATION_LOSS])
+
+
+def _publish(
+    request: ControlRequest,
+    report: ControlReport,
+    *,
+    weights: pathlib.Path | None,
+    log: Sequence[Mapping[str, Any]],
+    tokens: Tokens,
+) -> Manifest:
+    with replaced(request.output) as fresh:
+        if weights is not None:
+            # Neither the manifest nor the log of one schedule: those of all follow.
+            shutil.copytree(weights, fresh, dirs_exist_ok=True, ignore=_NOT_WEIGHTS)
+            write_json_lines(fresh / policies.LOG_NAME, log)
+        write_control_report(fresh, report)
+        manifest = manifests.seal(
+            fresh,
+            kind=policies.KIND,
+            key=request.setting.key,
+            counts=policies.token_counts(tokens),
+        )
+    checkpoints.discard(request.setting.work)
+    return manifest

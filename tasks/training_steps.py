@@ -1,0 +1,35 @@
+"""The progress of a training as events: its steps, and what each took."""
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pipeline_lib.cpu_time import Laps
+from pipeline_lib.serving.embedded import visible_gpus
+from pipeline_lib.telemetry import record_event, record_work
+from pipeline_lib.training.phases import Progress
+
+
+@contextmanager
+def recorded_steps(workspace: pathlib.Path, stage: str, *, key: str) -> Iterator[Progress]:
+    """Yield the progress function of the training under ``key``.
+
+    What follows the last step, such as the end of a pool of verifiers, is recorded at the end.
+    """
+    laps = Laps()
+    gpus = visible_gpus()
+
+    def spent() -> dict[str, Any]:
+        lap = laps.lap()
+        return {
+            "key": key,
+            "cpu_seconds": lap.cpu_seconds,
+            "gpu_seconds": gpus * lap.wall_seconds,
+        }
+
+    def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
+        record_work(workspace, stage, done=step, total=total, unit="step", **spent())
+
+    yield progress
+    record_event(workspace, "training-end", stage=stage, **spent())

@@ -1,0 +1,128 @@
+"""The control: as many tokens as the loop, and the best checkpoint by worked problems held apart."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+from pipeline_lib.params.paths import CountdownParams
+from pipeline_lib.params.train import LoraParams
+from pipeline_lib.problems.countdown import generate
+from pipeline_lib.problems.worked import WorkedProblems, worked_problems
+from pipeline_lib.records import MathGold, Problem
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import read_json_lines
+from pipeline_lib.training.control import ControlRequest, train_control
+from pipeline_lib.training.control_report import read_control_report
+from pipeline_lib.training.phases import Schedule, Setting
+from pipeline_lib.training.policies import LOG_NAME, tokens_of
+
+SCHEDULE = Schedule(
+    steps=0,
+    lr=5e-3,
+    batch_size=8,
+    micro_batch_size=8,
+    shape="cosine",
+    warmup_fraction=0.05,
+    checkpoint_every=4,
+)
+
+
+@pytest.fixture(scope="module")
+def worked() -> WorkedProblems:
+    """Sixty worked problems, a fourth of them held apart."""
+    params = CountdownParams(num_numbers=2, high=15)
+    problems = generate(params, seed=9, count=60)
+    return worked_problems(problems, validation_fraction=0.25, seed=1)
+
+
+@pytest.fixture
+def request_of(base: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., ControlRequest]:
+    """Makes the request of a control of the tiny base."""
+
+    def make(worked: WorkedProblems, **changes: object) -> ControlRequest:
+        name = str(changes.pop("name", "control"))
+        progress = changes.pop("progress", None)
+        setting = Setting(
+            work=tmp_path / f".{name}.work", key="k", seed=3, threads=1, progress=progress
+        )
+        request = ControlRequest(
+            base=base,
+            output=tmp_path / name,
+            worked=worked,
+            budget_tokens=4000,
+            schedule=SCHEDULE,
+            lora=LoraParams(),
+            setting=setting,
+        )
+        return dataclasses.replace(request, **changes)
+
+    return make
+
+
+def test_it_takes_the_budget_and_keeps_the_lowest_loss(request_of, worked):
+    """Its tokens are the budget within a step of each schedule; the kept loss is the log's lowest,
+    and the weights have it: training on would begin from just this loss."""
+    request = request_of(worked)
+    manifest = train_control(request)
+    report = read_control_report(request.output)
+    rounding = 3 * SCHEDULE.checkpoint_every * SCHEDULE.batch_size * 20
+    assert 4000 - rounding < tokens_of(manifest).trained < 4000 + rounding
+    log = list(read_json_lines(request.output / LOG_NAME))
+    losses = [row["validation_loss"] for row in log if "validation_loss" in row]
+    assert {row["phase"] for row in log} == {"control-1", "control-2", "control-3"}
+    assert report.validation_loss == min(losses) < report.base_validation_loss
+    assert (report.train_problems, report.validation_problems) == (45, 15)
+    again = request_of(worked, base=request.output, name="again", budget_tokens=1)
+    train_control(again)
+    begun = next(iter(read_json_lines(again.output / LOG_NAME)))
+    assert (begun["step"], begun["validation_loss"]) == (0, pytest.approx(min(losses), abs=1e-5))
+
+
+def test_a_budget_twice_as_large_is_twice_as_many_tokens(request_of, worked):
+    """4,000 and 8,000 tokens, up to the rounding of steps."""
+    small, large = (
+        tokens_of(train_control(request_of(worked, name=str(n), budget_tokens=n))).trained
+        for n in (4000, 8000)
+    )
+    assert large / small == pytest.approx(2, rel=0.2)
+
+
+def test_steps_that_only_harm_leave_the_base(request_of, worked, base):
+    """At a rate of 3 every step raises the loss: the control is the base's weights, and says so."""
+    request = request_of(worked, schedule=dataclasses.replace(SCHEDULE, lr=3.0))
+    manifest = train_control(request)
+    report = read_control_report(request.output)
+    assert (report.kept_phase, report.kept_step, report.is_base) == (None, 0, False)
+    assert report.validation_loss == report.base_validation_loss
+    weights = "model.safetensors"
+    assert manifest.files[weights] == manifests.read_manifest(base).files[weights]
+    assert tokens_of(manifest).trained > 0
+
+
+@pytest.mark.parametrize("solved", [False, True], ids=["no solution", "none held apart"])
+def test_without_worked_solutions_it_is_the_base(request_of, solved):
+    """Nothing to train on, or nothing to choose by: a report and no weights."""
+    gold = MathGold(answer="1")
+    problem = Problem(id="p", question="?", gold=gold, source="t", solution="1" if solved else None)
+    request = request_of(worked_problems([problem], validation_fraction=0.1, seed=1))
+    manifest = train_control(request)
+    assert set(manifest.files) == {"control.json"}
+    assert json.loads((request.output / "control.json").read_text("utf-8"))["is_base"] is True
+
+
+def test_the_seed_decides_and_a_broken_training_is_continued(request_of, worked):
+    """Stopped in the second schedule and begun again, every file is as in one piece."""
+    whole = train_control(request_of(worked, name="whole"))
+
+    def stop(step: int, _total: int, _metrics: object) -> None:
+        steps.append(step)
+        if len(steps) == 12:
+            raise KeyboardInterrupt
+
+    steps: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        train_control(request_of(worked, name="broken", progress=stop))
+    assert train_control(request_of(worked, name="broken")).files == whole.files
