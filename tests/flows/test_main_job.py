@@ -31,6 +31,7 @@ def digests(root: pathlib.Path) -> dict[str, str]:
         "verdicts": first.verdicts,
         "traindata": first.traindata,
         "base": workspace.base,
+        "control": workspace.control,
         "policy": workspace.policy(1, rounds=1),
         "result": workspace.evaluation_result,
     }
@@ -46,7 +47,7 @@ def test_summary_and_metrics(finished_run):
     """The run ends with the figures that a user needs, on the console and in metrics.json."""
     printed = (finished_run / "stdout.txt").read_text("utf-8")
     metrics = json.loads((finished_run / "reports" / "metrics.json").read_text("utf-8"))
-    for policy in ("base", "trained"):
+    for policy in ("base", "control", "trained"):
         for k in (1, 4):
             found = metrics[policy][f"pass_at_{k}"]
             assert 0 <= found["low"] <= found["value"] <= found["high"] <= 1
@@ -54,15 +55,63 @@ def test_summary_and_metrics(finished_run):
     assert difference["low"] <= difference["value"] <= difference["high"]
     gain = metrics["trained"]["pass_at_1"]["value"] - metrics["base"]["pass_at_1"]["value"]
     assert difference["value"] == pytest.approx(gain)
-    assert metrics["num_problems"] == 24
-    stages = {"prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate"}
+    over = metrics["paired_control"]["difference"]["value"]
+    rest = metrics["trained"]["pass_at_1"]["value"] - metrics["control"]["pass_at_1"]["value"]
+    assert over == pytest.approx(rest)
+    assert metrics["num_problems"] == metrics["num_unseen_number_sets"] == 24
+    stages = {"prepare", "bootstrap", "sample", "verify", "build", "train", "control", "evaluate"}
     assert stages <= metrics["seconds"].keys()
-    assert metrics["seconds"]["total"] >= sum(metrics["seconds"][stage] for stage in stages) - 1e-6
+    # On threads the stages follow each other; times of day are recorded to the millisecond.
+    total = sum(metrics["seconds"][stage] for stage in stages)
+    assert metrics["seconds"]["total"] == pytest.approx(total, abs=0.02)
     for word in ("pass@1", "pass@4", "Prefect UI: http://127.0.0.1", "report.html", "train"):
         assert word in printed
     report = (finished_run / "reports" / "report.html").read_text("utf-8")
     assert "<html" in report
     assert "http://" not in report.replace("http://www.w3.org", "")
+
+
+def test_the_control_took_as_many_tokens_as_the_loop(finished_run):
+    """Within the rounding of three schedules of a few steps; both sides' seconds are there."""
+    metrics = json.loads((finished_run / "reports" / "metrics.json").read_text("utf-8"))
+    loop, control = metrics["compute"]["loop"], metrics["compute"]["control"]
+    report = json.loads((finished_run / "models" / "control" / "control.json").read_text("utf-8"))
+    planned = loop["trained_tokens"] + 0.75 * loop["drawn_tokens"]
+    assert report["budget_tokens"] == pytest.approx(planned, rel=0.15)
+    assert control["trained_tokens"] == pytest.approx(report["budget_tokens"], rel=0.25)
+    assert control["drawn_tokens"] == 0
+    assert min(loop["cpu_seconds"], control["cpu_seconds"]) > 0.1
+    folders = Workspace(finished_run)
+    drawn = manifests.read_manifest(folders.round_folders(1).paths).counts
+    assert loop["drawn_tokens"] > drawn["prompt_tokens"] + drawn["completion_tokens"]
+
+
+def test_base_control_and_trained_are_drawn_with_the_same_seeds(finished_run):
+    """Path by path, so that a difference between policies is none of luck."""
+    tables = [
+        [
+            (row["problem_id"], row["index"], row["seed"])
+            for row in iter_table(Workspace(finished_run).evaluation(policy).paths)
+        ]
+        for policy in ("base", "control", "trained")
+    ]
+    assert len(tables[0]) == 24 * 8
+    assert tables[0] == tables[1] == tables[2]
+
+
+def test_without_a_control_the_headline_says_so(finished_run, reasonloop, tmp_path):
+    """train.control=false: no policy, no figures, and the claim stands with that remark."""
+    shutil.copytree(finished_run, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "models" / "control")
+    done = reasonloop(
+        *("run", "--workspace", tmp_path / "run", *SMOKE, "--runner", "thread"),
+        *("--set", "train.control=false"),
+    )
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads((tmp_path / "run" / "reports" / "metrics.json").read_text("utf-8"))
+    assert metrics["control"] is metrics["paired_control"] is metrics["compute"]["control"] is None
+    assert metrics["headline"]["title"].endswith("without a control")
+    assert not (tmp_path / "run" / "models" / "control").exists()
 
 
 def test_everything_is_recorded_on_the_server(finished_run, prefect_server):
