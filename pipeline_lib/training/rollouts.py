@@ -123,6 +123,7 @@ class EndpointRollouts:
     decoding: Decoding
     seed: int
     _requests: StepRequests = field(init=False)
+    _endpoint: Endpoint | None = field(default=None, init=False)
     _client: ChatModel | None = field(default=None, init=False)
     _step: int = field(default=-1, init=False)
 
@@ -132,18 +133,18 @@ class EndpointRollouts:
     def draw(
         self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
     ) -> list[DrawnPath]:
-        """One path for each prompt; the server gets the adapter of ``model`` once a step."""
+        """One path for each prompt; the server gets the adapter of ``model`` once a step.
+
+        Raises:
+            ReasonloopError: the engine gives a path no token ids, or not one log-probability a token.
+        """
         self._bring_up_to_date(model, step)
         assert self._client is not None
+        assert self._endpoint is not None
         groups = self._client.complete(self._requests.of(prompts, step=step), self.decoding)
         paths = itertools.chain.from_iterable(groups)
         return [
-            DrawnPath(
-                prompt_ids=tokenizer(prompt, add_special_tokens=False)["input_ids"],
-                completion_ids=_tokens(path, tokenizer.eos_token_id),
-                logprobs=_logprobs(path),
-                failed=path.error is not None,
-            )
+            _drawn_path(path, prompt=prompt, tokenizer=tokenizer, endpoint=self._endpoint)
             for prompt, path in zip(prompts, paths, strict=True)
         ]
 
@@ -153,22 +154,29 @@ class EndpointRollouts:
             return
         folder = self.folder / f"step-{step}"
         model.save_pretrained(folder)
-        self._client = self.model_at(self.engine.load_adapter(ADAPTER, folder, str(step)))
+        self._endpoint = self.engine.load_adapter(ADAPTER, folder, str(step))
+        self._client = self.model_at(self._endpoint)
         shutil.rmtree(self.folder / f"step-{self._step}", ignore_errors=True)
         self._step = step
 
 
-def _tokens(path: Completion, eos_id: int) -> list[int]:
-    if path.error is not None:
-        # TRL wants at least one token; without a reward it counts for nothing.
-        return [eos_id]
-    if path.token_ids is None:
+def _drawn_path(path: Completion, *, prompt: str, tokenizer: Any, endpoint: Endpoint) -> DrawnPath:
+    failed = path.error is not None
+    # TRL wants at least one token; without a reward it counts for nothing.
+    ids = (tokenizer.eos_token_id,) if failed else path.token_ids or ()
+    logprobs = (0.0,) if failed else path.token_logprobs or ()
+    if not ids or len(logprobs) != len(ids):
+        # Text may be cut into other tokens than were drawn; a missing number is padded by 0, which
+        # is a probability of 1.
         raise ReasonloopError(
-            "the engine gives no token ids, and text alone may be cut into other tokens; "
-            "set train.rollouts=in_process, or serve.engine=vllm"
+            f"engine {endpoint.engine} at {endpoint.base_url} gave {len(ids)} token ids and "
+            f"{len(logprobs)} log-probabilities for a path of {path.completion_tokens} tokens of "
+            f"{endpoint.model}; training needs both for every token: set train.rollouts=in_process, "
+            "or serve.engine=vllm"
         )
-    return list(path.token_ids)
-
-
-def _logprobs(path: Completion) -> list[float]:
-    return [0.0] if path.error is not None else list(path.token_logprobs or ())
+    return DrawnPath(
+        prompt_ids=tokenizer(prompt, add_special_tokens=False)["input_ids"],
+        completion_ids=ids,
+        logprobs=logprobs,
+        failed=failed,
+    )

@@ -28,20 +28,26 @@ class Engine:
         assert (folder / "weights").is_file()
         self.loaded.append((name, version))
         model = f"{name}@{version}"
-        return Endpoint(engine="x", base_url="", model=model, identity="", adapter=model)
+        url = "http://127.0.0.1:8300/v1"
+        return Endpoint(engine="x", base_url=url, model=model, identity="", adapter=model)
 
 
 class Model:
-    """Answers with the prompt's text; a prompt that is listed fails."""
+    """Answers with the prompt's text; a prompt that is listed fails.
+
+    ``num_ids`` and ``num_logprobs`` are how many of a path's tokens come with their id and their
+    log-probability; -1 leaves the field out.
+    """
 
     identity = "model"
     chat_format = None
     adapter = None
 
-    def __init__(self, tokenizer, *, failing=(), gives_tokens=True) -> None:
+    def __init__(self, tokenizer, *, failing=(), num_ids=99, num_logprobs=99) -> None:
         self.tokenizer = tokenizer
         self.failing = failing
-        self.gives_tokens = gives_tokens
+        self.num_ids = num_ids
+        self.num_logprobs = num_logprobs
         self.requests: list = []
 
     def complete(self, requests, _decoding):
@@ -51,6 +57,7 @@ class Model:
     def answer(self, prompt: str) -> Completion:
         tokens = self.tokenizer(prompt, add_special_tokens=False)["input_ids"]
         failed = prompt in self.failing
+        logprobs = (-0.5,) * len(tokens)
         return Completion(
             text="" if failed else prompt,
             finish_reason=FinishReason.ERROR if failed else FinishReason.STOP,
@@ -58,8 +65,8 @@ class Model:
             completion_tokens=len(tokens),
             logprob=None,
             error="no route" if failed else None,
-            token_ids=tuple(tokens) if self.gives_tokens and not failed else None,
-            token_logprobs=(-0.5,) * len(tokens) if self.gives_tokens and not failed else None,
+            token_ids=None if self.num_ids < 0 else tuple(tokens[: self.num_ids]),
+            token_logprobs=None if self.num_logprobs < 0 else logprobs[: self.num_logprobs],
         )
 
 
@@ -147,8 +154,26 @@ def test_path_that_could_not_be_drawn_gets_no_reward(tokenizer, tmp_path):
     assert rewards == [1.0, None]
 
 
-def test_engine_without_token_ids_is_refused(tokenizer, tmp_path):
-    """Text that is cut into tokens again may train on other tokens than were drawn."""
-    rollouts = rollouts_of(Model(tokenizer, gives_tokens=False), Engine(), tmp_path)
-    with pytest.raises(ReasonloopError, match="no token ids"):
+@pytest.mark.parametrize(
+    ("num_ids", "num_logprobs"), [(-1, 6), (0, 0), (0, 6), (6, -1), (6, 0), (6, 1), (5, 6)]
+)
+def test_path_without_all_of_its_tokens_is_refused(num_ids, num_logprobs, tokenizer, tmp_path):
+    """A path of 6 tokens whose ids or log-probabilities are missing or too few: the line names the
+    engine, its address, the model and both numbers. Padded by 0, a missing log-probability would
+    count as a probability of 1.
+    """
+    model = Model(tokenizer, num_ids=num_ids, num_logprobs=num_logprobs)
+    rollouts = rollouts_of(model, Engine(), tmp_path)
+    found = f"{max(num_ids, 0)} token ids and {max(num_logprobs, 0)} log-probabilities"
+    with pytest.raises(
+        ReasonloopError, match=rf"engine x at http://127\.0\.0\.1:8300/v1 gave {found}"
+    ):
         rollouts(["2,3=5\n"], trainer_at(0, tokenizer))
+
+
+def test_no_part_of_a_failed_path_is_kept(tokenizer, tmp_path):
+    """A server ends one of two paths of 6 tokens with an error: one end token stands for it."""
+    model = Model(tokenizer, failing={"4,4=8\n"})
+    drawn = rollouts_of(model, Engine(), tmp_path)(["2,3=5\n", "4,4=8\n"], trainer_at(0, tokenizer))
+    assert [len(ids) for ids in drawn["completion_ids"]] == [6, 1]
+    assert drawn["logprobs"] == [[-0.5] * 6, [0.0]]
