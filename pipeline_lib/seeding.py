@@ -22,6 +22,14 @@ def child_seed(root_seed: int, *names: str | int) -> int:
     return int.from_bytes(hashlib.sha256(material).digest()[:8], "big") >> (64 - SEED_BITS)
 
 
+def round_seed(root_seed: int, round_number: int) -> int:
+    """The seed from which round 1, 2, ... of training derives all of its own.
+
+    Round 1 has the root seed itself, so what one round computes does not depend on later ones.
+    """
+    return root_seed if round_number == 1 else child_seed(root_seed, "round", round_number)
+
+
 def consecutive_seeds(count: int, root_seed: int, *names: str | int) -> range:
     """``count`` seeds that follow each other, the first from ``names``.
 

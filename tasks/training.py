@@ -10,6 +10,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import TrainParams
 from pipeline_lib.records import Problem
+from pipeline_lib.seeding import round_seed
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.stages import stage_key
@@ -44,6 +45,7 @@ def train_round(job: TrainJob, params: TrainParams, verify: VerifyParams, *, see
     for folder in job.workspace.later_rounds:
         folder.mkdir(parents=True, exist_ok=True)
     problems = job.workspace.problems("train")
+    seed = round_seed(seed, job.round_number)
     key = stage_key(
         __name__,
         params={

@@ -12,11 +12,15 @@ import httpx
 import psutil
 import pytest
 
+from pipeline_lib.params_file import load_params
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.shards import iter_table
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
+from pipeline_lib.training.policies import LOG_NAME
+from tasks.training import TrainJob, train_round
 
 SMOKE = ("--profile", "smoke")
 
@@ -237,6 +241,50 @@ def test_two_rounds(finished_run, reasonloop, tmp_path):
     assert models[1] == model_identity(str(workspace.policy(1, rounds=2)))
     assert models[0] != models[1]
     assert manifests.read_manifest(workspace.policy(2, rounds=2)).kind == "model"
+
+
+def test_a_later_round_repeats_no_random_choice_of_the_first(finished_run, tmp_path):
+    """Trained from the very policy and data of round 1, round 2 takes other rows at the first step of
+    the warm start, and draws paths of other lengths: round 1 has the log of the finished run again.
+    """
+    shutil.copytree(finished_run / "data" / "problems", tmp_path / "data" / "problems")
+    params = load_params(profile="smoke")
+    logs = [list(read_json_lines(finished_run / "models" / "policy" / LOG_NAME))]
+    for number in (1, 2):
+        job = TrainJob(
+            workspace=Workspace(tmp_path),
+            start=finished_run / "models" / "base",
+            traindata=finished_run / "data" / "traindata",
+            output=tmp_path / str(number),
+            round_number=number,
+            max_new_tokens=params.sample.max_new_tokens,
+            serve=params.serve,
+        )
+        train_round.fn(job, params.train, params.verify, seed=params.seed)
+        logs.append(list(read_json_lines(job.output / LOG_NAME)))
+    finished, first, second = logs
+    assert first == finished
+    assert first[0]["loss"] != second[0]["loss"]
+    assert [line.get("mean_tokens") for line in first] != [
+        line.get("mean_tokens") for line in second
+    ]
+
+
+def test_base_and_trained_are_evaluated_on_paths_of_equal_seeds(finished_run):
+    """24 problems of 8 paths: path by path the seed is the same, though the model is another; no two
+    paths of a policy share one, nor do they share one with the paths of training.
+    """
+    workspace = Workspace(finished_run)
+    base, trained = (list(iter_table(workspace.evaluation(p).paths)) for p in ("base", "trained"))
+    assert {row["model"] for row in base} != {row["model"] for row in trained}
+
+    def drawn(rows):
+        return [(row["problem_id"], row["index"], row["seed"]) for row in rows]
+
+    assert drawn(base) == drawn(trained)
+    seeds = {row["seed"] for row in base}
+    assert len(seeds) == 24 * 8
+    assert not seeds & {row["seed"] for row in iter_table(workspace.round_folders(1).paths)}
 
 
 def test_second_run_at_once_is_refused(finished_run, reasonloop):

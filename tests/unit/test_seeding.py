@@ -3,7 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.seeding import SEED_BITS, child_generator, child_random, child_seed
+from pipeline_lib.seeding import (
+    SEED_BITS,
+    child_generator,
+    child_random,
+    child_seed,
+    round_seed,
+)
 
 names = st.lists(st.text(max_size=5) | st.integers(), max_size=4).map(tuple)
 
@@ -27,6 +33,15 @@ def test_range(root: int, path: tuple):
 def test_different_names_give_different_seeds(first: tuple, second: tuple):
     """1 and "1", or ("ab",) and ("a", "b"), are different names."""
     assert (child_seed(7, *first) == child_seed(7, *second)) == (first == second)
+
+
+def test_each_round_has_a_seed_of_its_own_and_the_first_the_root_seed():
+    """Round 1 of seed 7 trains with 7 itself; rounds 2 to 9 with eight further seeds, which never
+    change: sha256("(7, 'round', 2)") begins with 0x48515e5ea2d2724d; half of it is 2605525002198006054.
+    """
+    seeds = [round_seed(7, number) for number in range(1, 10)]
+    assert seeds[:2] == [7, 2605525002198006054]
+    assert len(set(seeds)) == 9
 
 
 def test_generators_are_local():
