@@ -120,6 +120,74 @@ def test_an_adapter_takes_part():
     assert drawn != plain
 
 
+def off_by(model: Any, *, plain: float, general: float) -> Any:
+    """``model``, whose steps in its own precision are wrong by a share of the largest logit: by
+    ``plain`` in the one way, by ``general`` in the other. In another precision they are right.
+    """
+    own_dtype = model.dtype
+
+    def disturb(_module: Any, _args: Any, kwargs: Any, output: Any) -> None:
+        if output.logits.dtype == own_dtype:
+            share = general if kwargs["use_cache"] else plain
+            output.logits[..., 9] += share * output.logits.abs().max()
+
+    model.register_forward_hook(disturb, with_kwargs=True)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("dtype", "plain", "general", "expected"),
+    [
+        (torch.float32, 5e-4, 0, PLAIN),
+        (torch.float32, 5e-3, 0, GENERAL),
+        (torch.float32, 0, 5e-3, GENERAL),
+        (torch.bfloat16, 0.02, 0, PLAIN),
+        (torch.bfloat16, 0.3, 0, GENERAL),
+        (torch.bfloat16, 0, 0.3, PLAIN),
+        (torch.bfloat16, -0.2, 0.3, PLAIN),
+        (torch.bfloat16, -0.3, 0.2, GENERAL),
+    ],
+)
+def test_a_pass_is_judged_by_its_distance_from_float32(dtype, plain, general, expected):
+    """In float32 the ways must agree to 0.1 % of the largest logit. In bfloat16 the plain way may be off
+    by 5 %, or by as much as the general one is: a general way that is off by 30 % is no measure.
+    Rounding itself takes about 2 %, far less than separates the cases.
+    """
+    model = off_by(made("Llama", GROUPED).to(dtype), plain=plain, general=general)
+    weights = {name: weight.clone() for name, weight in model.named_parameters()}
+    assert decode_pass_of(model) is expected
+    for name, weight in model.named_parameters():
+        assert weight.dtype == dtype
+        assert torch.equal(weight, weights[name])
+
+
+def test_a_half_precision_model_without_float32_form_takes_the_general_way():
+    """It reads a submodule's weight past its forward, so that float32 meets bfloat16."""
+    model = off_by(made("Llama", GROUPED).to(torch.bfloat16), plain=0, general=0.3)
+    block = model.model.layers[0].mlp
+
+    def forward(hidden: torch.Tensor) -> torch.Tensor:
+        return block.down_proj(torch.nn.functional.linear(hidden, block.up_proj.weight))
+
+    block.forward = forward
+    assert decode_pass_of(model) is GENERAL
+
+
+def test_passes_are_tried_on_ordinary_tokens():
+    """Control tokens have the first ids of a vocabulary, or the last: none outside its middle half is
+    tried, and no id twice. 0 fills the shorter prompt up, and is hidden.
+    """
+    model = made("Llama", GROUPED | {"vocab_size": 1000})
+    tried: set[int] = set()
+    model.register_forward_pre_hook(
+        lambda _module, _args, kwargs: tried.update(kwargs["input_ids"].flatten().tolist()),
+        with_kwargs=True,
+    )
+    assert decode_pass_of(model) is PLAIN
+    assert len(tried - {0}) == 6
+    assert all(250 <= token < 750 for token in tried - {0})
+
+
 def test_a_model_that_keeps_other_states_is_refused():
     """A state space has no keys and values; the line names a way out."""
     options = {k: OLD[k] for k in OLD if k != "initializer_range"}
