@@ -68,6 +68,9 @@ class Schedule:
     shape: str
     """Of the learning rate after warm-up: a name that transformers knows."""
     warmup_fraction: float
+    """Share of the steps, rounded up, before the full rate. The rate rises linearly from 0, which the
+    first of these steps has. The last step is never one of them, so a single step has the full rate.
+    """
     checkpoint_every: int
 
 
@@ -143,7 +146,7 @@ def _settings(phase: Phase, work: pathlib.Path, seed: int) -> dict[str, Any]:
         "gradient_accumulation_steps": schedule.batch_size // schedule.micro_batch_size,
         "learning_rate": schedule.lr,
         "lr_scheduler_type": schedule.shape,
-        "warmup_steps": math.ceil(schedule.warmup_fraction * schedule.steps),
+        "warmup_steps": _warmup_steps(schedule),
         "max_grad_norm": 1.0,
         "seed": seed,
         # The order of rows is ours (`ordered`), so that it depends on nothing but the seed.
@@ -156,6 +159,10 @@ def _settings(phase: Phase, work: pathlib.Path, seed: int) -> dict[str, Any]:
         "bf16": gpu,
         "gradient_checkpointing": gpu,
     }
+
+
+def _warmup_steps(schedule: Schedule) -> int:
+    return min(math.ceil(schedule.warmup_fraction * schedule.steps), schedule.steps - 1)
 
 
 def _told(phase: Phase, setting: Setting) -> dict[str, Any]:
