@@ -28,7 +28,11 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """Trained minus base, with two independent looks at whether it is more than chance."""
+    """Trained minus base, with an interval and a p-value from the same differences.
+
+    They are not independent: both approximate the noise of one sample, and a finding asks that they
+    agree.
+    """
 
     base: float
     trained: float

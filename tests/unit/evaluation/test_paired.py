@@ -1,5 +1,7 @@
 """The paired test: hand-worked cases and its agreement with itself. Its size is in `test_simulated`."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,11 +10,13 @@ from hypothesis import strategies as st
 from pipeline_lib.evaluation.paired import (
     Finding,
     Flip,
+    PairedDifference,
     gained_flips,
     lost_flips,
     mcnemar,
     paired_difference,
 )
+from pipeline_lib.records import Interval
 
 
 def difference(base, trained, *, seed=0, resamples=2000):
@@ -47,6 +51,24 @@ def test_a_steady_gain_is_found_and_a_steady_loss_too():
     assert loss.finding is Finding.SIGNIFICANTLY_LOWER
     assert gain.interval.low == pytest.approx(0.1 - 0.014, abs=0.002)
     assert gain.p_value < 0.01
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "finding"),
+    [
+        (0.0, 0.2, Finding.NO_SIGNIFICANT_GAIN),
+        (1e-9, 0.2, Finding.GAIN),
+        (-0.2, 0.0, Finding.NO_SIGNIFICANT_GAIN),
+        (-0.2, -1e-9, Finding.SIGNIFICANTLY_LOWER),
+        (0.0, 0.0, Finding.NO_SIGNIFICANT_GAIN),
+    ],
+)
+def test_an_interval_that_ends_at_zero_holds_it(low, high, finding):
+    """No difference is among the values that the data allow, whatever the p-value."""
+    bounds = Interval(value=(low + high) / 2, low=low, high=high, level=0.95)
+    found = PairedDifference(base=0.5, trained=0.5 + bounds.value, interval=bounds, p_value=0.001)
+    assert found.finding is finding
+    assert replace(found, p_value=0.06).finding is Finding.NO_SIGNIFICANT_GAIN
 
 
 @pytest.mark.parametrize(("num_problems", "expected"), [(5, 2 / 32), (6, 2 / 64)])
