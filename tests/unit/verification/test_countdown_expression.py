@@ -87,6 +87,48 @@ def test_wrong_solutions_say_why(text, detail):
     assert detail in verdict.detail
 
 
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("<answer>4*6</answer>", "answer_tag"),
+        ("<answer>7+7+4+6</answer>", "answer_tag"),
+        ("<answer>4*6*1</answer>", "answer_tag"),
+        (r"\boxed{4*6}", "boxed"),
+        ("So it is 4*6", "last_line"),
+        ("4*6=24", "steps"),
+        ("So it is 4*6=24", "steps_in_prose"),
+    ],
+)
+def test_every_number_is_used_once_in_every_form(text, rule):
+    """24 from 4, 6 and 7 is not 4*6, which leaves 7 out, nor what uses 7 twice or a further 1."""
+    verdict = judge(CountdownGold(numbers=(4, 6, 7), target=24), text)
+    assert (verdict.status, verdict.strict, verdict.lenient) == (Status.WRONG, False, False)
+    assert verdict.rule == rule
+
+
+@given(st.lists(st.integers(1, 99), min_size=2, max_size=6), st.integers(1, 99))
+def test_an_expression_is_right_for_its_own_numbers_alone(numbers, other):
+    """The sum of the numbers is right for them, in any order; with one more, one fewer, or another one
+    in the place of the first, it is wrong, though it hits the target.
+    """
+    text = f"<answer>{'+'.join(map(str, numbers))}</answer>"
+
+    def is_right(*given_numbers: int) -> bool:
+        return judge(CountdownGold(numbers=given_numbers, target=sum(numbers)), text).lenient
+
+    assert is_right(*reversed(numbers))
+    assert not is_right(*numbers, other)
+    assert not is_right(*numbers[:-1])
+    assert is_right(other, *numbers[1:]) == (other == numbers[0])
+
+
+def test_a_last_line_with_too_few_numbers_is_read_where_there_are_no_steps():
+    """Without any step there is nothing better to judge, so it is wrong with a reason, not unparsed."""
+    verdict = judge(GOLD, "Let me think.\nI would say 3*8.")
+    assert (verdict.status, verdict.rule) == (Status.WRONG, "last_line")
+    assert verdict.detail == "it uses 3,8, not 3,3,5"
+
+
 def test_one_number_cannot_be_used_twice():
     """From a single 5, ``5+5=10`` takes a second 5 that is not there."""
     assert judge(CountdownGold(numbers=(5,), target=10), "5+5=10").status is Status.WRONG
