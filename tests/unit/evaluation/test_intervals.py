@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.bootstrap import resample
+from pipeline_lib.evaluation.bootstrap import Bootstrap, resample
+from pipeline_lib.evaluation.bootstrap import interval as bootstrap_interval
 from pipeline_lib.evaluation.intervals import (
     score_interval,
     wilson_interval,
@@ -67,6 +68,42 @@ def test_a_skewed_sample_has_a_skewed_interval():
     """18 of 20 problems at 1: there is more room below the mean of 0.9 than above it."""
     found = interval([1.0] * 18 + [0.0, 0.0], resamples=20_000)
     assert found.value - found.low > 1.5 * (found.high - found.value)
+
+
+def even_bootstrap(values, *, top):
+    """Resampled means at every 10,000th of ``top``, so that an end shows its level; half of them lie
+    below the mean, which must be ``top / 2``, so BCa sees no bias.
+    """
+    values_P = np.array(values, dtype=float)
+    means_R = top * np.arange(1, 10_000) / 10_000
+    return Bootstrap(values_P=values_P, means_R=means_R, mean=float(values_P.mean()))
+
+
+@pytest.mark.parametrize(("num_problems", "level"), [(12, 0.0107), (30, 0.0188), (300, 0.0243)])
+def test_tails_lie_where_a_t_interval_has_them(num_problems, level):
+    """Two-sided 95 %: the t quantiles 2.2010, 2.0452 and 1.9679 (11, 29 and 299 degrees of freedom)
+    times sqrt(n / (n - 1)) are normal quantiles with tails of 1.07, 1.88 and 2.43 %, not 2.5 %.
+    """
+    bootstrap = even_bootstrap(np.linspace(0, 1, num_problems), top=1.0)
+    found = bootstrap_interval(bootstrap, level=0.95, support=(0, 1))
+    assert (found.low, found.high) == pytest.approx((level, 1 - level), abs=1.01e-4)
+
+
+def test_bca_shifts_both_ends_by_the_acceleration():
+    """10 of 40 problems at 1: skewness 1.1547, so a = 1.1547 / (6 sqrt(40)) = 0.03043. The quantiles
+    -+2.0227 sqrt(40 / 39) = -+2.0485 become -2.0485 / (1 + 2.0485 a) = -1.9283 and
+    2.0485 / (1 - 2.0485 a) = 2.1847, with tails of 2.69 and 1.44 % instead of 2.03 %: of means from 0
+    to 0.5 the ends 0.01345 and 0.4928. The interval ends halfway to Hall's 0.1260 and 0.4155.
+    """
+
+    def hall(statistic):
+        return 0.25 - 0.4330 * 3 * (np.cbrt(1 + 1.1547 * (statistic - 0.00481)) - 1) / 1.1547
+
+    assert (hall(0.3239), hall(-0.3239)) == pytest.approx((0.1260, 0.4155), abs=1e-4)
+    bootstrap = even_bootstrap([1.0] * 10 + [0.0] * 30, top=0.5)
+    found = bootstrap_interval(bootstrap, level=0.95, support=(0, 1), skewed=True)
+    assert found.low == pytest.approx((0.01345 + hall(0.3239)) / 2, abs=1e-4)
+    assert found.high == pytest.approx((0.4928 + hall(-0.3239)) / 2, abs=1e-4)
 
 
 def test_wilson_hand_worked():

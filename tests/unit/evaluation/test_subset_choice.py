@@ -1,6 +1,7 @@
 """Means over subsets against a choice in every subset."""
 
 import itertools
+import math
 
 import pytest
 from hypothesis import given
@@ -62,6 +63,34 @@ def test_drawn_subsets_come_close_and_repeat():
     assert found != mean_choice(selector, ones, 8, max_subsets=400, seed=2)
     assert found == pytest.approx(exact, abs=0.06)
     assert sum(found) == pytest.approx(1)
+
+
+class Recorder:
+    """A selector that notes what it is given, and chooses the first. Implements Selector."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[int, ...]] = []
+
+    def choose(self, ones):
+        self.given.append(tuple(one.tokens for one in ones))
+        return [1.0] + [0.0] * (len(ones) - 1)
+
+    def mean_choice(self, _ones, _size):
+        return None
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 11])
+@pytest.mark.parametrize("max_subsets", [10, 1000])
+def test_every_subset_has_the_size_that_was_asked_for(size, max_subsets):
+    """N of 12 paths have 12, 66, 495 and 12 subsets: all of them where 1,000 are allowed, else 10 drawn
+    ones, each of N different paths. One path more would flatter every vote.
+    """
+    recorder = Recorder()
+    mean_choice(recorder, many(12), size, max_subsets=max_subsets, seed=1)
+    expected = math.comb(12, size) if max_subsets == 1000 else 10
+    assert len(recorder.given) == expected
+    assert all(len(tokens) == len(set(tokens)) == size for tokens in recorder.given)
+    assert len({frozenset(tokens) for tokens in recorder.given}) > min(expected, 10) / 2
 
 
 def test_all_paths_are_one_subset():

@@ -68,6 +68,16 @@ def test_majority_is_at_the_largest_k():
     assert summary.majority.value == pytest.approx(0.5)
 
 
+def test_votes_count_by_the_lenient_score():
+    """Pairs of f, f, w, w, f being right in another format: ff 1, four ties at 1/2, ww 0: 3 / 6, though
+    no path is strictly right.
+    """
+    summary = summarise("ffww")
+    assert summary.majority is not None
+    assert summary.majority.value == pytest.approx(0.5)
+    assert summary.strict[2].value == 0
+
+
 def test_programs_are_not_voted_on():
     """A program is no answer that could be equal to another, so code has no maj@k."""
     group = judged_group("p", "ccww")
