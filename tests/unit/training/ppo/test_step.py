@@ -129,6 +129,23 @@ def test_each_minibatch_of_each_pass_is_an_update(trainer_of):
     assert len(made) == 5
 
 
+def test_policy_and_critic_move_at_rates_of_their_own(trainer_of):
+    """Adam's first update is its rate, whatever the gradient: 0.3 for the critic's bias, 0.01 for the
+    weights of the policy.
+    """
+    trainer = trainer_of(PATHS, REWARDS, value_lr=0.3)
+    trainer.create_optimizer()
+    bias = trainer.value_head.out.bias
+    before, weights = bias.item(), [w.detach().clone() for w in trainer.model.parameters()]
+    trainer.training_step(trainer.model, ROWS)
+    trainer.optimizer.step()
+    assert abs(bias.item() - before) == pytest.approx(0.3, rel=1e-3)
+    moved = [
+        (w - old).abs().max() for w, old in zip(trainer.model.parameters(), weights, strict=True)
+    ]
+    assert max(moved).item() == pytest.approx(0.01, rel=1e-3)
+
+
 def test_the_log_has_the_figures_of_the_step(trainer_of):
     """Before any update the ratio is 1, so nothing is clipped, and the policy is its own reference.
 
