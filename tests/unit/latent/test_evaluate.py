@@ -1,17 +1,21 @@
 """Evaluation: padding never counts, right answers beside the label are known, picks see no label."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.latent.answers import Answers, by_majority, cropped
+from pipeline_lib.latent.answers import Answers, answers_of, by_confidence, by_majority, cropped
 from pipeline_lib.latent.batches import evaluation_batches
 from pipeline_lib.latent.build import build_model
 from pipeline_lib.latent.evaluate import AnsweredBatch, KnownAnswers, answered, evaluate_set
 from pipeline_lib.latent.fitting import sizes_of
 from pipeline_lib.latent.metrics import counted
 from pipeline_lib.latent.pictures import example_svg
+from pipeline_lib.latent.protocol import BranchOutput
+from pipeline_lib.latent.vocabulary import VOCAB_SIZE
 from pipeline_lib.params.latent import LatentEvaluateParams, LatentLossParams
 from tests.unit.latent.small_training import MODELS, small_set
 
@@ -104,6 +108,48 @@ def test_known_answers():
             "confidence_right": 1.0,
         }
     }
+
+
+def test_an_answer_that_is_listed_twice_is_one_answer():
+    """Rows of right answers are filled up by repeats: of the two different ones in [b, a, a] the
+    branches give a. Found is 1 of 2, not 2 of 3, and the row counts among those of two answers.
+    """
+    tokens_BKL = np.array([[[1, 2], [3, 3]]], dtype=np.uint8)
+    answers = Answers(
+        tokens_BKL=tokens_BKL,
+        kept_BKL=tokens_BKL,
+        scores_BK=np.zeros((1, 2), dtype=np.float32),
+        confidences_BK=np.zeros((1, 2), dtype=np.float32),
+    )
+    known = KnownAnswers(np.array([[[2, 1], [1, 2], [1, 2]]], dtype=np.uint8))
+    known.add(AnsweredBatch(start=0, stop=1, answers=answers, counts=None, core_passes=1))
+    assert known.figures().keys() == {"2"}
+    assert known.figures()["2"]["found"] == 0.5
+
+
+def test_branches_without_a_grid_have_no_vote():
+    """Two of three branches give none, alike; the third gives one, and is the majority."""
+    kept_BKL = np.array([[[0] * 4, [0] * 4, [5, 0, 0, 0]]], dtype=np.uint8)
+    answers = Answers(
+        tokens_BKL=kept_BKL,
+        kept_BKL=kept_BKL,
+        scores_BK=np.zeros((1, 3), dtype=np.float32),
+        confidences_BK=np.array([[-np.inf, -np.inf, -5.0]], dtype=np.float32),
+    )
+    assert by_majority(answers).tolist() == [2]
+
+
+def test_a_grid_of_one_cell_is_an_answer():
+    """Colour 5 - 2 in the corner of a 2 x 2 canvas: its logit 3 weighs 1 + 3 of 4 + 11 others, so it is
+    sure by ln(4 / 15), and is preferred to a branch without a grid.
+    """
+    tokens_KL = torch.tensor([[0, 1, 1, 0], [5, 1, 1, 0]])
+    logits_BKLV = 3 * torch.nn.functional.one_hot(tokens_KL, VOCAB_SIZE)[None].float()
+    output = BranchOutput(logits_BKLV=logits_BKLV, scores_BK=torch.zeros(1, 2), core_passes=1)
+    answers = answers_of(output, cropped)
+    assert answers.kept_BKL.tolist() == [[[0] * 4, [5, 0, 0, 0]]]
+    assert answers.confidences_BK[0] == pytest.approx([-np.inf, math.log(4 / 15)])
+    assert by_confidence(answers).tolist() == by_majority(answers).tolist() == [1]
 
 
 def test_noise_around_a_grid_is_no_other_answer():

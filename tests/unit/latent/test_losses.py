@@ -182,6 +182,22 @@ def test_the_loss_is_the_sum_of_its_weighted_parts():
     assert parts["ranking"] > 0
 
 
+@pytest.mark.parametrize(("tau", "used"), [(0.001, 0.5), (0.5, 0.5), (2.0, 2.0)])
+def test_ranking_is_no_sharper_than_its_least_temperature(tau, used):
+    """At a least temperature of 0.5, a temperature below ranks as 0.5 does; the branches are still
+    weighted by the temperature itself.
+    """
+    answers, batch = answers_of(3), made_batch(5)
+    params = LatentLossParams(tau_start=tau, tau_end=tau, ranking_min_tau=0.5)
+    _, parts = losses.branch_loss(answers, batch, params, progress=0.5)
+    losses_BK = losses.branch_losses(answers.logits_BKLV, batch.labels_BL)
+    ranked_B = losses.ranking_loss(answers.scores_BK, losses_BK, torch.full((5,), used))
+    assert parts["ranking"].item() == pytest.approx(
+        losses.over_real(ranked_B, batch.real_B).item(), rel=1e-5
+    )
+    assert parts["tau"].item() == pytest.approx(tau)
+
+
 @pytest.mark.parametrize("params", [OURS, SOFT_MIN], ids=["ours", "soft_min"])
 def test_one_branch_learns_its_own_loss(params):
     """K = 1: no ranking, no diversity, no NaN; what is left is l_1 and its correctness."""
