@@ -1,5 +1,6 @@
 """Difficulty bounds, duplicates and the counts of both."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,6 +89,17 @@ def test_exact_and_near_duplicates_go():
     texts = ["3+5=8", "3 + 5 = 8", "5+3=8", words, words.upper(), near]
     members = make_group("a", "rrrrrr", texts=texts).members
     assert [member.path.index for member in distinct(members)] == [0, 2, 3]
+
+
+@pytest.mark.parametrize(("num_words", "kept"), [(58, 2), (59, 1), (60, 1)])
+def test_near_means_nine_tenths_of_the_runs_of_three(num_words, kept):
+    """Another word inside a text of n changes 3 of its n - 2 runs, so n - 5 of n + 1 are shared:
+    53 / 59 = 0.898 at 58 words, 54 / 60 = 0.9 at 59. Runs of two would share 55 / 59 at 58 words, runs
+    of four 52 / 60 at 59 and 53 / 61 at 60.
+    """
+    words = [f"step{number}" for number in range(num_words)]
+    texts = [" ".join(words), " ".join([*words[:20], "done", *words[21:]])]
+    assert len(distinct(make_group("a", "rr", texts=texts).members)) == kept
 
 
 def test_different_arithmetic_is_never_a_near_duplicate():
