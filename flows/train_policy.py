@@ -29,6 +29,7 @@ def train_policy(
                 params.build,
                 method=params.train.method,
                 model=str(start),
+                validation_fraction=params.bootstrap.validation_fraction,
                 seed=params.seed,
             )
     if "train" in parts:

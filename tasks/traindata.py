@@ -6,7 +6,10 @@ from prefect import task
 
 from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.params.train import Method
+from pipeline_lib.problems.worked import worked_problems
+from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
+from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.serving.embedded import load_chat_format
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.files import write_json, write_text
@@ -29,14 +32,24 @@ def build_traindata(
     *,
     method: Method,
     model: str,
+    validation_fraction: float,
     seed: int,
 ) -> None:
-    """Write the tables that ``method`` trains on, unless they are there already."""
-    problems = workspace.problems("train")
+    """Write the tables that ``method`` trains on, unless they are there already.
+
+    Worked problems that are held apart for the control give no rows here either.
+    """
+    problems, worked = workspace.problems("train"), workspace.problems("bootstrap")
     tables = {"problems": problems, "paths": folders.paths, "verdicts": folders.verdicts}
+    tables |= {"worked": worked} if params.worked_solutions else {}
     key = stage_key(
         __name__,
-        params={**params.model_dump(), "method": method, "seed": seed},
+        params={
+            **params.model_dump(),
+            "method": method,
+            "validation_fraction": validation_fraction,
+            "seed": seed,
+        },
         inputs={name: manifests.read_manifest(path).digest for name, path in tables.items()},
     )
     if manifests.current(folders.traindata, kind=KIND, key=key):
@@ -50,6 +63,16 @@ def build_traindata(
         render=lambda problem: render(problem, chat_format),
         seed=seed,
         verifier_version=VERIFIER_VERSION,
+        worked=solution_rows(
+            worked_problems(
+                (Problem.from_row(row) for row in shards.iter_table(worked)),
+                validation_fraction=validation_fraction,
+                seed=seed,
+            ).train
+            if params.worked_solutions
+            else (),
+            chat_format,
+        ),
     )
     # Tables of another method would be part of the digest.
     shutil.rmtree(folders.traindata, ignore_errors=True)

@@ -131,6 +131,8 @@ class BuildParams(Section):
     max_length_ratio: Annotated[float, Field(ge=1)] = 2.0
     """A pair's longer text has at most this many times the characters of its shorter one."""
     correct_paths: Literal["all", "shortest"] = "all"
+    worked_solutions: bool = True
+    """SFT rows are joined by the base's own worked solutions, which keeps more ways to solve a problem."""
 
     @model_validator(mode="after")
     def _bounds(self) -> "BuildParams":

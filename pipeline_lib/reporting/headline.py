@@ -55,7 +55,7 @@ def _first_over_control(first: PairedDifference) -> str:
         case Finding.GAIN:
             return f"The loop adds {change} points of pass@1 to an equal-compute control"
         case Finding.SIGNIFICANTLY_LOWER:
-            return f"{change} points of pass@1 below the control, more of the same training"
+            return f"No gain over the control: pass@1 is {change} points below more of the same training"
         case Finding.NO_SIGNIFICANT_GAIN:
             return "No gain over the control, more of the same training"
 

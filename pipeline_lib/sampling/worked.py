@@ -14,13 +14,17 @@ _FINAL_LINE = re.compile(r"\n?####[^\n]*\s*\Z")
 
 
 def solution_rows(problems: Sequence[Problem], chat_format: ChatFormat | None) -> list[Row]:
-    """SFT rows {prompt, completion}; a problem without a worked solution gives none.
+    """SFT rows {problem_id, prompt, completion}; a problem without a worked solution gives none.
 
     A Countdown problem gives every solution that the solver finds: one alone would teach the policy
     to be sure of it, and leave little to explore.
     """
     return [
-        {"prompt": render(problem, chat_format), "completion": text}
+        {
+            "problem_id": problem.id,
+            "prompt": render(problem, chat_format),
+            "completion": text,
+        }
         for problem in problems
         for text in _solutions(problem)
     ]

@@ -40,6 +40,7 @@ def build(
     render: Callable[[Problem], str],
     seed: int,
     verifier_version: str,
+    worked: Sequence[Row] = (),
 ) -> TrainData:
     """Make the training data of ``method``; the same whatever the order of the groups.
 
@@ -50,12 +51,17 @@ def build(
         render: gives the prompt of a problem exactly as it was sampled.
         seed: the root seed; it decides the order of the rows and ties between pairs.
         verifier_version: what judged the paths.
+        worked: worked solutions {problem_id, prompt, completion} that join the SFT rows.
 
     Raises:
         BadInputError: no row is left to train on; the message says what became of the problems.
     """
     context = BuildContext(
-        params=params, render=render, seed=seed, verifier_version=verifier_version
+        params=params,
+        render=render,
+        seed=seed,
+        verifier_version=verifier_version,
+        worked=worked,
     )
     tables = BUILDERS[method](groups, context)
     if not tables.rows:

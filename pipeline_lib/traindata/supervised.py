@@ -1,4 +1,7 @@
-"""SFT rows by rejection sampling: the distinct right paths of every problem that has any."""
+"""SFT rows by rejection sampling: the distinct right paths of every problem that has any.
+
+Worked solutions join them: a policy that reads only what it solves itself forgets other ways to solve.
+"""
 
 from collections.abc import Sequence
 
@@ -15,8 +18,11 @@ def build_supervised(groups: Sequence[Group], context: BuildContext) -> Tables:
 
 
 def supervised_rows(groups: Sequence[Group], context: BuildContext) -> list[Row]:
-    """Rows {prompt, completion, lineage} of the strictly right paths that ended by themselves."""
-    rows = [
+    """Rows {prompt, completion, lineage} of the strictly right paths that ended by themselves.
+
+    If there is any, worked solutions join them, without lineage: no policy drew them.
+    """
+    rows: list[Row] = [
         {
             "problem_id": group.problem.id,
             "prompt": context.render(group.problem),
@@ -27,7 +33,16 @@ def supervised_rows(groups: Sequence[Group], context: BuildContext) -> list[Row]
         for group in groups
         for member in _right_paths(group, shortest=context.params.correct_paths == "shortest")
     ]
+    if rows:
+        rows += _worked_rows(context.worked, rows[0])
     return in_seeded_order(rows, context.seed, "path_id")
+
+
+def _worked_rows(worked: Sequence[Row], like: Row) -> list[Row]:
+    return [
+        dict.fromkeys(like) | row | {"path_id": f"{row['problem_id']}#worked-{number}"}
+        for number, row in enumerate(worked)
+    ]
 
 
 def _right_paths(group: Group, *, shortest: bool) -> list[JudgedPath]:
@@ -40,7 +55,9 @@ def _right_paths(group: Group, *, shortest: bool) -> list[JudgedPath]:
 
 def supervised_counts(groups: Sequence[Group], rows: Sequence[Row]) -> dict[str, int]:
     """How many rows came of how many paths and problems."""
+    drawn = [row for row in rows if row["model"] is not None]
     return path_counts(groups) | {
         "sft_rows": len(rows),
-        "sft_problems": len({row["problem_id"] for row in rows}),
+        "sft_problems": len({row["problem_id"] for row in drawn}),
+        "sft_worked_rows": len(rows) - len(drawn),
     }

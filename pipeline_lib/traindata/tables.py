@@ -29,6 +29,8 @@ class BuildContext:
     """The prompt of a problem, exactly as it was sampled."""
     seed: int
     verifier_version: str
+    worked: Sequence[Row] = ()
+    """Worked solutions {problem_id, prompt, completion} that join the SFT rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
 
-DRAWN_TOKEN = 0.75
-"""Cost of a drawn and judged token in trained tokens. Arithmetic alone gives a third (a forward pass
-without a backward pass); the default policy on a CPU takes about 0.7 in seconds."""
+DRAWN_TOKEN = 0.6
+"""Cost of a drawn and judged token in trained tokens. By arithmetic it is a third, a forward pass without
+a backward pass; on a CPU the default run's loop and control then take about the same seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

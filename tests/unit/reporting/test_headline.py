@@ -110,7 +110,7 @@ def test_coverage_lost_against_the_control_stands_in_the_title():
 def test_below_the_control_is_said():
     """The loop did harm: from 3 of 4 to 1 of 4."""
     title, _ = loop_headline_of(["wwww"] * 60, ["cccw"] * 60, ["cwww"] * 60)
-    assert title.startswith("50.0 points of pass@1 below the control")
+    assert title.startswith("No gain over the control: pass@1 is 50.0 points below more of")
 
 
 def test_a_run_without_a_control_says_so():

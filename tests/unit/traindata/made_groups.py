@@ -11,6 +11,7 @@ from pipeline_lib.records import (
     Path,
     Problem,
     Provenance,
+    Row,
     Status,
     Verdict,
 )
@@ -65,10 +66,11 @@ def make_group(name: str, letters: str, texts: Sequence[str] | None = None) -> G
     return Group(problem=make_problem(name), members=members)
 
 
-def make_context(*, seed: int = 7, **params: object) -> BuildContext:
+def make_context(*, seed: int = 7, worked: Sequence[Row] = (), **params: object) -> BuildContext:
     return BuildContext(
         params=BuildParams.model_validate(params),
         render=lambda problem: f"{problem.question}\n",
         seed=seed,
         verifier_version="v1",
+        worked=worked,
     )

@@ -1,6 +1,6 @@
 """SFT rows: strictly right, ended, distinct."""
 
-from pipeline_lib.traindata.supervised import supervised_rows
+from pipeline_lib.traindata.supervised import supervised_counts, supervised_rows
 from tests.unit.traindata.made_groups import make_context, make_group
 
 
@@ -55,3 +55,38 @@ def test_order_depends_on_the_seed_not_on_the_input():
     other = supervised_rows(groups, make_context(seed=8))
     assert other != rows
     assert path_ids(other) == path_ids(rows)
+
+
+WORKED = [
+    {"problem_id": "w", "prompt": "Q w?\n", "completion": text} for text in ("1+2=3", "2+1=3")
+]
+
+
+def test_worked_solutions_join_the_right_paths_without_lineage():
+    """Two solutions of one worked problem beside one right path; no policy is named for them."""
+    rows = supervised_rows([make_group("a", "wr")], make_context(worked=WORKED))
+    assert path_ids(rows) == {"a#1", "w#worked-0", "w#worked-1"}
+    (first,) = [row for row in rows if row["path_id"] == "w#worked-0"]
+    assert first == {
+        "problem_id": "w",
+        "prompt": "Q w?\n",
+        "completion": "1+2=3",
+        "path_id": "w#worked-0",
+        "model": None,
+        "adapter": None,
+        "template": None,
+        "seed": None,
+        "verifier_version": None,
+    }
+
+
+def test_worked_solutions_alone_are_no_training_data():
+    """Without any right path the loop has nothing to add, and the builder refuses."""
+    assert supervised_rows([make_group("a", "ww")], make_context(worked=WORKED)) == []
+
+
+def test_worked_rows_are_counted_apart():
+    """One row of a path, two of a worked problem that no path was drawn for."""
+    groups = [make_group("a", "wr")]
+    counts = supervised_counts(groups, supervised_rows(groups, make_context(worked=WORKED)))
+    assert (counts["sft_rows"], counts["sft_problems"], counts["sft_worked_rows"]) == (3, 1, 2)

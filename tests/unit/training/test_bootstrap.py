@@ -44,8 +44,8 @@ def test_all_solutions_of_a_problem_are_learned():
         [Problem(id="p", question="?", gold=gold, source="test", solution="2+2=4")], None
     )
     assert rows == [
-        {"prompt": "2,2=4\n", "completion": "2*2=4"},
-        {"prompt": "2,2=4\n", "completion": "2+2=4"},
+        {"problem_id": "p", "prompt": "2,2=4\n", "completion": "2*2=4"},
+        {"problem_id": "p", "prompt": "2,2=4\n", "completion": "2+2=4"},
     ]
 
 

@@ -43,9 +43,9 @@ def test_planned_by_hand(params, trained, drawn):
     assert planned == Tokens(trained=trained, drawn=drawn)
 
 
-def test_a_drawn_token_costs_three_quarters_of_a_trained_one():
-    """100 + 0.75 x 50, rounded up."""
-    assert Tokens(trained=100, drawn=50).cost == 138
+def test_a_drawn_token_costs_six_tenths_of_a_trained_one():
+    """100 + 0.6 x 51 = 130.6, rounded up."""
+    assert Tokens(trained=100, drawn=51).cost == 131
     assert (Tokens(trained=1, drawn=2) + Tokens(trained=3, drawn=4)) == Tokens(trained=4, drawn=6)
 
 
