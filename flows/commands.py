@@ -107,7 +107,10 @@ def build_file(
 ) -> None:
     """Judge the paths of ``source`` and write what ``method`` trains on, with its data card."""
     from pipeline_lib.traindata.builders import build  # noqa: PLC0415 - not for verify
-    from pipeline_lib.traindata.tables import MAIN_TABLE  # noqa: PLC0415 - not for verify
+    from pipeline_lib.traindata.tables import (  # noqa: PLC0415 - not for verify
+        MAIN_TABLE,
+        BuildContext,
+    )
 
     card = output.with_suffix(".card.md")
     for written in (output, card):
@@ -116,10 +119,12 @@ def build_file(
     data = build(
         method,
         groups,
-        params=params.build,
-        render=lambda problem: render(problem, None),
-        seed=params.seed,
-        verifier_version=VERIFIER_VERSION,
+        BuildContext(
+            params=params.build,
+            render=lambda problem: render(problem, None),
+            seed=params.seed,
+            verifier_version=VERIFIER_VERSION,
+        ),
     )
     rows = data.rows_by_table[MAIN_TABLE[method]]
     write_json_lines(output, rows)

@@ -7,7 +7,7 @@ from prefect import flow
 
 from flows.runners import RunSettings
 from pipeline_lib.telemetry import timed_stage
-from tasks.traindata import build_traindata
+from tasks.traindata import BuildJob, build_traindata
 from tasks.training import TrainJob, train_round
 
 Part = Literal["build", "train"]
@@ -23,15 +23,14 @@ def train_policy(
     folders = workspace.round_folders(round_number)
     if "build" in parts:
         with timed_stage(settings.root, "build", draw=f"round-{round_number}"):
-            build_traindata(
-                workspace,
-                folders,
-                params.build,
+            job = BuildJob(
+                workspace=workspace,
+                folders=folders,
                 method=params.train.method,
-                model=str(start),
+                model=start,
                 validation_fraction=params.bootstrap.validation_fraction,
-                seed=params.seed,
             )
+            build_traindata(job, params.build, seed=params.seed)
     if "train" in parts:
         with timed_stage(settings.root, "train", draw=f"round-{round_number}"):
             train_round(

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.params.train import Method
-from pipeline_lib.records import Group, Problem, Row
+from pipeline_lib.records import Group, Row
 from pipeline_lib.traindata.card import data_card
 from pipeline_lib.traindata.preferences import build_preferences
 from pipeline_lib.traindata.rollout_groups import build_rollout_groups
@@ -32,37 +31,17 @@ BUILDERS: Mapping[Method, Callable[[Sequence[Group], BuildContext], Tables]] = {
 }
 
 
-def build(
-    method: Method,
-    groups: Sequence[Group],
-    *,
-    params: BuildParams,
-    render: Callable[[Problem], str],
-    seed: int,
-    verifier_version: str,
-    worked: Sequence[Row] = (),
-) -> TrainData:
+def build(method: Method, groups: Sequence[Group], context: BuildContext) -> TrainData:
     """Make the training data of ``method``; the same whatever the order of the groups.
 
     Args:
         method: which builder.
         groups: judged paths by problem.
-        params: bounds and limits.
-        render: gives the prompt of a problem exactly as it was sampled.
-        seed: the root seed; it decides the order of the rows and ties between pairs.
-        verifier_version: what judged the paths.
-        worked: worked solutions {problem_id, prompt, completion} that join the SFT rows.
+        context: all else that decides what the rows are.
 
     Raises:
         BadInputError: no row is left to train on; the message says what became of the problems.
     """
-    context = BuildContext(
-        params=params,
-        render=render,
-        seed=seed,
-        verifier_version=verifier_version,
-        worked=worked,
-    )
     tables = BUILDERS[method](groups, context)
     if not tables.rows:
         counts = ", ".join(f"{name}={count}" for name, count in tables.counts.items())

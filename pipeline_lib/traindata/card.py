@@ -15,7 +15,7 @@ _ONLINE = (
 )
 _WHAT: Mapping[Method, str] = {
     Method.SFT: "Distinct paths that are strictly right and ended by themselves, from every "
-    "problem that has one, and the worked solutions that the base was made from.",
+    "problem that has one; worked solutions of other problems join them where there are any.",
     Method.DPO: "Pairs of a strictly right and a wrong path of one problem. Rejected paths are "
     "wrong by reasoning: none is wrong in format only, unparsed or truncated.",
     Method.GRPO: _ONLINE,

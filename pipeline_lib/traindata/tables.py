@@ -25,10 +25,13 @@ class BuildContext:
     """Everything but the groups that decides what the rows are."""
 
     params: BuildParams
+    """Bounds and limits."""
     render: Callable[[Problem], str]
     """The prompt of a problem, exactly as it was sampled."""
     seed: int
+    """The root seed; it decides the order of the rows and ties between pairs."""
     verifier_version: str
+    """What judged the paths."""
     worked: Sequence[Row] = ()
     """Worked solutions {problem_id, prompt, completion} that join the SFT rows."""
 

@@ -9,7 +9,7 @@ from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.params.train import Method
 from pipeline_lib.records import Group
 from pipeline_lib.traindata.builders import BUILDERS, TrainData, build
-from pipeline_lib.traindata.tables import MAIN_TABLE
+from pipeline_lib.traindata.tables import MAIN_TABLE, BuildContext
 from tests.unit.traindata.made_groups import make_group
 
 GOLDEN_CARD = pathlib.Path(__file__).parents[2] / "golden" / "traindata_card.md"
@@ -20,10 +20,12 @@ def build_of(method: Method, groups: list[Group]) -> TrainData:
     return build(
         method,
         groups,
-        params=BuildParams(max_pass_rate=1.0),
-        render=lambda problem: f"{problem.question}\n",
-        seed=7,
-        verifier_version="v1",
+        BuildContext(
+            params=BuildParams(max_pass_rate=1.0),
+            render=lambda problem: f"{problem.question}\n",
+            seed=7,
+            verifier_version="v1",
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from pipeline_lib.records import JudgedPath, Status
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.traindata.builders import TrainData, build
+from pipeline_lib.traindata.tables import BuildContext
 from pipeline_lib.verification.lines import groups_from_lines, verify_lines
 
 
@@ -27,10 +28,12 @@ def built(
     data = build(
         Method.DPO,
         groups,
-        params=BuildParams(),
-        render=lambda problem: render(problem, None),
-        seed=7,
-        verifier_version="1",
+        BuildContext(
+            params=BuildParams(),
+            render=lambda problem: render(problem, None),
+            seed=7,
+            verifier_version="1",
+        ),
     )
     return data, {member.path.id: member for group in groups for member in group.members}
 
