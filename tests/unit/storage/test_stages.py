@@ -1,6 +1,9 @@
 """Stage keys change with code, params and inputs, and with nothing else."""
 
 import pathlib
+import shutil
+import subprocess
+import sys
 
 from pipeline_lib.storage.stages import code_digest, import_closure, source_file, stage_key
 
@@ -46,3 +49,29 @@ def test_code_digest_follows_the_closure():
     """Modules with different closures have different digests, each the same when asked again."""
     assert code_digest(MODULE) == code_digest(MODULE)
     assert code_digest(MODULE) != code_digest("pipeline_lib.storage.manifests")
+
+
+def test_key_changes_with_the_source_that_is_imported_and_with_no_other(tmp_path):
+    """In a copy of the code: a comment in `errors`, which shards import, changes their key; one in
+    `seeding`, which they do not, leaves it.
+    """
+    root = pathlib.Path(__file__).parents[3]
+    for package in ("pipeline_lib", "tasks"):
+        shutil.copytree(root / package, tmp_path / package, ignore=shutil.ignore_patterns("*.pyc"))
+    call = f"stage_key({MODULE!r}, params={{}}, inputs={{}})"
+    script = f"from pipeline_lib.storage.stages import stage_key; print({call})"
+
+    def key_with_a_comment_in(name: str | None) -> str:
+        if name is not None:
+            source = tmp_path / "pipeline_lib" / name
+            before = source.read_text("utf-8")
+            source.write_text(f"{before}# more\n", "utf-8")
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        if name is not None:
+            source.write_text(before, "utf-8")
+        return done.stdout
+
+    key = key_with_a_comment_in(None)
+    assert key_with_a_comment_in("errors.py") != key
+    assert key_with_a_comment_in("seeding.py") == key

@@ -1,0 +1,110 @@
+"""From params to phases: each param reaches the trainers of the methods that it is for."""
+
+import pathlib
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from pipeline_lib.params.train import ONLINE, Method, TrainParams
+from pipeline_lib.training.methods import TRAINERS, TrainingRequest
+from pipeline_lib.training.phases import _settings as settings_of
+from pipeline_lib.training.phases import quiet
+from pipeline_lib.training.policies import load_policy
+
+ALL = frozenset(Method)
+WITH_ENTROPY = frozenset({Method.GRPO, Method.PPO})
+BASIS = {"steps": 4, "batch_size": 4, "group_size": 4, "checkpoint_every": 2, "lr": 1e-3}
+USES: dict[str, tuple[frozenset[Method], Any]] = {
+    "variant": (frozenset({Method.GRPO}), "gspo"),
+    "lr": (ALL, 2e-3),
+    "steps": (ALL, 5),
+    "batch_size": (ALL, 8),
+    "micro_batch_size": (ALL, 2),
+    "warmup_fraction": (ALL, 0.5),
+    "group_size": (ONLINE, 2),
+    "updates_per_rollout": (ONLINE, 2),
+    "entropy_coef": (WITH_ENTROPY, 0.3),
+    "warm_start_steps": (ONLINE, 3),
+    "warm_start_batch_size": (ONLINE, 8),
+    "warm_start_lr": (ONLINE, 3e-3),
+    "dpo_beta": (frozenset({Method.DPO}), 0.3),
+    "checkpoint_every": (ALL, 3),
+    "lora": (ALL, {"enabled": True, "rank": 4}),
+    "ppo": (frozenset({Method.PPO}), {"value_lr": 0.1}),
+}
+"""Which methods a param is for, and another value than it has in the basis."""
+SHARED = {"micro_batch_size", "warmup_fraction", "checkpoint_every", "lora"}
+"""Of these, the ones that a warm start has in common with the last phase."""
+ELSEWHERE = {"method", "threads", "rollouts"}
+"""Which phases there are, how torch computes, and what draws."""
+
+Made = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def made(
+    request_for: Callable[..., TrainingRequest], rows: list[Any], tmp_path: pathlib.Path
+) -> Made:
+    """What the trainers of a training are made with, phase by phase."""
+
+    def of_phases(method: Method, **train: Any) -> list[dict[str, Any]]:
+        train = BASIS | {"entropy_coef": 0, "warm_start_steps": 4} | train
+        few = {"rows": rows[:2], "warm_start_rows": rows[:2]}
+        request = request_for(method, tmp_path / "out", train=train, **few)
+        with ExitStack() as stack, quiet():
+            return [
+                made_with(phase, request.base, tmp_path)
+                for phase in TRAINERS[method](request, stack)
+            ]
+
+    return of_phases
+
+
+def made_with(phase: Any, base: str, work: pathlib.Path) -> dict[str, Any]:
+    settings = settings_of(phase, work, 1) | {"report_to": "none"}
+    trainer = phase.make_trainer(load_policy(base), settings)
+    adapters = getattr(trainer.model, "peft_config", {})
+    return {
+        "phase": phase.name,
+        "args": trainer.args.to_dict(),
+        "adapters": [(one.r, one.lora_alpha) for one in adapters.values()],
+        "plan": getattr(trainer, "_plan", None),
+        "paths in a pass": getattr(trainer, "_pass_size", None),
+    }
+
+
+def test_every_param_of_a_training_is_listed():
+    """A new one needs a line above."""
+    assert USES.keys() | ELSEWHERE == TrainParams.model_fields.keys()
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_every_param_reaches_the_trainers_it_is_for(method, made):
+    """Another value of a param of the method makes other trainers: in the warm start, in the last phase,
+    or in both.
+    """
+    basis = made(method)
+    last = len(basis) - 1
+    for name, (methods, value) in USES.items():
+        if method not in methods:
+            continue
+        expected = [0] if name.startswith("warm_start") else [last]
+        phases = made(method, **{name: value})
+        changed = [place for place, phase in enumerate(phases) if phase != basis[place]]
+        assert changed == (list(range(last + 1)) if name in SHARED else expected), name
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_rank_and_weight_of_adapters_are_those_of_the_params(method, made):
+    """Rank 3 and alpha 7, in the warm start too."""
+    phases = made(method, lora={"enabled": True, "rank": 3, "alpha": 7})
+    assert [phase["adapters"] for phase in phases] == [[(3, 7)]] * (2 if method in ONLINE else 1)
+
+
+def test_a_draw_of_several_updates_is_checkpointed_at_its_end(made):
+    """Every 2 steps are wanted and a draw has 3: every 3, and of draws of 1 every 2."""
+    [_, online] = made(Method.GRPO, updates_per_rollout=3)
+    assert online["args"]["save_steps"] == 3
+    assert made(Method.GRPO)[1]["args"]["save_steps"] == 2
