@@ -37,8 +37,8 @@ USES: dict[str, tuple[frozenset[Method], Any]] = {
 """Which methods a param is for, and another value than it has in the basis."""
 SHARED = {"micro_batch_size", "warmup_fraction", "checkpoint_every", "lora"}
 """Of these, the ones that a warm start has in common with the last phase."""
-ELSEWHERE = {"method", "threads", "rollouts"}
-"""Which phases there are, how torch computes, and what draws."""
+ELSEWHERE = {"method", "threads", "rollouts", "control"}
+"""Which phases there are, how torch computes, what draws, and whether there is a control."""
 
 Made = Callable[..., list[dict[str, Any]]]
 
