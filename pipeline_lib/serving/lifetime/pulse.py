@@ -12,6 +12,7 @@ above it.
 
 import threading
 import time
+from collections.abc import Callable
 
 from pipeline_lib.serving.lifetime.probes import NoAnswerError, Probes
 
@@ -25,7 +26,15 @@ _LOOKS = 10
 class Pulse:
     """The signs of life of one start of an engine, from the moment that it was ready."""
 
-    def __init__(self, engine: str, probes: Probes, model: str, *, hang_timeout_s: float) -> None:
+    def __init__(
+        self,
+        engine: str,
+        probes: Probes,
+        model: str,
+        *,
+        hang_timeout_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._probes = probes
         self._model = model
         self._health_route = HEALTH_ROUTES.get(engine)
@@ -34,12 +43,13 @@ class Pulse:
         """The time from one look to the next, and the longest that a look takes."""
         self._tokens: float | None = None
         self._silent_s = 0.0
-        self._last_look = time.monotonic()
+        self._clock = clock
+        self._last_look = clock()
         self._probe: threading.Thread | None = None
 
     def look(self) -> None:
         """Look for signs of life, if it is time to."""
-        now = time.monotonic()
+        now = self._clock()
         if now < self._last_look + self.look_s:
             return
         # Time in which nobody looked, as when this process itself was stopped, accuses nobody.

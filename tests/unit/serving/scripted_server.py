@@ -51,6 +51,8 @@ class ScriptedServer:
 
     port: int
     models: list[Body] = field(default_factory=lambda: [{"id": MODEL, "owned_by": "vllm"}])
+    models_before: list[list[Body]] = field(default_factory=list)
+    """What is listed first, each of them once."""
     script: list[Reply] = field(default_factory=list)
     always: Reply | None = None
     """Takes the place of the usual answer."""
@@ -82,7 +84,8 @@ class ScriptedServer:
             self.in_flight -= 1
 
     async def list_models(self, _request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": self.models})
+        models = self.models_before.pop(0) if self.models_before else self.models
+        return JSONResponse({"object": "list", "data": models})
 
     def client(
         self, *, engine: str = "vllm", chat_format=None, encode=None, **serve
@@ -90,7 +93,7 @@ class ScriptedServer:
         """A client of this server."""
         url = f"http://127.0.0.1:{self.port}/v1"
         endpoint = Endpoint(engine=engine, base_url=url, model=MODEL, identity="digest")
-        params = ServeParams(engine=engine, url=url, **{"start_timeout_s": 5.0, **serve})
+        params = ServeParams(engine=engine, url=url, **{"start_timeout_s": 120.0, **serve})
         return OpenAIModel(endpoint=endpoint, serve=params, chat_format=chat_format, encode=encode)
 
 
@@ -143,6 +146,12 @@ def slow(seconds: float) -> Reply:
         return await usual(request, body)
 
     return reply
+
+
+async def never(_request: Request, _body: Body) -> Response:
+    """No answer as long as the client is there."""
+    await asyncio.Event().wait()
+    raise AssertionError
 
 
 class _Reset(Response):

@@ -189,14 +189,14 @@ def test_close_frees_the_server(client):
     running = "vllm:num_requests_running"
     assert _becomes(lambda: metric(client, running) > 10)
     client.close()
-    thread.join(20)
+    thread.join(120)
     assert caught
     assert _becomes(lambda: metric(client, running) == 0)
 
 
 def _becomes(condition) -> bool:
-    """Whether it holds within 20 seconds."""
-    deadline = time.monotonic() + 20
+    """Whether it comes to hold before the test has certainly failed."""
+    deadline = time.monotonic() + 120
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
     return condition()

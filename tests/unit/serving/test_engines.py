@@ -36,7 +36,7 @@ def url():
 
 
 def attached(url, tmp_path, **changes):
-    serve = ServeParams(engine="url", url=url, start_timeout_s=5, **changes)
+    serve = ServeParams(engine="url", url=url, start_timeout_s=60, **changes)
     return serving_engine(serve, model="not read", log_folder=tmp_path)
 
 

@@ -17,7 +17,7 @@ from pipeline_lib.verification.python_tests import open_code_judge
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
 PARAMS = VerifyParams(
-    math=MathLimits(soft_timeout_s=0.4, hard_timeout_s=30.0), code=CodeLimits(timeout_s=1.0)
+    math=MathLimits(soft_timeout_s=0.4, hard_timeout_s=30.0), code=CodeLimits(timeout_s=3.0)
 )
 DOUBLED = CodeGold(entry_point="f", tests="assert f(2) == 4\nassert f(3) == 6")
 FORGED = "class Any(int):\n    __eq__ = lambda *_: True\n\ndef f(x):\n    return Any()\n"
@@ -30,7 +30,7 @@ CASES = {
     "right": (DOUBLED, "```python\ndef f(x):\n    return 2 * x\n```", Status.CORRECT),
     "wrong": (DOUBLED, "def f(x):\n    return x + 2\n", Status.WRONG),
     "forged": (DOUBLED, FORGED, Status.WRONG),
-    "sleeps": (DOUBLED, "import time\ndef f(x):\n    time.sleep(60)\n", Status.TIMEOUT),
+    "sleeps": (DOUBLED, "import time\ndef f(x):\n    time.sleep(600)\n", Status.TIMEOUT),
     "no program": (DOUBLED, "", Status.MALFORMED),
 }
 EXPECTED = [status for _, _, status in CASES.values()]

@@ -32,13 +32,38 @@ def _outcomes(pool, questions):
     return [reply.outcome for reply in pool.ask(questions)]
 
 
+GIVE_UP_S = 120.0
+"""What does not happen fails its test by then."""
+
+
 def _eventually(condition):
-    """Whether ``condition`` comes true while the suite's own deadline lasts."""
-    for _ in range(1000):
-        if condition():
-            return True
+    """Whether ``condition`` comes true."""
+    deadline = time.monotonic() + GIVE_UP_S
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.01)
-    return False
+    return True
+
+
+class _WatchedPool(MathPool):
+    """Keeps the order in which questions were settled, and how many processes there were at most."""
+
+    def __init__(self, limits, *, num_workers):
+        super().__init__(limits, num_workers=num_workers)
+        self.order = []
+        self.most_processes = 0
+
+    def _settle(self, worker, outcome, batch):
+        super()._settle(worker, outcome, batch)
+        self.order.append(worker.index)
+
+    def _fresh_or_idle(self):
+        worker = super()._fresh_or_idle()
+        # Counted where processes are made: what was killed before is gone by the reply to a fork.
+        children = psutil.Process(self._forker._process.pid).children()
+        self.most_processes = max(self.most_processes, len(children))
+        return worker
 
 
 @pytest.fixture(scope="module")
@@ -77,16 +102,16 @@ def test_outcomes(pool, question, outcome):
 
 
 def test_a_slow_question_holds_up_only_its_own_process():
-    """The soft deadline ends it; the other worker answers all the rest meanwhile."""
-    pool = MathPool(MathLimits(soft_timeout_s=1.0, hard_timeout_s=30.0), num_workers=2)
+    """The soft deadline ends it, the hard one being hours away; the other worker answers the rest
+    meanwhile: 20 times some 10 ms of CPU time while the slow one takes 1 s of it."""
+    pool = _WatchedPool(MathLimits(soft_timeout_s=1.0, hard_timeout_s=9000.0), num_workers=2)
     try:
-        slow, *rest = pool.ask([SLOW, *[EQUAL] * 20])
+        slow, *rest = _outcomes(pool, [SLOW, *[EQUAL] * 20])
     finally:
         pool.close()
-    assert slow.outcome is Outcome.TIMEOUT
-    assert slow.seconds < 30.0
-    assert {reply.outcome for reply in rest} == {Outcome.EQUAL}
-    assert sum(reply.seconds for reply in rest) < 30.0
+    assert slow is Outcome.TIMEOUT
+    assert rest == [Outcome.EQUAL] * 20
+    assert (pool.order[-1], sorted(pool.order)) == (0, [*range(21)])
 
 
 def test_a_question_that_ignores_its_alarm_is_killed():
@@ -99,26 +124,6 @@ def test_a_question_that_ignores_its_alarm_is_killed():
     assert replies == [Outcome.EQUAL, Outcome.TIMEOUT, Outcome.EQUAL]
 
 
-class _WatchedPool(MathPool):
-    """Keeps the order in which questions were settled, and how many processes there were at most."""
-
-    def __init__(self, limits, *, num_workers):
-        super().__init__(limits, num_workers=num_workers)
-        self.order = []
-        self.most_processes = 0
-
-    def _settle(self, worker, outcome, batch):
-        super()._settle(worker, outcome, batch)
-        self.order.append(worker.index)
-
-    def _fresh_or_idle(self):
-        worker = super()._fresh_or_idle()
-        # Counted where processes are made: what was killed before is gone by the reply to a fork.
-        children = psutil.Process(self._forker._process.pid).children()
-        self.most_processes = max(self.most_processes, len(children))
-        return worker
-
-
 def test_one_worker_is_not_held_up_by_a_slow_question():
     """With a single worker the slow first question is settled last: another process took the rest."""
     pool = _WatchedPool(MathLimits(soft_timeout_s=2.0, hard_timeout_s=60.0), num_workers=1)
@@ -127,7 +132,8 @@ def test_one_worker_is_not_held_up_by_a_slow_question():
     finally:
         pool.close()
     assert replies == [Outcome.TIMEOUT, *[Outcome.EQUAL, Outcome.DIFFERENT] * 10]
-    assert pool.order == [*range(1, 21), 0]
+    # Others may pass each other: on a busy machine any of them may run out of patience.
+    assert (pool.order[-1], sorted(pool.order)) == (0, [*range(21)])
 
 
 def test_slow_questions_take_a_bounded_number_of_processes():
@@ -153,29 +159,38 @@ def test_a_slow_question_that_has_an_answer_gets_it():
         pool.close()
     assert [reply.outcome for reply in replies] == [Outcome.DIFFERENT, *[Outcome.EQUAL] * 5]
     assert replies[0].seconds > PATIENCE_S
-    assert pool.order == [1, 2, 3, 4, 5, 0]
+    assert (pool.order[-1], sorted(pool.order)) == (0, [*range(6)])
+
+
+class _ContinuingPool(MathPool):
+    """Lets a stopped worker go on once its deadline has passed by the clock on the wall."""
+
+    continued = False
+
+    def _seconds_left(self, worker, now_s):
+        assert now_s - worker.started_s >= self._limits.hard_timeout_s
+        os.kill(worker.pid, signal.SIGCONT)
+        self.continued = True
+        return super()._seconds_left(worker, now_s)
 
 
 def test_waiting_for_a_core_is_not_counted():
     """A worker that is stopped for longer than both deadlines answers all the same once it goes on."""
-    limits = MathLimits(soft_timeout_s=0.2, hard_timeout_s=0.3)
-    pool = MathPool(limits, num_workers=1)
+    pool = _ContinuingPool(MathLimits(soft_timeout_s=0.9, hard_timeout_s=1.0), num_workers=1)
     try:
         pool.ask([EQUAL])
         (worker,) = pool._idle
         os.kill(worker.pid, signal.SIGSTOP)
-        goes_on = threading.Timer(1.0, os.kill, (worker.pid, signal.SIGCONT))
-        goes_on.start()
         replies = _outcomes(pool, [EQUAL])
-        goes_on.join()
     finally:
         pool.close()
+    assert pool.continued
     assert replies == [Outcome.EQUAL]
 
 
 def test_a_worker_that_never_goes_on_is_given_up():
     """Stopped for good, it computes nothing; the wall clock ends it, and a new one answers the rest."""
-    pool = MathPool(MathLimits(soft_timeout_s=0.1, hard_timeout_s=0.2), num_workers=1)
+    pool = MathPool(MathLimits(soft_timeout_s=0.4, hard_timeout_s=0.4), num_workers=1)
     try:
         pool.ask([EQUAL])
         (worker,) = pool._idle
@@ -184,7 +199,7 @@ def test_a_worker_that_never_goes_on_is_given_up():
     finally:
         pool.close()
     assert (first.outcome, second.outcome) == (Outcome.TIMEOUT, Outcome.DIFFERENT)
-    assert first.seconds >= MAX_STRETCH * 0.2
+    assert first.seconds >= MAX_STRETCH * 0.4
 
 
 def test_memory_is_limited():
@@ -230,7 +245,13 @@ def test_a_forker_killed_in_the_middle_costs_nothing():
     pool = MathPool(MathLimits(soft_timeout_s=2.0, hard_timeout_s=60.0), num_workers=2)
     try:
         pool.ask([EQUAL])
-        killer = threading.Timer(0.5, os.kill, (pool._forker._process.pid, signal.SIGKILL))
+        forker = pool._forker._process.pid
+
+        def kill_in_the_middle():
+            if _eventually(lambda: pool._busy):
+                os.kill(forker, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill_in_the_middle)
         killer.start()
         replies = _outcomes(pool, [SLOW, *[EQUAL] * 5])
         killer.join()

@@ -21,7 +21,14 @@ from pipeline_lib.verification.python_tests import CodeJudge
 from pipeline_lib.verification.sandbox.client import JailRefusedError, TestSuite
 from pipeline_lib.verification.sandbox.docker import DockerSandbox
 from pipeline_lib.verification.sandbox.tiers import OpenTier, failed_self_test
-from tests.unit.verification.hostile_programs import CUT_OFF, FORGERIES, PREAMBLE, REFUSED
+from tests.unit.verification.hostile_programs import (
+    CUT_OFF,
+    ENDLESS,
+    FORGERIES,
+    PREAMBLE,
+    REFUSED,
+    attacking,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -112,6 +119,14 @@ def needs(path: pathlib.Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def sandbox(image: str) -> Iterator[DockerSandbox]:
+    """For programs that end by themselves."""
+    with DockerSandbox(timeout_s=300, memory_bytes=256 << 20, image=image) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def hurried(image: str) -> Iterator[DockerSandbox]:
+    """For programs that must run into their deadline."""
     with DockerSandbox(timeout_s=1, memory_bytes=256 << 20, image=image) as opened:
         yield opened
 
@@ -134,16 +149,23 @@ def test_attempt_is_refused(sandbox, name):
 def test_program_is_cut_off(sandbox, name):
     """The status is the one that the other tiers give."""
     body, expected = CUT_OFF[name]
-    program = f"{PREAMBLE}\ndef attack():\n    {body}\n" if body else "while True: pass\n"
     suite = TestSuite(entry_point="attack", tests="assert attack() == 'refused'")
-    report = sandbox.run(program, suite)
+    report = sandbox.run(attacking(body), suite)
     assert report.status in expected, report.detail
 
 
+@pytest.mark.parametrize("name", ENDLESS)
+def test_endless_program_is_cut_off_by_the_clock(hurried, name):
+    """What only a deadline ends is a timeout here too."""
+    suite = TestSuite(entry_point="attack", tests="assert attack() == 'refused'")
+    report = hurried.run(attacking(ENDLESS[name]), suite)
+    assert report.status is Status.TIMEOUT, report.detail
+
+
 @pytest.mark.parametrize("name", FORGERIES)
-def test_forgery_scores_zero(sandbox, name):
+def test_forgery_scores_zero(hurried, name):
     """A forged verdict is not believed here either."""
-    judge = CodeJudge(OpenTier(name="docker", sandbox=sandbox))
+    judge = CodeJudge(OpenTier(name="docker", sandbox=hurried))
     verdict = judge.judge(ADD, FORGERIES[name])
     assert verdict.status not in {Status.CORRECT, Status.VERIFIER_ERROR}, verdict
     assert (verdict.strict, verdict.lenient) == (False, False)
@@ -155,11 +177,11 @@ def test_honest_program_is_believed(sandbox):
     assert judge.judge(ADD, "def add(a, b):\n    return a + b\n").status is Status.CORRECT
 
 
-def test_no_container_is_left(sandbox):
+def test_no_container_is_left(hurried):
     """After a timeout and a crash, docker knows no container of ours."""
     suite = TestSuite(entry_point="f", tests="assert f() == 1")
     for program in ("def f():\n    while True: pass\n", "import os\nos.abort()\n"):
-        sandbox.run(program, suite)
+        hurried.run(program, suite)
     listing = ["docker", "ps", "--all", "--quiet", "--filter", "name=reasonloop-"]
     assert subprocess.run(listing, capture_output=True, check=True).stdout == b""
 

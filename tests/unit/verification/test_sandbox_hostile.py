@@ -19,9 +19,12 @@ from pipeline_lib.verification.sandbox.client import (
     JailRefusedError,
     TestSuite,
 )
-from tests.unit.verification.hostile_programs import CUT_OFF, PREAMBLE, REFUSED
+from tests.unit.verification.hostile_programs import CUT_OFF, ENDLESS, PREAMBLE, REFUSED, attacking
 
 TIMEOUT_S = 1.0
+"""Of programs that must run into it."""
+PATIENT_S = 300.0
+"""Of programs that end by themselves, however slow the machine."""
 LOYAL = "def attack():\n    return 'refused'\n"
 REFUSED_SUITE = TestSuite(entry_point="attack", tests="assert attack() == 'refused'")
 
@@ -29,11 +32,19 @@ REFUSED_SUITE = TestSuite(entry_point="attack", tests="assert attack() == 'refus
 @pytest.fixture(scope="module", params=["namespace", "landlock"])
 def jailed(request: pytest.FixtureRequest) -> Iterator[JailedInterpreter]:
     try:
-        interpreter = JailedInterpreter(request.param, timeout_s=TIMEOUT_S, memory_bytes=256 << 20)
+        interpreter = JailedInterpreter(request.param, timeout_s=PATIENT_S, memory_bytes=256 << 20)
     except JailRefusedError as error:
         pytest.skip(f"tier {request.param}: {error}")
     with interpreter:
         yield interpreter
+
+
+@pytest.fixture
+def hurried(jailed: JailedInterpreter) -> Iterator[JailedInterpreter]:
+    """The same jail, whose programs have ``TIMEOUT_S`` each."""
+    jailed._timeout_s = TIMEOUT_S
+    yield jailed
+    jailed._timeout_s = PATIENT_S
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -48,14 +59,25 @@ def test_attempt_is_refused(jailed, name):
 @pytest.mark.parametrize("name", CUT_OFF)
 def test_program_is_cut_off(jailed, name):
     """The program ends with the status that says why, and the same jail then runs a loyal one."""
-    body, expected = CUT_OFF[name]
-    program = f"{PREAMBLE}\ndef attack():\n    {body}\n"
-    if body is None:
-        program = "while True: pass\n"
-    report = jailed.run(program, REFUSED_SUITE)
-    assert report.status in expected, report.detail
-    assert report.seconds < TIMEOUT_S + 3
+    report = jailed.run(attacking(CUT_OFF[name][0]), REFUSED_SUITE)
+    assert report.status in CUT_OFF[name][1], report.detail
     assert jailed.run(LOYAL, REFUSED_SUITE).status is Status.CORRECT
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_endless_program_is_cut_off_by_the_clock(hurried, name):
+    """Not before its deadline; and after it the same process of the jail runs a loyal program.
+
+    That it is the same says that the jail itself ended the program: an answer that comes later than
+    the client waits for costs the jail.
+    """
+    pid = hurried.pid
+    report = hurried.run(attacking(ENDLESS[name]), REFUSED_SUITE)
+    assert report.status is Status.TIMEOUT, report.detail
+    assert report.seconds >= TIMEOUT_S
+    hurried._timeout_s = PATIENT_S
+    assert hurried.run(LOYAL, REFUSED_SUITE).status is Status.CORRECT
+    assert hurried.pid == pid
 
 
 def test_what_is_kept_of_the_output_is_bounded(jailed):
@@ -202,7 +224,7 @@ def attack():
 def test_namespace_jail_shows_next_to_nothing():
     """In the namespace tier the root holds libraries, a few devices and the scratch folder."""
     try:
-        interpreter = JailedInterpreter("namespace", timeout_s=5, memory_bytes=256 << 20)
+        interpreter = JailedInterpreter("namespace", timeout_s=PATIENT_S, memory_bytes=256 << 20)
     except JailRefusedError as error:
         pytest.skip(str(error))
     program = "import os\ndef attack():\n    return [os.getpid(), os.listdir('/dev'), os.path.exists('/proc')]\n"
@@ -219,4 +241,4 @@ def test_namespace_jail_shows_next_to_nothing():
 
 def test_there_are_enough_hostile_programs():
     """The list is part of the claim: at least 60 kinds of attack."""
-    assert len(REFUSED) + len(CUT_OFF) >= 60
+    assert len(REFUSED) + len(CUT_OFF) + len(ENDLESS) >= 60

@@ -27,7 +27,11 @@ from pipeline_lib.verification.sandbox.jails import SCRATCH
 REPOSITORY = pathlib.Path(__file__).parents[3]
 SQUARE = "def square(x):\n    return x * x\n"
 SUITE = TestSuite(entry_point="square", tests="assert square(3) == 9")
-SLEEP = "import time\ntime.sleep(60)\n"
+SLEEP = "import time\ntime.sleep(3600)\n"
+TIMEOUT_S = 900.0
+"""Of the tests in which no deadline may pass, however slow the machine."""
+GIVE_UP_S = 120.0
+"""What does not happen fails its test by then; no deadline brings it about."""
 
 
 @pytest.fixture(params=["namespace", "landlock"])
@@ -41,7 +45,7 @@ def jail(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def interpreter(jail: str) -> Iterator[JailedInterpreter]:
-    with JailedInterpreter(jail, timeout_s=5, memory_bytes=256 << 20) as opened:
+    with JailedInterpreter(jail, timeout_s=TIMEOUT_S, memory_bytes=256 << 20) as opened:
         yield opened
 
 
@@ -53,8 +57,8 @@ def family(pid: int) -> list[psutil.Process]:
     return [outer, *outer.children(recursive=True)]
 
 
-def until(condition, seconds: float) -> bool:
-    end = time.monotonic() + seconds
+def until(condition) -> bool:
+    end = time.monotonic() + GIVE_UP_S
     while time.monotonic() < end:
         if condition():
             return True
@@ -74,7 +78,7 @@ def running(
     before = len(family(interpreter.pid))
     thread = threading.Thread(target=lambda: reports.append(interpreter.run(program, SUITE)))
     thread.start()
-    assert until(lambda: len(family(interpreter.pid)) >= before + new, 5)
+    assert until(lambda: len(family(interpreter.pid)) >= before + new)
     return thread, reports
 
 
@@ -92,10 +96,10 @@ def test_interpreter_killed_twice_in_a_run_is_our_failure(interpreter):
     first = interpreter.pid
     victims = family(first)
     psutil.Process(first).kill()
-    assert until(lambda: gone(victims), 1)
-    assert until(lambda: interpreter.pid != first and len(family(interpreter.pid)) >= 3, 5)
+    assert until(lambda: gone(victims))
+    assert until(lambda: interpreter.pid != first and len(family(interpreter.pid)) >= 3)
     psutil.Process(interpreter.pid).kill()
-    thread.join(10)
+    thread.join(GIVE_UP_S)
     assert [report.status for report in reports] == [Status.VERIFIER_ERROR]
     assert interpreter.run(SQUARE, SUITE).status is Status.CORRECT
 
@@ -105,7 +109,7 @@ def test_examiner_killed_between_runs_is_replaced(interpreter):
     interpreter.run(SQUARE, SUITE)
     first, examiner = interpreter.pid, family(interpreter.pid)[-1]
     examiner.kill()
-    assert until(lambda: gone([examiner]), 1)
+    assert until(lambda: gone([examiner]))
     assert interpreter.run(SQUARE, SUITE).status is Status.CORRECT
     assert interpreter.pid == first
 
@@ -116,7 +120,7 @@ def test_examiner_killed_in_a_run_is_our_failure(interpreter):
     examiner = family(interpreter.pid)[-1]
     thread, reports = running(interpreter, SLEEP, new=1)
     examiner.kill()
-    thread.join(10)
+    thread.join(GIVE_UP_S)
     assert [report.status for report in reports] == [Status.VERIFIER_ERROR]
     assert interpreter.run(SQUARE, SUITE).status is Status.CORRECT
 
@@ -152,11 +156,11 @@ def test_close_leaves_no_process(interpreter):
     assert gone(processes)
 
 
-def test_client_killed_in_a_run_leaves_nothing_after_a_second(jail):
-    """SIGKILL of the client while a program sleeps: within 1 s no process of the jail is left."""
+def test_client_killed_in_a_run_leaves_nothing(jail):
+    """SIGKILL of the client while a program sleeps for an hour: no process of the jail is left."""
     script = (
         "from pipeline_lib.verification.sandbox.client import JailedInterpreter, TestSuite\n"
-        f"z = JailedInterpreter({jail!r}, timeout_s=60, memory_bytes=256 << 20)\n"
+        f"z = JailedInterpreter({jail!r}, timeout_s={TIMEOUT_S}, memory_bytes=256 << 20)\n"
         f"print(z.pid, flush=True)\nz.run({SLEEP!r}, TestSuite(entry_point='f', tests='f()'))\n"
     )
     client = subprocess.Popen(
@@ -164,19 +168,21 @@ def test_client_killed_in_a_run_leaves_nothing_after_a_second(jail):
     )
     assert client.stdout is not None
     outer = int(client.stdout.readline())
-    assert until(lambda: len(family(outer)) >= 3, 5)
+    assert until(lambda: len(family(outer)) >= 3)
     processes = family(outer)
     client.send_signal(signal.SIGKILL)
     client.wait()
     client.stdout.close()
-    assert until(lambda: gone(processes), 1)
+    assert until(lambda: gone(processes))
 
 
 def test_thread_that_opened_it_may_end(jail):
     """The jail belongs to the process: it outlives the thread that opened it."""
     opened: list[JailedInterpreter] = []
     thread = threading.Thread(
-        target=lambda: opened.append(JailedInterpreter(jail, timeout_s=5, memory_bytes=256 << 20))
+        target=lambda: opened.append(
+            JailedInterpreter(jail, timeout_s=TIMEOUT_S, memory_bytes=256 << 20)
+        )
     )
     thread.start()
     thread.join()
@@ -205,7 +211,7 @@ def test_threads_share_one_interpreter(interpreter):
 )
 def test_many_runs_leave_nothing_behind(jail, num_runs):
     """Descriptors, children, zombies, memory and mounts are after n runs what they were before."""
-    with JailedInterpreter(jail, timeout_s=5, memory_bytes=256 << 20) as interpreter:
+    with JailedInterpreter(jail, timeout_s=TIMEOUT_S, memory_bytes=256 << 20) as interpreter:
         for _ in range(20):
             interpreter.run(SQUARE, SUITE)
         before = footprint(interpreter)

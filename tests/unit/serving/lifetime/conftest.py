@@ -23,8 +23,9 @@ def small(tmp_path: pathlib.Path) -> Callable[..., ServeParams]:
         fields = {
             "engine": "vllm",
             "port": 18300,
-            "hang_timeout_s": 2.0,
-            "start_timeout_s": 20.0,
+            # So long that no machine is slow enough to be taken for a hang, or for a failed start.
+            "hang_timeout_s": 120.0,
+            "start_timeout_s": 120.0,
         } | changes
         return ServeParams(environment=str(environment), options=options, **fields)
 

@@ -21,7 +21,7 @@ parser.add_argument("-m")
 parser.add_argument("--served-model-name")
 parser.add_argument("--port", type=int)
 parser.add_argument("--die", action="store_true", help="end before the port is open")
-parser.add_argument("--bind-after", type=float, default=0.0, help="seconds until the port is open")
+parser.add_argument("--bind-once", type=pathlib.Path, help="a file; it opens its port once there")
 parser.add_argument("--share-port", action="store_true", help="let others listen beside it")
 parser.add_argument("--workers", action="store_true", help="children that do not end when asked")
 parser.add_argument("--shared-memory", action="store_true", help="a block that nobody unlinks")
@@ -32,7 +32,7 @@ parser.add_argument("--stuck-once", type=pathlib.Path, help="the first load of a
 ARGUMENTS, _ = parser.parse_known_args()
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 LOADED: dict[str, str] = {}
-COUNTS = {"tokens": 0}
+COUNTS = {"tokens": 0, "looks": 0}
 STARTED = threading.Event()
 STUCK = threading.Event()
 
@@ -43,7 +43,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         if self.path == "/metrics":
+            COUNTS["looks"] += 1
             self.answer(200, f"# HELP\nsmall:generation_tokens_total {COUNTS['tokens']}\n")
+        elif self.path == "/looks":
+            self.answer(200, str(COUNTS["looks"]))
         else:
             names = [ARGUMENTS.served_model_name, *LOADED]
             self.answer(200, {"data": [{"id": name} for name in names]})
@@ -107,5 +110,6 @@ if ARGUMENTS.shared_memory:
     print("block", SharedMemory(create=True, size=64).name, flush=True)
 if ARGUMENTS.queue:
     threading.Thread(target=work, daemon=True).start()
-time.sleep(ARGUMENTS.bind_after)
+while ARGUMENTS.bind_once and not ARGUMENTS.bind_once.exists():
+    time.sleep(0.02)
 Server(("127.0.0.1", ARGUMENTS.port), Handler).serve_forever()
