@@ -1,4 +1,4 @@
-"""What all tests share: where the reference data sets are."""
+"""What all tests share: the data sets that they read, public ones and our own."""
 
 import os
 import pathlib
@@ -8,6 +8,8 @@ from hypothesis import settings
 from typing_extensions import override
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+
+from tests.made_data import write_data
 
 # How long an example takes on a shared machine says nothing about whether it is right.
 settings.register_profile("untimed", deadline=None)
@@ -23,6 +25,18 @@ def reference_data() -> pathlib.Path:
         if candidate and (folder := pathlib.Path(candidate)).is_dir():
             return folder
     pytest.skip("no reference data: set REASONLOOP_DATA or place it at ../shared/data")
+
+
+@pytest.fixture(scope="session")
+def made_data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder in the layout of ``reference_data``, with few rows, all of them our own."""
+    return write_data(tmp_path_factory.mktemp("made-data"))
+
+
+@pytest.fixture(scope="session", params=["made_data", "reference_data"])
+def data_folder(request: pytest.FixtureRequest) -> pathlib.Path:
+    """Our own folder, and the public one where there is one."""
+    return request.getfixturevalue(request.param)
 
 
 class FolderScheduling(LoadScopeScheduling):

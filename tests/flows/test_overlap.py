@@ -24,6 +24,24 @@ def overlap(*arguments):
     return stopped.value.code
 
 
+def test_every_evaluation_set_of_our_own_is_compared(made_data, tmp_path, capsys):
+    """Two of three train questions are held out; of the other set's two questions one shares 13
+    words with the third, of a contest's none does."""
+    train = load_splits("gsm8k", str(made_data / "gsm8k"))["train"]
+    hold(tmp_path, train=train[:1], bootstrap=train[1:2], test=train[2:])
+    sets = [f"gsm8k={made_data / 'gsm8k'}", f"aime={made_data / 'aime25'}"]
+    assert overlap(*sets, "--workspace", tmp_path) == 0
+    report = json.loads((tmp_path / "reports" / "overlap.json").read_text("utf-8"))
+    found = {
+        start: (one["num_train"], one["num_test"], one["touched_test"])
+        for name, one in report.items()
+        for start in ("held-out", "gsm8k", "aime")
+        if name.startswith(start)
+    }
+    assert found == {"held-out": (2, 1, 0), "gsm8k": (2, 2, 1), "aime": (2, 2, 0)}
+    capsys.readouterr()
+
+
 def test_every_evaluation_set_is_compared(reference_data, tmp_path, capsys):
     """Trained on GSM8K's train file, two test problems held out. Of the whole test file 3 of 1,319
     questions share a 13-gram with it; of a contest none."""

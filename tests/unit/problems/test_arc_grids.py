@@ -20,6 +20,7 @@ from pipeline_lib.problems.registry import load_splits
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.records import ArcGold
 from pipeline_lib.verification.arc_grid import judge
+from tests.made_data import ARC_COUNTS
 from tests.unit.made_grids import grids
 
 # The rule: colours are mirrored left to right.
@@ -219,6 +220,27 @@ def test_reference_counts(
     assert len({puzzle.id for puzzle in found}) == len(found) == puzzles
     assert sum(len(puzzle.train) for puzzle in found) == demonstrations
     assert sum(len(puzzle.test) for puzzle in found) == test_inputs
+
+
+@pytest.mark.parametrize("folder", ARC_COUNTS)
+def test_counts(made_data: pathlib.Path, folder: str):
+    """The same for puzzles of our own."""
+    pattern = f"{folder}/*/*.json" if folder.endswith("corpus") else f"{folder}/*.json"
+    found = [read_puzzle(row) for row in folder_rows(made_data / "arc", [pattern])]
+    pairs = sum(len(puzzle.train) for puzzle in found), sum(len(puzzle.test) for puzzle in found)
+    assert (len({puzzle.id for puzzle in found}), *pairs) == ARC_COUNTS[folder]
+
+
+def test_the_published_repeat_is_removed(made_data: pathlib.Path):
+    """Of 4 train problems the one that is a test problem as well is tested, not trained on."""
+    params = PrepareParams(
+        dataset="arc", folder=str(made_data / "arc" / "arc-agi-1"), test_problems=3
+    )
+    splits = make_splits(params, seed=7, gold_problem=lambda _: None)
+    assert splits.report.loaded == {"train": 4, "test": 3}
+    assert splits.report.drawn == {"test": 3, "train": 3, "bootstrap": 0}
+    assert splits.report.duplicates == 1
+    assert "40853293/0" not in {problem.id for problem in splits.train}
 
 
 def test_reference_repeat_is_removed(reference_data: pathlib.Path):

@@ -96,6 +96,14 @@ def test_normalizing_twice_changes_nothing(text: str):
     assert normalized_question(f"  {text}\n") == once
 
 
+def test_gsm8k_of_our_own(made_data: pathlib.Path):
+    """13 words of one test question stand in one train question, in the midst of other words."""
+    splits = load_splits("gsm8k", str(made_data / "gsm8k"))
+    report = overlap_report(splits["train"], splits["test"])
+    assert (report.num_train, report.num_test) == (3, 2)
+    assert (report.touched_test, report.touched_train) == (1, 1)
+
+
 def test_gsm8k_is_nearly_clean(reference_data: pathlib.Path):
     """Of 1,319 test problems 3 share a 13-gram with the 7,473 train problems."""
     splits = load_splits("gsm8k", str(reference_data / "gsm8k"))

@@ -1,5 +1,6 @@
 """Data sets as their publishers lay them out, and what is refused."""
 
+import itertools
 import json
 import pathlib
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.registry import load, load_splits
+from tests.made_data import MATH_GOLDS, MBPP_FUNCTIONS
 
 GSM8K = [
     {"question": "How many are one and one?", "answer": "#### 2"},
@@ -42,6 +44,46 @@ def test_reference_counts(reference_data: pathlib.Path, name: str, folder: str, 
     splits = load_splits(name, str(reference_data / folder))
     assert {split: len(problems) for split, problems in splits.items()} == sizes
     assert all(problem.question.strip() for problems in splits.values() for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "sizes"),
+    [
+        ("gsm8k", "gsm8k", {"train": 3, "test": 2}),
+        ("math", "math500", {"test": len(MATH_GOLDS)}),
+        ("aime", "aime24", {"test": 2}),
+        ("aime", "aime25", {"test": 2}),
+        ("aime", "aime26", {"test": 1}),
+        ("hmmt", "hmmt25", {"test": 3}),
+        ("humaneval", "humaneval", {"test": 2}),
+        ("mbpp", "mbpp", {"prompt": 1, "test": 2, "validation": 1, "train": 1}),
+        ("arc", "arc/arc-agi-1", {"train": 4, "test": 3}),
+        ("arc", "arc/arc-agi-2", {"train": 4, "test": 1}),
+        ("concept-arc", "arc/concept-arc", {"test": 4}),
+    ],
+)
+def test_counts(made_data: pathlib.Path, name: str, folder: str, sizes: dict):
+    """The same for small data of our own in each of the formats."""
+    splits = load_splits(name, str(made_data / folder))
+    assert {split: len(problems) for split, problems in splits.items()} == sizes
+    assert all(problem.question.strip() for problems in splits.values() for problem in problems)
+
+
+def test_golds_are_the_publishers(made_data: pathlib.Path):
+    """What stands after ####, without its comma; ``answer``; the function that all asserts call."""
+    golds = {
+        name: [one.gold for one in itertools.chain(*load_splits(name, str(folder)).values())]
+        for name, folder in (
+            ("gsm8k", made_data / "gsm8k"),
+            ("math", made_data / "math500"),
+            ("aime", made_data / "aime25"),
+            ("mbpp", made_data / "mbpp"),
+        )
+    }
+    assert [gold.answer for gold in golds["gsm8k"]] == ["83", "294", "120000", "29", "180"]
+    assert [gold.answer for gold in golds["math"]] == MATH_GOLDS
+    assert [gold.answer for gold in golds["aime"]] == ["033", "999"]
+    assert [gold.entry_point for gold in golds["mbpp"]] == list(MBPP_FUNCTIONS.values())
 
 
 def test_ids_follow_split_and_file_order(tmp_path: pathlib.Path):

@@ -39,11 +39,11 @@ def test_other_kinds_have_no_broken_golds(gold_problem):
     assert gold_problem(CountdownGold(numbers=(1, 2), target=3)) is None
 
 
-def test_golds_of_published_data_can_be_used(gold_problem, reference_data):
+def test_golds_of_published_data_can_be_used(gold_problem, data_folder):
     """Every tenth MATH-500 gold and every contest gold is fine."""
     rows = []
     for name in ("math500", "aime24", "aime25", "hmmt25"):
-        lines = (reference_data / name / "test.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (data_folder / name / "test.jsonl").read_text(encoding="utf-8").splitlines()
         rows += [json.loads(line) for line in (lines[::10] if name == "math500" else lines)]
     answers = [str(row["answer"]) for row in rows]
     assert [a for a in answers if gold_problem(MathGold(answer=a)) is not None] == []

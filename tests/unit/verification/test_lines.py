@@ -180,8 +180,24 @@ def test_one_problem_has_one_gold(tmp_path):
         groups_from_lines(source, VerifyParams())
 
 
-def _summary(tmp_path, reference_data, name):
-    source = reference_data / "recorded" / f"{name}.jsonl"
+def test_agreement_on_answers_of_our_own(tmp_path, made_data):
+    """Four labels on worked references are met; of nine on boxed answers one refuses a right time;
+    of 32 paths the 4 that are right and not boxed are refused."""
+    words, maths, paths = (
+        _summary(tmp_path, made_data, name)
+        for name in ("gsm8k_labelled", "math_labelled", "gsm8k_qwen7b_paths")
+    )
+    assert (words.agreement.num_labelled, words.agreement.num_agree) == (4, 4)
+    assert maths.agreement.num_labelled == 9
+    assert maths.agreement.disagreeing_ids == ("made-2#0",)
+    assert maths.agreement.num_refused_but_right == 1
+    assert paths.agreement.num_labelled == 32
+    assert len(paths.agreement.disagreeing_ids) == paths.agreement.num_refused_but_right == 4
+    assert paths.num_lenient == 16
+
+
+def _summary(tmp_path, folder, name):
+    source = folder / "recorded" / f"{name}.jsonl"
     return verify_lines(source, tmp_path / "out.jsonl", VerifyParams(), workers=2)
 
 

@@ -210,9 +210,9 @@ def test_any_batch_gets_one_verdict_each(judge, texts):
     assert all((v.strict is None) == (v.lenient is None) for v in verdicts)
 
 
-def test_published_solutions_are_right(judge, reference_data):
+def test_published_solutions_are_right(judge, data_folder):
     """Every boxed MATH-500 solution is judged right against its own gold."""
-    lines = (reference_data / "math500" / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (data_folder / "math500" / "test.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     verdicts = judge.judge([(MathGold(answer=row["answer"]), row["solution"]) for row in rows])
     refused = [

@@ -75,11 +75,11 @@ def test_a_product_is_what_it_expands_to(left, right):
     assert surely_different(sympy.expand(product) + 1, product + 2)
 
 
-def test_math_verify_agrees_on_published_golds(reference_data):
+def test_math_verify_agrees_on_published_golds(data_folder):
     """Of MATH-500 golds beside each other, none that is surely different counts as equal."""
-    lines = (reference_data / "math500" / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (data_folder / "math500" / "test.jsonl").read_text(encoding="utf-8").splitlines()
     golds = [json.loads(line)["answer"] for line in lines]
     formulas = [formula for gold in golds for formula in _formulas(gold)]
     pairs = [pair for pair in itertools.pairwise(formulas) if surely_different(*pair)]
-    assert len(pairs) > 300
+    assert len(pairs) > 0.5 * len(golds)
     assert [pair for pair in pairs if verify(*pair, timeout_seconds=None)] == []

@@ -69,10 +69,10 @@ def test_any_text_is_read_the_same(text):
     assert _read(QuickReader, text) == _read(_Latex2Sympy, text)
 
 
-def test_golds_of_published_data_are_read_the_same(reference_data):
+def test_golds_of_published_data_are_read_the_same(data_folder):
     """All golds of MATH-500 and of HMMT."""
     golds = []
     for name in ("math500", "hmmt25"):
-        lines = (reference_data / name / "test.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (data_folder / name / "test.jsonl").read_text(encoding="utf-8").splitlines()
         golds += [str(json.loads(line)["answer"]) for line in lines]
     assert [g for g in golds if _read(QuickReader, g) != _read(_Latex2Sympy, g)] == []

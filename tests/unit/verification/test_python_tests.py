@@ -19,6 +19,7 @@ from pipeline_lib.verification.python_tests import (
 )
 from pipeline_lib.verification.sandbox.client import RunReport, TestSuite
 from pipeline_lib.verification.sandbox.tiers import OpenTier
+from tests.made_data import FORGERY_OF_HUMANEVAL_1, HUMANEVAL
 
 SQUARE = "def square(x):\n    return x * x\n"
 GOLD = CodeGold(entry_point="square", tests="assert square(3) == 9\nassert square(-1) == 1")
@@ -270,9 +271,9 @@ def test_success_is_doubted_once(statuses, status, score):
     assert verdict.seconds == 0.5 * len(statuses)
 
 
-def problems(reference_data: pathlib.Path) -> list[Problem]:
-    humaneval = reference_data / "humaneval" / "HumanEval.jsonl"
-    mbpp = reference_data / "mbpp" / "mbpp.jsonl"
+def problems(folder: pathlib.Path) -> list[Problem]:
+    humaneval = folder / "humaneval" / "HumanEval.jsonl"
+    mbpp = folder / "mbpp" / "mbpp.jsonl"
     found = []
     for path, make in ((humaneval, humaneval_problem), (mbpp, mbpp_problem)):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
@@ -303,6 +304,23 @@ def test_functions_that_a_prompt_gives_cannot_be_replaced(judge, reference_data,
     problem = problems(reference_data)[number]
     assert isinstance(problem.gold, CodeGold)
     assert judge.judge(problem.gold, forgery).status is Status.WRONG
+
+
+def test_a_function_that_a_prompt_gives_cannot_be_replaced(judge, made_data):
+    """The same for a problem of our own: the forgery is right by its own ``shifted`` alone."""
+    [problem] = [one for one in problems(made_data) if one.id == "HumanEval/1"]
+    own = CodeGold(entry_point="shifted_back", tests=HUMANEVAL[1]["test"])
+    assert "shifted" in problem.gold.tests.partition("def check")[0]
+    assert judge.judge(problem.gold, FORGERY_OF_HUMANEVAL_1).status is Status.WRONG
+    assert judge.judge(problem.gold, problem.solution).status is Status.CORRECT
+    assert judge.judge(own, FORGERY_OF_HUMANEVAL_1).status is Status.CORRECT
+
+
+def test_canonical_solutions_of_our_own_pass(judge, made_data):
+    """All seven reference solutions pass their tests: Windows lines, set-up code, a builtin's name."""
+    chosen = problems(made_data)
+    assert len(chosen) == 7
+    assert not_correct(judge, chosen) == {}
 
 
 def test_sample_of_canonical_solutions_passes(judge, reference_data):
