@@ -191,6 +191,18 @@ def test_function_of_the_tests_is_not_replaced_by_the_candidates(judge):
     assert judge.judge(gold, forgery).status is Status.WRONG
 
 
+def test_builtins_of_the_tests_are_not_replaced_by_the_candidates(judge):
+    """What tests measure a value with is theirs: a program's own ``len`` and ``sorted`` do not count."""
+    tests = "assert len(f(3)) == 3\nassert sorted(f(2)) == [1, 2]"
+    forgery = (
+        "def len(x):\n    return 3\ndef sorted(x):\n    return [1, 2]\ndef f(n):\n    return []\n"
+    )
+    gold = CodeGold(entry_point="f", tests=tests)
+    assert judge.judge(gold, forgery).status is Status.WRONG
+    honest = "def f(n):\n    return [*range(n, 0, -1)]\n"
+    assert judge.judge(gold, honest).status is Status.CORRECT
+
+
 @pytest.mark.parametrize(
     "tests",
     ["assert f(1) ==", "import no_such_module\nassert f(1) == 1", "assert 1 == 1", "", "f(1)"],

@@ -18,6 +18,7 @@ import pytest
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.records import CodeGold, Status
 from pipeline_lib.verification.python_tests import CodeJudge
+from pipeline_lib.verification.sandbox import tiers
 from pipeline_lib.verification.sandbox.client import JailRefusedError, TestSuite
 from pipeline_lib.verification.sandbox.docker import DockerSandbox
 from pipeline_lib.verification.sandbox.tiers import OpenTier, failed_self_test
@@ -131,9 +132,10 @@ def hurried(image: str) -> Iterator[DockerSandbox]:
         yield opened
 
 
-def test_self_test_passes(sandbox):
+def test_self_test_passes(sandbox, hurried):
     """What decides at start-up whether a tier is used finds nothing here."""
-    assert failed_self_test(sandbox) == ""
+    assert failed_self_test(sandbox, tiers.ENDING) == ""
+    assert failed_self_test(hurried, tiers.ENDLESS) == ""
 
 
 @pytest.mark.parametrize("name", sorted(set(REFUSED) - THE_IMAGES_OWN))
