@@ -7,7 +7,7 @@ SERVE := .venv-serve
 DEVICE ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
 SOURCES := flows tasks pipeline_lib tests benchmarks
 
-.PHONY: help install demo test test-slow test-gpu check format serve-env docs clean
+.PHONY: help install demo test test-slow test-gpu mutants check format serve-env docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -31,6 +31,10 @@ test-slow: install ## the slow tests
 
 test-gpu: install ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
+
+mutants: install ## which small errors the tests notice: a sample, in an hour; goes on where it was
+	mkdir -p build
+	nice -n 19 $(BIN)/python benchmarks/mutants.py --minutes 60 --output build/mutants.json
 
 check: install ## format, lint, types, import contracts, dead code
 	$(BIN)/ruff format --quiet --check $(SOURCES)

@@ -1,0 +1,255 @@
+"""How many small errors in the code its tests notice: a sample of mutants, drawn by a seed.
+
+Mutated are the modules in which an error would poison results without a crash. A mutant is noticed
+if a test fails with it that passes without it; a test that runs for over ``--test-timeout-s`` fails.
+All of it happens in a copy of the tree. First the tests that import the module run, then the others
+of its package, until one fails.
+
+Each result is written at once, so a run that was cut off goes on where it was. The sample of n is
+the beginning of that of n + 1.
+
+    python benchmarks/mutants.py --seed 1 --number 100 --minutes 60 --output mutants.json
+
+Not mutmut (3.8) or cosmic-ray (8.7): neither samples by a seed or has tests of its own for each
+module, and mutmut chooses the mutant by a variable of the environment, which our jails do not have.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+
+from mutant_operators import Mutant, mutants_of
+
+ROOT = pathlib.Path(__file__).parents[1]
+# What is mutated, and the folders whose tests must notice it. Modules that only draw, print or build
+# models for tests are not among them.
+TARGETS = {
+    "grids.py": ["problems", "verification", "latent", "test_grids.py"],
+    "records.py": ["test_records.py", "traindata", "evaluation"],
+    "seeding.py": ["test_seeding.py", "sampling"],
+    "determinism.py": ["test_determinism.py"],
+    "verification": ["verification"],
+    "evaluation": ["evaluation"],
+    "traindata": ["traindata"],
+    "sampling": ["sampling"],
+    "training": ["training"],
+    "latent": ["latent"],
+    "storage": ["storage"],
+    "serving/decode_pass.py": ["serving"],
+    "serving/token_choice.py": ["serving"],
+}
+LATENT = {
+    "arc_votes",
+    "voting",
+    "losses",
+    "branches",
+    "restarts",
+    "metrics",
+    "evaluate",
+    "numerics",
+}
+"""Modules of ``latent`` in which votes are counted and losses computed; of the others tests of whole
+runs say most."""
+LEFT_OUT = {
+    "verification/sandbox/docker.py",  # its tests need docker
+    "verification/version.py",
+    "traindata/card.py",
+    "training/export.py",
+    "training/tracking.py",
+    "evaluation/compute_tables.py",
+}
+COPIED = ("pipeline_lib", "flows", "tasks", "tests", "profiles", "benchmarks", "docs")
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::.+?)?)(?: - |$)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of one mutant."""
+
+    mutant: str
+    noticed: bool
+    by: str
+    """The test that failed; what else ended the run; empty if nothing did."""
+    seconds: float
+
+
+@dataclass(kw_only=True)
+class Copy:
+    """A copy of the tree, in which mutants are tried one after another."""
+
+    root: pathlib.Path
+    test_timeout_s: float
+    sound: dict[str, bool] = field(default_factory=dict)
+    """Of tests that failed: whether they pass without a mutant. The others are left out."""
+
+    def tried(self, mutant: Mutant) -> Result:
+        """Run the tests of a mutant's module until one fails that passes without it."""
+        start = time.perf_counter()
+        by = next(filter(None, (self._noticing(mutant, t) for t in self._tests(mutant.path))), "")
+        seconds = round(time.perf_counter() - start, 1)
+        return Result(mutant=str(mutant), noticed=bool(by), by=by, seconds=seconds)
+
+    def _noticing(self, mutant: Mutant, tests: list[str]) -> str | None:
+        """The first of these tests that fails with the mutant and passes without."""
+        path = self.root / mutant.path
+        original = path.read_text("utf-8")
+        while True:
+            path.write_text(mutant.applied(original), "utf-8")
+            failed = self._failed(tests)
+            path.write_text(original, "utf-8")
+            if failed is None:
+                return None
+            if failed not in self.sound:
+                self.sound[failed] = self._failed([failed]) is None
+                if not self.sound[failed]:
+                    print("fails without a mutant, too:", failed, flush=True)
+            if self.sound[failed]:
+                return failed
+
+    def _tests(self, module: str) -> Iterator[list[str]]:
+        """Test files that name the module, then all others of its package."""
+        inside = module.removeprefix("pipeline_lib/")
+        folders = next(names for start, names in TARGETS.items() if inside.startswith(start))
+        paths = [self.root / "tests" / "unit" / name for name in folders]
+        files = sorted(
+            set(itertools.chain(*([p] if p.is_file() else p.rglob("test_*.py") for p in paths)))
+        )
+        dotted = module.removesuffix(".py").replace("/", ".")
+        near = [one for one in files if _names(one.read_text("utf-8"), dotted)]
+        far = [one for one in files if one not in near]
+        for chosen in (near, far):
+            if chosen:
+                yield [str(one.relative_to(self.root)) for one in chosen]
+
+    def _failed(self, tests: list[str]) -> str | None:
+        """The first test that fails, None if none does."""
+        # Written in the same second and of the same size, a mutant would be taken from the cache.
+        # Nor may hypothesis begin with what failed for another one.
+        for cache in [*self.root.rglob("__pycache__"), self.root / ".hypothesis"]:
+            shutil.rmtree(cache, ignore_errors=True)
+        options = ["-x", "-n", "0", "-q", "-p", "no:cacheprovider", "--tb=no", "--no-header"]
+        options += [f"--deselect={test}" for test, sound in self.sound.items() if not sound]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, f"--timeout={self.test_timeout_s}", *tests],
+            cwd=self.root,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode in {0, 5}:  # all passed; none there
+            return None
+        found = FAILED.search(done.stdout)
+        return found[1] if found else tests[0]
+
+
+def _names(text: str, dotted: str) -> bool:
+    """Whether a test file imports the module, by its own name or from its package."""
+    package, _, name = dotted.rpartition(".")
+    return dotted in text or bool(
+        re.search(rf"from {re.escape(package)} import .*\b{name}\b", text)
+    )
+
+
+def copied(to: pathlib.Path) -> pathlib.Path:
+    """The tree as far as tests need it."""
+    # A jail's user must be able to read it, or tests that need one are skipped and notice nothing.
+    to.chmod(0o755)
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, to / name, ignore=ignored)
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy2(path, to / path.name)
+    return to
+
+
+def all_mutants() -> list[Mutant]:
+    """Of all target modules, in a fixed order."""
+    found = []
+    for start in TARGETS:
+        place = ROOT / "pipeline_lib" / start
+        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            inside = path.relative_to(ROOT / "pipeline_lib").as_posix()
+            if inside in LEFT_OUT or (start == "latent" and path.stem not in LATENT):
+                continue
+            found += mutants_of(path.read_text("utf-8"), f"pipeline_lib/{inside}")
+    return found
+
+
+def report(results: list[Result], *, num_all: int, seed: int) -> dict[str, object]:
+    """Figures, then each mutant with its end; what is written."""
+    noticed = sum(result.noticed for result in results)
+    return {
+        "seed": seed,
+        "mutants": num_all,
+        "tried": len(results),
+        "noticed": noticed,
+        "kill_rate": round(noticed / len(results), 4) if results else None,
+        "results": [asdict(result) for result in results],
+    }
+
+
+def kept_results(output: pathlib.Path, *, num_all: int, seed: int) -> list[Result]:
+    """Of an earlier run with the same seed on code with as many mutants."""
+    if not output.exists():
+        return []
+    earlier = json.loads(output.read_text("utf-8"))
+    if (earlier["seed"], earlier["mutants"]) != (seed, num_all):
+        return []
+    return [Result(**result) for result in earlier["results"]]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--number", type=int, default=100, help="size of the sample")
+    parser.add_argument("--minutes", type=float, default=60.0, help="none is begun after this time")
+    parser.add_argument("--only", nargs="*", default=[""], help="parts of the modules' paths")
+    parser.add_argument("--test-timeout-s", type=float, default=120.0)
+    parser.add_argument("--output", type=pathlib.Path, required=True, help="results as JSON")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Try the sample, print the kill rate and the survivors, write JSON."""
+    given = arguments()
+    start = time.perf_counter()
+    every = [one for one in all_mutants() if any(part in one.path for part in given.only)]
+    random.Random(given.seed).shuffle(every)
+    results = kept_results(given.output, num_all=len(every), seed=given.seed)
+    done = {result.mutant for result in results}
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copy = Copy(root=copied(pathlib.Path(folder)), test_timeout_s=given.test_timeout_s)
+        for mutant in every[: given.number]:
+            if str(mutant) in done:
+                continue
+            if time.perf_counter() - start > 60 * given.minutes:
+                break
+            results.append(copy.tried(mutant))
+            print("noticed" if results[-1].noticed else "SURVIVED", mutant, flush=True)
+            content = report(results, num_all=len(every), seed=given.seed)
+            given.output.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    by_end = Counter(result.noticed for result in results)
+    print(f"\n{by_end[True]} of {len(results)} noticed ({len(every)} mutants in all), but not:")
+    for result in results:
+        if not result.noticed:
+            print(f"  {result.mutant}")
+
+
+if __name__ == "__main__":
+    main()
