@@ -16,37 +16,24 @@ from fractions import Fraction
 
 from pipeline_lib.records import CountdownGold, Status, Verdict
 from pipeline_lib.verification.answer_text import after_thought, last_boxes, plain
+from pipeline_lib.verification.countdown_text import (
+    LIST_MARK,
+    MAX_EXPRESSION_CHARS,
+    STEP,
+    as_python,
+    has_operator,
+    is_arithmetic,
+    steps_in,
+    whole_expressions,
+    without_latex,
+)
 
 MAX_TEXT_CHARS = 20_000
 """Of a longer text only the end is read, and it is not in the strict format."""
-MAX_EXPRESSION_CHARS = 400
 MAX_DEPTH = 40
 MAX_SHOWN_CHARS = 200
 
 _ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
-_STEP = re.compile(r"\s*(-?\d{1,12})\s*([-+*/])\s*(-?\d{1,12})\s*=\s*(-?\d{1,12})\s*")
-_LEFT_SIDE = re.compile(r"[-+*/() \d]*$")
-_RIGHT_SIDE = re.compile(r"= {0,3}(-?\d{1,12})(?![\d.]*\d)")
-_LEFT_CHARS = 60
-_LIST_MARK = re.compile(r"^\s*(?:\d{1,3}\)|[-*+])\s+")
-_EXPRESSION = re.compile(r"[-+*/()\s\d]*\d[-+*/()\s\d]*")
-_LAST_EXPRESSION = re.compile(r"[-+*/() \d]*\d[-+*/() \d]*(?:= {0,3}-?\d{1,12})?")
-_FRACTION = re.compile(r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}")
-_LATEX_SIGNS = {
-    "\\times": "*",
-    "\\cdot": "*",
-    "\\div": "/",
-    "\\left": "",
-    "\\right": "",
-    "\\(": "",
-    "\\)": "",
-    "\\[": "",
-    "\\]": "",
-    "$": "",
-    "`": "",
-    "**": "^",
-}
-
 _STEP_OPERATORS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -118,12 +105,14 @@ def answer_form(text: str) -> str | None:
     if found is None:
         return None
     if _are_steps(found.text):
-        steps = [step for line in found.text.split("\n") if (step := _STEP.fullmatch(line))]
+        steps = [step for line in found.text.split("\n") if (step := STEP.fullmatch(line))]
         parts = [_step_form(step[2], step[1], step[3], int(step[4])) for step in steps]
         return "; ".join(sorted(parts))
     expression = found.text.rstrip(" .").partition("=")[0]
     parts = []
     try:
+        if not is_arithmetic(expression):
+            return "".join(expression.split())
         _add_steps(_parsed(expression[:MAX_EXPRESSION_CHARS]), parts, depth=0)
     except _RefusedError:
         return "".join(expression.split())
@@ -157,40 +146,26 @@ def _extract(text: str, *, num_numbers: int | None) -> _Found | None:
         return _Found(text=ending.strip(), rule=Rule.STEPS)
     tagged = _ANSWER.findall(ending)
     if tagged:
-        return _Found(text=_without_latex(tagged[-1]).strip(), rule=Rule.ANSWER_TAG)
-    boxed = _without_latex("".join(last_boxes(ending)[-1:]))
-    if _has_operator(boxed):
+        return _Found(text=without_latex(tagged[-1]).strip(), rule=Rule.ANSWER_TAG)
+    boxed = without_latex("".join(last_boxes(ending)[-1:]))
+    if has_operator(boxed):
         return _Found(text=boxed.strip(), rule=Rule.BOXED)
-    return _in_prose(_without_latex(ending), num_numbers=num_numbers)
+    return _in_prose(without_latex(ending), num_numbers=num_numbers)
 
 
 def _are_steps(text: str) -> bool:
     lines = text.split("\n") if text.strip() else []
-    return bool(lines) and all(_STEP.fullmatch(line) for line in lines if line.strip())
-
-
-def _has_operator(text: str) -> bool:
-    return re.search(r"\d\s*[-+*/]", text) is not None
-
-
-def _without_latex(text: str) -> str:
-    for written, sign in _LATEX_SIGNS.items():
-        text = text.replace(written, sign)
-    previous = None
-    while previous != text:
-        previous, text = text, _FRACTION.sub(r"((\1)/(\2))", text, count=50)
-    return text
+    return bool(lines) and all(STEP.fullmatch(line) for line in lines if line.strip())
 
 
 def _in_prose(text: str, *, num_numbers: int | None) -> _Found | None:
     """``num_numbers`` is how many the problem gives; None where the problem is not looked at."""
-    last_line = _LIST_MARK.sub("", text.rstrip().rpartition("\n")[2], count=1)
-    last_line = last_line[-MAX_EXPRESSION_CHARS:]
-    candidates = [c.strip() for c in _LAST_EXPRESSION.findall(last_line) if _has_operator(c)]
+    last_line = LIST_MARK.sub("", text.rstrip().rpartition("\n")[2], count=1).strip("^")
+    candidates = [found for found in whole_expressions(last_line) if has_operator(found)]
     if candidates and num_numbers in {None, len(_numerals(candidates[-1]))}:
         return _Found(text=candidates[-1], rule=Rule.LAST_LINE)
     # n numbers take exactly n - 1 steps, so what a model tried and dropped before is not read.
-    steps = list(_steps_in(text))[0 if num_numbers is None else 1 - num_numbers :]
+    steps = list(steps_in(text))[0 if num_numbers is None else 1 - num_numbers :]
     if steps:
         return _Found(text="\n".join(steps), rule=Rule.STEPS_IN_PROSE)
     return _Found(text=candidates[-1], rule=Rule.LAST_LINE) if candidates else None
@@ -198,16 +173,6 @@ def _in_prose(text: str, *, num_numbers: int | None) -> _Found | None:
 
 def _numerals(expression: str) -> list[str]:
     return re.findall(r"\d+", expression.partition("=")[0])
-
-
-def _steps_in(text: str) -> Iterable[str]:
-    for right in _RIGHT_SIDE.finditer(text):
-        # Looking back from each "=" keeps this linear in texts that are one long sum.
-        left = _LEFT_SIDE.search(text[max(0, right.start() - _LEFT_CHARS) : right.start()])
-        assert left is not None
-        step = f"{_LIST_MARK.sub('', left[0], count=1).strip()}={right[1]}"
-        if _STEP.fullmatch(step):
-            yield step
 
 
 def _check(solution: str, gold: CountdownGold) -> None:
@@ -221,7 +186,7 @@ def _check_steps(solution: str, gold: CountdownGold) -> None:
     available = Counter(Fraction(number) for number in gold.numbers)
     result: Fraction | None = None
     for line in solution.split("\n"):
-        step = _STEP.fullmatch(line)
+        step = STEP.fullmatch(line)
         if step is None:
             continue
         left, right, written = (Fraction(step[group]) for group in (1, 3, 4))
@@ -255,7 +220,7 @@ def _applied(
 
 def _check_expression(solution: str, gold: CountdownGold) -> None:
     expression, *claims = solution.rstrip(" .").split("=")
-    if len(solution) > MAX_EXPRESSION_CHARS or not _EXPRESSION.fullmatch(expression):
+    if len(solution) > MAX_EXPRESSION_CHARS or not is_arithmetic(expression):
         raise _RefusedError("not an arithmetic expression of numbers, + - * / and parentheses")
     leaves: list[int] = []
     value = _value_of(_parsed(expression), leaves, depth=0)
@@ -274,7 +239,7 @@ def _listed(numbers: Sequence[int]) -> str:
 def _parsed(expression: str) -> ast.expr:
     try:
         # A line break would end the expression; inside parentheses it does not.
-        return ast.parse(f"({expression})", mode="eval").body
+        return ast.parse(f"({as_python(expression)})", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _RefusedError("not an arithmetic expression") from error
 

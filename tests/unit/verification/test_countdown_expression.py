@@ -215,3 +215,86 @@ def _random_steps(numbers: list[int], chance: random.Random) -> tuple[str, int]:
         steps.append(f"{left}{sign}{right}={result}")
         pool.append(result)
     return "\n".join(steps), pool[0]
+
+
+@pytest.mark.parametrize(
+    "form", ["{}", "<answer>{}</answer>", "\\boxed{{{}}}", "So {} = 27.", "${}$"]
+)
+@pytest.mark.parametrize(
+    "expression", ["1)+(26", "(1))+((26)", "1)+26(", ")1+26(", "(1+26", "1+26)", "((1)+(26)"]
+)
+def test_parentheses_without_partners_are_malformed(form, expression):
+    """Wrapped in one more pair they would be balanced: ``(1)+(26)`` is 27."""
+    assert (
+        judge(CountdownGold(numbers=(1, 26), target=27), form.format(expression)).lenient is False
+    )
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "\\frac{12}{3}",
+        "\\dfrac{12}{3}",
+        "\\frac{12}3",
+        "\\frac {12} {3}",
+        "\\frac{12}{3}=4",
+        "\\left(\\frac{12}{3}\\right)",
+        "12 \\div 3",
+        "[12]/[3]",
+    ],
+)
+def test_boxed_quotients_are_read(written):
+    """12/3 = 4, as LaTeX writes it."""
+    verdict = judge(CountdownGold(numbers=(12, 3), target=4), f"\\boxed{{{written}}}")
+    assert (verdict.status, verdict.rule) == (Status.CORRECT, "boxed")
+
+
+def test_nested_quotients_are_read():
+    """8/(3-8/3) = 24."""
+    gold = CountdownGold(numbers=(3, 3, 8, 8), target=24)
+    assert judge(gold, "\\boxed{\\frac{8}{3-\\frac{8}{3}}}").lenient
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\boxed{\\frac{12)}{(3}}",
+        "\\boxed{\\frac{12}}",
+        "\\boxed{\\frac12{3}}",
+        "\\boxed{\\frac{1}{2}{3}}",
+    ],
+)
+def test_a_quotient_without_its_two_parts_is_malformed(text):
+    """A parenthesis does not reach out of its part of a fraction."""
+    assert judge(CountdownGold(numbers=(12, 3), target=4), text).lenient is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x12/3=4",
+        "1.12/3 = 4",
+        "7+12/3",
+        "y + 12/3",
+        "2^12/3",
+        "12/3.5",
+        "12/3x",
+        "12/3!",
+        "7+" + " " * 59 + "12/3=4, done",
+        "7+" + " " * 420 + "12/3",
+    ],
+)
+def test_a_piece_of_another_expression_is_no_solution(text):
+    """What is written beside it belongs to it, however far away a window may end."""
+    assert judge(CountdownGold(numbers=(12, 3), target=4), text).lenient is False
+
+
+@given(st.lists(st.sampled_from(["1", "26", "+", "(", ")"]), min_size=3, max_size=9).map("".join))
+def test_an_accepted_expression_is_balanced_as_written(expression):
+    """Acceptance needs the text itself to be an expression, not the text in one more pair."""
+    verdict = judge(CountdownGold(numbers=(1, 26), target=27), f"<answer>{expression}</answer>")
+    depths = [
+        expression[:end].count("(") - expression[:end].count(")")
+        for end in range(len(expression) + 1)
+    ]
+    assert not verdict.lenient or (min(depths) == 0 and depths[-1] == 0)
