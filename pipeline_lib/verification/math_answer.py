@@ -13,8 +13,9 @@ from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.records import MathGold, Status, Verdict
 from pipeline_lib.verification.failures import not_judged, verifier_error
 from pipeline_lib.verification.math_caps import cap_reason
+from pipeline_lib.verification.math_comparison import AmbiguousError, compare
 from pipeline_lib.verification.math_extraction import MathRule, extract
-from pipeline_lib.verification.math_normal_form import compare, exact_value, normalized
+from pipeline_lib.verification.math_normal_form import exact_value, normalized
 from pipeline_lib.verification.math_pool import MathPool, Question, Reply
 from pipeline_lib.verification.math_worker import Outcome
 
@@ -22,11 +23,12 @@ STRICT_RULES = frozenset({MathRule.BOXED})
 MAX_SHOWN_CHARS = 200
 MAX_MEMO = 100_000
 
-_SETTLED = frozenset({Outcome.EQUAL, Outcome.DIFFERENT, Outcome.UNPARSED, Outcome.GOLD_UNPARSED})
+_SETTLED = frozenset(Outcome) - {Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED}
 _FAILURES = {
     Outcome.TIMEOUT: (Status.TIMEOUT, "the comparison took too long"),
     Outcome.MEMORY: (Status.MEMORY, "the comparison took too much memory"),
     Outcome.CRASHED: (Status.VERIFIER_ERROR, "the comparing process died twice"),
+    Outcome.AMBIGUOUS: (Status.VERIFIER_ERROR, "the answer can be read in two ways"),
     Outcome.GOLD_UNPARSED: (Status.VERIFIER_ERROR, "the gold cannot be parsed"),
 }
 
@@ -117,7 +119,16 @@ def _draft(gold: MathGold, text: str) -> _Draft:
     )
     if not answer:
         return _Draft(verdict=replace(base, status=Status.UNPARSED, detail="an empty answer"))
-    equal = compare(reference, answer)
+    return _compared(reference, answer, base)
+
+
+def _compared(reference: str, answer: str, base: Verdict) -> _Draft:
+    """The verdict on two normalized answers, or the question that it takes SymPy to settle."""
+    try:
+        equal = compare(reference, answer)
+    except AmbiguousError as doubt:
+        failure = not_judged(Status.VERIFIER_ERROR, str(doubt))
+        return _Draft(verdict=replace(failure, extracted=base.extracted, rule=base.rule))
     if equal is not None:
         return _Draft(verdict=_scored(base, equal=equal))
     if reason := cap_reason(answer):

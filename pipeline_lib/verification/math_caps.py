@@ -84,6 +84,9 @@ class _Estimate:
             self._position += 1
             if sign == "^":
                 bits, value = _power(bits, value, self._exponent())
+            elif self._peek() == "!":
+                # "n!!" is the product of every second number, less than n!.
+                continue
             elif value > 1:
                 bits = value * math.log2(value)
                 value = _power_of_two(bits)

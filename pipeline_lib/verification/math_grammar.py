@@ -8,6 +8,7 @@ space into which all of SymPy is imported anew. Only the worker process imports 
 Source: Parr, Harwell, Fisher, "Adaptive LL(*) Parsing", 2014 (two-stage parsing).
 """
 
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -41,6 +42,11 @@ class _TwoStageParser:
 
 class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF001 - no other seam
     """The converter from LaTeX to SymPy, with the two slow steps replaced."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        # A capital letter is another letter.
+        self.config: Any = replace(vars(self)["config"], lowercase_symbols=False)
 
     def create_parser(self, latex_str: str) -> _TwoStageParser:
         """A parser over the tokens of ``latex_str``."""

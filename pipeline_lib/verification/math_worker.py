@@ -20,6 +20,8 @@ from enum import StrEnum
 from types import FrameType
 from typing import Any, NoReturn
 
+from pipeline_lib.verification.math_comparison import AmbiguousError
+
 MAX_MESSAGE_BYTES = 1 << 16
 _PR_SET_PDEATHSIG = 1
 _KIBIBYTE = 1 << 10
@@ -50,6 +52,7 @@ class Outcome(StrEnum):
     DIFFERENT = "different"
     UNPARSED = "unparsed"
     GOLD_UNPARSED = "gold_unparsed"
+    AMBIGUOUS = "ambiguous"
     TIMEOUT = "timeout"
     MEMORY = "memory"
     CRASHED = "crashed"
@@ -57,6 +60,13 @@ class Outcome(StrEnum):
 
 class _SoftTimeoutError(BaseException):
     """Not an Exception: SymPy and math-verify catch those."""
+
+
+_OUTCOMES: dict[type[BaseException], Outcome] = {
+    _SoftTimeoutError: Outcome.TIMEOUT,
+    MemoryError: Outcome.MEMORY,
+    AmbiguousError: Outcome.AMBIGUOUS,
+}
 
 
 def main() -> None:
@@ -147,17 +157,15 @@ def _answer(gold: str, answer: str | None, *, soft_timeout_s: float) -> Outcome:
         # CPU time: how long a comparison waits for a core says nothing about it.
         signal.setitimer(signal.ITIMER_PROF, soft_timeout_s)
         try:
-            if not math_equality.parsed_gold(gold):
+            if not math_equality.gold_is_readable(gold):
                 return Outcome.GOLD_UNPARSED
             if answer is None:
                 return Outcome.EQUAL
             equal = math_equality.equal(gold, answer)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-    except _SoftTimeoutError:
-        return Outcome.TIMEOUT
-    except MemoryError:
-        return Outcome.MEMORY
+    except (_SoftTimeoutError, MemoryError, AmbiguousError) as refusal:
+        return _OUTCOMES[type(refusal)]
     if equal is None:
         return Outcome.UNPARSED
     return Outcome.EQUAL if equal else Outcome.DIFFERENT

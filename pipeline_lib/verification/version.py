@@ -1,4 +1,4 @@
 """The version of the verifiers, alone in a module so that lineage needs no verifier to name it."""
 
-VERIFIER_VERSION = "3"
+VERIFIER_VERSION = "4"
 """Part of every training row's lineage: change it whenever some verdict may change."""

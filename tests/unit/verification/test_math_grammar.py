@@ -1,11 +1,11 @@
-"""The quicker reading of LaTeX: what it reads is what math-verify's own reading gives."""
+"""The quicker reading of LaTeX: what math-verify's own reading gives, if that minds letter case."""
 
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 from sympy import srepr
 
 from pipeline_lib.verification.math_grammar import QuickReader
@@ -16,10 +16,13 @@ LEXEMES += ("\\frac", "\\sqrt", "\\pi", "\\infty", "\\cup", "\\in", "\\le", "\\p
 LEXEMES += ("\\sin", "\\log", "\\binom", "\\text{a}", "\\begin{pmatrix}", "\\end{pmatrix}", "\\20")
 
 
+CASED = ConversionConfig(lowercase_symbols=False)
+
+
 def _read(reader, text):
     """What ``reader`` makes of ``text``, in full; None if it refuses."""
     try:
-        return srepr(reader(is_real=True).parse(text))
+        return srepr(reader(is_real=True, config=CASED).parse(text))
     except Exception:  # noqa: BLE001 - whatever it refuses by
         return None
 
@@ -76,3 +79,11 @@ def test_golds_of_published_data_are_read_the_same(data_folder):
         lines = (data_folder / name / "test.jsonl").read_text(encoding="utf-8").splitlines()
         golds += [str(json.loads(line)["answer"]) for line in lines]
     assert [g for g in golds if _read(QuickReader, g) != _read(_Latex2Sympy, g)] == []
+
+
+@pytest.mark.parametrize("text", ["X", "3R^2", "\\Delta", "F(x)", "A_1"])
+def test_capital_letters_stay(text):
+    """math-verify calls its reader with the letters made small; this one keeps them."""
+    assert srepr(QuickReader(is_real=True).parse(text)) != srepr(
+        QuickReader(is_real=True).parse(text.lower())
+    )

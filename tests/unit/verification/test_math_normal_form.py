@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.verification.math_normal_form import compare, exact_value, normalized
+from pipeline_lib.verification.math_comparison import compare
+from pipeline_lib.verification.math_normal_form import exact_value, normalized
 
 
 def _compared(gold, answer):

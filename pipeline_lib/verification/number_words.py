@@ -1,0 +1,125 @@
+"""Numbers written in English words ("two hundred and five", "three quarters"), read exactly."""
+
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+_ONES = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+    sixteen seventeen eighteen nineteen
+""".split()  # noqa: SIM905 - words to be read
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
+_SMALL: Mapping[str, int] = {
+    **{word: value for value, word in enumerate(_ONES)},
+    **{word: 10 * value for value, word in enumerate(_TENS, start=2)},
+}
+MULTIPLIERS: Mapping[str, int] = {
+    "dozen": 12,
+    "score": 20,
+    "hundred": 10**2,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
+_LARGE = frozenset({"thousand", "million", "billion", "trillion"})
+_PARTS: Mapping[str, int] = {
+    "half": 2,
+    "halve": 2,
+    "third": 3,
+    "quarter": 4,
+    "fourth": 4,
+    "fifth": 5,
+    "sixth": 6,
+    "seventh": 7,
+    "eighth": 8,
+    "ninth": 9,
+    "tenth": 10,
+    "twelfth": 12,
+    "hundredth": 100,
+}
+_AFTER_ARTICLE = frozenset(MULTIPLIERS) | frozenset(_PARTS)
+_WORD = re.compile(r"[a-z]+")
+_ALLOWED = re.compile(r"[A-Za-z]+(?:[ -][A-Za-z]+){0,11}")
+_MAX_CHARS = 120
+
+
+def multiplier(word: str) -> int | None:
+    """The factor that a word after a number stands for, in the singular or the plural."""
+    word = word.lower()
+    return MULTIPLIERS.get(word) or MULTIPLIERS.get(word.removesuffix("s"))
+
+
+def leading_number(phrase: str) -> tuple[Fraction, str] | None:
+    """The number that the first words of a phrase spell, and the words after it."""
+    phrase = phrase.strip()
+    if len(phrase) > _MAX_CHARS or not _ALLOWED.match(phrase):
+        return None
+    words = list(_WORD.finditer(phrase.lower()))
+    if words[0][0] in {"a", "an"} and (len(words) == 1 or words[1][0] not in _AFTER_ARTICLE):
+        return None
+    for end in range(len(words), 0, -1):
+        value = _value([word[0] for word in words[:end]])
+        if value is not None:
+            return value, phrase[words[end - 1].end() :].strip()
+    return None
+
+
+def _value(words: Sequence[str]) -> Fraction | None:
+    if words[0] in {"negative", "minus"} and len(words) > 1:
+        value = _value(words[1:])
+        return None if value is None else -value
+    part = _PARTS.get(words[-1]) or _PARTS.get(words[-1].removesuffix("s"))
+    if part is None:
+        whole = _whole(words)
+        return None if whole is None else Fraction(whole)
+    return _with_fraction(words[:-1], part)
+
+
+def _with_fraction(words: Sequence[str], part: int) -> Fraction | None:
+    """The value of "two" before thirds, of "three and a" or of nothing before half."""
+    if not words:
+        return Fraction(1, part) if part == 2 else None
+    if "and" in words:
+        place = len(words) - 1 - list(reversed(words)).index("and")
+        whole, above = _whole(words[:place]), _whole(words[place + 1 :])
+        if whole is not None and above is not None and above < part:
+            return whole + Fraction(above, part)
+    above = _whole(words)
+    return None if above is None else Fraction(above, part)
+
+
+def _whole(words: Sequence[str]) -> int | None:
+    """A whole number; "a" or "an" is one before a multiplier or alone before a part."""
+    if not words or words[0] == "and" or words[-1] == "and":
+        return None
+    if words[0] in {"a", "an"}:
+        words = ["one", *words[1:]]
+        if len(words) > 1 and words[1] not in MULTIPLIERS:
+            return None
+    total = current = last = 0
+    for word in words:
+        if word == "and" and last >= 100:
+            continue
+        step = _step(word, current, last)
+        if step is None:
+            return None
+        current, last = step
+        if word in _LARGE:
+            total, current = total + current, 0
+    return total + current
+
+
+def _step(word: str, current: int, last: int) -> tuple[int, int] | None:
+    """The number below the next "thousand" with one more word, and what that word stands for."""
+    if word in _SMALL and _fits(_SMALL[word], last):
+        return current + _SMALL[word], _SMALL[word] or 1
+    factor = MULTIPLIERS.get(word)
+    if factor and current and (word in _LARGE or current < 100):
+        return current * factor, factor
+    return None
+
+
+def _fits(value: int, last: int) -> bool:
+    """Whether a number below 100 may follow: "twenty one", "hundred one", not "one two"."""
+    return last == 0 or last >= 100 or (last >= 20 and last % 10 == 0 and 0 < value < 10)

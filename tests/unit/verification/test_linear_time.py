@@ -1,0 +1,81 @@
+"""What reads a model's text in the parent process takes time in proportion to its length."""
+
+import time
+
+import pytest
+
+from pipeline_lib.records import CountdownGold, MathGold
+from pipeline_lib.verification import countdown_expression
+from pipeline_lib.verification.math_answer import _draft
+from pipeline_lib.verification.math_caps import cap_reason
+from pipeline_lib.verification.math_extraction import extract
+from pipeline_lib.verification.math_normal_form import MAX_CHARS, normalized
+
+COUNTDOWN = CountdownGold(numbers=(3, 5, 3), target=24)
+READERS = {
+    "extract": extract,
+    "draft": lambda text: _draft(MathGold(answer="5"), text),
+    "caps": lambda text: cap_reason(normalized(text)),
+    "countdown": lambda text: countdown_expression.judge(COUNTDOWN, text),
+    "countdown form": countdown_expression.answer_form,
+}
+FRAMES = (
+    "{}",
+    "\\boxed{{5{}}}",
+    "\\boxed{{\\text{{1{}",
+    "#### 5 {}",
+    "The answer is {}",
+    "0.{}",
+    "x={}",
+)
+UNITS = (
+    " ", "\n", "(", "\\(", "\\text{", "1", "1,", "1,111,", "a ", "a", "$1", "=1", "{", "\\frac{1}{", "\\frac1", "cm ",
+    "not ", "####", "answer is ", "A:", "\\boxed{", "<answer>", "3+5=8,", "(3+5)*", ".", "^", "\\", "or 1 ", "\u00bc",
+    "\u00b2", "1/", "'", "\\ldots", "\u00a0", "{,}1", "1 000 ", "one ", "thousand ", "1:30 ", "x=1, ", "per m ",
+)  # fmt: skip
+CHARS = 1_500
+DOUBLED = 2.3
+FLOOR_S = 0.004
+"""Shorter times are noise, and no threat."""
+
+
+def _cpu_s(read, text):
+    """The least of three, in CPU time: what else runs on the machine is not counted."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        read(text)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def _is_linear(read, frame, unit):
+    short, long = (frame.format(unit * (size // len(unit))) for size in (CHARS, 4 * CHARS))
+    # Twice doubled; measured again if it seems too long, since a cache may have been cold.
+    return any(
+        _cpu_s(read, long) <= max(FLOOR_S, DOUBLED**2 * _cpu_s(read, short)) for _ in range(4)
+    )
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_twice_the_text_takes_at_most_2_3_times_as_long(name):
+    """Every piece that a pattern may stumble over, repeated, in every frame that a rule looks for."""
+    slow = [
+        (frame, unit)
+        for frame in FRAMES
+        for unit in UNITS
+        if not _is_linear(READERS[name], frame, unit)
+    ]
+    assert slow == []
+
+
+@pytest.mark.parametrize("unit", [" ", "\t", "\\ ", "~", "\\text{1"])
+def test_a_box_of_nineteen_kilobytes_is_read_at_once(unit):
+    """It took 26 seconds when spaces were matched at every place; a second is a thousandfold margin."""
+    text = "\\boxed{5" + unit * (19_000 // len(unit)) + "}"
+    assert _cpu_s(lambda box: _draft(MathGold(answer="5"), box), text) < 1.0
+
+
+def test_nothing_behind_the_cap_is_read():
+    """An answer that is equal up to the cap and longer than it is the answer up to the cap."""
+    assert normalized("1" * MAX_CHARS + "2" * 1000) == "1" * MAX_CHARS
