@@ -100,7 +100,7 @@ def refused_right() -> Iterator[Pair]:
         ("x \\in [-2,7]", "-2 \\le x \\le 7"), ("-2 \\le x \\le 7", "x \\in [-2,7]"), ("[-2,7]", "x \\in [-2, 7]"),
         ("(3,4]", "3 < x \\le 4"), ("3 < x \\le 4", "(3,4]"), ("(0,9)\\cup(9,36)", "0<x<9 \\text{ or } 9<x<36"),
         ("x<1\\text{ or }x>3", "(-\\infty,1)\\cup(3,\\infty)"), ("x \\ge 5", "5 \\le x"), ("x>\\sqrt{2}", "(\\sqrt{2},\\infty)"),
-        ("(-\\sqrt{3},\\sqrt{3})", "-\\sqrt{3}<x<\\sqrt{3}"), ("[1,3]", "1 \\leqslant t \\leqslant 3"), ("(-\\infty,\\infty)", "\\mathbb{R}"),
+        ("(-\\sqrt{3},\\sqrt{3})", "-\\sqrt{3}<x<\\sqrt{3}"), ("[1,3]", "1 \\leqslant t \\leqslant 3"), ("(-\\infty,\\infty)", "\\mathbb{R}"), ("\\text{all real numbers}", "\\mathbb{R}"),
         ("(2,\\infty)", "\\{x : x > 2\\}"), ("(2,\\infty)", "\\{x \\mid x > 2\\}"), ("x \\ne 3", "(-\\infty,3)\\cup(3,\\infty)"),
         ("(-1,1)", "|x|<1"), ("[-3,3]", "|x| \\le 3"), ("(-\\infty,-2)\\cup(2,\\infty)", "|x|>2"),
         ("(2, \\infty)", "(2, +\\infty)"), ("x \\in (2,\\infty)", "x > 2"), ("x>2", "2<x"),

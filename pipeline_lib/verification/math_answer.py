@@ -4,6 +4,7 @@ Most answers never reach SymPy. Those that do are asked once per distinct (gold,
 deadline or a memory limit that is hit is a limit of the verifier, so such an item scores nothing.
 """
 
+import functools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -105,8 +106,14 @@ def _timed_draft(gold: MathGold, text: str) -> _Draft:
     return replace(draft, verdict=replace(draft.verdict, seconds=seconds))
 
 
+@functools.lru_cache(maxsize=4096)
+def _reference(gold: str) -> str:
+    """The gold in its normal form: a group asks for the same one many times."""
+    return normalized(gold)
+
+
 def _draft(gold: MathGold, text: str) -> _Draft:
-    reference = normalized(gold.answer)
+    reference = _reference(gold.answer)
     if not reference:
         return _Draft(verdict=not_judged(Status.VERIFIER_ERROR, "the gold is empty"))
     found = extract(text)

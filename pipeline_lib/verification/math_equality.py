@@ -40,6 +40,8 @@ _FUNCTIONS = frozenset({"lcm", "gcd", "max", "min", "sin", "cos", "tan", "log", 
 _NO_SOLUTION = re.compile(
     r"(?:\\text\{)? ?(?:there (?:is|are) )?no (?:real )?solutions? ?\}?", re.IGNORECASE
 )
+_ALL_REALS = re.compile(r"(?:\\text\{)? ?all real(?: numbers|s) ?\}?", re.IGNORECASE)
+_NOTHING, _REALS = r"\\emptyset", r"\\mathbb{R}"
 _ROUNDING = 0.01
 
 
@@ -70,7 +72,9 @@ def equal(gold: str, answer: str) -> bool | None:
         AmbiguousError: one of two readings is right.
         MemoryError: the process may not have more memory.
     """
-    gold, answer = (_NO_SOLUTION.sub(r"\\emptyset", text) for text in (gold, answer))
+    gold, answer = (
+        _ALL_REALS.sub(_REALS, _NO_SOLUTION.sub(_NOTHING, text)) for text in (gold, answer)
+    )
     gold, answer = unnamed(gold, answer)
     if is_definite(gold) or is_definite(answer):
         regions = [_region(text) for text in (gold, answer)]

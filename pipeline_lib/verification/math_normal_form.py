@@ -40,7 +40,7 @@ _CLOSING = re.compile(r" ?(?<!\\)(?:\$\$?|\\\)|\\\])$")
 _APPROXIMATELY = re.compile(
     r"\\(?:thick)?approx(?:eq)?(?![A-Za-z])|\\simeq(?![A-Za-z])|\\doteq(?![A-Za-z])"
 )
-_REPLACED = (
+_COMMANDS = (
     (re.compile(r",\\! ?|(?<!\\)\\! ?|\{,\}|(?<=\d)(?:\\[,;:]|\{\\,\})(?=\d{3}(?!\d))"), ","),
     (
         re.compile(
@@ -54,16 +54,22 @@ _REPLACED = (
     (re.compile(r"\{:\}"), ":"),
     (re.compile(r"\\[dtc]frac"), r"\\frac"),
     (
-        re.compile(r"\\(?:mbox|textbf|textrm|textit|textsf|textnormal|mathrm|mathbf|mathit|text) ?\{"),
+        re.compile(
+            r"\\(?:mbox|textbf|textrm|textit|textsf|textnormal|mathrm|mathbf|mathit|text) ?\{"
+        ),
         r"\\text{",
     ),
     (re.compile(r"\^ ?(?:\\circ(?![a-z])|\{ ?\\circ ?\})|\\degrees?(?![a-z])"), r"^\\circ"),
-    (re.compile(r"\\(?:ldots|dots[bcmio]?|cdots)(?![a-z])|\.(?: ?\.){2,}"), r"\\ldots"),
+    (re.compile(r"\\(?:ldots|dots[bcmio]?|cdots)(?![a-z])"), r"\\ldots"),
     (_APPROXIMATELY, r"\\approx"),
     (re.compile(r"\\(?:varnothing|empty)(?![a-z])|\\\{ ?\\\}"), r"\\emptyset"),
     (re.compile(r"\\frac ?(\d) ?(\d)(?!\d)"), r"\\frac{\1}{\2}"),
     (re.compile(r"\\frac ?(\d) ?\{"), r"\\frac{\1}{"),
     (re.compile(r"(\\frac ?\{[^{}]*\}) ?(\d)(?!\d)"), r"\1{\2}"),
+)
+_SIGNS = (
+    (re.compile(r" ?~[ ~]*"), " "),
+    (re.compile(r"\.(?: ?\.){2,}"), r"\\ldots"),
     (re.compile(r" ?\*\* ?"), "^"),
 )  # fmt: skip
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
@@ -96,9 +102,12 @@ def normalized(answer: str) -> str:
         return text
     if len(text) > 1:
         text = _CLOSING.sub("", _OPENING.sub("", _CLOSING.sub("", _OPENING.sub("", text))))
-    for pattern, replacement in _REPLACED:
+    if "\\" in text or "{" in text:
+        for pattern, replacement in _COMMANDS:
+            text = pattern.sub(replacement, text)
+        text = _unwrapped(text)
+    for pattern, replacement in _SIGNS:
         text = pattern.sub(replacement, text)
-    text = _unwrapped(text)
     # "(1,234)" is a point.
     if not text.startswith(("(", "[", "{", "\\{")):
         text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)

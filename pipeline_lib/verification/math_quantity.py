@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from pipeline_lib.verification.math_normal_form import exact_value, leading_number
 from pipeline_lib.verification.math_units import CURRENCY, Unit, is_letter, unit_of
@@ -77,6 +78,7 @@ def clock(text: str) -> Clock | None:
     return Clock(minutes=hours * _MINUTES + minutes, half=half, colon=bool(found[2]))
 
 
+@lru_cache(maxsize=4096)
 def quantity(text: str) -> Quantity | None:
     """The quantity that a normalized text states; None if it is something else, as ``2x``."""
     value = exact_value(text)

@@ -87,7 +87,7 @@ def stated(line: str, before: str) -> str | None:
         return line.rstrip(".").strip() or None
     sentence = _first_sentence(_CONTRAST.sub("", line) if " not " in line else line)
     candidates = _candidates(sentence)
-    denied = _DENIED.search(_RELATIVE.sub(" ", sentence)) is not None
+    denied = _DENIED.search(sentence) and _DENIED.search(_RELATIVE.sub(" ", sentence))
     if denied or not candidates:
         return None if denied else line
     values = {_plain(candidate.text) for candidate in candidates}
@@ -111,7 +111,8 @@ def _first_sentence(line: str) -> str:
 def _candidates(line: str) -> list[_Candidate]:
     """The formulas of a sentence, or its numbers if it has no formula."""
     # Between two amounts in dollars there are words.
-    formulas = [found for found in _FORMULA.finditer(line) if not is_prose(found[0])]
+    marked = _FORMULA.finditer(line) if "$" in line or "\\(" in line else ()
+    formulas = [found for found in marked if not is_prose(found[0])]
     return [
         _Candidate(found[0].strip(), found.start(), found.end())
         for found in formulas or _NUMBER.finditer(line)
