@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.records import Status
-from pipeline_lib.verification.sandbox.examiner import GONE
+from pipeline_lib.verification.sandbox.session import GONE
 
 PACKAGE_ROOT = pathlib.Path(__file__).parents[3]
 _LAUNCH = (

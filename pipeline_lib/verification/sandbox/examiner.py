@@ -6,154 +6,36 @@ decides is made here, between exact builtin objects, by code that the candidate 
 
 import ast
 import builtins
-import contextlib
+import re
 import sys
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
-from types import FunctionType
-from typing import Any, Protocol
+from types import CodeType, FunctionType
+from typing import Any
 
 from pipeline_lib.records import Status
-from pipeline_lib.verification.sandbox.channel import (
-    ChannelClosedError,
-    FrameTooLargeError,
+from pipeline_lib.verification.sandbox.crossed_exceptions import (
+    CrossedError,
+    names_for_handlers,
+    see_through,
 )
-from pipeline_lib.verification.sandbox.negative_control import ALTERED, alter_one, altered
-from pipeline_lib.verification.sandbox.plain_values import NotPlainError, decode, encode
+from pipeline_lib.verification.sandbox.mutation_reads import TESTS_FILE, MutationReads
+from pipeline_lib.verification.sandbox.negative_control import (
+    Control,
+    NoControlError,
+    alter_all,
+)
+from pipeline_lib.verification.sandbox.session import (
+    DETAIL_LENGTH,
+    Finding,
+    Session,
+)
+from pipeline_lib.verification.sandbox.shared_state import relies_on_own_state
+from pipeline_lib.verification.sandbox.stand_ins import Borrowed, EntryPoint, Opaque, Role
 
-_TESTS_FILE = "<tests>"
-_DETAIL_LENGTH = 300
-GONE = "the candidate closed its channel"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What the tests say about the candidate."""
-
-    status: Status
-    detail: str
-
-
-class CandidateFaultError(BaseException):
-    """The candidate can answer no more. Not an Exception: tests must not be able to catch it."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.detail)
-        self.finding = finding
-
-
-class Opaque:
-    """A value that stays with the candidate, such as a tree's node: its attributes can be used.
-
-    It has no equality, truth, order or length here, since all of those would be the candidate's.
-    """
-
-    __slots__ = ("_number", "_session")
-
-    def __init__(self, session: "Session", number: int) -> None:
-        object.__setattr__(self, "_session", session)
-        object.__setattr__(self, "_number", number)
-
-    def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Call it, over there."""
-        return self._session.call(self, args, kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return self._session.request("get", self, name)
-
-    # typing.override is not in Python 3.11, and the jail has no third-party packages.
-    def __setattr__(  # type: ignore[explicit-override]
-        self, name: str, value: object
-    ) -> None:
-        self._session.request("set", self, name, value)
-
-    def _refuse(self, *_: object) -> Any:
-        raise NotPlainError("the candidate's value is not plain, so it cannot be judged")
-
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __bool__ = __len__ = __iter__ = __contains__ = _refuse
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Link(Protocol):
-    """What leads to the candidate."""
-
-    def send(self, frame: bytes) -> None:
-        """Send one request."""
-
-    def receive(self) -> bytes:
-        """Receive its answer."""
-
-
-class Session:
-    """Requests to one candidate process, and what became of the last one."""
-
-    def __init__(self, channel: Link) -> None:
-        self._channel = channel
-        self.num_calls = 0
-        self.last_raised: Exception | None = None
-        self.fault: CandidateFaultError | None = None
-        self.may_leave_traces = False
-        """Whether tests got hold of a module, and so of something that outlives them."""
-
-    def call(self, target: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        """Call a function of the candidate; containers that it changed are changed here, too."""
-        self.num_calls += 1
-        return self.request("call", target, list(args), kwargs)
-
-    def request(self, *operands: Any) -> Any:
-        """One request and its answer; an exception of the candidate is raised again here."""
-        kind, *content = self._exchange(operands)
-        match kind, content:
-            case "value", [value]:
-                return value
-            case "mutated", [value, [*args]]:
-                for ours, theirs in zip(operands[2], args, strict=False):
-                    _overwrite(ours, theirs)
-                return value
-            case "raised", [str(builtin), str(name), str(message)]:
-                self.last_raised = _exception(builtin, name, message)
-                raise self.last_raised
-            case "not_plain", [str(what)]:
-                raise NotPlainError(f"the candidate gave {what}")
-            case "too_large", []:
-                raise self._failed(Status.OUTPUT_LIMIT, "a value that is too large to return")
-            case "malformed", [str(what)]:
-                raise self._failed(Status.MALFORMED, what)
-            case _:
-                raise self._failed(Status.CRASHED, "the candidate's answer is not one")
-
-    def _exchange(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-        if self.fault is not None:
-            raise self.fault
-        try:
-            self._channel.send(encode(operands, _number_of))
-        except (NotPlainError, FrameTooLargeError) as error:
-            detail = f"the tests pass {error}"
-            raise self._failed(Status.VERIFIER_ERROR, detail) from error
-        except TimeoutError as error:
-            raise self._failed(Status.TIMEOUT, "no call taken before the deadline") from error
-        except ChannelClosedError as error:
-            raise self._failed(Status.CRASHED, GONE) from error
-        return self._received()
-
-    def _received(self) -> tuple[Any, ...]:
-        try:
-            answer = decode(self._channel.receive(), lambda number: Opaque(self, number))
-        except TimeoutError as error:
-            raise self._failed(Status.TIMEOUT, "no answer before the deadline") from error
-        except FrameTooLargeError as error:
-            raise self._failed(Status.OUTPUT_LIMIT, f"a value too large ({error})") from error
-        except ChannelClosedError as error:
-            raise self._failed(Status.CRASHED, GONE) from error
-        except NotPlainError as error:
-            raise self._failed(Status.CRASHED, f"the candidate sent {error}") from error
-        return answer if isinstance(answer, tuple) and answer else ("",)
-
-    def _failed(self, status: Status, detail: str) -> CandidateFaultError:
-        self.fault = CandidateFaultError(Finding(status=status, detail=detail[:_DETAIL_LENGTH]))
-        return self.fault
+_CLASS_NAME = re.compile(r"[A-Z][a-z0-9]+([A-Z][A-Za-z0-9]*)*|[A-Z]{2,}[a-z][A-Za-z0-9]*")
+_CATCHES = re.compile(r"\b(except|with)\b")
+_OUR_FAILURES = (NameError, ImportError, SyntaxError, NoControlError)
+"""What tests raise by themselves, whatever the candidate gives."""
 
 
 def examine(session: Session, *, entry_point: str, tests: str, alter: bool) -> Finding:
@@ -161,45 +43,61 @@ def examine(session: Session, *, entry_point: str, tests: str, alter: bool) -> F
 
     Args:
         session: A candidate that has not been asked anything yet.
-        entry_point: The function under test.
+        entry_point: The function under test, or a class by a name in CapWords.
         tests: Top-level asserts that call it by name, or a definition of ``check(candidate)``.
-        alter: Change one expected value first: the negative control, which must not pass.
+        alter: Have every assert ask for another value: the negative control, which must not pass.
     """
+    control = None
+    if alter:
+        control = Control(lambda: session.sent_nan and "nan" not in tests.lower())
+    raised: BaseException | None = None
     try:
-        session.request("load", entry_point)
-        _run_tests(session, entry_point=entry_point, tests=tests, alter=alter)
-    except CandidateFaultError as error:
-        return error.finding
+        is_class = _CLASS_NAME.fullmatch(entry_point) is not None
+        session.reads = MutationReads(tests, entry_point)
+        session.state.watch(tests)
+        if session.request("load", entry_point, is_class) is True:
+            session.role = Role.TESTED
+        _run_tests(session, entry_point=entry_point, tests=tests, control=control)
     except BaseException as error:  # noqa: BLE001 - whatever tests raise is a finding
-        return session.fault.finding if session.fault else _judged(error, session)
+        raised = error
     if session.fault is not None:
         return session.fault.finding
-    if session.num_calls == 0:
-        return _finding(Status.VERIFIER_ERROR, "the tests never call the candidate")
-    return _finding(Status.CORRECT, "")
+    if control is not None and session.num_calls:
+        return _controlled(control, raised)
+    return _judged(raised, session, tests)
 
 
-def _run_tests(session: Session, *, entry_point: str, tests: str, alter: bool) -> None:
-    def candidate(*args: object, **kwargs: object) -> Any:
-        return session.call(entry_point, args, kwargs)
-
-    code = compile(alter_one(ast.parse(tests)) if alter else tests, _TESTS_FILE, "exec")
-    names = {"__name__": "tests", "__builtins__": _Names(session), entry_point: candidate}
-    exec(code, names)  # noqa: S102 - trusted, and jailed anyhow
-    check = names.get("check")
-    if isinstance(check, FunctionType) and check is not candidate:
+def _run_tests(session: Session, *, entry_point: str, tests: str, control: Control | None) -> None:
+    candidate = EntryPoint(session, entry_point)
+    names_of_tests = _Names(session)
+    if control is not None:
+        names_of_tests.update(control.names())
+    names = {"__name__": "tests", "__builtins__": names_of_tests, entry_point: candidate}
+    exec(_compiled(tests, control), names)  # noqa: S102 - trusted, and jailed anyhow
+    check: object = names.get("check")
+    if isinstance(check, FunctionType):
         check(candidate)
+
+
+def _compiled(tests: str, control: Control | None) -> CodeType:
+    catches = _CATCHES.search(tests) is not None
+    if control is None and not catches:
+        return compile(tests, TESTS_FILE, "exec")
+    tree = ast.parse(tests)
+    if control is not None:
+        tree = alter_all(tree)
+    return compile(see_through(tree) if catches else tree, TESTS_FILE, "exec")
 
 
 class _Names(dict[str, Any]):
     """The builtins of tests, and behind them what tests use without defining it.
 
-    Such a name is a module of the standard library, ours; else whatever the candidate calls so.
+    Such a name is a module of the standard library, ours, or a class that tests build arguments with.
     """
 
     def __init__(self, session: Session) -> None:
         super().__init__(vars(builtins))
-        self[ALTERED] = altered
+        self.update(names_for_handlers())
         self["__import__"] = self._import
         self._session = session
 
@@ -208,62 +106,91 @@ class _Names(dict[str, Any]):
         return __import__(*arguments, **options)
 
     def __missing__(self, name: str) -> Any:
-        known = name in sys.stdlib_module_names
-        value = self._import(name) if known else self._session.request("name", name)
+        value = self._import(name) if name in sys.stdlib_module_names else self._borrowed(name)
         self[name] = value
         return value
 
+    def _borrowed(self, name: str) -> Borrowed:
+        made = None
+        if _CLASS_NAME.fullmatch(name):
+            made = self._session.request("name", name, role=Role.BORROWED)
+        if not isinstance(made, Opaque):
+            detail = f"the tests use {name!r}, which is undefined"
+            raise self._session.refuse(Status.VERIFIER_ERROR, detail)
+        return Borrowed(self._session, made, name)
 
-def _judged(error: BaseException, session: Session) -> Finding:
+
+def _judged(error: BaseException | None, session: Session, tests: str) -> Finding:
+    if error is None:
+        if session.num_calls:
+            return _finding(Status.CORRECT, "")
+        return _finding(Status.VERIFIER_ERROR, "the tests never call the candidate")
+    return _failed(error, session, tests)
+
+
+def _failed(error: BaseException, session: Session, tests: str) -> Finding:
     if isinstance(error, MemoryError):
         return _finding(Status.MEMORY, "out of memory")
-    described = f"{type(error).__name__}: {error}"
+    genuine = error.genuine if isinstance(error, CrossedError) else error
+    described = f"{type(genuine).__name__}: {genuine}"
+    reason = _not_to_blame(error, session, tests)
+    if reason:
+        return _finding(Status.VERIFIER_ERROR, f"{reason}: {described}")
     if error is session.last_raised:
         # The note is the name of the candidate's own class.
-        return _finding(Status.CRASHED, f"{error.__notes__[0]}: {error}")
-    if isinstance(error, AssertionError | NotPlainError):
+        return _finding(Status.CRASHED, f"{error.__notes__[0]}: {genuine}")
+    if isinstance(error, AssertionError):
         return _finding(Status.WRONG, _failed_line(error) or described)
     if session.num_calls == 0:
         return _finding(Status.VERIFIER_ERROR, f"the tests do not run: {described}")
     return _finding(Status.WRONG, f"the tests cannot use the candidate's value: {described}")
 
 
+def _not_to_blame(error: BaseException, session: Session, tests: str) -> str:
+    """Why what the tests raised says nothing about the candidate; empty if it does."""
+    if session.lost_change:
+        return "an argument was changed that the tests read"
+    if error is session.last_raised:
+        absent = isinstance(error, CrossedError) and isinstance(error.genuine, AttributeError)
+        name = error.__notes__[0]
+        if absent and "attr(" in tests:
+            return "the tests ask whether an attribute is there"
+        own = not hasattr(builtins, name) and re.search(rf"\b{re.escape(name)}\b", tests)
+        return "the tests know the exception's own class" if own else ""
+    return _not_comparable(error, session, tests)
+
+
+def _not_comparable(error: BaseException, session: Session, tests: str) -> str:
+    if isinstance(error, _OUR_FAILURES):
+        return "the tests do not run"
+    if isinstance(error, AttributeError) and (
+        session.was_stripped or isinstance(error.obj, EntryPoint)
+    ):
+        return "the tests use what did not come across"
+    of_types = not isinstance(error, AssertionError) or "isinstance(" in tests or "type(" in tests
+    if session.met_objects and of_types:
+        return "the tests use an object that is not plain"
+    if relies_on_own_state(tests):
+        return "the tests set state that is not carried across"
+    return ""
+
+
+def _controlled(control: Control, error: BaseException | None) -> Finding:
+    """What the negative control says; only a vacuous assert lets it pass."""
+    if error is None:
+        control.end()
+    if control.vacuous is not None:
+        status = Status.CORRECT if control.vacuous.is_proven else Status.VERIFIER_ERROR
+        return _finding(status, str(control.vacuous))
+    if control.num_decided == 0:
+        return _finding(Status.VERIFIER_ERROR, f"no assert was reached ({error})")
+    return _finding(Status.WRONG, "the altered asserts fail")
+
+
 def _failed_line(error: BaseException) -> str:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == _TESTS_FILE]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == TESTS_FILE]
     return f"{type(error).__name__} in line {frames[-1].lineno} of the tests" if frames else ""
 
 
 def _finding(status: Status, detail: str) -> Finding:
-    return Finding(status=status, detail=" ".join(detail.split())[:_DETAIL_LENGTH])
-
-
-def _number_of(value: object) -> int | None:
-    if type(value) is Opaque:
-        number: int = object.__getattribute__(value, "_number")
-        return number
-    return None
-
-
-def _exception(builtin: str, name: str, message: str) -> Exception:
-    kind = getattr(builtins, builtin, None)
-    made: Exception = RuntimeError(message)
-    if isinstance(kind, type) and issubclass(kind, Exception):
-        # UnicodeDecodeError and its like want more than a message.
-        with contextlib.suppress(TypeError):
-            made = kind(message)
-    made.add_note(name)
-    return made
-
-
-_OVERWRITERS: dict[type, Callable[[Any, Any], None]] = {
-    list: lambda ours, theirs: ours.__setitem__(slice(None), theirs),
-    dict: lambda ours, theirs: (ours.clear(), ours.update(theirs))[0],
-    set: lambda ours, theirs: (ours.clear(), ours.update(theirs))[0],
-}
-
-
-def _overwrite(ours: object, theirs: object) -> None:
-    """Give our container the content that the candidate left in its copy."""
-    overwriter = _OVERWRITERS.get(type(ours))
-    if overwriter is not None and type(theirs) is type(ours):
-        overwriter(ours, theirs)
+    return Finding(status=status, detail=" ".join(detail.split())[:DETAIL_LENGTH])

@@ -15,8 +15,9 @@ from pipeline_lib.records import Status
 from pipeline_lib.verification.sandbox import kernel
 from pipeline_lib.verification.sandbox.channel import Channel
 from pipeline_lib.verification.sandbox.descriptors import keep_only, read_all, socket_at
-from pipeline_lib.verification.sandbox.examiner import GONE, Session, examine
+from pipeline_lib.verification.sandbox.examiner import examine
 from pipeline_lib.verification.sandbox.jails import Jail, ProcessLimits, lock_down
+from pipeline_lib.verification.sandbox.session import GONE, Session
 
 MAX_RUNS = 100
 """After so many it is replaced, whatever they did: memory only fragments."""

@@ -1,36 +1,114 @@
-"""The negative control: the same tests with one expected value altered.
+"""The negative control: the same tests, each assert asking for another value than it does.
 
-A program that passes these as well did not compute what the tests ask for; it cheats.
+An assert that holds then, too, does not compare what the program computed: the program cheats, or the
+comparison is vacuous, as every order with NaN is.
 """
 
 import ast
+import builtins
 import math
 from collections.abc import Callable
 from typing import Any
 
-ALTERED = "__altered__"
-"""The name under which tests find :func:`altered`."""
+ALTERED, FAR = "__altered__", "__far__"
+"""The names under which tests find :func:`altered` and :func:`far`."""
+CHECKED, DECIDE = "__checked__", "__decide__"
+_HOLDS = "__holds__"
+_FAR = 10**9
+"""Beyond any tolerance, in multiples of the value."""
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_DEPTH = 3
 
 
 class NoControlError(Exception):
     """The tests hold no assert, so none of them can be altered."""
 
 
-def alter_one(tree: ast.Module) -> ast.Module:
-    """Make the first assert of the tests ask for another value, in place.
+class VacuousError(BaseException):
+    """An assert holds whatever it asks for. Not an Exception: tests must not be able to catch it."""
 
-    ``f(x) == E`` and ``is`` ask for ``altered(E)``, ``abs(f(x) - E) < tolerance`` is centred on
-    ``altered(E)``; any other condition is negated.
+    def __init__(self, what: str, *, is_proven: bool) -> None:
+        super().__init__(what)
+        self.is_proven = is_proven
+        """Whether the program is to blame, rather than the tests."""
+
+
+class Control:
+    """What the altered asserts of one run came to.
+
+    Args:
+        sends_nan: Whether the candidate has sent a NaN that the tests do not ask for.
+    """
+
+    def __init__(self, sends_nan: Callable[[], bool]) -> None:
+        self._sends_nan = sends_nan
+        self._has_failed = False
+        self.num_decided = 0
+        self.vacuous: VacuousError | None = None
+
+    def end(self) -> None:
+        """The tests came to their end; that none of their failures was seen is a finding, too."""
+        if self._has_failed and self.vacuous is None:
+            self._is_vacuous("the tests swallow a failed assert", proven=True)
+
+    def names(self) -> dict[str, Any]:
+        """What :func:`alter_all` compiles into the tests, and builtins that look for NaN first."""
+        return {
+            ALTERED: altered,
+            FAR: far,
+            CHECKED: self._checked,
+            DECIDE: self._decide,
+            "min": self._ordering(min),
+            "max": self._ordering(max),
+            "sorted": self._ordering(sorted),
+            "zip": self._zip,
+        }
+
+    def _decide(self, holds: object, *, fails: bool) -> None:
+        """Take note of one altered assert; one that might be swallowed fails as it would have."""
+        self.num_decided += 1
+        if holds:
+            raise self._is_vacuous("passes the tests with an expected value altered", proven=True)
+        if self._has_failed:
+            raise self._is_vacuous("the tests swallow a failed assert", proven=True)
+        if fails:
+            self._has_failed = True
+            raise AssertionError("altered")
+
+    def _checked(self, value: Any) -> Any:
+        """The operand of an order; NaN makes every order false, so its negation true."""
+        if _holds_nan(value, _DEPTH):
+            raise self._is_vacuous("a comparison with NaN", proven=self._sends_nan())
+        return value
+
+    def _ordering(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: function(*map(self._checked, args), **kwargs)
+
+    def _zip(self, *columns: Any, **options: Any) -> Any:
+        lengths = {len(column) for column in columns if isinstance(column, list | tuple | str)}
+        if len(lengths) > 1 and 0 in lengths:
+            raise self._is_vacuous("the comparison of nothing with something", proven=False)
+        return builtins.zip(*columns, **options)  # noqa: B905 - as the tests ask
+
+    def _is_vacuous(self, what: str, *, proven: bool) -> VacuousError:
+        self.vacuous = VacuousError(what, is_proven=proven)
+        return self.vacuous
+
+
+def alter_all(tree: ast.Module) -> ast.Module:
+    """Make every assert of the tests ask for another value, in place.
+
+    ``f(x) == E`` and ``is`` ask for ``altered(E)``, an order of ``abs(f(x) - E)`` and the like for
+    ``far(E)``; any other condition is negated.
 
     Raises:
         NoControlError: there is no assert.
     """
-    asserts = (node for node in ast.walk(tree) if isinstance(node, ast.Assert))
-    first = next((node for node in asserts if not isinstance(node.test, ast.Constant)), None)
-    if first is None:
+    changer = _Alteration(tree)
+    changed: ast.Module = changer.visit(tree)
+    if not changer.num_altered:
         raise NoControlError("no assert to alter")
-    first.test = _altered_condition(first.test)
-    return ast.fix_missing_locations(tree)
+    return ast.fix_missing_locations(changed)
 
 
 def altered(value: Any) -> Any:
@@ -41,30 +119,152 @@ def altered(value: Any) -> Any:
     return "~"
 
 
+def far(value: Any) -> Any:
+    """Another number, farther from ``value`` than any tolerance."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return 0.0
+    if isinstance(value, int | float | complex):
+        return value + _FAR * (1 + abs(value))
+    return altered(value)
+
+
 _CHANGES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
     (bool, lambda value: not value),
     (float, lambda value: value + 1 + abs(value) if math.isfinite(value) else 0.0),
     ((int, complex), lambda value: value + 1 + abs(value)),
     (str, lambda value: value + "~"),
-    ((list, tuple), lambda value: type(value)([*value, "~"])),
+    ((list, tuple), lambda value: [*value, "~"] if isinstance(value, list) else (*value, "~")),
     ((set, frozenset), lambda value: value ^ {"~"}),
     (dict, lambda value: {**value, "~": "~"}),
 )
 
 
+# As in crossed_exceptions, there is no typing.override.
+class _Alteration(ast.NodeTransformer):
+    """Replaces asserts, and has the operands of orders looked at."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.num_altered = 0
+        self._swallows = any(map(_swallows, ast.walk(tree)))
+        self._depth_swallowing = 0
+
+    def visit_Try(self, node: ast.Try) -> ast.Try:  # type: ignore[explicit-override]
+        node.body = self._visited(node.body, swallowing=_swallows(node))
+        for part in ("handlers", "orelse", "finalbody"):
+            setattr(node, part, self._visited(getattr(node, part), swallowing=False))
+        return node
+
+    def visit_With(self, node: ast.With) -> ast.With:  # type: ignore[explicit-override]
+        node.items = [self.visit(item) for item in node.items]
+        node.body = self._visited(node.body, swallowing=True)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # type: ignore[explicit-override]
+        called_in_try = self._swallows and node.name != "check"
+        node.body = self._visited(node.body, swallowing=called_in_try)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.Compare:  # type: ignore[explicit-override]
+        self.generic_visit(node)
+        if any(isinstance(operator, _ORDERS) for operator in node.ops):
+            node.left = _call(CHECKED, node.left)
+            node.comparators = [_call(CHECKED, operand) for operand in node.comparators]
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt] | ast.Assert:  # type: ignore[explicit-override]
+        if isinstance(node.test, ast.Constant):
+            return node
+        self.num_altered += 1
+        condition = self.visit(_altered_condition(node.test))
+        fails = ast.keyword(arg="fails", value=ast.Constant(self._depth_swallowing > 0))
+        holds = ast.Name(id=_HOLDS, ctx=ast.Load())
+        decide = ast.Call(func=ast.Name(id=DECIDE, ctx=ast.Load()), args=[holds], keywords=[fails])
+        # What an altered value makes impossible to compare does not hold.
+        nothing = ast.ExceptHandler(
+            type=ast.Name(id="Exception", ctx=ast.Load()),
+            name=None,
+            body=[_set(ast.Constant(value=False))],
+        )
+        found = _set(
+            ast.Call(func=ast.Name(id="bool", ctx=ast.Load()), args=[condition], keywords=[])
+        )
+        tried = ast.Try(body=[found], handlers=[nothing], orelse=[], finalbody=[])
+        return [ast.copy_location(new, node) for new in (tried, ast.Expr(value=decide))]
+
+    def _visited(self, body: list[Any], *, swallowing: bool) -> list[Any]:
+        self._depth_swallowing += swallowing
+        new: list[Any] = []
+        for node in body:
+            made = self.visit(node)
+            new.extend(made if isinstance(made, list) else [made])
+        self._depth_swallowing -= swallowing
+        return new
+
+
+def _set(value: ast.expr) -> ast.Assign:
+    return ast.Assign(targets=[ast.Name(id=_HOLDS, ctx=ast.Store())], value=value)
+
+
+def _swallows(node: ast.AST) -> bool:
+    """Whether a failed assert inside might not be seen outside."""
+    if isinstance(node, ast.With):
+        return True
+    if not isinstance(node, ast.Try):
+        return False
+    caught = [name for handler in node.handlers for name in _caught(handler)]
+    return any(name in caught for name in ("", "AssertionError", "Exception", "BaseException"))
+
+
+def _caught(handler: ast.ExceptHandler) -> list[str]:
+    """Names that a handler catches; the empty one for those that cannot be read off."""
+    match handler.type:
+        case ast.Name(id=name):
+            return [name]
+        case ast.Tuple(elts=kinds):
+            return [kind.id if isinstance(kind, ast.Name) else "" for kind in kinds]
+        case _:
+            return [""]
+
+
 def _altered_condition(test: ast.expr) -> ast.expr:
     match test:
         case ast.Compare(ops=[ast.Eq() | ast.Is()], comparators=[expected]):
-            test.comparators = [_altered_call(expected)]
-        case ast.Compare(
-            left=ast.Call(args=[ast.BinOp(op=ast.Sub()) as difference]),
-            ops=[ast.Lt() | ast.LtE()],
+            test.comparators = [_call(ALTERED, expected)]
+            return test
+        case (
+            ast.Compare(left=small, ops=[ast.Lt() | ast.LtE()])
+            | ast.Compare(comparators=[small], ops=[ast.Gt() | ast.GtE()])
+        ) | ast.UnaryOp(
+            op=ast.Not(),
+            operand=ast.Compare(left=small, ops=[ast.Gt() | ast.GtE()])
+            | ast.Compare(comparators=[small], ops=[ast.Lt() | ast.LtE()]),
         ):
-            difference.right = _altered_call(difference.right)
+            difference = _difference(small)
         case _:
-            return ast.UnaryOp(op=ast.Not(), operand=test)
+            difference = None
+    if difference is None:
+        return ast.UnaryOp(op=ast.Not(), operand=test)
+    difference.right = _call(FAR, difference.right)
     return test
 
 
-def _altered_call(expected: ast.expr) -> ast.expr:
-    return ast.Call(func=ast.Name(id=ALTERED, ctx=ast.Load()), args=[expected], keywords=[])
+def _difference(small: ast.expr) -> ast.BinOp | None:
+    """``a - b`` in what is to be small, if it is inside a call such as ``abs``."""
+    if not any(isinstance(node, ast.Call) for node in ast.walk(small)):
+        return None
+    calls = (node for node in ast.walk(small) if isinstance(node, ast.Call))
+    parts = (node for call in calls for argument in call.args for node in ast.walk(argument))
+    subtractions = (n for n in parts if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Sub))
+    return next(subtractions, None)
+
+
+def _holds_nan(value: object, depth: int) -> bool:
+    if isinstance(value, float):
+        return math.isnan(value)
+    if depth == 0 or not isinstance(value, list | tuple | set):
+        return False
+    return any(_holds_nan(part, depth - 1) for part in value)
+
+
+def _call(name: str, argument: ast.expr) -> ast.Call:
+    return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[argument], keywords=[])

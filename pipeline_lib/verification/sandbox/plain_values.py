@@ -1,54 +1,55 @@
 """The only values that cross between tests and candidate: plain ones, as tagged JSON.
 
-int, float, complex, str, bytes, bool, None, list, tuple, set, frozenset and dict, nested, and the
-names of these types themselves. Decoding makes exact builtin objects only, whatever the bytes, so
-an object with an always-true ``__eq__`` arrives as the value that it wraps, or not at all. Never
-pickle or marshal: both can be made to run or crash code.
+int, float, complex, str, bytes, bool, None, list, tuple, set, frozenset, dict and the standard
+library's types of ``carried_types``, nested, and the names of these types themselves. Decoding makes
+objects of exactly these types, whatever the bytes, so an object with an always-true ``__eq__`` arrives
+as the value that it wraps, or not at all. Never pickle or marshal: both can be made to run or crash
+code.
 """
 
 import json
 from collections.abc import Callable
 from typing import Any
 
-_Numbering = Callable[[object], int | None]
+from pipeline_lib.verification.sandbox.carried_types import CONSTRUCTORS, CONTENT, TYPES
+
+_Numbering = Callable[[object], object]
 _JSON_SAFE_INT = 1 << 64
-_BUILTIN_TYPES: tuple[type, ...] = (int, float, complex, str, bytes, bool, list, tuple, set, dict)
-_TYPES: dict[str, type] = {kind.__name__: kind for kind in (*_BUILTIN_TYPES, frozenset, type(None))}
-_CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
-    "tuple": tuple,
-    "set": set,
-    "frozenset": frozenset,
-    "dict": dict,
-    "int": lambda digits: int(digits, 16),
-    "complex": lambda parts: complex(*parts),
-    "bytes": bytes.fromhex,
-    "type": _TYPES.__getitem__,
-}
+SUBCLASS_MARK = b'{"sub":'
+"""In the bytes of a value that holds a plain one whose class was the program's own. Text cannot hold
+it: quotes inside JSON strings are escaped."""
 
 
 class NotPlainError(Exception):
     """A value, or bytes that claim to be one, that may not cross."""
 
 
+class CyclicError(NotPlainError):
+    """A value that contains itself."""
+
+
 def encode(value: object, opaque: _Numbering) -> bytes:
     """One value as bytes.
 
     Args:
-        value: Subclasses of plain types (Counter, namedtuple, IntEnum) travel as their base.
-        opaque: Gives the number by which the other side may refer to a value that is not plain,
-            or None to refuse it.
+        value: Subclasses of plain types (IntEnum, a class of the program's) travel as their base.
+        opaque: Gives what the other side may use to refer to a value that is not plain, or None to
+            refuse it.
 
     Raises:
+        CyclicError: ``value`` contains itself.
         NotPlainError: ``value`` holds something that is refused, or nests too deeply.
     """
     try:
         return json.dumps(_tagged(value, opaque), separators=(",", ":")).encode()
     except RecursionError as error:
+        if _is_cyclic(value):
+            raise CyclicError("a value that contains itself") from error
         raise NotPlainError("a value that nests too deeply") from error
 
 
-def decode(data: bytes, reference: Callable[[int], object]) -> Any:
-    """Inverse of :func:`encode`; ``reference`` turns the number of an opaque value into a stand-in.
+def decode(data: bytes, reference: Callable[[Any], object]) -> Any:
+    """Inverse of :func:`encode`; ``reference`` turns what ``opaque`` gave into a stand-in.
 
     Raises:
         NotPlainError: the bytes are not an encoded value.
@@ -60,24 +61,39 @@ def decode(data: bytes, reference: Callable[[int], object]) -> Any:
 
     try:
         return json.loads(data, object_hook=restore)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (
+        *(ValueError, TypeError, LookupError, RecursionError),
+        *(ArithmeticError, AttributeError),
+    ) as error:
         raise NotPlainError(f"bytes that hold no value ({type(error).__name__})") from error
 
 
 def _tagged(value: object, opaque: _Numbering) -> Any:
-    if type(value) in _AS_THEY_ARE:
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
         return value
-    for kind, tagger in _TAGGERS:
+    tagger = _TAGGERS.get(kind)
+    return _unusual(value, opaque) if tagger is None else tagger(value, opaque)
+
+
+def _unusual(value: object, opaque: _Numbering) -> Any:
+    """A type, an instance of a subclass, or something that is not plain."""
+    if isinstance(value, type):
+        return _type(value, opaque)
+    fields = getattr(type(value), "_fields", None)
+    if isinstance(value, tuple) and isinstance(fields, tuple):
+        return {"namedtuple": [type(value).__name__, list(fields), _list(tuple(value), opaque)]}
+    for kind, tagger in _BASES:
         if isinstance(value, kind):
-            return tagger(value, opaque)
+            return {"sub": tagger(value, opaque)}
     return _reference(value, opaque)
 
 
 def _reference(value: object, opaque: _Numbering) -> Any:
-    number = opaque(value)
-    if number is None:
+    content = opaque(value)
+    if content is None:
         raise NotPlainError(f"a value of type {type(value).__name__}")
-    return {"opaque": number}
+    return {"opaque": content}
 
 
 def _int(value: Any, _: _Numbering) -> Any:
@@ -94,9 +110,9 @@ def _dict(value: Any, opaque: _Numbering) -> Any:
     return {"dict": [[_tagged(k, opaque), _tagged(v, opaque)] for k, v in value.items()]}
 
 
-def _type(value: Any, opaque: _Numbering) -> Any:
+def _type(value: type, opaque: _Numbering) -> Any:
     name = value.__name__
-    if _TYPES.get(name) is value:
+    if TYPES.get(name) is value:
         return {"type": name}
     return _reference(value, opaque)
 
@@ -105,17 +121,56 @@ def _collection(tag: str) -> Callable[[Any, _Numbering], Any]:
     return lambda value, opaque: {tag: _list(value, opaque)}
 
 
+def _standard(kind: type) -> Callable[[Any, _Numbering], Any]:
+    content = CONTENT[kind]
+
+    def tagged(value: Any, opaque: _Numbering) -> Any:
+        tag, parts = content(value)
+        return {tag: _tagged(parts, opaque)}
+
+    return tagged
+
+
+def _is_cyclic(value: object) -> bool:
+    """Whether a container is inside itself, found without recursion."""
+    above: set[int] = set()
+    left: list[tuple[object, bool]] = [(value, True)]
+    while left:
+        node, enters = left.pop()
+        if not enters:
+            above.remove(id(node))
+        elif id(node) in above:
+            return True
+        elif isinstance(node, list | tuple | dict):
+            above.add(id(node))
+            left.append((node, False))
+            parts = node.values() if isinstance(node, dict) else node
+            left.extend((part, True) for part in parts)
+    return False
+
+
 _AS_THEY_ARE = {type(None), bool, str, float}
-_TAGGERS: tuple[tuple[type, Callable[[Any, _Numbering], Any]], ...] = (
+_BASES: tuple[tuple[type, Callable[[Any, _Numbering], Any]], ...] = (
     (int, _int),
     (list, _list),
     (tuple, _collection("tuple")),
     (dict, _dict),
     (set, _collection("set")),
     (str, lambda value, _: str.__str__(value)),
-    (float, lambda value, _: float(value)),
-    (frozenset, _collection("frozenset")),
+    (float, lambda value, _: float.__float__(value)),
     (complex, lambda value, _: {"complex": [value.real, value.imag]}),
     (bytes, lambda value, _: {"bytes": value.hex()}),
-    (type, _type),
+    *((kind, _standard(kind)) for kind in CONTENT),
 )
+_TAGGERS = dict(_BASES)
+_CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
+    **CONSTRUCTORS,
+    "tuple": tuple,
+    "set": set,
+    "dict": dict,
+    "int": lambda digits: int(digits, 16),
+    "complex": lambda parts: complex(*parts),
+    "bytes": bytes.fromhex,
+    "type": TYPES.__getitem__,
+    "sub": lambda value: value,
+}

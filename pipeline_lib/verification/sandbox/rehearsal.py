@@ -7,7 +7,8 @@ caches that are filled are only read.
 import sys
 
 from pipeline_lib.verification.sandbox.candidate_process import MODULE, Candidate
-from pipeline_lib.verification.sandbox.examiner import Session, examine
+from pipeline_lib.verification.sandbox.examiner import examine
+from pipeline_lib.verification.sandbox.session import Session
 
 _ROUNDS = 40
 """Python 3.11 specializes an instruction after 8 executions, and gives up and retries a few times."""
