@@ -107,8 +107,8 @@ class CodeLimits(Section):
     """Limits of one sandboxed program."""
 
     timeout_s: Positive = 30.0
-    """Seconds by the clock, of a program with its tests. Beside four others that compute on the same
-    core a program gets a fifth of them; reference solutions take 0.02 s, the slowest of 1,138 3 s."""
+    """CPU seconds of a program; reference solutions take 0.02 s, the slowest of 1,138 3 s. By the clock
+    it has 2.5 times as long, 3.5 times if it computes; one that then has used less is not scored."""
     memory_mb: Count = 256
     tier: Literal["auto", "namespace", "landlock", "docker"] = "auto"
 

@@ -91,7 +91,7 @@ class CodeJudge:
         report = self._run(gold, code.program)
         status = report.status
         right = status is Status.CORRECT
-        unjudged = status is Status.VERIFIER_ERROR
+        unjudged = status is Status.VERIFIER_ERROR or not report.counts
         return Verdict(
             status=status,
             strict=None if unjudged else right and code.as_asked,
@@ -116,9 +116,17 @@ class CodeJudge:
                 status = Status.REWARD_HACK
             case Status.VERIFIER_ERROR:
                 detail, status = second.detail, Status.VERIFIER_ERROR
+            case Status.TIMEOUT if not second.counts:
+                detail, status = second.detail, Status.TIMEOUT
             case _:
                 detail, status = "", Status.CORRECT
-        return RunReport(status=status, detail=detail, output=report.output, seconds=seconds)
+        return RunReport(
+            status=status,
+            detail=detail,
+            output=report.output,
+            seconds=seconds,
+            counts=second.counts,
+        )
 
 
 def open_code_judge(limits: CodeLimits) -> CodeJudge:

@@ -27,7 +27,6 @@ from pipeline_lib.verification.sandbox.channel import (
     FrameTooLargeError,
 )
 from pipeline_lib.verification.sandbox.plain_values import (
-    CyclicError,
     NotPlainError,
     decode,
     encode,
@@ -102,8 +101,6 @@ class Candidate:
             if printed is not None:
                 answer = ("printed", printed.getvalue()[:_KEPT_PRINT], answer)
             return encode(answer, self._described_value)
-        except CyclicError as error:
-            return encode(("cyclic", str(error)), _zero)
         except NotPlainError as error:
             return encode(("not_plain", str(error)), _zero)
         except BaseException as error:  # noqa: BLE001 - the program may raise anything

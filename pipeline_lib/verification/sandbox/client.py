@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.records import Status
+from pipeline_lib.verification.sandbox.limits import wall_seconds
 from pipeline_lib.verification.sandbox.session import GONE
 
 PACKAGE_ROOT = pathlib.Path(__file__).parents[3]
@@ -35,6 +36,7 @@ _START_TIMEOUT_S = 20.0
 _ANSWER_GRACE_S = 10.0
 _CLOSE_TIMEOUT_S = 2.0
 _ATTEMPTS = 2
+OUT_OF_TIME = "the clock ran out before its CPU seconds did"
 
 
 class JailRefusedError(ReasonloopError):
@@ -71,6 +73,8 @@ class RunReport:
     output: str
     """The first 64 KiB of what the program printed."""
     seconds: float
+    counts: bool = True
+    """Whether it says something about the program; not if the clock ran out before its CPU seconds."""
 
 
 class JailedInterpreter:
@@ -78,7 +82,7 @@ class JailedInterpreter:
 
     Args:
         jail: ``namespace`` or ``landlock``.
-        timeout_s: Wall-clock seconds of one program with its tests.
+        timeout_s: CPU seconds of one program; its tests end after ``wall_seconds`` of it.
         memory_bytes: Address space of the candidate's process.
 
     Raises:
@@ -111,11 +115,7 @@ class JailedInterpreter:
                     break
                 except (_InterpreterDiedError, JailRefusedError):
                     self._stop()
-        status, detail = judged(report)
-        seconds = time.perf_counter() - start
-        return RunReport(
-            status=status, detail=detail, output=report.get("output", ""), seconds=seconds
-        )
+        return judged(report, seconds=time.perf_counter() - start)
 
     def close(self) -> None:
         """End the interpreter and everything in its jail. Safe to call twice."""
@@ -188,7 +188,7 @@ class JailedInterpreter:
             for descriptor in sent:
                 os.close(descriptor)
         with os.fdopen(finding, "rb") as finding_file:
-            report = self._receive(self._timeout_s + _ANSWER_GRACE_S)
+            report = self._receive(wall_seconds(self._timeout_s) + _ANSWER_GRACE_S)
             # All writers have closed it by now, or are dead, so this does not block.
             report["finding"] = finding_file.read().decode()
         return report
@@ -218,19 +218,32 @@ def _memory_file(content: bytes) -> int:
     return descriptor
 
 
-def judged(report: dict[str, Any]) -> tuple[Status, str]:
-    """Status and detail of a run, from what the jailed side reports; empty if it did not."""
+def judged(report: dict[str, Any], *, seconds: float) -> RunReport:
+    """What became of a run that took ``seconds``, from what the jailed side reports, if it did."""
+    status, detail = _status(report)
+    return RunReport(
+        status=status,
+        detail=detail,
+        output=report.get("output", ""),
+        seconds=seconds,
+        counts=status is not Status.TIMEOUT or report["end"] == "cpu_limit",
+    )
+
+
+def _status(report: dict[str, Any]) -> tuple[Status, str]:
     match report:
+        case {"end": "cpu_limit"}:
+            return Status.TIMEOUT, "its CPU seconds ran out"
         case {"end": "deadline"}:
-            return Status.TIMEOUT, "no verdict before the deadline"
+            return Status.TIMEOUT, OUT_OF_TIME
         case {"end": "output_limit"}:
             return Status.OUTPUT_LIMIT, "printed more than 1 MiB"
         case {"end": "exit", "finding": str(content)} if content:
             finding = json.loads(content)
-            detail = finding["detail"]
+            status, detail = Status(finding["status"]), finding["detail"]
             if detail == GONE:
                 detail = _death(report["candidate_status"])
-            return Status(finding["status"]), detail
+            return status, OUT_OF_TIME if status is Status.TIMEOUT else detail
         case {"end": "exit"}:
             return Status.VERIFIER_ERROR, "the tests process died"
         case _:

@@ -22,6 +22,7 @@ from pipeline_lib.verification.sandbox.client import (
     TestSuite,
     judged,
 )
+from pipeline_lib.verification.sandbox.limits import wall_seconds
 from pipeline_lib.verification.sandbox.one_shot import header
 
 IMAGE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
@@ -42,7 +43,7 @@ class DockerSandbox:
     """Runs each program in a container of its own.
 
     Args:
-        timeout_s: Wall-clock seconds of one program with its tests, after the container's start.
+        timeout_s: CPU seconds of one program, as in the other tiers; after the container's start.
         memory_bytes: Address space of the candidate's process.
         image: A local image with ``python3``; it is never pulled.
 
@@ -76,11 +77,7 @@ class DockerSandbox:
             stderr=subprocess.DEVNULL,
         )
         report = self._answer(process, name, self._request(program, suite))
-        status, detail = judged(report)
-        seconds = time.perf_counter() - start
-        return RunReport(
-            status=status, detail=detail, output=report.get("output", ""), seconds=seconds
-        )
+        return judged(report, seconds=time.perf_counter() - start)
 
     def close(self) -> None:
         """Nothing outlives a run."""
@@ -121,7 +118,9 @@ class DockerSandbox:
     ) -> dict[str, Any]:
         assert process.stdin is not None
         assert process.stdout is not None
-        watchdog = threading.Timer(self._timeout_s + _START_GRACE_S, self._kill, (process, name))
+        watchdog = threading.Timer(
+            wall_seconds(self._timeout_s) + _START_GRACE_S, self._kill, (process, name)
+        )
         watchdog.start()
         try:
             # Left open while the program runs: its end would mean that this process is gone.

@@ -24,10 +24,6 @@ class NotPlainError(Exception):
     """A value, or bytes that claim to be one, that may not cross."""
 
 
-class CyclicError(NotPlainError):
-    """A value that contains itself."""
-
-
 def encode(value: object, opaque: _Numbering) -> bytes:
     """One value as bytes.
 
@@ -37,14 +33,11 @@ def encode(value: object, opaque: _Numbering) -> bytes:
             refuse it.
 
     Raises:
-        CyclicError: ``value`` contains itself.
         NotPlainError: ``value`` holds something that is refused, or nests too deeply.
     """
     try:
         return json.dumps(_tagged(value, opaque), separators=(",", ":")).encode()
     except RecursionError as error:
-        if _is_cyclic(value):
-            raise CyclicError("a value that contains itself") from error
         raise NotPlainError("a value that nests too deeply") from error
 
 
@@ -129,24 +122,6 @@ def _standard(kind: type) -> Callable[[Any, _Numbering], Any]:
         return {tag: _tagged(parts, opaque)}
 
     return tagged
-
-
-def _is_cyclic(value: object) -> bool:
-    """Whether a container is inside itself, found without recursion."""
-    above: set[int] = set()
-    left: list[tuple[object, bool]] = [(value, True)]
-    while left:
-        node, enters = left.pop()
-        if not enters:
-            above.remove(id(node))
-        elif id(node) in above:
-            return True
-        elif isinstance(node, list | tuple | dict):
-            above.add(id(node))
-            left.append((node, False))
-            parts = node.values() if isinstance(node, dict) else node
-            left.extend((part, True) for part in parts)
-    return False
 
 
 _AS_THEY_ARE = {type(None), bool, str, float}

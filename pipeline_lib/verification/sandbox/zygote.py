@@ -30,12 +30,16 @@ from pipeline_lib.verification.sandbox.jails import (
     lock_down,
     prepared_filter,
 )
+from pipeline_lib.verification.sandbox.limits import (
+    MAX_OUTPUT_BYTES,
+    Budget,
+    Watch,
+    wall_seconds,
+)
 from pipeline_lib.verification.sandbox.placement import PATIENCE_S, Placement
 from pipeline_lib.verification.sandbox.rehearsal import rehearse
 
 _JAILS: dict[str, type[Jail]] = {"namespace": NamespaceJail, "landlock": LandlockJail}
-KEPT_OUTPUT_BYTES = 64 << 10
-MAX_OUTPUT_BYTES = 1 << 20
 TESTS_EXTRA_BYTES = 512 << 20
 """Room for the tests process beyond the candidate's limit: it holds what the candidate returns."""
 HARD_DEADLINE_GRACE_S = 1.0
@@ -100,8 +104,9 @@ class Zygote:
         """Run one program; None when the client went away meanwhile."""
         output, output_end = os.pipe()
         candidate_end, tests_end = socket.socketpair()
-        limit_waiting(tests_end, timeout_s)
-        deadline = time.monotonic() + timeout_s
+        limit_waiting(tests_end, wall_seconds(timeout_s))
+        start = time.monotonic()
+        deadline = start + wall_seconds(timeout_s)
         cpu_seconds = int(timeout_s) + 2
         with self._placement.gathered():
             candidate_pid = self._jail.fork_candidate()
@@ -112,18 +117,13 @@ class Zygote:
             examiner = self._examine(job, tests_end.fileno(), deadline, cpu_seconds)
         tests_end.close()
         job.close()
-        watch = _Watch(output=output, examiner=examiner.fileno(), client=self._client)
+        watch = Watch(output=output, examiner=examiner.fileno(), client=self._client)
         end = watch.end_before(time.monotonic() + PATIENCE_S)
         if end is None:
             self._placement.release(candidate_pid, examiner.pid)
-            end = watch.end_before(deadline + HARD_DEADLINE_GRACE_S) or "deadline"
-        note = examiner.finish() if end == "exit" else Note.RETIRED
-        if Note.CANDIDATE_GONE in note:
-            _await_exit(candidate_pid)
-        candidate_status = _kill_and_reap(candidate_pid)
-        if Note.RETIRED in note:
-            examiner.end()
-            self._examiner = None
+            budget = Budget(candidate_pid, cpu_seconds=timeout_s, start=start)
+            end = budget.end(watch, HARD_DEADLINE_GRACE_S)
+        candidate_status = self._ended(candidate_pid, examiner, watch, end)
         watch.drain()
         os.close(output)
         if end == "client_gone":
@@ -133,6 +133,23 @@ class Zygote:
             "candidate_status": candidate_status,
             "output": watch.kept.decode("utf-8", "replace"),
         }
+
+    def _ended(
+        self, candidate_pid: int, examiner: ExaminerProcess, watch: Watch, end: str
+    ) -> int | None:
+        """End the candidate, and the examiner unless it can serve again; the candidate's status."""
+        has_ended = end == "exit"
+        if end == "cpu_limit":
+            os.kill(candidate_pid, signal.SIGKILL)
+            has_ended = watch.end_before(time.monotonic() + HARD_DEADLINE_GRACE_S) == "exit"
+        note = examiner.finish() if has_ended else Note.RETIRED
+        if Note.CANDIDATE_GONE in note:
+            _await_exit(candidate_pid)
+        candidate_status = _kill_and_reap(candidate_pid)
+        if Note.RETIRED in note:
+            examiner.end()
+            self._examiner = None
+        return candidate_status
 
     def _examine(
         self, job: Job, candidate: int, deadline: float, cpu_seconds: int
@@ -174,45 +191,6 @@ class Zygote:
             serve_calls(source, Channel(3))
         finally:
             os._exit(1)
-
-
-class _Watch:
-    """One run, seen from outside: its output, its end, the clock and the client."""
-
-    def __init__(self, *, output: int, examiner: int, client: int) -> None:
-        self._output = output
-        self._examiner = examiner
-        self._poll = select.poll()
-        for descriptor in (output, examiner, client):
-            self._poll.register(descriptor, select.POLLIN)
-        self._client = client
-        self.kept = bytearray()
-        self.num_bytes = 0
-
-    def end_before(self, deadline: float) -> str | None:
-        """Why the run ended: ``exit``, ``output_limit`` or ``client_gone``; None: it did not."""
-        while (remaining := deadline - time.monotonic()) > 0:
-            ready = {descriptor for descriptor, _ in self._poll.poll(remaining * 1000)}
-            if self._client in ready:
-                return "client_gone"
-            if self._examiner in ready:
-                return "exit"
-            if self._output in ready and not self._take():
-                self._poll.unregister(self._output)
-            if self.num_bytes > MAX_OUTPUT_BYTES:
-                return "output_limit"
-        return None
-
-    def drain(self) -> None:
-        """Take what is left in the pipe; all its writers are dead."""
-        while self._take():
-            pass
-
-    def _take(self) -> bool:
-        chunk = os.read(self._output, 1 << 16)
-        self.num_bytes += len(chunk)
-        self.kept += chunk[: KEPT_OUTPUT_BYTES - len(self.kept)]
-        return bool(chunk)
 
 
 def _await_exit(pid: int) -> None:
