@@ -15,7 +15,6 @@ from types import (
     BuiltinFunctionType,
     CoroutineType,
     FunctionType,
-    GeneratorType,
     MethodType,
     ModuleType,
 )
@@ -37,6 +36,7 @@ _MESSAGE_LENGTH = 300
 _KEPT_PRINT = 1 << 16
 _MUTABLE = (list, dict, set, bytearray)
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
+_ITERATORS_OF = frozenset({"builtins", "itertools", "_collections", "_csv"})
 _OPERATIONS: dict[str, Callable[..., object]] = {
     **{name: getattr(operator, name) for name in operator.__all__},
     "len": len,
@@ -188,8 +188,8 @@ def _position(result: object, given: list[Any]) -> int | None:
 
 def _kind(value: object) -> str:
     kind = type(value)
-    if hasattr(kind, "__next__") and getattr(kind, "__iter__", None) is not None:
-        return "generator" if isinstance(value, GeneratorType) else f"iterator:{kind.__name__}"
+    if kind.__module__ in _ITERATORS_OF and isinstance(value, Iterator):
+        return f"iterator:{kind.__name__}"
     if isinstance(value, CoroutineType):
         return "coroutine"
     if isinstance(value, _FUNCTIONS):

@@ -117,6 +117,7 @@ class _Names(dict[str, Any]):
         if not isinstance(made, Opaque):
             detail = f"the tests use {name!r}, which is undefined"
             raise self._session.refuse(Status.VERIFIER_ERROR, detail)
+        self._session.lends = True
         return Borrowed(self._session, made, name)
 
 
@@ -150,6 +151,10 @@ def _not_to_blame(error: BaseException, session: Session, tests: str) -> str:
     """Why what the tests raised says nothing about the candidate; empty if it does."""
     if session.lost_change:
         return "an argument was changed that the tests read"
+    if isinstance(error, _OUR_FAILURES) and error is not session.last_raised:
+        return "the tests do not run"
+    if relies_on_own_state(tests):
+        return "the tests set state that is not carried across"
     if error is session.last_raised:
         absent = isinstance(error, CrossedError) and isinstance(error.genuine, AttributeError)
         name = error.__notes__[0]
@@ -161,17 +166,17 @@ def _not_to_blame(error: BaseException, session: Session, tests: str) -> str:
 
 
 def _not_comparable(error: BaseException, session: Session, tests: str) -> str:
-    if isinstance(error, _OUR_FAILURES):
-        return "the tests do not run"
     if isinstance(error, AttributeError) and (
         session.was_stripped or isinstance(error.obj, EntryPoint)
     ):
         return "the tests use what did not come across"
-    of_types = not isinstance(error, AssertionError) or "isinstance(" in tests or "type(" in tests
-    if session.met_objects and of_types:
+    asks_by_type = "isinstance(" in tests or "type(" in tests
+    if isinstance(error, AssertionError):
+        uses_object = session.met_objects and asks_by_type
+    else:
+        uses_object = session.met_objects or session.lends or session.role is Role.TESTED
+    if uses_object:
         return "the tests use an object that is not plain"
-    if relies_on_own_state(tests):
-        return "the tests set state that is not carried across"
     return ""
 
 

@@ -52,7 +52,7 @@ class MutationReads:
 
 
 class _ReadNames:
-    """Names of variables that are passed to the candidate, by how else tests read them."""
+    """Names of the tests' variables, by how they are read other than as arguments of the candidate."""
 
     def __init__(self, tests: str, entry_point: str) -> None:
         tree = ast.parse(tests)
@@ -61,19 +61,24 @@ class _ReadNames:
         while self._add_results(tree):
             pass
         calls = [node for node in ast.walk(tree) if self._is_call(node)]
-        passed = {name for call in calls for name in _passed(call)} - self._candidates
         inside = {id(node) for call in calls for node in ast.walk(call)}
-        outside = [
+        # A table of cases that is only gone through is not read again.
+        inside |= {
+            id(node.iter)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.For | ast.comprehension)
+        }
+        self.otherwise = {
             node.id
             for node in ast.walk(tree)
             if isinstance(node, ast.Name)
             and isinstance(node.ctx, ast.Load)
             and id(node) not in inside
-        ]
-        self.otherwise = passed & set(outside)
+        }
         asserts = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
-        read = {name for node in asserts if not self._is_result(node) for name in _loaded(node)}
-        self.as_result = passed & read
+        self.as_result = {
+            name for node in asserts if not self._is_result(node) for name in _loaded(node)
+        }
         self.discarded = {
             (node.value.lineno, node.value.col_offset)
             for node in ast.walk(tree)
@@ -113,11 +118,6 @@ def _parameters_of_check(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == "check":
             yield from (argument.arg for argument in node.args.args[:1])
-
-
-def _passed(call: ast.AST) -> set[str]:
-    assert isinstance(call, ast.Call)
-    return set().union(*map(_loaded, [*call.args, *call.keywords]))
 
 
 def _loaded(node: ast.AST) -> set[str]:

@@ -3,6 +3,7 @@
 Whatever an answer holds, what comes of it is plain data, a stand-in of ours, or the end of the run.
 """
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,6 +71,8 @@ class Session:
         self.num_calls = 0
         self.last_raised: BaseException | None = None
         self.fault: CandidateFaultError | None = None
+        self.lends = False
+        """Whether tests build arguments with a class of the program's."""
         self.may_leave_traces = False
         """Whether tests got hold of a module, and so of something that outlives them."""
         self.was_stripped = False
@@ -180,9 +183,9 @@ class Session:
 
     def _raised(self, answer: tuple[Any, ...]) -> BaseException:
         _, builtin, name, message, args, attributes = answer
-        missing = attributes.get("name") if builtin == "ModuleNotFoundError" else None
-        if isinstance(missing, str) and missing.partition(".")[0] in NOT_IN_THE_JAIL:
-            return self.refuse(Status.VERIFIER_ERROR, f"the jail has no {missing}")
+        missing = _MISSING.match(message) if builtin == "ModuleNotFoundError" else None
+        if missing is not None and missing[1] in NOT_IN_THE_JAIL:
+            return self.refuse(Status.VERIFIER_ERROR, f"the jail has no {missing[1]}")
         error = rebuilt(
             Raised(builtin=builtin, name=name, message=message, args=args, attributes=attributes)
         )
@@ -279,6 +282,7 @@ NOT_IN_THE_JAIL = frozenset(
     ]
 )
 """Packages that an honest program may import elsewhere; the jail has the standard library alone."""
+_MISSING = re.compile(r"No module named '(\w+)")
 
 
 def _number_of(value: object) -> int | None:

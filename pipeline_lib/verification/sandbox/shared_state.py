@@ -76,7 +76,11 @@ def relies_on_own_state(tests: str) -> bool:
     """Whether tests set something, or draw after a seed, in a way that is not carried across."""
     if _SEEDS.search(tests) and _DRAWS.search(tests):
         return True
-    return any(_sets_state(node) for node in ast.walk(ast.parse(tests)))
+    try:
+        tree = ast.parse(tests)
+    except (SyntaxError, ValueError):
+        return True
+    return any(_sets_state(node) for node in ast.walk(tree))
 
 
 def _sets_state(node: ast.AST) -> bool:

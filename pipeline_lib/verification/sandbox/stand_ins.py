@@ -6,9 +6,11 @@ the class under test, and little with those of a class that tests borrow to buil
 
 import enum
 from collections.abc import Callable, Iterator
+from types import GeneratorType
 from typing import Any, NoReturn, Protocol
 
 from pipeline_lib.records import Status
+from pipeline_lib.verification.sandbox.carried_types import TYPES
 
 _NAMES = ("_session", "number_", "_kind", "_role")
 _UNARY = ["len", "bool", "str", "repr", "iter", "reversed", "neg", "pos", "abs", "invert", "index"]
@@ -87,8 +89,9 @@ class Opaque:
 
     @property
     def is_object(self) -> bool:
-        """Whether it was a result that is neither plain nor a function."""
-        return self._role is Role.RESULT and self._kind not in {"function", "coroutine"}
+        """Whether it was a result that is neither plain nor a function nor an iterator."""
+        others = ("function", "coroutine", "iterator")
+        return self._role is Role.RESULT and not self._kind.startswith(others)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call it, over there."""
@@ -130,7 +133,7 @@ class Opaque:
 
     def _operated(self, name: str, *operands: object, swapped: bool = False) -> Any:
         if self._role is not Role.TESTED:
-            raise self._judged_as_plain(name)
+            raise self.judged_as_plain(name)
         both = (*operands, self) if swapped else (self, *operands)
         value = self._session.request("operate", name, *both)
         expected = _EXACT.get(name)
@@ -139,11 +142,15 @@ class Opaque:
         return value
 
     def _compared(self, other: object) -> NoReturn:
-        if self._role is Role.RESULT and isinstance(other, Opaque):
+        if type(other) not in TYPES.values():
             raise self._refusal("compares")
-        raise self._judged_as_plain("comparison")
+        raise self.judged_as_plain("comparison")
 
-    def _judged_as_plain(self, use: str) -> BaseException:
+    def next_(self) -> Any:
+        """The next item, or END."""
+        return self._session.request("next", self, role=self._role)
+
+    def judged_as_plain(self, use: str) -> BaseException:
         """Wrong where a plain value was due: the result itself is compared or asked for its truth."""
         is_verdict = use in {"comparison", "bool"} and self._role is Role.RESULT
         if (
@@ -204,8 +211,16 @@ class EntryPoint:
     def __signature__(self) -> NoReturn:
         raise self._refusal("reads the signature")
 
+    def refuse_documentation(self) -> NoReturn:
+        """End the run."""
+        raise self._refusal("reads the documentation")
+
     def _refusal(self, use: str) -> BaseException:
         return self._session.refuse(Status.VERIFIER_ERROR, f"a test {use} of the function itself")
+
+
+# Its own docstring would answer for that of the function.
+setattr(EntryPoint, "__doc__", property(lambda self: self.refuse_documentation()))  # noqa: B010
 
 
 class Borrowed:
@@ -240,26 +255,43 @@ class Borrowed:
     __hash__ = None  # type: ignore[assignment]
 
 
+class Items:
+    """An iterator that stays with the candidate; each item is a value that crosses by itself."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, iterator: Opaque, kind: type) -> None:
+        self._iterator = iterator
+        self._kind = kind
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # type: ignore[explicit-override]
+        return self._kind
+
+    def __iter__(self) -> "Items":
+        return self
+
+    def __next__(self) -> Any:
+        item = self._iterator.next_()
+        if item is END:
+            raise StopIteration
+        return item
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise self._iterator.judged_as_plain("comparison")
+
+    __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+
 def stand_in(session: Asked, number: int, kind: str, role: Role) -> object:
     """What tests get instead of one value: an iterator of ours, or an :class:`Opaque`."""
     made = Opaque(session, number, kind, role)
-    if kind == "generator" or kind.startswith("iterator:"):
-        items = _items(session, made, role)
-        wrap = _ITERATORS.get(kind)
-        return items if wrap is None else wrap(items)
-    return made
+    category, _, name = kind.partition(":")
+    return Items(made, _ITERATORS.get(name, Iterator)) if category == "iterator" else made
 
 
-def _items(session: Asked, iterator: Opaque, role: Role) -> Iterator[Any]:
-    while (item := session.request("next", iterator, role=role)) is not END:
-        yield item
-
-
-def _same(item: Any) -> Any:
-    return item
-
-
-_ITERATORS: dict[str, Callable[[Iterator[Any]], Iterator[Any]]] = {
-    "iterator:map": lambda items: map(_same, items),
-    "iterator:filter": lambda items: filter(lambda _: True, items),
+_ITERATORS: dict[str, type] = {
+    "generator": GeneratorType,
+    **{kind.__name__: kind for kind in (map, filter, zip, enumerate, reversed)},
 }
+"""What ``isinstance`` takes such an iterator for."""
