@@ -19,6 +19,10 @@ from pipeline_lib.params_file import REPOSITORY
 _PACKAGES = ("prefect", "prefect-ray", "ray", "dvc", "torch", "transformers", "trl", "peft")
 _CONSTRAINTS = REPOSITORY / "constraints.txt"
 _MIN_FREE_GIB = 5
+_LANDLOCK_REACH = (
+    "programs cannot read other files, but by stat they see names, sizes, owners and times of files "
+    "and which processes there are"
+)
 _COMMAND_TIMEOUT_S = 20
 _MARKS = {True: "[green]ok      [/]", False: "[red]missing [/]", None: "[yellow]optional[/]"}
 
@@ -130,9 +134,16 @@ def _sandbox() -> Iterator[Finding]:
         yield Finding(
             what=f"sandbox tier {report.name}",
             ok=True if report.available else None,
-            detail=f"self-test passed{used}" if report.available else report.reason,
+            detail=f"self-test passed{used}{_reach(report.name)}"
+            if report.available
+            else report.reason,
             remedy=f"{best} is used instead" if best else "no tier works: code is not verified",
         )
+
+
+def _reach(tier: str) -> str:
+    """What programs in a tier can learn of the machine; nothing where it is all walled off."""
+    return f"; {_LANDLOCK_REACH}" if tier == "landlock" else ""
 
 
 def _gpu() -> Iterator[Finding]:

@@ -222,3 +222,5 @@ def test_doctor_names_the_sandbox_tier(reasonloop):
     assert "sandbox tier" in done.stdout
     assert "in use" in done.stdout
     assert "Prefect server" in done.stdout
+    passed = "sandbox tier landlock: self-test passed"
+    assert passed not in done.stdout or "by stat they see names" in done.stdout

@@ -127,6 +127,8 @@ class LandlockJail:
             kernel.landlock_allow(ruleset, device, _LANDLOCK_READ_FILE)
         kernel.landlock_restrict(ruleset)
         os.close(ruleset)
+        # The domain is the candidates', too, so it is no wall between them and this process.
+        kernel.set_dumpable(allowed=False)
 
     def fork_candidate(self) -> int:
         """Other processes stay visible by their numbers; the filter refuses to signal them."""

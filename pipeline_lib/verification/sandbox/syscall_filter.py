@@ -15,9 +15,8 @@ AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _ALLOWED = """
 read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, pwrite64 18 68, lseek 8 62,
 close 3 57, close_range 436 436, dup 32 23, dup2 33 -, dup3 292 24,
-stat 4 -, lstat 6 -, fstat 5 80, newfstatat 262 79, statx 332 291, statfs 137 43, fstatfs 138 44,
-access 21 -, faccessat 269 48, faccessat2 439 439, readlink 89 -, readlinkat 267 78,
-getdents 78 -, getdents64 217 61, getcwd 79 17, chdir 80 49, fchdir 81 50, umask 95 166,
+stat 4 -, lstat 6 -, fstat 5 80, newfstatat 262 79, statx 332 291,
+getdents 78 -, getdents64 217 61, getcwd 79 17, umask 95 166,
 mkdir 83 -, mkdirat 258 34, rmdir 84 -, unlink 87 -, unlinkat 263 35,
 rename 82 -, renameat 264 38, renameat2 316 276,
 ftruncate 77 46, fsync 74 82, fdatasync 75 83, fadvise64 221 223,
@@ -32,11 +31,17 @@ nanosleep 35 101, clock_nanosleep 230 115, clock_gettime 228 113, clock_getres 2
 gettimeofday 96 169, time 201 -, times 100 153, alarm 37 -, getitimer 36 102, setitimer 38 103,
 getpid 39 172, getppid 110 173, gettid 186 178, getuid 102 174, geteuid 107 175, getgid 104 176,
 getegid 108 177, getgroups 115 158, getresuid 118 148, getresgid 120 150, getpgrp 111 -,
-getpgid 121 155, getsid 124 156, getrlimit 97 163, getrusage 98 165, sysinfo 99 179, uname 63 160,
-getrandom 318 278, getcpu 309 168, sched_yield 24 124, sched_getaffinity 204 123,
+getrlimit 97 163, getrusage 98 165, sysinfo 99 179, uname 63 160,
+getrandom 318 278, getcpu 309 168, sched_yield 24 124,
 futex 202 98, set_robust_list 273 99, rseq 334 293, wait4 61 260, waitid 247 95,
 exit 60 93, exit_group 231 94
 """
+# They look at files by name without opening them, which Landlock does not see.
+_LOOKS = """
+statfs 137 43, fstatfs 138 44, access 21 -, faccessat 269 48, faccessat2 439 439,
+readlink 89 -, readlinkat 267 78, chdir 80 49, fchdir 81 50
+"""
+_OF_A_PROCESS = "getpgid 121 155, getsid 124 156, sched_getaffinity 204 123"
 _OPEN = "open 2 -, openat 257 56"
 _SIGNAL_ONE = "kill 62 129, tkill 200 130, tgkill 234 131"
 _SPECIAL = "fcntl 72 25, ioctl 16 29, prlimit64 302 261, socketpair 53 199, clone3 435 435"
@@ -66,7 +71,8 @@ def assemble_filter(machine: str, *, own_pid: int, may_write_files: bool) -> byt
     Args:
         machine: ``x86_64`` or ``aarch64``.
         own_pid: The only process that may be signalled, as the process itself sees its id.
-        may_write_files: Whether files may be opened for writing at all.
+        may_write_files: Whether files may be opened for writing at all. Where they may not, the files
+            are the machine's own, and calls that only look at them are refused as well.
     """
     template = _template(machine, may_write_files=may_write_files)
     return template.replace(_OWN_PID.to_bytes(4, "little"), own_pid.to_bytes(4, "little"))
@@ -88,7 +94,10 @@ def _template(machine: str, *, may_write_files: bool) -> bytes:
     for name, number in _numbers(_OPEN, machine).items():
         flags_at = 1 if name == "open" else 2
         bodies[number] = [_end(_ALLOW)] if may_write_files else _if_reading(flags_at)
-    for number in _numbers(_ALLOWED, machine).values():
+    for number in _numbers(_OF_A_PROCESS, machine).values():
+        bodies[number] = _if_argument_in(0, (0, _OWN_PID))
+    looks = _numbers(_LOOKS, machine).values() if may_write_files else ()
+    for number in (*_numbers(_ALLOWED, machine).values(), *looks):
         bodies[number] = [_end(_ALLOW)]
     head = [(_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]), _end(_KILL)]
     return _packed([*head, (_LOAD, 0, 0, _NUMBER_AT), *_search(_ranges(bodies))])

@@ -131,6 +131,22 @@ REFUSED = {
     "many descriptors": "[os.dup(0) for _ in range(1000)]",
 }
 
+LOOKS = {
+    "link of a library": "os.readlink('/proc/self/exe')",
+    "folder of the interpreter": "os.readlink(f'/proc/{os.getppid()}/cwd')",
+    "descriptor of the interpreter": "os.readlink(f'/proc/{os.getppid()}/fd/0')",
+    "descriptor of the interpreter by stat": "os.stat(f'/proc/{os.getppid()}/fd/0')",
+    "descriptors of the interpreter": "os.listdir(f'/proc/{os.getppid()}/fd')",
+    "program of the interpreter": "os.stat(f'/proc/{os.getppid()}/exe')",
+    "right to read": "os.access('/etc/passwd', os.R_OK) or open('/etc/passwd')",
+    "space on the disk": "os.statvfs('/')",
+    "change of folder": "os.chdir('/etc')",
+    "session of another": "os.getsid(os.getppid())",
+    "group of another": "os.getpgid(os.getppid())",
+    "processors of another": "os.sched_getaffinity(os.getppid())",
+}
+"""Looks at what lies outside, which the landlock tier can refuse; elsewhere nothing is there."""
+
 ENDLESS = {
     "infinite loop": "while True: pass",
     "loop at import": None,

@@ -19,7 +19,14 @@ from pipeline_lib.verification.sandbox.client import (
     JailRefusedError,
     TestSuite,
 )
-from tests.unit.verification.hostile_programs import CUT_OFF, ENDLESS, PREAMBLE, REFUSED, attacking
+from tests.unit.verification.hostile_programs import (
+    CUT_OFF,
+    ENDLESS,
+    LOOKS,
+    PREAMBLE,
+    REFUSED,
+    attacking,
+)
 
 TIMEOUT_S = 1.0
 """Of programs that must run into it."""
@@ -54,6 +61,24 @@ def test_attempt_is_refused(jailed, name):
     report = jailed.run(program, REFUSED_SUITE)
     assert report.status is Status.CORRECT, report.detail
     assert jailed.run(LOYAL, REFUSED_SUITE).status is Status.CORRECT
+
+
+@pytest.fixture(scope="module")
+def landlocked() -> Iterator[JailedInterpreter]:
+    try:
+        interpreter = JailedInterpreter("landlock", timeout_s=TIMEOUT_S, memory_bytes=256 << 20)
+    except JailRefusedError as error:
+        pytest.skip(f"tier landlock: {error}")
+    with interpreter:
+        yield interpreter
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_look_is_refused_without_namespaces(landlocked, name):
+    """Landlock does not bar looking at files by name; what needs no library call is barred besides."""
+    program = f"{PREAMBLE}\ndef attack():\n    return tried(lambda: {LOOKS[name]})\n"
+    report = landlocked.run(program, REFUSED_SUITE)
+    assert report.status is Status.CORRECT, report.detail
 
 
 @pytest.mark.parametrize("name", CUT_OFF)
