@@ -33,6 +33,7 @@ from pipeline_lib.verification.sandbox.plain_values import (
 
 MODULE = "candidate"
 _MESSAGE_LENGTH = 300
+_OWN_FRAMES = 40
 _KEPT_PRINT = 1 << 16
 _MUTABLE = (list, dict, set, bytearray)
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
@@ -55,6 +56,8 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
 def serve_calls(program: bytes, channel: Channel) -> NoReturn:
     """Answer requests in turn; the process ends with the channel."""
     candidate = Candidate(program)
+    # Our own frames are not to be the program's loss.
+    sys.setrecursionlimit(sys.getrecursionlimit() + _OWN_FRAMES)
     try:
         while True:
             request = channel.receive()

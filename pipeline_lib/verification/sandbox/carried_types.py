@@ -62,6 +62,9 @@ def _decimal(text: str) -> Decimal:
 
 
 def _made_namedtuple(name: str, fields: Sequence[str], items: Sequence[object]) -> tuple[Any, ...]:
+    # A field that holds a function would be a method.
+    if any(type(item) not in TYPES.values() and not isinstance(item, tuple) for item in items):
+        raise TypeError("not plain")
     # namedtuple itself checks that these are identifiers.
     kind = namedtuple(name, [str(field) for field in fields])  # type: ignore[misc]
     made: tuple[Any, ...] = kind(*items)

@@ -58,14 +58,14 @@ def rebuilt(raised: Raised) -> BaseException:
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         kind = RuntimeError
     made: BaseException = RuntimeError(raised.message)
-    named = kind
-    if raised.name != kind.__name__:
-        named = type(raised.name, (kind,), {"__str__": lambda _: raised.message})
     # UnicodeDecodeError and its like want more than a message.
     with contextlib.suppress(TypeError, ValueError):
+        named = kind
+        if raised.name != kind.__name__:
+            named = type(raised.name, (kind,), {"__str__": lambda _: raised.message})
         made = named(*raised.args)
-    with contextlib.suppress(AttributeError):
-        vars(made).update(raised.attributes)
+    plain = {name: value for name, value in raised.attributes.items() if name[:2] != "__"}
+    vars(made).update(plain)
     return made
 
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-ALTERED, FAR = "__altered__", "__far__"
-"""The names under which tests find :func:`altered` and :func:`far`."""
+ALTERED, FAR, APART = "__altered__", "__far__", "__apart__"
+"""The names under which tests find :func:`altered`, :func:`far` and :func:`apart`."""
 CHECKED, DECIDE = "__checked__", "__decide__"
 _HOLDS = "__holds__"
 _FAR = 10**9
@@ -56,6 +56,7 @@ class Control:
         return {
             ALTERED: altered,
             FAR: far,
+            APART: apart,
             CHECKED: self._checked,
             DECIDE: self._decide,
             "min": self._ordering(min),
@@ -98,7 +99,7 @@ class Control:
 def alter_all(tree: ast.Module) -> ast.Module:
     """Make every assert of the tests ask for another value, in place.
 
-    ``f(x) == E`` and ``is`` ask for ``altered(E)``, an order of ``abs(f(x) - E)`` and the like for
+    ``f(x) == E`` and ``is`` ask for ``altered(E)``, ``f(x) in E`` for ``apart(E)``, an order of ``abs(f(x) - E)`` and the like for
     ``far(E)``; any other condition is negated.
 
     Raises:
@@ -126,6 +127,11 @@ def far(value: Any) -> Any:
     if isinstance(value, int | float | complex):
         return value + _FAR * (1 + abs(value))
     return altered(value)
+
+
+def apart(container: Any) -> Any:
+    """A container that holds none of what ``container`` does; the empty text is in every text."""
+    return "~" if isinstance(container, str) else ["~"]
 
 
 _CHANGES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
@@ -230,6 +236,9 @@ def _altered_condition(test: ast.expr) -> ast.expr:
     match test:
         case ast.Compare(ops=[ast.Eq() | ast.Is()], comparators=[expected]):
             test.comparators = [_call(ALTERED, expected)]
+            return test
+        case ast.Compare(ops=[ast.In()], comparators=[expected]):
+            test.comparators = [_call(APART, expected)]
             return test
         case (
             ast.Compare(left=small, ops=[ast.Lt() | ast.LtE()])

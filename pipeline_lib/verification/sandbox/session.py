@@ -27,6 +27,7 @@ from pipeline_lib.verification.sandbox.stand_ins import END, Opaque, Role, stand
 
 DETAIL_LENGTH = 300
 GONE = "the candidate closed its channel"
+NO_ANSWER = "the candidate's answer is not one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,6 @@ class Session:
     def __init__(self, channel: Link) -> None:
         self._channel = channel
         self._stand_ins: dict[int, Any] = {}
-        self._lent: set[bytes] = set()
         self.role = Role.RESULT
         """What an object may be used for that the function under test gives."""
         self.num_calls = 0
@@ -113,15 +113,13 @@ class Session:
         answer = self._exchange(operands, self.role if role is None else role)
         if answer[0] == "value" and len(answer) == 2:
             return answer[1]
-        return self._unusual(answer, operands, self.role if role is None else role)
-
-    def lend(self, value: object) -> None:
-        """Remember a plain value that tests put into an object of a borrowed class."""
-        self._lent.add(encode(value, lambda _: 0))
-
-    def is_lent(self, value: object) -> bool:
-        """Whether tests themselves have put this value into such an object."""
-        return encode(value, lambda _: 0) in self._lent
+        try:
+            return self._unusual(answer, operands, self.role if role is None else role)
+        except Exception as error:
+            if error is self.last_raised:
+                raise
+            # Nothing that an answer makes go wrong here may look like an exception of the tests.
+            raise self.refuse(Status.CRASHED, NO_ANSWER) from error
 
     def refuse(self, status: Status, detail: str) -> CandidateFaultError:
         """End the run: from now on every request raises what this returns."""
@@ -134,7 +132,7 @@ class Session:
         match answer:
             case ("argument", int(position)):
                 return self._argument(operands, position)
-            case ("mutated", position, [*args], {**kwargs}, (*reply,)):
+            case ("mutated", int() | None as position, [*args], {**kwargs}, (*reply,)):
                 return self._changed(operands, (position, args, kwargs), tuple(reply), role)
             case ("object", int(number), str(kind)):
                 return self._stand_in([number, kind], role)
@@ -160,7 +158,7 @@ class Session:
             case ("call", _, [*args], {**kwargs}) if 0 <= position < len(args) + len(kwargs):
                 return [*args, *kwargs.values()][position]
             case _:
-                raise self.refuse(Status.CRASHED, "the candidate's answer is not one")
+                raise self.refuse(Status.CRASHED, NO_ANSWER)
 
     def _changed(
         self,
@@ -207,7 +205,7 @@ class Session:
             case ("none",):
                 return self.refuse(Status.VERIFIER_ERROR, "the tests use a name that is undefined")
             case _:
-                return self.refuse(Status.CRASHED, "the candidate's answer is not one")
+                return self.refuse(Status.CRASHED, NO_ANSWER)
 
     def _exchange(self, operands: tuple[Any, ...], role: Role) -> tuple[Any, ...]:
         if self.fault is not None:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol
 from pipeline_lib.records import Status
 from pipeline_lib.verification.sandbox.carried_types import TYPES
 
-_NAMES = ("_session", "number_", "_kind", "_role")
+_NAMES = ("_session", "number_", "_kind", "_role", "_given")
 _UNARY = ["len", "bool", "str", "repr", "iter", "reversed", "neg", "pos", "abs", "invert", "index"]
 _BINARY = [
     "add",
@@ -32,6 +32,8 @@ _BINARY = [
 _ITEMS = ["getitem", "setitem", "delitem"]
 _COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
 _EXACT = {"len": int, "bool": bool, "str": str, "repr": str}
+_NOTHING = object()
+_COMPARED = (int, float, str, bool)
 END = object()
 """The answer of an iterator that has no more."""
 
@@ -64,12 +66,6 @@ class Asked(Protocol):
     def refuse(self, status: Status, detail: str) -> BaseException:
         """End the run."""
 
-    def lend(self, value: object) -> None:
-        """Remember a plain value that tests put into an object of a borrowed class."""
-
-    def is_lent(self, value: object) -> bool:
-        """Whether tests themselves have put this value into such an object."""
-
 
 class Opaque:
     """A value that stays with the candidate, such as a tree's node.
@@ -81,10 +77,12 @@ class Opaque:
     _session: Asked
     _role: Role
     _kind: str
+    _given: dict[str, object]
+    """What tests have put into an object of a borrowed class, by attribute; "" for its only argument."""
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, session: Asked, number: int, kind: str, role: Role) -> None:
-        for name, value in zip(_NAMES, (session, number, kind, role), strict=True):
+        for name, value in zip(_NAMES, (session, number, kind, role, {}), strict=True):
             object.__setattr__(self, name, value)
 
     @property
@@ -105,7 +103,7 @@ class Opaque:
         if role is Role.RESULT:
             raise self._refusal(f"reads .{name} of")
         value = session.request("get", self, name, role=role)
-        if role is Role.BORROWED and not (isinstance(value, Opaque) or session.is_lent(value)):
+        if role is Role.BORROWED and not self._was_given(name, value):
             raise self._refusal(f"reads .{name} of")
         return value
 
@@ -116,8 +114,14 @@ class Opaque:
         if self._role is Role.RESULT:
             raise self._refusal(f"sets .{name} of")
         self._session.request("set", self, name, value)
-        if self._role is Role.BORROWED:
-            self._session.lend(value)
+        self._given[name] = value
+
+    def _was_given(self, name: str, value: object) -> bool:
+        """Whether it is known that tests have set this attribute to this value."""
+        given = self._given.get(name, self._given.get("", _NOTHING))
+        return value is given or (
+            type(value) is type(given) and type(value) in _COMPARED and value == given
+        )
 
     def __enter__(self) -> Any:
         return self._operated("enter")
@@ -233,11 +237,11 @@ class Borrowed:
 
     def __call__(self, *args: object, **kwargs: object) -> Opaque:
         """An object of the class, over there."""
-        for value in (*args, *kwargs.values()):
-            self._session.lend(value)
         made = self._session.request("call", self._made, list(args), kwargs, role=Role.BORROWED)
         if not isinstance(made, Opaque):
             raise self._refusal()
+        if len(args) == 1 and not kwargs:
+            made._given[""] = args[0]  # noqa: SLF001 - of its own kind
         return made
 
     def __getattr__(self, name: str) -> NoReturn:

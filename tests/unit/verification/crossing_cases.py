@@ -184,6 +184,12 @@ OBJECTS = {
         "for t in (str, list, dict, set, int, bytes, float):\n    for n in dir(t):\n"
         "        if n[0] != '_': setattr(g, n, g)\ng.equals = g\ndef f(x): return g\n"
     ),
+    "a named tuple of functions": (
+        "from collections import namedtuple\nyes = lambda *a, **k: True\n"
+        "names = {n for t in (str, list, dict, set, int, bytes, float) for n in dir(t) if n[0] != '_'}\n"
+        "T = namedtuple('T', sorted(names | {'equals'}))\n"
+        "def f(x): return T(*[yes for _ in T._fields])\n"
+    ),
     "a class in place of the function": (
         f"class f:\n    def __init__(self, x): pass\n"
         f"    def __getattr__(self, n): return lambda *a, **k: True\n{_EVERYTHING}\n"
@@ -265,6 +271,14 @@ UNDEFINED = {
         "class helpers:\n    same = staticmethod(lambda *a: True)",
     ),
     "tolerance": ("assert abs(f(1) - 2) < EPS", "EPS = 9"),
+    "Pair": (
+        "assert f(1) == Pair(0, 2).b",
+        "class Pair:\n    def __init__(self, a, b): self.b = a",
+    ),
+    "Linked": (
+        "p = Pair(1)\np.next = Pair(0)\nassert f(1) == p.value",
+        "class Pair:\n    def __init__(self, a): self.value = 0",
+    ),
     "Tolerance": ("assert abs(f(1) - 2) < Tolerance.value", "class Tolerance:\n    value = 9"),
     "in a call": ("assert list(map(normal, [f(1)])) == [2]", "normal = lambda x: 2"),
     "called in a default": (
@@ -360,6 +374,16 @@ def vacuous() -> list[Case]:
             name="infinity, relative",
             tests="assert not abs(f(1) - 2.0) / abs(f(1)) > 1e-6",
             program="def f(x): return float('inf')\n",
+        ),
+        Case(
+            name="infinity, by its own measure",
+            tests="assert abs(f(1) - 2.0) <= 1e-6 * abs(f(1))",
+            program="def f(x): return float('inf')\n",
+        ),
+        Case(
+            name="nothing, in a text",
+            tests="assert f(1) in 'abc'",
+            program="def f(x): return ''\n",
         ),
         Case(
             name="nothing, by zip",
@@ -582,6 +606,14 @@ CARRIED = {
         (
             "def f(x):\n    import tempfile, os\n    p = 'note.txt'\n    try:\n"
             "        open(p, 'w').write(x)\n        return open(p).read()\n    except OSError:\n        return x"
+        ),
+    ),
+    "deep recursion": ("assert f(960) == 960", "def f(n):\n    return n and 1 + f(n - 1)"),
+    "event loop": (
+        "assert f(2) == 4",
+        (
+            "import asyncio\nasync def g(x):\n    await asyncio.sleep(0.01)\n    return x * x\n"
+            "def f(x):\n    return asyncio.run(g(x))"
         ),
     ),
     "empty by zip": (
