@@ -26,6 +26,8 @@ from dataclasses import asdict, dataclass
 
 from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.params.paths import CodeLimits
+from pipeline_lib.problems.python_code import humaneval_problem
+from pipeline_lib.problems.raw_rows import RawRow
 from pipeline_lib.records import CodeGold, Status
 from pipeline_lib.verification.python_tests import open_code_judge
 from pipeline_lib.verification.sandbox.client import JailRefusedError, TestSuite
@@ -79,14 +81,16 @@ def own_programs() -> list[Program]:
 
 def humaneval(path: pathlib.Path) -> list[Program]:
     """Canonical solutions, without the few that compute for long."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = [
+        RawRow(fields=json.loads(line), where=f"{path.name}:{number}", index=number)
+        for number, line in enumerate(lines)
+    ]
+    problems = [humaneval_problem(row, id_prefix="", source=path.stem) for row in rows]
     programs = [
-        Program(
-            source=row["prompt"] + row["canonical_solution"],
-            entry_point=row["entry_point"],
-            tests=row["test"],
-        )
-        for row in rows
+        Program(source=p.solution, entry_point=p.gold.entry_point, tests=p.gold.tests)
+        for p in problems
+        if isinstance(p.gold, CodeGold) and p.solution is not None
     ]
     by_cost = sorted(programs, key=_seconds_in_process)
     return by_cost[: len(by_cost) - int(SLOWEST_SHARE * len(by_cost))]

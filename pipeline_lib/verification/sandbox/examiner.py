@@ -83,9 +83,7 @@ def _compiled(tests: str, control: Control | None) -> CodeType:
     catches = _CATCHES.search(tests) is not None
     if control is None and not catches:
         return compile(tests, TESTS_FILE, "exec")
-    tree = ast.parse(tests)
-    if control is not None:
-        tree = alter_all(tree)
+    tree = ast.parse(tests) if control is None else alter_all(tests)
     return compile(see_through(tree) if catches else tree, TESTS_FILE, "exec")
 
 

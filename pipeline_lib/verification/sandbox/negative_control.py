@@ -7,6 +7,7 @@ comparison is vacuous, as every order with NaN is.
 import ast
 import builtins
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ _HOLDS = "__holds__"
 _FAR = 10**9
 """Beyond any tolerance, in multiples of the value."""
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_ORDER = re.compile("[<>]")
+_SWALLOWS = re.compile(r"\b(try|with)\b")
 _DEPTH = 3
 
 
@@ -96,20 +99,24 @@ class Control:
         return self.vacuous
 
 
-def alter_all(tree: ast.Module) -> ast.Module:
-    """Make every assert of the tests ask for another value, in place.
+def alter_all(tests: str) -> ast.Module:
+    """The tests with every assert asking for another value.
 
-    ``f(x) == E`` and ``is`` ask for ``altered(E)``, ``f(x) in E`` for ``apart(E)``, an order of ``abs(f(x) - E)`` and the like for
-    ``far(E)``; any other condition is negated.
+    ``f(x) == E`` and ``is`` ask for ``altered(E)``, ``f(x) in E`` for ``apart(E)``, an order of
+    ``abs(f(x) - E)`` and the like for ``far(E)``; any other condition is negated.
 
     Raises:
         NoControlError: there is no assert.
+        SyntaxError: they are not Python.
     """
-    changer = _Alteration(tree)
-    changed: ast.Module = changer.visit(tree)
-    if not changer.num_altered:
+    tree = ast.parse(tests)
+    alteration = _Alteration(tree, tests)
+    tree.body = alteration.altered(tree.body, swallowing=False)
+    if not alteration.num_altered:
         raise NoControlError("no assert to alter")
-    return ast.fix_missing_locations(changed)
+    if _ORDER.search(tests):
+        tree = ast.fix_missing_locations(_Orders().visit(tree))
+    return tree
 
 
 def altered(value: Any) -> Any:
@@ -145,30 +152,56 @@ _CHANGES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
 )
 
 
-# As in crossed_exceptions, there is no typing.override.
-class _Alteration(ast.NodeTransformer):
-    """Replaces asserts, and has the operands of orders looked at."""
+class _Alteration:
+    """Replaces asserts. Only statements are gone through: every pass over a tree costs a run time."""
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, tests: str) -> None:
         self.num_altered = 0
-        self._swallows = any(map(_swallows, ast.walk(tree)))
-        self._depth_swallowing = 0
+        self._swallows = bool(_SWALLOWS.search(tests)) and any(map(_swallows, ast.walk(tree)))
 
-    def visit_Try(self, node: ast.Try) -> ast.Try:  # type: ignore[explicit-override]
-        node.body = self._visited(node.body, swallowing=_swallows(node))
-        for part in ("handlers", "orelse", "finalbody"):
-            setattr(node, part, self._visited(getattr(node, part), swallowing=False))
-        return node
+    def altered(self, body: list[ast.stmt], *, swallowing: bool) -> list[ast.stmt]:
+        """Statements with their asserts replaced; ``swallowing``: a failure might not be seen."""
+        return [new for node in body for new in self._statement(node, swallowing=swallowing)]
 
-    def visit_With(self, node: ast.With) -> ast.With:  # type: ignore[explicit-override]
-        node.items = [self.visit(item) for item in node.items]
-        node.body = self._visited(node.body, swallowing=True)
-        return node
+    def _statement(self, node: ast.stmt, *, swallowing: bool) -> list[ast.stmt]:
+        if isinstance(node, ast.Assert):
+            return self._decided(node, fails=swallowing)
+        called_in_try = isinstance(node, ast.FunctionDef) and node.name != "check"
+        inside = swallowing or _swallows(node) or (called_in_try and self._swallows)
+        for part in ("body", "orelse", "finalbody"):
+            if statements := getattr(node, part, None):
+                setattr(node, part, self.altered(statements, swallowing=inside))
+        for handler in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            handler.body = self.altered(handler.body, swallowing=swallowing)
+        return [node]
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # type: ignore[explicit-override]
-        called_in_try = self._swallows and node.name != "check"
-        node.body = self._visited(node.body, swallowing=called_in_try)
-        return node
+    def _decided(self, node: ast.Assert, *, fails: bool) -> list[ast.stmt]:
+        if isinstance(node.test, ast.Constant):
+            return [node]
+        self.num_altered += 1
+        at = _place(node)
+        condition = _altered_condition(node.test)
+        # What an altered value makes impossible to compare does not hold.
+        nothing = ast.ExceptHandler(
+            type=_name("Exception", at),
+            name=None,
+            body=[_set(ast.Constant(value=False, **at), at)],
+            **at,
+        )
+        found = _set(_call("bool", condition), at)
+        decide = _call(DECIDE, _name(_HOLDS, at))
+        decide.keywords.append(
+            ast.keyword(arg="fails", value=ast.Constant(value=fails, **at), **at)
+        )
+        return [
+            ast.Try(body=[found], handlers=[nothing], orelse=[], finalbody=[], **at),
+            ast.Expr(value=decide, **at),
+        ]
+
+
+# As in crossed_exceptions, there is no typing.override.
+class _Orders(ast.NodeTransformer):
+    """Has the operands of orders looked at."""
 
     def visit_Compare(self, node: ast.Compare) -> ast.Compare:  # type: ignore[explicit-override]
         self.generic_visit(node)
@@ -177,38 +210,24 @@ class _Alteration(ast.NodeTransformer):
             node.comparators = [_call(CHECKED, operand) for operand in node.comparators]
         return node
 
-    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt] | ast.Assert:  # type: ignore[explicit-override]
-        if isinstance(node.test, ast.Constant):
-            return node
-        self.num_altered += 1
-        condition = self.visit(_altered_condition(node.test))
-        fails = ast.keyword(arg="fails", value=ast.Constant(self._depth_swallowing > 0))
-        holds = ast.Name(id=_HOLDS, ctx=ast.Load())
-        decide = ast.Call(func=ast.Name(id=DECIDE, ctx=ast.Load()), args=[holds], keywords=[fails])
-        # What an altered value makes impossible to compare does not hold.
-        nothing = ast.ExceptHandler(
-            type=ast.Name(id="Exception", ctx=ast.Load()),
-            name=None,
-            body=[_set(ast.Constant(value=False))],
-        )
-        found = _set(
-            ast.Call(func=ast.Name(id="bool", ctx=ast.Load()), args=[condition], keywords=[])
-        )
-        tried = ast.Try(body=[found], handlers=[nothing], orelse=[], finalbody=[])
-        return [ast.copy_location(new, node) for new in (tried, ast.Expr(value=decide))]
 
-    def _visited(self, body: list[Any], *, swallowing: bool) -> list[Any]:
-        self._depth_swallowing += swallowing
-        new: list[Any] = []
-        for node in body:
-            made = self.visit(node)
-            new.extend(made if isinstance(made, list) else [made])
-        self._depth_swallowing -= swallowing
-        return new
+def _set(value: ast.expr, at: dict[str, Any]) -> ast.Assign:
+    target = ast.Name(id=_HOLDS, ctx=ast.Store(), **at)
+    return ast.Assign(targets=[target], value=value, **at)
 
 
-def _set(value: ast.expr) -> ast.Assign:
-    return ast.Assign(targets=[ast.Name(id=_HOLDS, ctx=ast.Store())], value=value)
+def _name(name: str, at: dict[str, Any]) -> ast.Name:
+    return ast.Name(id=name, ctx=ast.Load(), **at)
+
+
+def _place(node: ast.stmt | ast.expr) -> dict[str, Any]:
+    """Where a new node stands that takes the place of ``node``."""
+    return {
+        "lineno": node.lineno,
+        "col_offset": node.col_offset,
+        "end_lineno": node.end_lineno,
+        "end_col_offset": node.end_col_offset,
+    }
 
 
 def _swallows(node: ast.AST) -> bool:
@@ -252,7 +271,7 @@ def _altered_condition(test: ast.expr) -> ast.expr:
         case _:
             difference = None
     if difference is None:
-        return ast.UnaryOp(op=ast.Not(), operand=test)
+        return ast.UnaryOp(op=ast.Not(), operand=test, **_place(test))
     difference.right = _call(FAR, difference.right)
     return test
 
@@ -276,4 +295,5 @@ def _holds_nan(value: object, depth: int) -> bool:
 
 
 def _call(name: str, argument: ast.expr) -> ast.Call:
-    return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[argument], keywords=[])
+    at = _place(argument)
+    return ast.Call(func=_name(name, at), args=[argument], keywords=[], **at)

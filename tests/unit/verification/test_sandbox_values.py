@@ -290,14 +290,14 @@ def test_far_is_beyond_any_tolerance(value):
 )
 def test_condition_is_altered_by_its_form(condition, altered_condition):
     """An equality and a tolerance ask for another value; any other condition is negated."""
-    changed = ast.unparse(alter_all(ast.parse(f"assert {condition}")))
+    changed = ast.unparse(alter_all(f"assert {condition}"))
     assert f"__holds__ = bool({altered_condition})" in changed
 
 
 def test_every_assert_is_altered():
     """Constant conditions say nothing; all others are decided, one after another."""
     tests = "assert True\nassert f(1) == 2\nfor i in range(3):\n    assert f(i)"
-    changed = ast.unparse(alter_all(ast.parse(tests)))
+    changed = ast.unparse(alter_all(tests))
     assert (changed.count("__decide__"), changed.count("assert")) == (2, 1)
 
 
@@ -315,13 +315,13 @@ def test_every_assert_is_altered():
 )
 def test_assert_that_might_be_swallowed_fails(tests, fails):
     """There, only a failure shows whether it is swallowed; elsewhere the next assert is decided."""
-    assert f"fails={fails}" in ast.unparse(alter_all(ast.parse(tests)))
+    assert f"fails={fails}" in ast.unparse(alter_all(tests))
 
 
 def test_tests_without_assert_have_no_control():
     """There is nothing to alter, and that is said rather than passed over."""
     with pytest.raises(NoControlError):
-        alter_all(ast.parse("f(1)"))
+        alter_all("f(1)")
 
 
 ALLOW, REFUSE, NO_SUCH_CALL, KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
