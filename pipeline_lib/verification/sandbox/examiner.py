@@ -13,17 +13,14 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from pipeline_lib.records import Status
+from pipeline_lib.verification.sandbox.alteration import NoControlError, alter_all
 from pipeline_lib.verification.sandbox.crossed_exceptions import (
     CrossedError,
     names_for_handlers,
     see_through,
 )
 from pipeline_lib.verification.sandbox.mutation_reads import TESTS_FILE, MutationReads
-from pipeline_lib.verification.sandbox.negative_control import (
-    Control,
-    NoControlError,
-    alter_all,
-)
+from pipeline_lib.verification.sandbox.negative_control import Control
 from pipeline_lib.verification.sandbox.session import (
     DETAIL_LENGTH,
     Finding,

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_lib.verification.sandbox.alteration import NoControlError, alter_all
 from pipeline_lib.verification.sandbox.channel import (
     MAX_FRAME_BYTES,
     Channel,
@@ -22,12 +23,7 @@ from pipeline_lib.verification.sandbox.channel import (
     FrameTooLargeError,
     limit_waiting,
 )
-from pipeline_lib.verification.sandbox.negative_control import (
-    NoControlError,
-    alter_all,
-    altered,
-    far,
-)
+from pipeline_lib.verification.sandbox.negative_control import altered, far
 from pipeline_lib.verification.sandbox.plain_values import (
     SUBCLASS_MARK,
     NotPlainError,
@@ -294,6 +290,23 @@ def test_condition_is_altered_by_its_form(condition, altered_condition):
     assert f"__holds__ = bool({altered_condition})" in changed
 
 
+@pytest.mark.parametrize(
+    ("tests", "num_altered"),
+    [
+        ("assert f(1) == 2\nassert f(2) == 3", 1),
+        ("def check(c):\n    assert True\n    assert c(1) == 2\n    assert c(2) == 3", 1),
+        ("assert f(1) == 2\nassert f(2)", 2),
+        ("assert f(1) == 2\nassert max(f(2), 3) == 3", 2),
+        ("assert f(1) == 2\nassert (f(2) > 3) == False", 2),
+        ("assert f(1) == 2\nfor i in range(3):\n    assert f(i) == i", 2),
+        ("assert f(1) == 2\ndef g():\n    assert f(2) == 3\ng()", 2),
+    ],
+)
+def test_first_of_plain_equalities_decides_for_all(tests, num_altered):
+    """An equality between plain values cannot be vacuous; as soon as there is more, all are altered."""
+    assert ast.unparse(alter_all(tests)).count("__decide__") == num_altered
+
+
 def test_every_assert_is_altered():
     """Constant conditions say nothing; all others are decided, one after another."""
     tests = "assert True\nassert f(1) == 2\nfor i in range(3):\n    assert f(i)"
@@ -304,7 +317,8 @@ def test_every_assert_is_altered():
 @pytest.mark.parametrize(
     ("tests", "fails"),
     [
-        ("assert f(1) == 2", False),
+        ("assert f(1) == 2", True),
+        ("assert f(1)", False),
         ("try:\n    assert f(1) == 2\nexcept AssertionError:\n    pass", True),
         ("try:\n    assert f(1) == 2\nexcept:\n    pass", True),
         ("try:\n    assert f(1) == 2\nexcept (KeyError, Exception):\n    pass", True),
