@@ -2,6 +2,10 @@
 
 from typing import ClassVar
 
+from pipeline_lib.terminal_text import one_line
+
+_REASON_CHARACTERS = 300
+
 
 class ReasonloopError(Exception):
     """Our own failure with a message for the user: what, where, remedy, in one line."""
@@ -31,3 +35,8 @@ class BudgetReachedError(ReasonloopError):
 
 class SandboxUnavailableError(ReasonloopError):
     """No sandbox tier passed its self-test, so model-written code is not run at all."""
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error of another library says, as a part of one line; its type's name if that is nothing."""
+    return one_line(str(error), most=_REASON_CHARACTERS) or type(error).__name__

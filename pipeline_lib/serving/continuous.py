@@ -104,6 +104,18 @@ class ContinuousBatch:
                 self._cancelled.add(row_id)
             self._waiting = still
 
+    def abandon(self) -> None:
+        """Forget all rows after a step that raised; the batch can be used again."""
+        with self._lock:
+            self._waiting.clear()
+            self._present.clear()
+            self._cancelled.clear()
+        for cohort in self._cohorts:
+            self.pool.give(cohort.block)
+        self._cohorts = []
+        self._table = RowTable(self.max_rows, self.eos_ids)
+        self._reader.forget()
+
     @property
     def idle(self) -> bool:
         """Whether nothing is decoded and nothing waits."""

@@ -16,7 +16,7 @@ from typing import Any, Self
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
 from pipeline_lib.serving.continuous import ContinuousBatch, Drawn, RowRequest
@@ -67,11 +67,11 @@ def load_tokenizer(source: str) -> PreTrainedTokenizerBase:
 
 def _loaded(loader: Callable[..., Any], source: str, **options: Any) -> Any:
     try:
-        return loader(source, **options)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+        # A model's own code is never run, and nobody is asked whether it should be.
+        return loader(source, trust_remote_code=False, **options)
+    except Exception as error:  # files from outside can be wrong in any way
         raise BadInputError(
-            f"model {source}: {reason}; give a Hugging Face folder or a reachable hub id"
+            f"model {source}: {reason_of(error)}; give a Hugging Face folder or a reachable hub id"
         ) from error
 
 

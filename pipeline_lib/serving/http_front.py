@@ -18,9 +18,12 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.serving.embedded import EmbeddedEngine
 from pipeline_lib.serving.front.live_engine import LiveEngine
 from pipeline_lib.serving.front.routes import MAX_PENDING, make_app
+from pipeline_lib.serving.middleware.host_guard import Hosts
+from pipeline_lib.terminal_text import one_line
 
 _POLL_S = 0.05
 _STOP_S = 1
+_EVERY_ADDRESS = {"0.0.0.0", "::", ""}  # noqa: S104 - compared with, not bound to
 _KEEP_ALIVE_S = 75
 """Longer than clients keep idle connections, so that they are never closed under a request."""
 
@@ -32,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _bound(options.host, options.port) as listener:
             return _serve(options, listener)
     except (ReasonloopError, OSError) as error:
-        sys.stderr.write(f"http_front: {error}\n")
+        sys.stderr.write(f"http_front: {one_line(str(error))}\n")
         return getattr(error, "exit_code", ReasonloopError.exit_code)
 
 
@@ -42,6 +45,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--name", help="the name that requests carry; by default MODEL")
     parser.add_argument(
         "--host", default="127.0.0.1", help="default: this machine only; anyone may ask"
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name, besides localhost, that requests may use for this server; may be repeated",
     )
     parser.add_argument("--port", type=int, default=8300, help="0 takes a free one")
     parser.add_argument("--max-rows", type=_count, default=64, help="completions drawn together")
@@ -78,6 +88,10 @@ def _serve(options: argparse.Namespace, listener: socket.socket) -> int:
         model_name=options.name or options.model,
         threads=options.threads,
         max_pending=options.max_pending,
+        hosts=Hosts(
+            names=frozenset(name.lower() for name in (options.host, *options.allow_host)),
+            any_address=options.host in _EVERY_ADDRESS,
+        ),
         on_failure=lambda: setattr(server, "should_exit", True),
     )
     server = uvicorn.Server(

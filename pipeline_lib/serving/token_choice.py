@@ -63,7 +63,8 @@ def _nucleus(weights_BV: torch.Tensor, top_p: float) -> torch.Tensor:
     if (likely_BK.sum(-1, keepdim=True) < top_p * total_B1).any():
         likely_BK = weights_BV.sort(descending=True).values
     before_BK = likely_BK.cumsum(-1) - likely_BK
-    size_B1 = (before_BK < top_p * total_B1).sum(-1, keepdim=True)
+    # At least one, since no comparison with a not-a-number holds.
+    size_B1 = (before_BK < top_p * total_B1).sum(-1, keepdim=True).clamp(min=1)
     least_B1 = likely_BK.gather(-1, size_B1 - 1)
     kept_BV = weights_BV.masked_fill(weights_BV < least_B1, 0)
     # Of tokens that are as likely as the last one, only as many as it takes.

@@ -9,7 +9,7 @@ from typing import Any
 
 from peft import LoraConfig, PeftModel
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests
@@ -98,10 +98,12 @@ def load(model: Any, folder: pathlib.Path) -> PeftModel:
     """Put the adapter of ``folder`` on ``model``.
 
     Raises:
-        BadInputError: its layers or shapes are not those of ``model``.
+        BadInputError: its layers or shapes are not those of ``model``, or it names code to import.
     """
+    config = read_json(folder / _CONFIG)
+    if not isinstance(config, dict) or config.get("megatron_config"):
+        raise BadInputError(f"{folder}: {_CONFIG} is of no plain adapter; save it with PEFT again")
     try:
         return PeftModel.from_pretrained(model, folder)
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise BadInputError(f"{folder}: does not fit this model ({reason})") from error
+    except Exception as error:  # PEFT raises whatever its parts do
+        raise BadInputError(f"{folder}: does not fit this model ({reason_of(error)})") from error

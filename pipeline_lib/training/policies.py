@@ -15,7 +15,7 @@ from peft import PeftModel
 from tokenizers import processors
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import write_json_lines
 from pipeline_lib.storage.folders import replaced
@@ -66,7 +66,7 @@ def load_model(source: str, **options: Any) -> Any:
         BadInputError: there is no such model, or it cannot be read.
     """
     with _readable(source):
-        return AutoModelForCausalLM.from_pretrained(source, **options)
+        return AutoModelForCausalLM.from_pretrained(source, trust_remote_code=False, **options)
 
 
 def load_tokenizer(source: str) -> Any:
@@ -76,17 +76,16 @@ def load_tokenizer(source: str) -> Any:
         BadInputError: there is none, or it cannot be read.
     """
     with _readable(source):
-        return AutoTokenizer.from_pretrained(source)
+        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
 
 
 @contextmanager
 def _readable(source: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # files from outside can be wrong in any way
         raise BadInputError(
-            f"model {source}: {reason}; give a Hugging Face folder or a reachable hub id"
+            f"model {source}: {reason_of(error)}; give a Hugging Face folder or a reachable hub id"
         ) from error
 
 

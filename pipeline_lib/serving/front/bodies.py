@@ -9,11 +9,18 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from pipeline_lib.serving.chat_model import Decoding
+from pipeline_lib.terminal_text import printable
 
 _SEEDS = 2**64
 _COMPLETION_TOKENS = 16
 _MOST_TOKENS = 2**31
 """More than any context holds, and still a number that a tensor can."""
+_MOST_STOPS = 4
+"""As at OpenAI."""
+_STOP_CHARACTERS = 1000
+"""Each new token is compared with the beginnings of all stop strings."""
+_NAME_CHARACTERS = 256
+_PATH_CHARACTERS = 4096
 
 # Fields of other servers, and the values that ask for nothing.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -82,6 +89,16 @@ Text = Annotated[str, AfterValidator(_is_text)]
 FullText = Annotated[str, Field(min_length=1), AfterValidator(_is_text)]
 
 
+def _is_plain(name: str) -> str:
+    if printable(name) != name or "\n" in name:
+        raise ValueError("control characters are no part of a name")
+    return name
+
+
+Name = Annotated[FullText, Field(max_length=_NAME_CHARACTERS), AfterValidator(_is_plain)]
+"""It is listed, logged and printed."""
+
+
 def _listed(stop: Any) -> Any:
     return [stop] if isinstance(stop, str) else stop
 
@@ -117,14 +134,18 @@ class StreamOptions(_Body):
 class _Sampling(_Body):
     """What completions and chat share."""
 
-    model: Text | None = None
+    model: Annotated[Text, Field(max_length=_PATH_CHARACTERS)] | None = None
     """A served name; without one, the base model."""
     max_tokens: Annotated[int, Field(ge=1, le=_MOST_TOKENS)] | None = None
     temperature: Annotated[float, Field(ge=0)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     n: Annotated[int, Field(ge=1)] = 1
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
-    stop: Annotated[list[FullText], BeforeValidator(_listed)] = []
+    stop: Annotated[
+        list[Annotated[FullText, Field(max_length=_STOP_CHARACTERS)]],
+        BeforeValidator(_listed),
+        Field(max_length=_MOST_STOPS),
+    ] = []
     """Always a list here; on the wire a single one may stand alone."""
     stream: bool = False
     stream_options: StreamOptions | None = None
@@ -209,8 +230,8 @@ class ChatBody(_Sampling):
 class LoadAdapterBody(_Body):
     """Of ``/v1/load_lora_adapter``, as at vLLM."""
 
-    lora_name: FullText
-    lora_path: FullText
+    lora_name: Name
+    lora_path: Annotated[FullText, Field(max_length=_PATH_CHARACTERS)]
     """A folder that the server can read."""
     load_inplace: bool = False
     """Replace an adapter of the same name."""
@@ -219,7 +240,7 @@ class LoadAdapterBody(_Body):
 class UnloadAdapterBody(_Body):
     """Of ``/v1/unload_lora_adapter``, as at vLLM."""
 
-    lora_name: FullText
+    lora_name: Name
 
 
 def choice_seeds(seed: int, *, count: int) -> list[int]:

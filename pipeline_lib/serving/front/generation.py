@@ -17,6 +17,17 @@ class EngineGoneError(ReasonloopError):
         self.failed = failed
 
 
+class QueueFullError(ReasonloopError):
+    """More completions are wanted than may wait."""
+
+
+class DrawFailedError(EngineGoneError):
+    """The completions of one request cannot be drawn; those of others can."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, failed=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
     """What one completion grew by. Its last piece has a finish reason."""

@@ -6,6 +6,7 @@ adapter, and the base, has a batch of its own; those that have work take turns, 
 
 import asyncio
 import itertools
+import math
 import queue
 import threading
 from collections import Counter
@@ -15,20 +16,23 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.records import FinishReason
+from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.continuous import ContinuousBatch, Drawn, RowRequest
-from pipeline_lib.serving.front.generation import EngineGoneError, Generation, GrowingChoice, Piece
+from pipeline_lib.serving.continuous import Drawn, RowRequest
+from pipeline_lib.serving.front.generation import (
+    DrawFailedError,
+    EngineGoneError,
+    Generation,
+    GrowingChoice,
+    Piece,
+    QueueFullError,
+)
+from pipeline_lib.serving.front.lane import Counters, Lane, memory_is_short
 from pipeline_lib.serving.front.served_model import ServedModel
 from pipeline_lib.serving.front.token_text import TokenDecoder
 
 Answer = TypeVar("Answer")
 Order = Callable[[], None]
-
-
-class QueueFullError(ReasonloopError):
-    """More completions are wanted than may wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,30 +41,6 @@ class Prompt:
 
     ids: Sequence[int]
     seeds: Sequence[int]
-
-
-@dataclass(slots=True, kw_only=True)
-class Counters:
-    """Sums since the start."""
-
-    prompt_tokens: int = 0
-    """Each prompt counts once, when its first token is drawn."""
-    completion_tokens: int = 0
-    finished: dict[FinishReason, int] = field(
-        default_factory=lambda: {FinishReason.STOP: 0, FinishReason.LENGTH: 0}
-    )
-
-
-@dataclass(slots=True)
-class _Lane:
-    """The batch of one adapter, or of the base."""
-
-    batch: ContinuousBatch
-    choices: dict[int, GrowingChoice] = field(default_factory=dict)
-    """By the number of the row."""
-    uncounted: dict[int, int] = field(default_factory=dict)
-    """Prompt tokens of the row that stands first for its prompt, until its first token."""
-    retired: bool = False
 
 
 @dataclass(kw_only=True)
@@ -81,7 +61,7 @@ class LiveEngine:
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
     """Guards ``gone`` and ``_open``, and that no request is queued once the engine is gone."""
     _orders: "queue.SimpleQueue[Order]" = field(init=False, default_factory=queue.SimpleQueue)
-    _lanes: dict[str | None, _Lane] = field(init=False, default_factory=dict)
+    _lanes: dict[str | None, Lane] = field(init=False, default_factory=dict)
     _ids: Iterator[int] = field(init=False, default_factory=itertools.count)
     _told: list[tuple[Generation, Piece | EngineGoneError]] = field(
         init=False, default_factory=list
@@ -183,19 +163,40 @@ class LiveEngine:
         while not self._orders.empty():
             self._orders.get()()
 
-    def _turn(self, key: str | None, lane: _Lane) -> None:
+    def _turn(self, key: str | None, lane: Lane) -> None:
         """One step of one batch; a retired adapter goes with its last row."""
         if not lane.batch.idle:
             self.model.activate(key)
-            for drawn in lane.batch.step():
+            for drawn in self._step(key, lane):
                 self._take(lane, drawn)
         if lane.retired and key is not None and lane.batch.idle:
             del self._lanes[key]
             self.model.detach(key)
 
-    def _take(self, lane: _Lane, drawn: Drawn) -> None:
+    def _step(self, key: str | None, lane: Lane) -> list[Drawn]:
+        """The lane's next tokens. What its requests broke costs them, and not the engine."""
+        try:
+            return lane.batch.step()
+        except Exception as error:
+            # On the base alone, only a want of memory is a request's doing.
+            if key is None and not memory_is_short(error):
+                raise
+            for generation in {choice.generation for choice in lane.choices.values()}:
+                self._fail(generation, f"{type(error).__name__}: {reason_of(error)}")
+            lane.batch.abandon()
+            return []
+
+    def _fail(self, generation: Generation, reason: str) -> None:
+        """End one request with an error."""
+        self._told.append((generation, DrawFailedError(f"this cannot be drawn: {reason}")))
+        self._cancel(generation)
+
+    def _take(self, lane: Lane, drawn: Drawn) -> None:
         choice = lane.choices.get(drawn.id)
         if choice is None:  # it was cancelled
+            return
+        if not math.isfinite(drawn.logprob):
+            self._fail(choice.generation, "the model's logits are not finite here")
             return
         self.counters.completion_tokens += 1
         prompt_tokens = lane.uncounted.pop(drawn.id, 0)
@@ -212,7 +213,7 @@ class LiveEngine:
                 lane.batch.cancel(drawn.id)
             self._forget(lane, drawn.id)
 
-    def _forget(self, lane: _Lane, row: int) -> None:
+    def _forget(self, lane: Lane, row: int) -> None:
         generation = lane.choices.pop(row).generation
         lane.uncounted.pop(row, None)
         with self._lock:
@@ -237,7 +238,7 @@ class LiveEngine:
             return
         lane = self._lanes.get(adapter)
         if lane is None:
-            lane = self._lanes[adapter] = _Lane(self.model.open_batch())
+            lane = self._lanes[adapter] = Lane(self.model.open_batch())
         # Rows that differ only in what is looked for in their texts are drawn together.
         plain = replace(decoding, stop=())
         rows = []
@@ -290,7 +291,7 @@ class LiveEngine:
 
 
 def _failure(error: BaseException) -> EngineGoneError:
-    reason = f"the engine failed: {type(error).__name__}: {error}"
+    reason = f"the engine failed: {type(error).__name__}: {reason_of(error)}"
     return EngineGoneError(reason, failed=True)
 
 

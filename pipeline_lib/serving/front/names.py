@@ -7,9 +7,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
+
 from pipeline_lib.serving.front.bodies import LoadAdapterBody, UnloadAdapterBody
 from pipeline_lib.serving.front.errors import ApiError
 from pipeline_lib.serving.front.live_engine import LiveEngine
+
+MAX_ADAPTERS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +53,13 @@ class ServedNames:
         """Serve an adapter under a name.
 
         Raises:
-            ApiError: 400; the name is taken.
+            ApiError: 400; the name is taken, or there are too many adapters.
+            EngineGoneError: nothing is drawn any more.
             BadInputError: the folder holds no adapter for this model.
         """
         async with self._loading:
+            if self.live.gone is not None:
+                raise self.live.gone
             before = self._adapters.get(body.lora_name)
             if body.lora_name == self.base or (before and not body.load_inplace):
                 raise ApiError(
@@ -61,8 +68,14 @@ class ServedNames:
                     "load_inplace to replace an adapter",
                     param="lora_name",
                 )
+            if not before and len(self._adapters) >= MAX_ADAPTERS:
+                raise ApiError(
+                    400, f"{MAX_ADAPTERS} adapters are loaded, the most there may be; unload one"
+                )
             folder = pathlib.Path(body.lora_path)
-            key = await self.live.call(partial(self.live.model.attach, folder))
+            model = self.live.model
+            adapter = await run_in_threadpool(model.read, folder)
+            key = await self.live.call(partial(model.attach, adapter, source=folder))
             self._adapters[body.lora_name] = _Adapter(folder=body.lora_path, key=key)
             if before:
                 self.live.retire(before.key)

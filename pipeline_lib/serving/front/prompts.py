@@ -5,10 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jinja2 import TemplateError
-
+from pipeline_lib.errors import reason_of
 from pipeline_lib.serving.front.bodies import Message
 from pipeline_lib.serving.front.errors import ApiError
+
+MAX_PROMPT_TOKENS = 1 << 20
+"""Of all prompts of a request."""
+_LONGEST_PROMPT = 1 << 17
+"""Tokens of one, where the model declares no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +25,12 @@ class PromptReader:
     context_tokens: int | None
     """Prompt and completion together; None where the model declares no limit."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _token_characters: int = field(init=False)
+    """Of the longest token."""
+
+    def __post_init__(self) -> None:
+        longest = max(map(len, self.tokenizer.get_vocab()), default=1)
+        object.__setattr__(self, "_token_characters", longest)
 
     def rendered(self, messages: Sequence[Message]) -> str:
         """What the model continues as the assistant, by its own chat template.
@@ -39,16 +49,26 @@ class PromptReader:
             text = self.tokenizer.apply_chat_template(
                 turns, tokenize=False, add_generation_prompt=True
             )
-        except TemplateError as error:
-            raise ApiError(400, f"the chat template refuses: {error}", param="messages") from error
+        except Exception as error:  # the template is a program, and the messages are its input
+            reason = reason_of(error)
+            raise ApiError(400, f"the chat template refuses: {reason}", param="messages") from error
         return str(text)
 
     def ids(self, prompt: str | list[int], *, add_special_tokens: bool = False) -> list[int]:
         """Token ids of one prompt.
 
         Raises:
-            ApiError: 400; there are none, or the model does not know one of them.
+            ApiError: 400; there are none, or too many, or the model does not know one of them.
         """
+        # A text that cannot fit is not even tokenized: that takes seconds for some megabytes.
+        characters = self._token_characters if isinstance(prompt, str) else 1
+        if len(prompt) > (most := self._most_tokens) * characters:
+            raise ApiError(
+                400,
+                f"prompt: more than {most} tokens, the maximum context length; shorten it",
+                param="prompt",
+                code="context_length_exceeded",
+            )
         if isinstance(prompt, str):
             with self._lock:  # tokenizers are not made for two threads at once
                 found = self.tokenizer.encode(prompt, add_special_tokens=add_special_tokens)
@@ -64,12 +84,22 @@ class PromptReader:
             )
         return list(found)
 
+    @property
+    def _most_tokens(self) -> int:
+        return self.context_tokens or _LONGEST_PROMPT
+
     def room(self, prompts: Sequence[Sequence[int]], wanted: int | None) -> int:
         """New tokens for each completion: ``wanted``, or by default all that the context has left.
 
         Raises:
             ApiError: 400; the context is too short, or without a limit and none is given.
         """
+        if (tokens := sum(map(len, prompts))) > MAX_PROMPT_TOKENS:
+            raise ApiError(
+                400,
+                f"prompt: {tokens} tokens in one request; at most {MAX_PROMPT_TOKENS}",
+                param="prompt",
+            )
         longest = max(map(len, prompts))
         if self.context_tokens is None:
             if wanted is None:

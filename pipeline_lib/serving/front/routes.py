@@ -29,15 +29,17 @@ from pipeline_lib.serving.front.bodies import (
     UnloadAdapterBody,
     choice_seeds,
 )
+from pipeline_lib.serving.front.body_limit import BodyLimit
 from pipeline_lib.serving.front.delivery import Delivery, engine_gone
 from pipeline_lib.serving.front.errors import ApiError, answer_errors
-from pipeline_lib.serving.front.generation import EngineGoneError
-from pipeline_lib.serving.front.live_engine import LiveEngine, Prompt, QueueFullError
+from pipeline_lib.serving.front.generation import EngineGoneError, QueueFullError
+from pipeline_lib.serving.front.live_engine import LiveEngine, Prompt
 from pipeline_lib.serving.front.metrics import EngineMetrics
 from pipeline_lib.serving.front.names import ServedNames
 from pipeline_lib.serving.front.prompts import PromptReader
 from pipeline_lib.serving.front.served_model import ServedModel
 from pipeline_lib.serving.front.token_text import TokenDecoder
+from pipeline_lib.serving.middleware.host_guard import HostGuard, Hosts
 
 MAX_PENDING = 4096
 
@@ -194,11 +196,13 @@ def make_app(
     model_name: str,
     threads: int = 1,
     max_pending: int = MAX_PENDING,
+    hosts: Hosts | None = None,
     on_failure: Callable[[], None] = _nothing,
 ) -> FastAPI:
     """An app that serves the engine as ``model_name``; its thread lives as long as the app runs.
 
-    ``on_failure`` is called, in that thread, when the engine has failed for good.
+    Requests that name another host than this machine or ``hosts`` are refused. ``on_failure`` is
+    called, in that thread, when the engine has failed for good.
 
     Raises:
         BadInputError: the embedded engine cannot decode such a model.
@@ -224,6 +228,8 @@ def make_app(
         live.stop()
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(HostGuard, hosts=hosts)
     app.state.live = live
     answer_errors(app)
     Front(

@@ -171,7 +171,7 @@ def read_adapter(name: str, folder: pathlib.Path, version: str) -> Adapter:
     config = folder / _CONFIG
     try:
         rank = int(json.loads(config.read_text("utf-8"))["r"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BadInputError(
             f"adapter {name}: no rank can be read from {config}; give a PEFT adapter's folder"
         ) from error

@@ -14,7 +14,9 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.serving import middleware
 from pipeline_lib.serving.lifetime.ports import HOST
+from pipeline_lib.serving.middleware import host_guard
 
 # The ranks that vLLM has kernels for.
 _VLLM_LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -22,6 +24,9 @@ _VLLM_LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 _ADAPTERS_AT_ONCE = 2
 _CPU_KV_CACHE_GIB = "4"
 _GPU_CLIENT = "nvidia-smi"
+# A folder of nothing but middleware, so that the other environment's packages are its own.
+_GUARD_FOLDER = pathlib.Path(middleware.__path__[0])
+_GUARD = f"{host_guard.__name__.rpartition('.')[2]}.{host_guard.HostGuard.__name__}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,8 @@ def _vllm(serve: ServeParams, served: Served) -> Launch:
         # Cached tokens are part of every answer's usage, for the accounts.
         "--enable-prompt-tokens-details",
         "--disable-uvicorn-access-log",
+        # Web pages must neither read what a browser on this machine gets, nor pose as this machine.
+        *("--allowed-origins", "[]", "--middleware", _GUARD),
     ]
     if shutil.which(_GPU_CLIENT) is None:
         # A prompt that is computed in parts rewinds its path's random generator, which a CPU's
@@ -74,6 +81,7 @@ def _vllm(serve: ServeParams, served: Served) -> Launch:
     changes = {
         **_quiet(served),
         **_FOREIGN,
+        "PYTHONPATH": str(_GUARD_FOLDER),
         "VLLM_NO_USAGE_STATS": "1",
         # A key that is meant for another server would be asked of our own clients.
         "VLLM_API_KEY": None,

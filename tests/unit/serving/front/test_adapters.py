@@ -9,45 +9,26 @@ import httpx
 import openai
 import pytest
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.embedded import EmbeddedEngine
 from pipeline_lib.training.adapters import merged
+from tests.unit.serving.front.random_adapters import random_adapter
 
 MODEL = "models/policy"
 GREEDY = {"temperature": 0, "max_tokens": 24}
 DECODING = Decoding(temperature=0, max_new_tokens=24)
 
 
-def _adapter(
-    policy: pathlib.Path, folder: pathlib.Path, seed: int, **changes: object
-) -> pathlib.Path:
-    """A trained adapter's like: both of its matrices are far from zero."""
-    fields = {
-        "r": 4,
-        "lora_alpha": 8,
-        "target_modules": "all-linear",
-        "init_lora_weights": False,
-        "task_type": "CAUSAL_LM",
-    }
-    model = AutoModelForCausalLM.from_pretrained(policy, dtype=torch.float32)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        adapted = get_peft_model(model, LoraConfig(**fields | changes))
-        for name, weight in adapted.named_parameters():
-            if "lora_" in name:
-                torch.nn.init.normal_(weight, std=0.5)
-    adapted.save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def adapters(policy, tmp_path_factory) -> dict[str, pathlib.Path]:
     """Two folders saved by PEFT."""
     root = tmp_path_factory.mktemp("adapters")
-    return {name: _adapter(policy, root / name, seed) for name, seed in (("one", 1), ("two", 2))}
+    return {
+        name: random_adapter(policy, root / name, seed) for name, seed in (("one", 1), ("two", 2))
+    }
 
 
 @pytest.fixture(scope="module")

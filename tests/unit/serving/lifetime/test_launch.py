@@ -1,7 +1,9 @@
 """Command lines and environments of the engines, as data."""
 
 import itertools
+import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -42,7 +44,9 @@ def test_vllm(environment, monkeypatch):
         "--port": "8301",
         "--generation-config": "vllm",
         "--enable-prompt-tokens-details": "--disable-uvicorn-access-log",
-        "--disable-uvicorn-access-log": "--no-enable-chunked-prefill",
+        "--disable-uvicorn-access-log": "--allowed-origins",
+        "--allowed-origins": "[]",
+        "--middleware": "host_guard.HostGuard",
         "--no-enable-chunked-prefill": "--dtype",
         "--dtype": "float32",
     }
@@ -50,7 +54,19 @@ def test_vllm(environment, monkeypatch):
     assert launch.environment["HF_HUB_OFFLINE"] == "1"
     # Taken away: they would break the other environment, or ask our clients for a key.
     removed = {name for name, value in launch.environment.items() if value is None}
-    assert removed == {"PYTHONPATH", "VIRTUAL_ENV", "VLLM_API_KEY"}
+    assert removed == {"VIRTUAL_ENV", "VLLM_API_KEY"}
+    # Instead of our packages: a folder of middleware that imports nothing but the standard library.
+    (folder,) = launch.environment["PYTHONPATH"].split(os.pathsep)
+    code = "import sys, host_guard; assert host_guard.HostGuard(None); print('pipeline_lib' in sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={"PYTHONPATH": folder},
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=True,
+    )
+    assert found.stdout == "False\n"
 
 
 def test_prompts_are_computed_in_parts_on_a_gpu(environment, tmp_path, monkeypatch):
