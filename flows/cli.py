@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
-from rich.console import Console
 
 from flows.exports import export_app
+from flows.failures import failure_line
 from flows.options import AT_LEAST_ONE, Engine, ParamsOptions, RunOptions, Stage
 from flows.overlap import overlap
 from flows.path_commands import PATH_COMMANDS
 from flows.prr_commands import prr_app
 from flows.prr_model_commands import MODEL_COMMANDS
 from flows.server_commands import server_app
+from flows.terminal import PlainConsole, complain
 from pipeline_lib.errors import BadInputError, ReasonloopError
 
 app = App(
@@ -33,7 +34,7 @@ app.command(export_app)
 app.command(overlap)
 
 INTERRUPTED = 130
-console = Console()
+console = PlainConsole()
 
 
 DEFAULT_PARAMS = ParamsOptions()
@@ -199,22 +200,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        _complain(" ".join(str(error).split()))
+        complain(str(error))
         sys.exit(BadInputError.exit_code)
     except ReasonloopError as error:
-        _complain(str(error))
+        complain(str(error))
         sys.exit(error.exit_code)
-    except OSError as error:  # a full disk, a lost permission
-        _complain(" ".join(str(error).split()))
-        sys.exit(ReasonloopError.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-
-
-def _complain(message: str) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False).print(
-        f"reasonloop: {message}", markup=False
-    )
+    except Exception as error:
+        line = failure_line(error)
+        if line is None:  # a bug
+            raise
+        complain(line)
+        sys.exit(ReasonloopError.exit_code)
 
 
 if __name__ == "__main__":

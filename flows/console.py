@@ -26,7 +26,9 @@ from rich.progress import (
 
 from flows import server
 from flows.commands import print_table
+from flows.watch import SERVER_POLL_S, server_problem, watched
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import Params
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.manifests import MANIFEST_NAME
@@ -207,7 +209,12 @@ def _run(
         from flows import post_training  # noqa: PLC0415
         from flows.runners import RunSettings  # noqa: PLC0415
 
-        with shown_progress(root, console), tags(*_tags(params)):
+        gone = server_problem(environment("PREFECT_API_URL") or "")
+        with (
+            watched(gone, poll_s=SERVER_POLL_S),
+            shown_progress(root, console),
+            tags(*_tags(params)),
+        ):
             pick(post_training)(RunSettings(root=root, params=params))
 
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
-from rich.console import Console
 
 from flows.options import ParamsOptions
+from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import REPOSITORY
@@ -24,7 +24,7 @@ export_app = App(
     help_format="markdown",
 )
 DEFAULT_PARAMS = ParamsOptions()
-console = Console()
+console = PlainConsole()
 
 Run = Annotated[pathlib.Path, Parameter(name="--workspace", help="Folder of the finished run.")]
 Folder = Annotated[

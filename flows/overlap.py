@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 
+from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.records import Problem
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _TRAINED_ON = ("train", "bootstrap")
 _OWN = "held-out problems of this run"
-console = Console()
+console = PlainConsole()
 
 
 def overlap(

@@ -4,13 +4,13 @@ import pathlib
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from flows.options import AT_LEAST_ONE, ParamsOptions, Workers
+from flows.terminal import PlainConsole
 from pipeline_lib.params.train import Method
 
 _PARAMS = ParamsOptions()
-console = Console()
+console = PlainConsole()
 
 
 def sample(

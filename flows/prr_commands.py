@@ -4,11 +4,11 @@ import pathlib
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter, validators
-from rich.console import Console
 from rich.table import Table
 
 from flows.options import AT_LEAST_ONE
 from flows.progress_bar import progress_bar
+from flows.terminal import PlainConsole
 
 if TYPE_CHECKING:
     from pipeline_lib.latent.board_builder import BoardKind, BoardOptions
@@ -19,7 +19,7 @@ prr_app = App(
     help="Parallel latent branches (PRR): data in the files of TRM and HRM.",
     help_format="markdown",
 )
-console = Console()
+console = PlainConsole()
 
 _AT_LEAST_ZERO = validators.Number(gte=0)
 Output = Annotated[

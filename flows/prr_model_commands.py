@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
-from rich.console import Console
 from rich.table import Table
 
 from flows.options import AT_LEAST_ONE, ParamsOptions, RunOptions
 from flows.progress_bar import progress_bar
+from flows.terminal import PlainConsole
 from pipeline_lib.params.environment import environment
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.training.listeners import listening
 
 # Under torchrun every process runs the command, and one of them speaks.
-console = Console(quiet=environment("RANK") not in {None, "0"})
+console = PlainConsole(quiet=environment("RANK") not in {None, "0"})
 
 DEFAULT_PARAMS = ParamsOptions()
 DEFAULT_RUN = RunOptions()

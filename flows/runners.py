@@ -7,6 +7,7 @@ import logging
 import pathlib
 import queue
 import signal
+import socket
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,13 +18,18 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.tasks import Task
 from pydantic import BaseModel, ConfigDict
 
-from pipeline_lib.errors import ReasonloopError
+from flows.watch import CHILDREN_POLL_S, children_problem, watched
+from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import ExecutionParams, Params
 from pipeline_lib.storage.workspace import Workspace
 
 SHARDS_PER_WORKER = 2
 """One at work, and the next at hand when it ends."""
+
+_RAY_PROCESSES = {"raylet", "gcs_server"}
+"""Without them nothing is done any more, and Ray takes long to say so."""
+_CONNECT_S = 10.0
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -129,7 +135,8 @@ def cluster(execution: ExecutionParams) -> Iterator[None]:
     """Hold one Ray for all subflows of a run, so that its workers and their imports are kept.
 
     Raises:
-        ReasonloopError: there is no Prefect server for the workers, or no CPU to run them on.
+        ReasonloopError: there is no Prefect server for the workers, Ray does not start, or it has
+            no CPU to run them on.
     """
     if execution.runner == "thread":
         yield
@@ -141,17 +148,40 @@ def cluster(execution: ExecutionParams) -> Iterator[None]:
         )
     import ray  # noqa: PLC0415 - thread runs need no Ray
 
+    _refuse_unreachable(environment("RAY_ADDRESS") or "")
     # Ray puts a handler of its own in place, under which SIGTERM would end the command with 15.
     handler = signal.getsignal(signal.SIGTERM)
-    ray.init(**_ray_options(execution))
+    try:
+        ray.init(**_ray_options(execution))
+    except Exception as error:
+        where = environment("RAY_ADDRESS") or "on this machine"
+        raise ReasonloopError(
+            f"Ray {where} does not start ({reason_of(error)}); see /tmp/ray/session_latest/logs, set "
+            "RAY_ADDRESS to a cluster that runs, or use --runner thread"
+        ) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
     try:
         if ray.cluster_resources().get("CPU", 0) < 1:  # type: ignore[no-untyped-call]
             raise ReasonloopError("the Ray cluster has no CPU; add a node or unset RAY_ADDRESS")
-        yield
+        with watched(children_problem(_RAY_PROCESSES), poll_s=CHILDREN_POLL_S):
+            yield
     finally:
         ray.shutdown()
+
+
+def _refuse_unreachable(address: str) -> None:
+    """Ray itself tries for a minute, and logs each try on the console."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():  # as in "auto"
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise ReasonloopError(
+            f"RAY_ADDRESS={address}: nothing answers there ({reason_of(error)}); start that cluster, "
+            "or unset the variable to have one on this machine"
+        ) from error
 
 
 def _ray_options(execution: ExecutionParams) -> dict[str, Any]:

@@ -15,12 +15,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Annotated
 
 import httpx
 import platformdirs
 import psutil
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.storage.files import read_json, write_json
 
@@ -35,7 +37,19 @@ QUIET_ENVIRONMENT = {
     # The console is ours; the server keeps all logs.
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_CLI_COLORS": "false",
+    # Its threads would tell of a server that has gone, each on its own; see `server_watch`.
+    "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
 }
+
+
+class _Record(BaseModel):
+    """``server.json``."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    pid: Annotated[int, Field(gt=0, lt=2**31)]
+    started: float
+    port: Annotated[int, Field(gt=0, lt=2**16)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +95,24 @@ def find() -> LocalServer | None:
     """The local server that was started earlier and whose process lives, or None."""
     if not _record().is_file():
         return None
-    server = LocalServer(**read_json(_record()))
-    return server if server.process() else None
+    server = _recorded()
+    return server if server and server.process() else None
+
+
+def _recorded() -> LocalServer | None:
+    """What the record says; None if it is no record, as after a crash of the machine."""
+    try:
+        content = _Record.model_validate(read_json(_record()))
+    except (BadInputError, ValidationError):
+        return None
+    return LocalServer(pid=content.pid, started=content.started, port=content.port)
 
 
 def answers(api_url: str) -> bool:
     """Whether a Prefect API answers there."""
     try:
         return httpx.get(f"{api_url}/health", timeout=5).status_code == httpx.codes.OK
-    except httpx.HTTPError:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):  # no answer, or no address
         return False
 
 
@@ -128,10 +151,10 @@ def _start_lock() -> Iterator[None]:
 def _start() -> LocalServer:
     port = _free_port()
     log = state_folder() / "server.log"
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1"]
+    command = [sys.executable, "-m", "flows.prefect_server"]
     with log.open("ab") as stream:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter, fixed arguments
-            [*command, "--port", str(port)],
+            [*command, str(port)],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -139,6 +162,8 @@ def _start() -> LocalServer:
             env={
                 **os.environ,
                 **QUIET_ENVIRONMENT,
+                # For whoever starts it from a folder that holds no package of ours.
+                "PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path),
                 "PREFECT_HOME": str(state_folder() / "prefect"),
                 # The UI asks port 4200 otherwise, whatever port serves it.
                 "PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port}/api",
@@ -176,7 +201,8 @@ def stop() -> bool:
     """Stop the server that we started; False if there was none."""
     if not _record().is_file():
         return False
-    process = LocalServer(**read_json(_record())).process()
+    server = _recorded()
+    process = server.process() if server else None
     _record().unlink()
     if process is None:
         return False

@@ -1,10 +1,11 @@
 """`reasonloop server`: the local Prefect server. Heavy imports wait until a command needs them."""
 
 from cyclopts import App
-from rich.console import Console
+
+from flows.terminal import PlainConsole
 
 server_app = App(name="server", help="The local Prefect server that runs are recorded on.")
-console = Console()
+console = PlainConsole()
 
 
 @server_app.command(name="start")

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,25 +11,65 @@ import yaml
 from pydantic import ValidationError
 from typing_extensions import override
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.params.whole import Params
+from pipeline_lib.terminal_text import one_line
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
 PARAMS_FILE = REPOSITORY / "params.yaml"
 PROFILES_FOLDER = REPOSITORY / "profiles"
 
+_MAX_BYTES = 1 << 20
+_MOST_VALUES = 100_000
+_OPEN = -1
+"""Size of a node that is being counted."""
+_SHOWN_CHARACTERS = 120
+
 
 class _UniqueKeyLoader(yaml.SafeLoader):
     """Refuses a key that stands twice in one mapping, where plain YAML keeps the last one."""
 
+    def single_value(self) -> Any:
+        """The one document of the text, unless its aliases make a large thing of it.
+
+        Raises:
+            BadInputError: it would have too many values, or it contains itself.
+        """
+        node = self.get_single_node()
+        if node is None:
+            return None
+        if (size := _expanded_size(node, {})) > _MOST_VALUES:
+            raise BadInputError(
+                f"{size} values with all aliases written out; {_MOST_VALUES} at most"
+            )
+        return self.construct_document(node)
+
     @override
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = {key for key in keys if keys.count(key) > 1}
+        twice = {str(key) for key, count in Counter(keys).items() if count > 1}
         if twice:
             line = node.start_mark.line + 1
             raise BadInputError(f"duplicate key {min(twice)!r} in the mapping at line {line}")
         return super().construct_mapping(node, deep=deep)
+
+
+def _expanded_size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Values of ``node`` where each alias stands for a copy; ``sizes`` holds those that are known."""
+    known = sizes.get(id(node))
+    if known == _OPEN:
+        raise BadInputError(f"the alias at line {node.start_mark.line + 1} contains itself")
+    if known is None:
+        sizes[id(node)] = _OPEN
+        known = 1 + sum(_expanded_size(below, sizes) for below in _below(node))
+        sizes[id(node)] = known
+    return known
+
+
+def _below(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return node.value if isinstance(node, yaml.SequenceNode) else []
 
 
 # The floats of YAML 1.1 need a dot, so that 1e-4 would be a text.
@@ -45,58 +86,71 @@ def load_params(
     Raises:
         BadInputError: the file, the profile, a key or a value cannot be used; one line says which.
     """
-    values = _read_yaml(path)
     sources = [str(path)]
-    if profile is not None:
-        profile_path = _profile_path(profile)
-        values = _merged(values, _read_yaml(profile_path))
-        sources.append(str(profile_path))
-    for assignment in overrides:
-        values = _merged(values, _parsed_override(assignment))
-        sources.append(f"--set {assignment}")
     try:
+        values = _read_yaml(path)
+        if profile is not None:
+            profile_path = _profile_path(profile)
+            sources.append(str(profile_path))
+            values = _merged(values, _read_yaml(profile_path))
+        for assignment in overrides:
+            sources.append(f"--set {_cut(assignment)}")
+            values = _merged(values, _parsed_override(assignment))
         # By way of JSON, strict still takes a list for a tuple and a text for an enum, but neither
         # true nor "7" for a number.
         return Params.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
         raise BadInputError(f"{', '.join(sources)}: {_first_problem(error)}") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        # Keys that are no text, numbers of thousands of digits, nesting without end.
+        raise BadInputError(f"{', '.join(sources)}: {reason_of(error)}") from error
+
+
+def _cut(text: str) -> str:
+    return one_line(text, most=_SHOWN_CHARACTERS)
 
 
 def _first_problem(error: ValidationError) -> str:
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"]) or "(top level)"
+    key = _cut(".".join(str(part) for part in first["loc"])) or "(top level)"
     if first["type"] == "extra_forbidden":
         return f"unknown key {key!r}; see params.yaml for the keys there are"
     message = first["msg"].removeprefix("Value error, ")
-    shown = "" if isinstance(first["input"], dict) else f" (got {first['input']!r})"
+    shown = "" if isinstance(first["input"], dict) else f" (got {_cut(repr(first['input']))})"
     return f"{key}: {message}{shown}"
 
 
 def _read_yaml(path: pathlib.Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as stream:
+            content = stream.read(_MAX_BYTES + 1)
+        text = content.decode("utf-8")
     except OSError as error:
         raise BadInputError(
             f"{path}: cannot be read ({error.strerror}); pass --params FILE"
         ) from error
     except UnicodeDecodeError as error:
         raise BadInputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
-    content = _parsed_yaml(text, where=str(path))
-    if content is None:
+    if len(content) > _MAX_BYTES:
+        raise BadInputError(f"{path}: more than {_MAX_BYTES} bytes; pass --params FILE")
+    sections = _parsed_yaml(text, where=str(path))
+    if sections is None:
         return {}
-    if not isinstance(content, dict):
-        raise BadInputError(f"{path}: expected sections, got {type(content).__name__}")
-    return content
+    if not isinstance(sections, dict):
+        raise BadInputError(f"{path}: expected sections, got {type(sections).__name__}")
+    return sections
 
 
 def _parsed_yaml(text: str, *, where: str) -> Any:
     try:
         # A SafeLoader subclass: no object is ever constructed.
-        return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506
+        return _UniqueKeyLoader(text).single_value()
     except BadInputError as error:
         raise BadInputError(f"{where}: {error}") from error
     except yaml.YAMLError as error:
-        raise BadInputError(f"{where}: not YAML ({' '.join(str(error).split())})") from error
+        raise BadInputError(f"{where}: not YAML ({reason_of(error)})") from error
+    except Exception as error:  # what PyYAML makes of !!bool 7, 2020-99-99 or ten thousand digits
+        raise BadInputError(f"{where}: not YAML that has a value ({reason_of(error)})") from error
 
 
 def _profile_path(profile: str) -> pathlib.Path:
@@ -105,15 +159,17 @@ def _profile_path(profile: str) -> pathlib.Path:
         return as_file
     known = sorted(found.stem for found in PROFILES_FOLDER.glob("*.yaml"))
     if profile not in known:
-        raise BadInputError(f"--profile {profile}: no such profile; there are {', '.join(known)}")
+        raise BadInputError(
+            f"--profile {_cut(profile)}: no such profile; there are {', '.join(known)}"
+        )
     return PROFILES_FOLDER / f"{profile}.yaml"
 
 
 def _parsed_override(override: str) -> dict[str, Any]:
     key, separator, text = override.partition("=")
     if not separator or not key:
-        raise BadInputError(f"--set {override}: expected KEY=VALUE, as in train.lr=1e-4")
-    value = _parsed_yaml(text, where=f"--set {override}")
+        raise BadInputError(f"--set {_cut(override)}: expected KEY=VALUE, as in train.lr=1e-4")
+    value = _parsed_yaml(text, where=f"--set {_cut(override)}")
     for part in reversed(key.split(".")):
         value = {part: value}
     result: dict[str, Any] = value

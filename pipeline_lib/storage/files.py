@@ -8,11 +8,13 @@ import pathlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BufferedReader
 from typing import Any
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, reason_of
 
 _CHUNK_BYTES = 1 << 20
+_MAX_LINE_BYTES = 256 << 20
 
 
 def digest_file(path: pathlib.Path) -> str:
@@ -46,6 +48,11 @@ def atomic_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
         _sync(temporary)
         temporary.replace(target)
         _sync(target.parent)
+    except OSError as error:
+        # What fails while it is written (a full disk) names no file by itself.
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -107,8 +114,11 @@ def read_json(path: pathlib.Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise BadInputError(f"{path}: no such file") from error
-    except ValueError as error:
-        raise BadInputError(f"{path}: not JSON ({error}); write it again or remove it") from error
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        reason = reason_of(error)
+        raise BadInputError(f"{path}: not JSON ({reason}); write it again or remove it") from error
 
 
 def write_json_lines(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -139,11 +149,19 @@ def numbered_json_lines(path: pathlib.Path) -> Iterator[tuple[int, dict[str, Any
     number = 0
     with opener(path, "rb") as stream:
         try:
-            for number, line in enumerate(stream, start=1):
+            for number, line in enumerate(_lines(stream), start=1):
+                if len(line) > _MAX_LINE_BYTES:
+                    raise BadInputError(f"{path}:{number}: more than {_MAX_LINE_BYTES} bytes")
                 if line.strip():
                     yield number, _json_object(path, number, line)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise BadInputError(f"{path}: broken after line {number} ({error})") from error
+
+
+def _lines(stream: gzip.GzipFile | BufferedReader) -> Iterator[bytes]:
+    """Lines of a file, of one that is too long only so much that this is seen."""
+    while line := stream.readline(_MAX_LINE_BYTES + 1):
+        yield line
 
 
 def _json_object(path: pathlib.Path, number: int, line: bytes) -> dict[str, Any]:
@@ -151,7 +169,8 @@ def _json_object(path: pathlib.Path, number: int, line: bytes) -> dict[str, Any]
         value = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         hint = "" if line.endswith(b"\n") else "; the file seems to be truncated"
-        raise BadInputError(f"{path}:{number}: not a JSON object ({error}){hint}") from error
+        reason = reason_of(error)
+        raise BadInputError(f"{path}:{number}: not a JSON object ({reason}){hint}") from error
     if not isinstance(value, dict):
         raise BadInputError(f"{path}:{number}: expected a JSON object, got {type(value).__name__}")
     return value

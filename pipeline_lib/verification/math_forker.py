@@ -13,7 +13,6 @@ import sys
 import time
 from dataclasses import dataclass
 
-from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.verification import math_worker
 from pipeline_lib.verification.math_worker import MAX_MESSAGE_BYTES
@@ -21,8 +20,11 @@ from pipeline_lib.verification.math_worker import MAX_MESSAGE_BYTES
 START_TIMEOUT_S = 120.0
 
 
+HOW_TO_SEE = f"`{sys.executable} -m {math_worker.__name__} 0 {{}}` shows whether it can start"
+
+
 class GoneError(Exception):
-    """The forking process is not there any more."""
+    """The forking process is not there (any more)."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -54,7 +56,7 @@ class Forker:
     """The process that imported SymPy and forks workers.
 
     Raises:
-        ReasonloopError: it cannot be started.
+        GoneError: it did not come to its start, since it was killed or cannot start at all.
     """
 
     def __init__(self, limits: MathLimits) -> None:
@@ -77,12 +79,9 @@ class Forker:
         self._control.settimeout(START_TIMEOUT_S)
         try:
             self._receive()
-        except GoneError as error:
+        except BaseException:
             self.close()
-            raise ReasonloopError(
-                f"the math verifier could not start; `{sys.executable} -m {math_worker.__name__} "
-                "0 {}` shows why"
-            ) from error
+            raise
 
     def fork(self) -> Worker:
         """A fresh worker.

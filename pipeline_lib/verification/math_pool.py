@@ -17,7 +17,7 @@ from multiprocessing.connection import wait
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verification.math_forker import Forker, GoneError, Worker
+from pipeline_lib.verification.math_forker import HOW_TO_SEE, Forker, GoneError, Worker
 from pipeline_lib.verification.math_worker import MAX_MESSAGE_BYTES, Outcome
 from pipeline_lib.verification.slow_lane import seconds_to_room
 
@@ -191,7 +191,8 @@ class MathPool:
         batch.num_restarts += 1
         if batch.num_restarts > MAX_RESTARTS:
             raise ReasonloopError(
-                f"the math verifier's processes died {batch.num_restarts} times; is memory short?"
+                f"the math verifier's processes died {batch.num_restarts} times; is memory short? "
+                f"{HOW_TO_SEE}"
             )
         for worker in lost:
             self._settle(worker, Outcome.CRASHED, batch)

@@ -17,6 +17,7 @@ def test_closure_holds_what_is_imported_and_nothing_else():
         "pipeline_lib.storage.files",
         "pipeline_lib.storage.manifests",
         "pipeline_lib.storage.shards",
+        "pipeline_lib.terminal_text",
     ]
 
 

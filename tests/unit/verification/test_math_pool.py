@@ -12,7 +12,9 @@ import time
 import psutil
 import pytest
 
+from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.paths import MathLimits
+from pipeline_lib.verification import math_forker, math_pool
 from pipeline_lib.verification.math_pool import (
     MAX_STRETCH,
     RECYCLE_AFTER,
@@ -265,6 +267,47 @@ def _alive(process):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+class DyingForkers:
+    """Stands in for the forker's module in `subprocess`: the first ``count`` are killed at once."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+        self.real = subprocess.Popen
+
+    def __call__(self, *arguments, **options):
+        process = self.real(*arguments, **options)
+        if self.left:
+            self.left -= 1
+            process.kill()
+        return process
+
+
+@pytest.mark.parametrize("count", [1, 2, math_pool.MAX_RESTARTS])
+def test_a_forker_killed_while_it_starts_is_started_again(monkeypatch, count):
+    """Before its first word: the questions get their answers from the next one."""
+    monkeypatch.setattr(math_forker.subprocess, "Popen", DyingForkers(count))
+    pool = MathPool(MathLimits(), num_workers=2)
+    try:
+        replies = pool.ask([Question(gold="1/2", answer="0.5"), Question(gold="2", answer="3")])
+    finally:
+        pool.close()
+    assert [reply.outcome for reply in replies] == [Outcome.EQUAL, Outcome.DIFFERENT]
+
+
+def test_a_forker_that_never_starts_is_our_error(monkeypatch):
+    """One line that says what to look at; what was answered before is kept by the caller."""
+    pool = MathPool(MathLimits(), num_workers=1)
+    try:
+        kept = pool.ask([Question(gold="1/2", answer="0.5")])
+        os.kill(pool._forker._process.pid, signal.SIGKILL)
+        monkeypatch.setattr(math_forker.subprocess, "Popen", DyingForkers(100))
+        with pytest.raises(ReasonloopError, match=r"math_worker 0 \{\}` shows"):
+            pool.ask([Question(gold="2", answer="3")])
+    finally:
+        pool.close()
+    assert [reply.outcome for reply in kept] == [Outcome.EQUAL]
 
 
 def test_the_same_from_every_context(pool):

@@ -1,0 +1,52 @@
+"""What the surroundings do to a command, in one line: a full disk, a server or a cluster that has gone.
+
+Errors that are none of these are bugs, and end in a traceback.
+"""
+
+import errno
+from collections.abc import Iterator
+
+from pipeline_lib.errors import reason_of
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_FULL_WORDS = ("No space left on device", "Disk quota exceeded")
+_AGAIN = "run the same command again: what is finished is kept"
+
+
+def failure_line(error: BaseException) -> str | None:
+    """The line for ``error``, by what it or any of its causes is; None for a bug."""
+    causes = list(_causes(error))
+    for cause in causes:
+        if _is_full(cause):
+            where = getattr(cause, "filename", None) or reason_of(cause)
+            return f"{where}: no space left on the disk; free some, then {_AGAIN}"
+    for cause in causes:
+        module = type(cause).__module__
+        if module.startswith("ray."):
+            return f"Ray has failed ({reason_of(cause)}); {_AGAIN}"
+        if module.startswith(("httpx", "httpcore", "prefect.exceptions")):
+            said = f"{type(cause).__name__}: {reason_of(cause)}"
+            return f"the Prefect server does not do its part ({said}); {_AGAIN}"
+    if isinstance(error, OSError):
+        return reason_of(error)
+    return None
+
+
+def _is_full(error: BaseException) -> bool:
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return True
+    # Writers in other languages raise errors of their own, with the system's words in them.
+    return any(words in str(error) for words in _FULL_WORDS)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    pending = [error]
+    while pending:
+        one = pending.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        nested = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        pending += [cause for cause in (one.__cause__, one.__context__, *nested) if cause]

@@ -1,0 +1,29 @@
+"""The local Prefect server as a process of its own, for this machine's own clients: ``python -m`` this.
+
+`prefect server start` serves whatever name a request gives it, and lets pages of any site read the
+answers; a page that rebinds its name could start and delete runs. So the same app is served here
+behind a guard. `server` starts and stops it.
+"""
+
+import os
+import sys
+
+HOST = "127.0.0.1"
+
+
+def main(port: int) -> None:
+    """Serve until SIGTERM."""
+    # Read when prefect is imported.
+    os.environ["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] = f"http://{HOST}:{port}"
+    import uvicorn  # noqa: PLC0415 - with prefect
+    from prefect.server.api.server import create_app  # noqa: PLC0415 - see above
+
+    from pipeline_lib.serving.middleware.host_guard import HostGuard  # noqa: PLC0415 - as above
+
+    app = create_app(final=True)
+    app.add_middleware(HostGuard)
+    uvicorn.run(app, host=HOST, port=port, log_level="info", access_log=False)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

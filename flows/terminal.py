@@ -1,0 +1,30 @@
+"""The consoles of all commands: what text from outside holds cannot steer a terminal."""
+
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from typing_extensions import override
+
+from pipeline_lib.terminal_text import one_line, printable
+
+
+class PlainConsole(Console):
+    """Drops control characters from all that is shown; its own colours and bars stay."""
+
+    @override
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """The segments of ``renderable``, those that are text cleaned."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
+
+
+def complain(message: str) -> None:
+    """Say in one line on stderr why a command ends."""
+    console = PlainConsole(stderr=True, soft_wrap=True, highlight=False)
+    console.print(f"reasonloop: {one_line(message)}", markup=False)

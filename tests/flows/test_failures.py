@@ -1,0 +1,186 @@
+"""What the surroundings do to a command is one line; a bug stays a traceback."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import httpx
+import pytest
+import ray.exceptions
+from prefect.exceptions import PrefectHTTPStatusError
+from safetensors import SafetensorError
+
+from flows import server
+from flows.failures import failure_line
+from flows.runners import cluster
+from flows.terminal import complain
+from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.params.whole import ExecutionParams
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "data/paths/0.jsonl")
+
+
+def _raised(error: BaseException, *causes: BaseException) -> BaseException:
+    """``error``, raised from the first of ``causes``, which was raised from the second and so on."""
+    for above, below in zip((error, *causes), causes, strict=False):
+        above.__cause__ = below
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (FULL, "data/paths/0.jsonl: no space left"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", "a"), "a: no space left"),
+        (SafetensorError("I/O error: No space left on device (os error 28)"), "no space left"),
+        (RuntimeError("write failed: No space left on device"), "no space left"),
+        (_raised(ValueError("state"), RuntimeError("task"), FULL), "data/paths/0.jsonl: no space"),
+        (ExceptionGroup("many", [ValueError("x"), FULL]), "data/paths/0.jsonl: no space left"),
+        (ray.exceptions.RaySystemError("raylet has died"), "Ray has failed"),
+        (_raised(RuntimeError("x"), ray.exceptions.WorkerCrashedError()), "Ray has failed"),
+        (httpx.ConnectError("All connection attempts failed"), "ConnectError: All connection"),
+        (_raised(RuntimeError("x"), httpx.ReadTimeout("")), "ReadTimeout"),
+        (PermissionError(13, "Permission denied", "/etc/x"), "Permission denied: '/etc/x'"),
+        (BrokenPipeError(32, "Broken pipe"), "Broken pipe"),
+    ],
+    ids=range(12),
+)
+def test_surroundings_are_one_line(error, words):
+    """What, where and what to do, found anywhere among the causes."""
+    line = failure_line(error)
+    assert words in line
+    assert "\n" not in line
+
+
+def test_the_server_s_refusal_is_one_line():
+    """Prefect's own errors too."""
+    request = httpx.Request("GET", "http://127.0.0.1/api")
+    answer = httpx.Response(500, request=request)
+    error = PrefectHTTPStatusError("Server error '500'", request=request, response=answer)
+    assert "Prefect server" in failure_line(error)
+
+
+@pytest.mark.parametrize(
+    "bug", [ValueError("x"), AssertionError(), KeyError("a"), RecursionError()]
+)
+def test_a_bug_stays_a_bug(bug):
+    """Nobody could act on a line of it."""
+    assert failure_line(bug) is None
+
+
+def test_a_circle_of_causes_ends():
+    """An error that was raised while itself was handled."""
+    error, other = ValueError("a"), ValueError("b")
+    error.__context__, other.__context__ = other, error
+    assert failure_line(error) is None
+
+
+@pytest.mark.parametrize("message", ["a\x1b[2J\nb", "\ud800", "\x9b31m" * 3, "[/red]"])
+def test_a_complaint_is_one_plain_line(message, capsys):
+    """Whatever a file name or a model says."""
+    complain(message)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert not set(said) & {"\x1b", "\x9b", "\x07"}
+
+
+WATCHED = """
+import sys, time
+from flows.watch import watched
+answers = iter([None, "the server has gone\\x1b[2J"])
+with watched(lambda: next(answers, None), poll_s=0.1):
+    try:
+        time.sleep(60)
+    finally:
+        {last}
+"""
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "sys.stderr.write('noise')",
+        "time.sleep(60)",
+        "import subprocess; subprocess.run(['sleep', '60'])",
+    ],
+    ids=["ends", "hangs", "waits for a child"],
+)
+def test_a_run_without_a_server_ends(last):
+    """One line and exit code 1, also where the end itself would take a minute."""
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED.format(last=last)],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("reasonloop: the server has gone[2J; run the same command again")
+
+
+RAYLIKE = """
+import os, signal, subprocess, threading, time
+from flows.watch import children_problem, watched
+child = subprocess.Popen(["sleep", "60"])
+subprocess.Popen(["sleep", "0"]).wait()
+problem = children_problem({"sleep"})
+assert problem() is None
+threading.Timer(0.5, os.kill, (child.pid, signal.SIGKILL)).start()
+with watched(problem, poll_s=0.1):
+    time.sleep(60)
+"""
+
+
+def test_a_child_that_has_gone_ends_the_run():
+    """As a raylet that the system kills for want of memory."""
+    done = subprocess.run(
+        [sys.executable, "-c", RAYLIKE], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "a process of Ray" in done.stderr
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
+def test_an_address_without_a_cluster_is_one_line(monkeypatch, address):
+    """Found out by a connection, since Ray itself tries for a minute and logs each try."""
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
+    execution = ExecutionParams(runner="ray")
+    with pytest.raises(ReasonloopError, match=f"RAY_ADDRESS={address}: nothing answers"):
+        cluster(execution).__enter__()
+
+
+@pytest.mark.parametrize(
+    "address", ["", "not a url", "http://[", "http://127.0.0.1:1/api", "ftp://x"]
+)
+def test_an_address_without_a_server_is_no_answer(address):
+    """Whatever PREFECT_API_URL says."""
+    assert not server.answers(address)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", "[" * 100_000, '{"pid": "x"}', '{"pid": -1}'])
+def test_a_broken_record_names_no_server(tmp_path, monkeypatch, content):
+    """A record that a crash of the machine left: there is no server, and stopping it is no error."""
+    monkeypatch.setenv("REASONLOOP_STATE", str(tmp_path))
+    (tmp_path / "server.json").write_text(content)
+    assert server.find() is None
+    assert server.stop() is False
+
+
+def test_the_prefect_server_is_guarded(prefect_server):
+    """Other names and pages of other sites get nothing of it; its own UI and clients do."""
+    url = f"{prefect_server.api_url}/health"
+    assert httpx.get(url).status_code == 200
+    assert httpx.get(url, headers={"origin": prefect_server.ui_url}).status_code == 200
+    for headers in (
+        {"host": "evil.example"},
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+    ):
+        answer = httpx.get(url, headers=headers)
+        assert answer.status_code == 403
+        assert "access-control-allow-origin" not in answer.headers
+    assert httpx.get(prefect_server.ui_url).status_code == 200

@@ -1,0 +1,89 @@
+"""A hundred bad adapter loads beside twenty good clients, in a process of its own."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import psutil
+import pytest
+
+from pipeline_lib.params_file import REPOSITORY
+from tests.unit.serving.front import bad_adapters
+from tests.unit.serving.front.random_adapters import random_adapter
+
+LOADS = 100
+CLIENTS = 20
+STOP_S = 5
+GROWTH_BYTES = 64 << 20
+"""What an allocator may keep; a hundred copies of the adapters' largest file would be 200 MB."""
+
+
+@pytest.fixture
+def storm_server(policy, tmp_path):
+    """A server as `reasonloop serve` starts it: its process and its address."""
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "pipeline_lib.serving.http_front", str(policy)]
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            [*command, "--name", "m", "--port", "0", "--max-rows", "32"],
+            cwd=REPOSITORY,
+            stdout=sink,
+            stderr=sink,
+        )
+    while "serving at " not in (said := log.read_text()):
+        assert process.poll() is None, said
+        time.sleep(0.05)
+    yield process, said.split("serving at ")[1].split()[0]
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.slow
+def test_bad_loads_hurt_nobody(policy, storm_server, tmp_path):
+    """No client sees an error, all bad loads are 400, memory is level, SIGTERM ends it in 5 s."""
+    process, url = storm_server
+    good = random_adapter(policy, tmp_path / "good", 1)
+    folders = [str(path) for path in bad_adapters.refused_folders(good, tmp_path / "bad").values()]
+    paths = (folders + list(bad_adapters.PATHS)) * 2
+    body = {"model": "m", "prompt": "1,2=3", "temperature": 0, "max_tokens": 40}
+    over = threading.Event()
+
+    def ask() -> list[str]:
+        texts = []
+        with httpx.Client(timeout=60) as client:
+            while not over.is_set():
+                answer = client.post(f"{url}/completions", json=body)
+                texts.append(answer.raise_for_status().json()["choices"][0]["text"])
+        return texts
+
+    def load(number: int) -> int:
+        asked = {"lora_name": f"bad-{number}", "lora_path": paths[number]}
+        return httpx.post(f"{url}/load_lora_adapter", json=asked, timeout=60).status_code
+
+    def storm() -> list[int]:
+        with ThreadPoolExecutor(8) as loaders:
+            return list(loaders.map(load, range(LOADS)))
+
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        asking = [clients.submit(ask) for _ in range(CLIENTS)]
+        try:
+            codes = storm()  # the first brings up all that a load needs
+            before = psutil.Process(process.pid).memory_info().rss
+            codes += storm()
+            grown = psutil.Process(process.pid).memory_info().rss - before
+        finally:
+            over.set()
+        texts = [text for one in asking for text in one.result()]
+    assert codes == [400] * (2 * LOADS)
+    assert len(texts) >= CLIENTS
+    assert len(set(texts)) == 1
+    assert grown < GROWTH_BYTES
+    assert len(httpx.get(f"{url}/models").json()["data"]) == 1
+    start = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 0
+    assert time.monotonic() - start < STOP_S
