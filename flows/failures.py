@@ -10,7 +10,7 @@ from pipeline_lib.errors import reason_of
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FULL_WORDS = ("No space left on device", "Disk quota exceeded")
-_AGAIN = "run the same command again: what is finished is kept"
+_AGAIN = "run the same command again: finished stages and shards are kept"
 
 
 def failure_line(error: BaseException) -> str | None:
@@ -18,8 +18,8 @@ def failure_line(error: BaseException) -> str | None:
     causes = list(_causes(error))
     for cause in causes:
         if _is_full(cause):
-            where = getattr(cause, "filename", None) or reason_of(cause)
-            return f"{where}: no space left on the disk; free some, then {_AGAIN}"
+            where = getattr(cause, "filename", None) or f"a file or the output ({reason_of(cause)})"
+            return f"{where}: no space left; free some, then {_AGAIN}"
     for cause in causes:
         module = type(cause).__module__
         if module.startswith("ray."):

@@ -84,7 +84,7 @@ def children_problem(names: Collection[str]) -> Callable[[], str | None]:
 def _watch(problem: Callable[[], str | None], poll_s: float, over: threading.Event) -> None:
     while not over.wait(poll_s):
         if found := _found(problem):
-            complain(f"{found}; run the same command again: what is finished is kept")
+            complain(f"{found}; run the same command again: finished stages and shards are kept")
             _silence()
             signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
             time.sleep(_GRACE_S)
