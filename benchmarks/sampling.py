@@ -141,7 +141,7 @@ def main() -> None:
         if arguments.flat:
             watch_memory(folder, arguments.flat, max_new_tokens=arguments.max_new_tokens)
             return
-        vocabulary = len(AutoTokenizer.from_pretrained(folder))
+        vocabulary = len(AutoTokenizer.from_pretrained(folder, trust_remote_code=False))
         prompts = random_prompts(shape, arguments.prompts, vocabulary=vocabulary, end_ids=end_ids)
         work = Work(
             model=folder,

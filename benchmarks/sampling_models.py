@@ -101,7 +101,11 @@ def make_model(shape: Shape, folder: pathlib.Path, *, ends: int) -> tuple[int, .
 
 def load_model(folder: str) -> Any:
     """The model as every side in our own processes uses it."""
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPE).to(DEVICE).eval()
+    return (
+        AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPE, trust_remote_code=False)
+        .to(DEVICE)
+        .eval()
+    )
 
 
 def random_prompts(
