@@ -177,7 +177,12 @@ def test_all_jails_are_closed():
 
 
 def outcomes(verdicts: list[Verdict]):
-    return [(v.status, v.strict, v.lenient, v.extracted, v.rule, v.detail) for v in verdicts]
+    """All but the seconds; on a loaded machine the clock may end a loop before its CPU seconds do."""
+    return [
+        (v.status, v.extracted, v.rule)
+        + (() if v.extracted == SPINS else (v.strict, v.lenient, v.detail))
+        for v in verdicts
+    ]
 
 
 def test_the_same_verdicts_as_one_after_another(real_pool):
