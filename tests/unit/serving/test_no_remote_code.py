@@ -1,0 +1,75 @@
+"""A model's own code is never run, and nobody is asked whether it should be."""
+
+import json
+import pathlib
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.serving import embedded
+from pipeline_lib.training import policies
+
+CODE = "import pathlib\npathlib.Path({mark!r}).touch()\nfrom transformers import PretrainedConfig\nclass Own(PretrainedConfig):\n    model_type = 'own'\n"
+FILES = {
+    "config.json": {"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}},
+    "tokenizer_config.json": {
+        "tokenizer_class": "Own",
+        "auto_map": {"AutoTokenizer": ["own.Own", None]},
+    },
+}
+
+
+@pytest.fixture
+def model_with_code(tmp_path, monkeypatch) -> pathlib.Path:
+    """A folder whose code leaves a mark; a question at the terminal would be an error."""
+
+    def asked(*_):
+        raise AssertionError("a question was asked")
+
+    monkeypatch.setattr("builtins.input", asked)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name, content in FILES.items():
+        (folder / name).write_text(json.dumps(content))
+    (folder / "own.py").write_text(CODE.format(mark=str(tmp_path / "mark")))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        embedded.load_tokenizer,
+        lambda source: embedded.EmbeddedEngine.load(source, batch_size=1),
+        policies.load_model,
+        policies.load_tokenizer,
+    ],
+    ids=["tokenizer", "engine", "policy", "tokenizer of a policy"],
+)
+def test_a_model_with_code_is_bad_input(model_with_code, load):
+    """One line, no question, and the code was not run."""
+    with pytest.raises(BadInputError) as caught:
+        load(str(model_with_code))
+    assert "\n" not in str(caught.value)
+    assert not (model_with_code.parent / "mark").exists()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "",
+        "[]",
+        "{",
+        "[" * 100_000,
+        '{"model_type": 3}',
+        '{"model_type": "llama", "vocab_size": "x"}',
+    ],
+)
+@pytest.mark.parametrize(
+    "load", [embedded.load_tokenizer, policies.load_model], ids=["tokenizer", "model"]
+)
+def test_a_damaged_model_is_bad_input(tmp_path, config, load):
+    """Whatever its config holds."""
+    (tmp_path / "config.json").write_text(config)
+    with pytest.raises(BadInputError) as caught:
+        load(str(tmp_path))
+    assert "\n" not in str(caught.value)
