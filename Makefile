@@ -20,7 +20,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: install ## the main job on the embedded default: a policy made here gets better at Countdown
+demo: install ## the main job on the embedded default: what the loop adds to more of the same training
 	$(BIN)/reasonloop run
 
 test: check ## checks, then all tests that are neither slow nor for a GPU

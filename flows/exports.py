@@ -40,7 +40,7 @@ def export_inspect(
     output: Folder = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Write every judged path as Inspect logs, base.eval and trained.eval, for `inspect view`.
+    """Write every judged path as Inspect logs, a file a policy (as trained.eval), for `inspect view`.
 
     **Examples:**
 
@@ -49,7 +49,7 @@ def export_inspect(
     """
     loaded, root = params.load(), Workspace(workspace.resolve())
     folder = output or root.reports / "inspect"
-    targets = {name: folder / f"{name}.eval" for name in ("base", "trained")}
+    targets = {name: folder / f"{name}.eval" for name in ("base", "control", "trained")}
     for target in targets.values():
         check_output(target)
     try:

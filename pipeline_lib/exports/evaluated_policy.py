@@ -15,12 +15,12 @@ class EvaluatedPolicy:
     """A policy, its judged paths and its figures."""
 
     name: str
-    """``base`` or ``trained``."""
+    """``base``, ``control`` or ``trained``."""
     dataset: str
     summary: EvalSummary
     groups: Sequence[Group]
     comparison: Comparison
-    """Of trained with base, whichever of the two this is."""
+    """Of trained with base, whichever policy this is."""
     lineage: Mapping[str, str]
     evaluated_at: datetime
     """With its time zone."""
@@ -34,21 +34,23 @@ class EvaluatedPolicy:
 def evaluated_policies(
     source: ReportInput, *, dataset: str, evaluated_at: datetime
 ) -> list[EvaluatedPolicy]:
-    """Base and trained policy of a finished run."""
+    """The policies of a finished run for which paths were drawn: a control that is the base has none."""
     result = source.result
-    both = {
-        "base": (result.base, source.base_groups),
-        "trained": (result.trained, source.trained_groups),
+    drawn = {
+        "base": source.base_groups,
+        "control": source.control_groups,
+        "trained": source.trained_groups,
     }
     return [
         EvaluatedPolicy(
             name=name,
             dataset=dataset,
-            summary=summary,
+            summary=result.summaries[name],
             groups=groups,
             comparison=result.comparison,
             lineage=source.lineage,
             evaluated_at=evaluated_at,
         )
-        for name, (summary, groups) in both.items()
+        for name, groups in drawn.items()
+        if groups is not None
     ]

@@ -13,13 +13,13 @@ SMOKE = ("--profile", "smoke")
 
 
 def test_paths_go_to_inspect(finished_run, reasonloop, tmp_path):
-    """Every judged path of both policies is in the logs: 24 problems x 8 paths each."""
+    """Every judged path of all three policies is in the logs: 24 problems x 8 paths each."""
     done = reasonloop(
         "export", "inspect", "--workspace", finished_run, "--output", tmp_path, *SMOKE
     )
     assert done.returncode == 0, done.stderr
     assert f"inspect view --log-dir {tmp_path}" in done.stdout.replace("\n", "")
-    for name in ("base", "trained"):
+    for name in ("base", "control", "trained"):
         log = read_eval_log(tmp_path / f"{name}.eval")
         assert len(log.samples) == 24 * log.eval.config.epochs
         assert log.eval.dataset.name == "countdown"
@@ -32,7 +32,7 @@ def test_scores_go_to_lm_eval(finished_run, reasonloop, tmp_path):
         "export", "lm-eval", "--workspace", finished_run, "--output", tmp_path, *SMOKE
     )
     assert done.returncode == 0, done.stderr
-    for name in ("base", "trained"):
+    for name in ("base", "control", "trained"):
         (target,) = (tmp_path / name).glob("results_*.json")
         scores = json.loads(target.read_text("utf-8"))["results"]["countdown"]
         assert scores["pass@1,strict"] == pytest.approx(metrics[name]["pass_at_1"]["value"])
