@@ -131,7 +131,7 @@ def _made_of(source: ReportInput, params: Params) -> str:
     start = (
         f"a Llama-type model of {params.bootstrap.num_layers} layers and width "
         f"{params.bootstrap.hidden_size}, made from scratch by {params.bootstrap.steps} supervised "
-        "steps on solver solutions"
+        f"steps on worked solutions at a learning rate of at most {params.bootstrap.lr:.2g}"
         if model is None
         else f"`{_base_model(params) or pathlib.Path(model).name}`"
     )
@@ -140,7 +140,7 @@ def _made_of(source: ReportInput, params: Params) -> str:
     rounds = "1 round" if params.rounds == 1 else f"{params.rounds} rounds"
     return (
         f"It started from {start} and was trained by {train.method.value.upper()} "
-        f"({_phases(source)}{adapted}; {rounds}; seed {params.seed}). "
+        f"({rounds} of {_phases(source)}{adapted}; seed {params.seed}). "
         "Rewards and training data come from a verifier, never from a model's opinion."
     )
 
