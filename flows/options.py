@@ -77,6 +77,7 @@ Stage = Literal[
     "verify",
     "build",
     "train",
+    "control",
     "evaluate",
     "report",
     "latent-data",

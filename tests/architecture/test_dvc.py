@@ -1,10 +1,12 @@
 """dvc.yaml: every stage depends on the code that it runs, on params that exist, on earlier outputs."""
 
 import pathlib
+from typing import get_args
 
 import pytest
 import yaml
 
+from flows.options import Stage
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.storage.stages import import_closure, source_file
@@ -38,6 +40,11 @@ def is_covered(source: pathlib.Path, deps: list[str]) -> bool:
 def test_stages_are_the_flow():
     """dvc.yaml has the stages of the main job, in its order, and then those of latent branches."""
     assert list(PIPELINE) == list(TASK_MODULES) == [*STAGES, *LATENT_STAGES]
+
+
+def test_every_stage_is_a_choice_of_the_command():
+    """`reasonloop stage NAME`, by which DVC runs them, takes each stage."""
+    assert get_args(Stage) == (*STAGES, *LATENT_STAGES)
 
 
 @pytest.mark.parametrize("stage", TASK_MODULES)

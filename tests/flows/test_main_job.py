@@ -76,13 +76,13 @@ def test_summary_and_metrics(finished_run):
 
 
 def test_the_control_took_as_many_tokens_as_the_loop(finished_run):
-    """Within the rounding of three schedules of a few steps; both sides' seconds are there."""
+    """No less, and three schedules of a few steps are rounded up; both sides' seconds are there."""
     metrics = json.loads((finished_run / "reports" / "metrics.json").read_text("utf-8"))
     loop, control = metrics["compute"]["loop"], metrics["compute"]["control"]
     report = json.loads((finished_run / "models" / "control" / "control.json").read_text("utf-8"))
     planned = loop["trained_tokens"] + 0.6 * loop["drawn_tokens"]
     assert report["budget_tokens"] == pytest.approx(planned, rel=0.15)
-    assert control["trained_tokens"] == pytest.approx(report["budget_tokens"], rel=0.25)
+    assert 1 <= control["trained_tokens"] / report["budget_tokens"] < 1.5
     assert control["drawn_tokens"] == 0
     assert min(loop["cpu_seconds"], control["cpu_seconds"]) > 0.1
     folders = Workspace(finished_run)
@@ -108,8 +108,10 @@ def test_without_a_control_the_headline_says_so(finished_run, reasonloop, tmp_pa
 def test_everything_is_recorded_on_the_server(finished_run, prefect_server):
     """The flow runs, their subflows and the headline artifact are on the server, completed."""
     api = prefect_server.api_url
-    body = {"flow_runs": {"name": {"like_": "post-training"}}, "limit": 5}
-    [parent] = httpx.post(f"{api}/flow_runs/filter", json=body).json()
+    body = {"flow_runs": {"name": {"like_": "post-training"}}, "limit": 50}
+    runs = httpx.post(f"{api}/flow_runs/filter", json=body).json()
+    own = [run for run in runs if run["parameters"]["settings"]["root"] == str(finished_run)]
+    parent = min(own, key=lambda run: run["start_time"])
     assert parent["state_type"] == "COMPLETED"
     assert set(parent["tags"]) == {"countdown", "grpo", "seed-7"}
     names = {

@@ -8,6 +8,7 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM
 
 from pipeline_lib.params.train import ONLINE, LoraParams, Method
+from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.training import sft
 from pipeline_lib.training.bootstrap import make_base_policy
@@ -44,7 +45,9 @@ def is_cosine(found: list[float], lr: float) -> None:
 def test_rates_of_the_base_policy(tiny, problems, tmp_path):
     """The phase `bootstrap` of 10 steps."""
     params = tiny.model_copy(update={"steps": 10, "lr": LR, "warmup_fraction": 0.25})
-    make_base_policy(problems, tmp_path / "base", params=params, seed=1, key="key")
+    make_base_policy(
+        solution_rows(problems, None), tmp_path / "base", params=params, seed=1, key="key"
+    )
     is_cosine(rates(tmp_path / "base", "bootstrap"), LR)
 
 

@@ -319,13 +319,13 @@ def test_functions_that_a_prompt_gives_cannot_be_replaced(judge, reference_data,
 
 
 def test_a_function_that_a_prompt_gives_cannot_be_replaced(judge, made_data):
-    """The same for a problem of our own: the forgery is right by its own ``shifted`` alone."""
+    """A forgery of a problem of our own is wrong; without the prompt's function nothing can be judged."""
     [problem] = [one for one in problems(made_data) if one.id == "HumanEval/1"]
     own = CodeGold(entry_point="shifted_back", tests=HUMANEVAL[1]["test"])
     assert "shifted" in problem.gold.tests.partition("def check")[0]
     assert judge.judge(problem.gold, FORGERY_OF_HUMANEVAL_1).status is Status.WRONG
     assert judge.judge(problem.gold, problem.solution).status is Status.CORRECT
-    assert judge.judge(own, FORGERY_OF_HUMANEVAL_1).status is Status.CORRECT
+    assert judge.judge(own, FORGERY_OF_HUMANEVAL_1).strict is None
 
 
 def test_canonical_solutions_of_our_own_pass(judge, made_data):
