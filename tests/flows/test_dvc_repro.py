@@ -52,7 +52,7 @@ def repro(checkout: pathlib.Path, environment: dict[str, str]) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_repro(checkout, finished_run, reasonloop):
-    """All stages, then none, then after a new training rate train, evaluate and report."""
+    """All stages, then none, then after a new training rate train, control, evaluate and report."""
     assert repro(checkout, reasonloop.environment) == set(STAGES)
     results = [
         manifests.read_manifest(Workspace(root).evaluation_result).digest
@@ -63,4 +63,4 @@ def test_repro(checkout, finished_run, reasonloop):
     params = yaml.safe_load((checkout / "params.yaml").read_text("utf-8"))
     params["train"]["lr"] *= 2
     (checkout / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
-    assert repro(checkout, reasonloop.environment) == {"train", "evaluate", "report"}
+    assert repro(checkout, reasonloop.environment) == {"train", "control", "evaluate", "report"}
