@@ -193,6 +193,8 @@ def test_signals_end_it_with_their_code(finished_run, reasonloop, tmp_path, numb
     """Told to stop while Ray works, the command leaves no process and says by what it was ended."""
     for part in ("data/problems", "models/base"):
         shutil.copytree(finished_run / part, tmp_path / part)
+    # A shell starts what runs in its background with SIGINT ignored, and children inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [*reasonloop.argv("run", "--workspace", tmp_path, *SMOKE), "--set", "sample.shard_size=1"],
         env=reasonloop.environment,
@@ -200,6 +202,7 @@ def test_signals_end_it_with_their_code(finished_run, reasonloop, tmp_path, numb
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    signal.signal(signal.SIGINT, before)
     deadline = time.monotonic() + 120
     while not work_done(tmp_path):
         assert process.poll() is None
