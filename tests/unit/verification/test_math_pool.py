@@ -301,7 +301,12 @@ def test_a_forker_that_never_starts_is_our_error(monkeypatch):
     pool = MathPool(MathLimits(), num_workers=1)
     try:
         kept = pool.ask([Question(gold="1/2", answer="0.5")])
-        os.kill(pool._forker._process.pid, signal.SIGKILL)
+        forker = psutil.Process(pool._forker._process.pid)
+        # A worker that waits would answer without any forker.
+        gone = [*forker.children(), forker]
+        for process in gone:
+            process.kill()
+        psutil.wait_procs(gone[:-1], timeout=30)
         monkeypatch.setattr(math_forker.subprocess, "Popen", DyingForkers(100))
         with pytest.raises(ReasonloopError, match=r"math_worker 0 \{\}` shows"):
             pool.ask([Question(gold="2", answer="3")])
