@@ -1,4 +1,4 @@
-"""What the surroundings do to a command, in one line: a full disk, a server or a cluster that has gone.
+"""Failures of the environment as one line: a full disk, a lost server, a lost cluster.
 
 Errors that are none of these are bugs, and end in a traceback.
 """
@@ -21,15 +21,24 @@ def failure_line(error: BaseException) -> str | None:
             where = getattr(cause, "filename", None) or f"a file or the output ({reason_of(cause)})"
             return f"{where}: no space left; free some, then {_AGAIN}"
     for cause in causes:
-        module = type(cause).__module__
-        if module.startswith("ray."):
+        if _is_of(cause, "ray.") and not _is_of_a_worker(cause):
             return f"Ray has failed ({reason_of(cause)}); {_AGAIN}"
-        if module.startswith(("httpx", "httpcore", "prefect.exceptions")):
+        if _is_of(cause, "httpx", "httpcore"):
             said = f"{type(cause).__name__}: {reason_of(cause)}"
-            return f"the Prefect server does not do its part ({said}); {_AGAIN}"
+            return f"no answer from the Prefect server, or from an engine's ({said}); {_AGAIN}"
     if isinstance(error, OSError):
         return reason_of(error)
     return None
+
+
+def _is_of(error: BaseException, *packages: str) -> bool:
+    """Whether its class, or one that this is derived from, belongs to a package."""
+    return any(base.__module__.startswith(packages) for base in type(error).__mro__)
+
+
+def _is_of_a_worker(error: BaseException) -> bool:
+    """Whether Ray only passes on what our own code raised in a worker."""
+    return any(base.__name__ == "RayTaskError" for base in type(error).__mro__)
 
 
 def _is_full(error: BaseException) -> bool:

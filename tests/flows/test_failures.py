@@ -8,7 +8,7 @@ import sys
 import httpx
 import pytest
 import ray.exceptions
-from prefect.exceptions import PrefectHTTPStatusError
+from prefect.exceptions import ParameterTypeError, PrefectHTTPStatusError
 from safetensors import SafetensorError
 
 from flows import server
@@ -61,11 +61,24 @@ def test_the_server_s_refusal_is_one_line():
     assert "Prefect server" in failure_line(error)
 
 
+IN_A_WORKER = ray.exceptions.RayTaskError("sample_shard", "Traceback ...", KeyError("a"))
+
+
 @pytest.mark.parametrize(
-    "bug", [ValueError("x"), AssertionError(), KeyError("a"), RecursionError()]
+    "bug",
+    [
+        ValueError("x"),
+        AssertionError(),
+        KeyError("a"),
+        RecursionError(),
+        IN_A_WORKER,
+        IN_A_WORKER.as_instanceof_cause(),
+        ParameterTypeError("settings"),
+    ],
+    ids=range(7),
 )
 def test_a_bug_stays_a_bug(bug):
-    """Nobody could act on a line of it."""
+    """In a worker of Ray or in a call of Prefect's, too: only a traceback helps with it."""
     assert failure_line(bug) is None
 
 
