@@ -136,7 +136,7 @@ def _another(value: float) -> float:
 
 
 def _is_arithmetic(node: ast.BinOp) -> bool:
-    """Whether it is among ours, and neither side is text."""
+    """Whether its operator is one that is mutated and neither side is a string literal."""
     sides = (node.left, node.right)
     texts = [
         isinstance(side, ast.JoinedStr)

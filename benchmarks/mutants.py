@@ -1,4 +1,4 @@
-"""How many small errors in the code its tests notice: a sample of mutants, drawn by a seed.
+"""Mutation testing: which share of a seeded sample of mutants the tests notice.
 
 Mutated are the modules in which an error would poison results without a crash. A mutant is noticed
 if a test fails with it that passes without it; a test that runs for over ``--test-timeout-s`` fails.
@@ -76,12 +76,12 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::.+?)?)(?: - |$)", re.MULTI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of one mutant."""
+    """Outcome of one mutant."""
 
     mutant: str
     noticed: bool
     by: str
-    """The test that failed; what else ended the run; empty if nothing did."""
+    """The failed test, or another cause of failure; empty if the mutant survived."""
     seconds: float
 
 
@@ -157,7 +157,7 @@ class Copy:
 
 
 def _names(text: str, dotted: str) -> bool:
-    """Whether a test file imports the module, by its own name or from its package."""
+    """Whether the text of a test file imports the module."""
     package, _, name = dotted.rpartition(".")
     return dotted in text or bool(
         re.search(rf"from {re.escape(package)} import .*\b{name}\b", text)

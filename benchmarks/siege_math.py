@@ -1,6 +1,6 @@
-"""How often the math verifier is confused: generated pairs by class, wrong ones accepted, right ones refused.
+"""Error rates of the math verifier by class of generated pairs: wrong ones accepted, right ones refused.
 
-Every class is generated (`siege_math_quantities`, `siege_math_symbols`, `siege_math_containers`, `siege_math_sentences`), so the
+Every class is generated (`siege_math_quantities`, `_symbols`, `_containers`, `_sentences`), so the
 same figures can be had for any commit: run this file with that commit's tree on PYTHONPATH.
 
     python benchmarks/siege_math.py [--show] [--class NAME]

@@ -195,7 +195,7 @@ def negated_relations() -> Iterator[Pair]:
 
 
 def dots() -> Iterator[Pair]:
-    """What goes on is not what has ended."""
+    """Numbers and lists with an ellipsis, beside those without."""
     for number, tail in itertools.product(
         ("5", "3.14", "12", "0.5", "1.41"), ("...", "\\ldots", "\\dots", "…", " ...", "\\cdots")
     ):

@@ -142,7 +142,7 @@ def _sandbox() -> Iterator[Finding]:
 
 
 def _reach(tier: str) -> str:
-    """What programs in a tier can learn of the machine; nothing where it is all walled off."""
+    """What programs in a tier can still see of the machine, for the tiers in which they see anything."""
     return f"; {_LANDLOCK_REACH}" if tier == "landlock" else ""
 
 

@@ -63,9 +63,9 @@ def task_runner(execution: ExecutionParams) -> TaskRunner[Any]:
 
 
 def has_spare_worker(execution: ExecutionParams) -> bool:
-    """Whether a training may run on a worker beside the one in the flow's own process.
+    """Whether a second training can run in a worker process while the flow's own process trains.
 
-    Threads would share torch's generator and its number of threads.
+    Not with threads: two trainings in one process would share torch's generator and thread count.
     """
     return execution.runner == "ray" and execution.workers > 1
 

@@ -37,7 +37,7 @@ QUIET_ENVIRONMENT = {
     # The console is ours; the server keeps all logs.
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_CLI_COLORS": "false",
-    # Its threads would tell of a server that has gone, each on its own; see `server_watch`.
+    # Each of its threads would report a server that has gone; `watch` does so once.
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
 }
 
@@ -100,7 +100,7 @@ def find() -> LocalServer | None:
 
 
 def _recorded() -> LocalServer | None:
-    """What the record says; None if it is no record, as after a crash of the machine."""
+    """The server of the record file; None if the file is damaged, as after a crash of the machine."""
     try:
         content = _Record.model_validate(read_json(_record()))
     except (BadInputError, ValidationError):
@@ -162,7 +162,7 @@ def _start() -> LocalServer:
             env={
                 **os.environ,
                 **QUIET_ENVIRONMENT,
-                # For whoever starts it from a folder that holds no package of ours.
+                # The command may have been started in another folder than that of the packages.
                 "PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path),
                 "PREFECT_HOME": str(state_folder() / "prefect"),
                 # The UI asks port 4200 otherwise, whatever port serves it.

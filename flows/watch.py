@@ -20,7 +20,7 @@ from flows.terminal import complain
 from pipeline_lib.errors import ReasonloopError
 
 PATIENCE_S = 30.0
-"""How long a server that lives, or one elsewhere, may give no answer."""
+"""Longest silence of a remote server, or of a local one whose process is alive."""
 SERVER_POLL_S = 1.0
 CHILDREN_POLL_S = 0.2
 """Ray prints some fifty lines about a second after one has gone."""
