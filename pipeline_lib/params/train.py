@@ -144,7 +144,9 @@ class TrainParams(Section):
     def _micro_batches(self) -> "TrainParams":
         online = self.method in ONLINE
         wholes = [self.batch_size * (self.group_size if online else 1)]
-        wholes += [self.warm_start_batch_size] if online and self.warm_start_steps else []
+        # The control of the other methods takes the schedule of the warm start.
+        if (online and self.warm_start_steps) or (self.control and self.method is not Method.SFT):
+            wholes.append(self.warm_start_batch_size)
         for whole in wholes:
             micro = min(self.micro_batch_size or whole, whole)
             if whole % micro:
