@@ -9,9 +9,8 @@ from tasks.control import ControlJob, train_control_policy, trains_on_gpu
 
 @flow(name="control", flow_run_name="control")
 def control(settings: RunSettings) -> None:
-    """Train the control in this process, unless the params leave it out."""
-    if settings.params.train.control:
-        train_control_policy(_job(settings))
+    """Train the control in this process."""
+    train_control_policy(_job(settings))
 
 
 def begin_control(settings: RunSettings) -> PrefectFuture[None] | None:

@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from prefect import task
 
@@ -41,18 +41,23 @@ class ControlJob:
 
 @task(**TRAINING, task_run_name="train-control")
 def train_control_policy(job: ControlJob) -> None:
-    """Train the control, unless it is there; a broken training is continued."""
+    """Train the control, unless it is there or left out; a broken training is continued."""
     workspace, params = Workspace(job.root), job.train
+    if not params.control:
+        # dvc.yaml names it as an output, with or without a control.
+        workspace.control.mkdir(parents=True, exist_ok=True)
+        return
     # A given model has seen no worked problem of ours, so all that have a solution may be used.
     split = "bootstrap" if job.bootstrap.model is None else "train"
     problems = workspace.problems(split)
-    budget = _planned(workspace, job).cost
-    settings = {"method", "lr", "batch_size", "micro_batch_size", "warmup_fraction", "lora"}
-    settings |= {"warm_start_lr", "warm_start_batch_size", "checkpoint_every", "threads"}
+    budget, schedule = _planned(workspace, job).cost, _schedule(params)
     key = stage_key(
         __name__,
         params={
-            "train": params.model_dump(include=settings),
+            "schedule": asdict(schedule),
+            "lora": params.lora.model_dump(),
+            "threads": params.threads,
+            "base_is_given": job.bootstrap.model is not None,
             "validation_fraction": job.bootstrap.validation_fraction,
             "budget": budget,
             "seed": job.seed,
@@ -73,6 +78,7 @@ def train_control_policy(job: ControlJob) -> None:
         train_control(
             ControlRequest(
                 base=workspace.base,
+                base_is_given=job.bootstrap.model is not None,
                 output=workspace.control,
                 worked=worked_problems(
                     (Problem.from_row(row) for row in shards.iter_table(problems)),
@@ -80,7 +86,7 @@ def train_control_policy(job: ControlJob) -> None:
                     seed=job.seed,
                 ),
                 budget_tokens=budget,
-                schedule=_schedule(params),
+                schedule=schedule,
                 lora=params.lora,
                 setting=Setting(
                     work=work_folder(workspace.control, key),

@@ -106,14 +106,13 @@ def sample_shard(shard: SampleShard) -> SampleShard:
             )
             seconds = time.perf_counter() - start
             manifest = paths.write_paths(plan.output, shard.index, drawn, key=plan.key)
-        gpus = 0 if plan.serve.engine == "url" else visible_gpus()
         record_spending(
             plan.workspace,
             drawn,
             draw=plan.draw,
             shard=shard.index,
             engine_seconds=seconds,
-            gpus=gpus,
+            gpus=0 if plan.serve.engine == "url" else visible_gpus(),
         )
         record_work(
             plan.workspace,
@@ -124,7 +123,6 @@ def sample_shard(shard: SampleShard) -> SampleShard:
             worker_seconds=time.perf_counter() - start,
             key=plan.key,
             cpu_seconds=block.cpu_seconds,
-            gpu_seconds=seconds * gpus,
             **manifest.counts,
         )
     return shard

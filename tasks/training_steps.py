@@ -15,9 +15,10 @@ from pipeline_lib.training.phases import Progress
 def recorded_steps(workspace: pathlib.Path, stage: str, *, key: str) -> Iterator[Progress]:
     """Yield the progress function of the training under ``key``.
 
-    What follows the last step, such as the end of a pool of verifiers, is recorded at the end.
+    What follows the last step, such as the end of a pool of verifiers, is recorded at the end; of a
+    training that was found done nothing is.
     """
-    laps = Laps()
+    laps, steps = Laps(), 0
     gpus = visible_gpus()
 
     def spent() -> dict[str, Any]:
@@ -29,7 +30,10 @@ def recorded_steps(workspace: pathlib.Path, stage: str, *, key: str) -> Iterator
         }
 
     def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
+        nonlocal steps
+        steps += 1
         record_work(workspace, stage, done=step, total=total, unit="step", **spent())
 
     yield progress
-    record_event(workspace, "training-end", stage=stage, **spent())
+    if steps:
+        record_event(workspace, "training-end", stage=stage, **spent())

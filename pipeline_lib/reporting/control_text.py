@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from pipeline_lib.reporting.compute_spent import ComputeSpent
+from pipeline_lib.reporting.compute_spent import ComputeSpent, Spent
 from pipeline_lib.reporting.wording import count, percent
 from pipeline_lib.training.control_report import ControlReport
 
-_LEVEL = 0.95
-"""Below this share of the loop's seconds the control is not called equal."""
+_LEAST_SHARE = 0.95
+"""Of the loop's seconds: with less the control is not called equal."""
 
 
 def control_sentences(report: ControlReport, spent: ComputeSpent) -> tuple[str, ...]:
@@ -35,9 +35,9 @@ def _sentences(report: ControlReport, spent: ComputeSpent) -> Iterator[str]:
         )
         return
     yield (
-        f"The control is the base after further supervised steps on its own "
-        f"{report.train_problems} worked problems ({report.train_rows} solutions; {report.steps} "
-        f"steps in schedules of three lengths), {_kept(report)}."
+        f"The control is the base after more supervised steps on {report.train_problems} worked "
+        f"problems ({report.train_rows} solutions; {report.steps} steps in schedules of three "
+        f"lengths), {_kept(report)}."
     )
     yield _base_sentence(report)
     yield from _compute_sentences(spent)
@@ -55,25 +55,37 @@ def _kept(report: ControlReport) -> str:
 def _base_sentence(report: ControlReport) -> str:
     before, after = report.base_validation_loss, report.validation_loss
     if report.kept_phase is None:
-        return f"The base was not stopped early: further steps only raise this loss ({before:.3f})."
+        return f"More supervised steps do not lower the base's own loss on these ({before:.3f})."
+    lowered = f"more supervised steps lower this loss from {before:.3f} to {after:.3f}."
     return (
-        f"The base was stopped early: more of its own training lowers this loss from {before:.3f} "
-        f"to {after:.3f}."
+        lowered.capitalize() if report.base_is_given else f"The base was stopped early: {lowered}"
     )
 
 
 def _compute_sentences(spent: ComputeSpent) -> Iterator[str]:
     loop, control = spent.loop, spent.control
     assert control is not None
-    unit, ours, theirs = (
-        ("GPU", control.gpu_seconds, loop.gpu_seconds)
-        if loop.gpu_seconds
-        else ("CPU", control.cpu_seconds, loop.cpu_seconds)
-    )
+    unit = "GPU" if loop.gpu_seconds else "CPU"
+    ours, theirs = _seconds(control, unit), _seconds(loop, unit)
     yield (
         f"Control and loop took {ours:.0f} and {theirs:.0f} {unit} seconds; they were trained on "
         f"{count(control.trained_tokens)} and {count(loop.trained_tokens)} tokens, and the loop drew "
         f"{count(loop.drawn_tokens)} besides."
     )
-    if theirs and ours < _LEVEL * theirs:
-        yield f"The control had only {percent(ours / theirs)} of the loop's {unit} seconds."
+
+
+def control_name(report: ControlReport, spent: ComputeSpent) -> str:
+    """What the loop is compared with, as titles call it."""
+    if report.is_base:
+        return "the base, without a control"
+    assert spent.control is not None
+    unit = "GPU" if spent.loop.gpu_seconds else "CPU"
+    loop = _seconds(spent.loop, unit)
+    share = _seconds(spent.control, unit) / loop if loop else 1.0
+    if share < _LEAST_SHARE:
+        return f"a control of {percent(share)} of its {unit} seconds"
+    return "an equal-compute control"
+
+
+def _seconds(spent: Spent, unit: str) -> float:
+    return spent.gpu_seconds if unit == "GPU" else spent.cpu_seconds

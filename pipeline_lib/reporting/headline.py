@@ -26,34 +26,39 @@ class Headline:
     sentences: tuple[str, ...]
 
 
-def loop_headline(result: EvaluationResult) -> Headline:
-    """Title and sentences of a run: what the loop adds to as much training without it."""
+EQUAL = "an equal-compute control"
+
+
+def loop_headline(result: EvaluationResult, *, control: str = EQUAL) -> Headline:
+    """Title and sentences of a run: what the loop adds to as much training without it.
+
+    Args:
+        result: of the evaluation.
+        control: what the control is, as the title calls it.
+    """
     if result.over_control is None:
         found = headline(result.comparison)
         return Headline(
             title=f"{found.title}, without a control",
-            sentences=(
-                *found.sentences,
-                _WITHOUT_CONTROL,
-            ),
+            sentences=(*found.sentences, _WITHOUT_CONTROL),
         )
     return Headline(
-        title=_title_over_control(result.over_control),
+        title=_title_over_control(result.over_control, control),
         sentences=tuple(_sentences_over_control(result, result.over_control)),
     )
 
 
-def _title_over_control(over: Comparison) -> str:
+def _title_over_control(over: Comparison, control: str) -> str:
     max_k = max(over.strict)
-    title = _first_over_control(over.strict[1])
+    title = _first_over_control(over.strict[1], control)
     return title + _and_coverage(over, max_k) if max_k > 1 else title
 
 
-def _first_over_control(first: PairedDifference) -> str:
+def _first_over_control(first: PairedDifference, control: str) -> str:
     change = points(abs(first.interval.value)).lstrip("+")
     match first.finding:
         case Finding.GAIN:
-            return f"The loop adds {change} points of pass@1 to an equal-compute control"
+            return f"The loop adds {change} points of pass@1 to {control}"
         case Finding.SIGNIFICANTLY_LOWER:
             return f"No gain over the control: pass@1 is {change} points below more of the same training"
         case Finding.NO_SIGNIFICANT_GAIN:
@@ -82,7 +87,7 @@ def _sentences_over_control(result: EvaluationResult, over: Comparison) -> Itera
     if max_k > 1:
         yield _coverage(base.strict[max_k], max_k)
     without_loop = over.strict[1].base - base.strict[1].base
-    yield f"Of the difference in pass@1 from the base, the control makes {points(without_loop)} points."
+    yield f"pass@1 of the control itself is {points(without_loop)} points from that of the base."
     yield from _cautions(over)
 
 

@@ -20,7 +20,7 @@ from pipeline_lib.records import Group
 from pipeline_lib.reporting import plots, tables
 from pipeline_lib.reporting.compute_plots import compute_plots, compute_table
 from pipeline_lib.reporting.compute_spent import ComputeSpent
-from pipeline_lib.reporting.control_text import control_sentences, number_set_sentence
+from pipeline_lib.reporting.control_text import control_name, control_sentences, number_set_sentence
 from pipeline_lib.reporting.examples import examples
 from pipeline_lib.reporting.headline import Headline, loop_headline
 from pipeline_lib.reporting.metrics import TokenCount
@@ -72,7 +72,9 @@ class ReportInput:
     @property
     def headline(self) -> Headline:
         """What may be claimed of the run."""
-        return loop_headline(self.result)
+        if self.control is None:
+            return loop_headline(self.result)
+        return loop_headline(self.result, control=control_name(self.control, self.spent))
 
     @property
     def limits_of_claim(self) -> tuple[str, ...]:

@@ -36,6 +36,8 @@ class ControlRequest:
     """One control of one base policy."""
 
     base: pathlib.Path
+    base_is_given: bool
+    """It was not made here, so nothing is known of how long it was trained."""
     output: pathlib.Path
     worked: WorkedProblems
     budget_tokens: int
@@ -64,6 +66,7 @@ def train_control(request: ControlRequest) -> Manifest:
     kept = _lowest(log)
     report = ControlReport(
         is_base=False,
+        base_is_given=request.base_is_given,
         train_problems=len(request.worked.train),
         train_rows=len(rows),
         validation_problems=len(request.worked.validation),
@@ -94,6 +97,7 @@ def _phases(request: ControlRequest, rows: Sequence[Row], validation: Sequence[R
             name=f"control-{number}",
             schedule=_of_length(request.schedule, math.ceil(steps * share / sum(SHARES))),
             make_trainer=make_trainer,
+            four_bit=request.lora.quantize == "4bit",
         )
         for number, share in enumerate(SHARES, 1)
     ]

@@ -16,6 +16,8 @@ class ControlReport:
 
     is_base: bool
     """There was nothing to train on without the loop, so the control is the base policy itself."""
+    base_is_given: bool = False
+    """The base was not made here, so nothing is known of how long it was trained."""
     train_problems: int = 0
     train_rows: int = 0
     validation_problems: int = 0

@@ -88,7 +88,7 @@ def test_the_title_of_a_run_is_the_gain_over_the_control():
     assert title.startswith("The loop adds 25.0 points of pass@1 to an equal-compute control")
     assert "Over the control on 120 held-out problems: pass@1 rose from 50.0 % to 75.0 %" in text
     assert "Over the base: pass@1 rose from 25.0 % to 75.0 %" in text
-    assert "from the base, the control makes +25.0 points." in text
+    assert "pass@1 of the control itself is +25.0 points from that of the base." in text
 
 
 def test_a_gain_over_the_base_alone_is_no_gain():

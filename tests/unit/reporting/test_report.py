@@ -7,6 +7,7 @@ import re
 import pytest
 
 from pipeline_lib.reporting.report import write_report
+from pipeline_lib.training.control_report import ControlReport
 from tests.unit.reporting.demo_report import HOSTILE, demo_input
 from tests.unit.reporting.page import Page
 
@@ -72,10 +73,35 @@ def test_the_control_and_what_limits_the_claim_are_told(page):
     """How it was trained, that the base was stopped early, what both took, which numbers are new."""
     words = " ".join(page.text.split())
     assert "990 worked problems (1895 solutions; 1890 steps in schedules of three lengths)" in words
-    assert "The base was stopped early: more of its own training lowers this loss" in words
+    assert "pass@1 of the control itself is" in words
+    assert "The base was stopped early: more supervised steps lower this loss" in words
     assert "Control and loop took 222 and 212 CPU seconds" in words
     assert "No training problem has the numbers of any of the 30 held-out problems." in words
     assert "Compute of the loop (drawing, verifying, training) and of the control" in words
+
+
+def test_a_control_that_is_none_is_not_called_equal(source):
+    """Without worked solutions the base stands in, and the title says so."""
+    bare = dataclasses.replace(source, control=ControlReport(is_base=True))
+    assert "of pass@1 to the base, without a control" in bare.headline.title
+    assert "no worked solutions" in bare.limits_of_claim[0]
+
+
+def test_a_control_with_less_compute_is_not_called_equal(source):
+    """222 CPU seconds beside a loop of 444 are 50 %; 95 % and more count as equal."""
+    spent = source.spent
+    for seconds, words in ((443.8, "a control of 50.0 % of its CPU seconds"), (233.0, "an equal")):
+        loop = dataclasses.replace(spent.loop, cpu_seconds=seconds)
+        other = dataclasses.replace(source, spent=dataclasses.replace(spent, loop=loop))
+        assert words in other.headline.title.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_given_base_was_not_stopped_by_us(source):
+    """Nothing is known of how long it was trained."""
+    given = dataclasses.replace(source.control, base_is_given=True)
+    sentences = " ".join(dataclasses.replace(source, control=given).limits_of_claim)
+    assert "stopped early" not in sentences
+    assert "More supervised steps lower this loss" in sentences
 
 
 def test_shared_runs_of_words_are_shown_to_be_looked_at(page, source, tmp_path):

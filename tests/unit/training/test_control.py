@@ -50,6 +50,7 @@ def request_of(base: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., Cont
         )
         request = ControlRequest(
             base=base,
+            base_is_given=False,
             output=tmp_path / name,
             worked=worked,
             budget_tokens=4000,
