@@ -50,7 +50,7 @@ def search_problems(
     costs: list[Row] = []
     total = NOTHING
     for problem, one in zip(problems, found, strict=True):
-        provenance = _provenance(setting)
+        provenance = _provenance(problem, setting)
         for index, (path, cost) in enumerate(zip(one.paths, one.costs, strict=True)):
             paths.append(_path(problem.id, index, path, provenance))
             costs.append({"problem_id": problem.id, "index": index, **asdict(cost)})
@@ -102,11 +102,11 @@ def _trees(problems: Sequence[SearchProblem], setting: SearchSetting, budget: in
 _FINDERS = {Strategy.BEAM: _beams, Strategy.TREE: _trees}
 
 
-def _provenance(setting: SearchSetting) -> Provenance:
+def _provenance(problem: Problem, setting: SearchSetting) -> Provenance:
     model, decoding = setting.model, setting.decoding
     return Provenance(
         model=model.identity,
-        template=template_digest(model.chat_format),
+        template=template_digest(problem.kind, model.chat_format),
         seed=setting.seed,
         temperature=decoding.temperature,
         top_p=decoding.top_p,

@@ -33,10 +33,9 @@ def sample_paths(
     decoding = Decoding(
         temperature=params.temperature, top_p=params.top_p, max_new_tokens=params.max_new_tokens
     )
-    template = template_digest(model.chat_format)
     answers = model.complete(requests, decoding)
     return [
-        _path(problem, index, completion, _provenance(model, template, path_seed, decoding))
+        _path(problem, index, completion, _provenance(problem, model, path_seed, decoding))
         for problem, request, completions in zip(problems, requests, answers, strict=True)
         for index, (path_seed, completion) in enumerate(
             zip(request.seeds, completions, strict=True)
@@ -44,10 +43,10 @@ def sample_paths(
     ]
 
 
-def _provenance(model: ChatModel, template: str, seed: int, decoding: Decoding) -> Provenance:
+def _provenance(problem: Problem, model: ChatModel, seed: int, decoding: Decoding) -> Provenance:
     return Provenance(
         model=model.identity,
-        template=template,
+        template=template_digest(problem.kind, model.chat_format),
         seed=seed,
         temperature=decoding.temperature,
         top_p=decoding.top_p,

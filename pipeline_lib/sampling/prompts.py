@@ -4,34 +4,30 @@ A model with a chat template of its own gets the instruction as a user message i
 a plain completion model (such as the small policy of the default run) gets a compact form.
 """
 
-from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, MathGold, Problem
+from collections.abc import Mapping
+
+from pipeline_lib.records import CountdownGold, Kind, Problem
 from pipeline_lib.serving.chat_model import ChatFormat
 from pipeline_lib.storage.files import digest_json
 
-MATH_INSTRUCTION = "Reason step by step, and put the final answer within \\boxed{}."
-CODE_INSTRUCTION = "Write the function in Python, complete, in one fenced code block."
-COUNTDOWN_INSTRUCTION = (
-    "Use each number exactly once. Write one arithmetic step a line, as in 3+5=8, "
-    "nothing else; the last step gives the target."
-)
-ARC_INSTRUCTION = (
-    "Find the rule, and give the output grid of the test input last, in one fenced block that holds "
-    "nothing else: one row a line, digits separated by spaces."
-)
+INSTRUCTIONS: Mapping[Kind, str] = {
+    Kind.MATH: "Reason step by step, and put the final answer within \\boxed{}.",
+    Kind.CODE: "Write the function in Python, complete, in one fenced code block.",
+    Kind.COUNTDOWN: (
+        "Use each number exactly once. Write one arithmetic step a line, as in 3+5=8, "
+        "nothing else; the last step gives the target."
+    ),
+    Kind.ARC: (
+        "Find the rule, and give the output grid of the test input last, in one fenced block that "
+        "holds nothing else: one row a line, digits separated by spaces."
+    ),
+}
 TEMPLATE_VERSION = 1
 
 
 def instruction(problem: Problem) -> str:
     """The message that a chat model is asked, question and answer format together."""
-    match problem.gold:
-        case MathGold():
-            return f"{problem.question}\n\n{MATH_INSTRUCTION}"
-        case CodeGold():
-            return f"{problem.question}\n\n{CODE_INSTRUCTION}"
-        case CountdownGold():
-            return f"{problem.question}\n\n{COUNTDOWN_INSTRUCTION}"
-        case ArcGold():
-            return f"{problem.question}\n\n{ARC_INSTRUCTION}"
+    return f"{problem.question}\n\n{INSTRUCTIONS[problem.kind]}"
 
 
 def render(problem: Problem, chat_format: ChatFormat | None) -> str:
@@ -47,8 +43,7 @@ def render(problem: Problem, chat_format: ChatFormat | None) -> str:
     return f"{instruction(problem)}\n\n"
 
 
-def template_digest(chat_format: ChatFormat | None) -> str:
-    """Identity of the template; it is part of every path's provenance."""
-    words = [MATH_INSTRUCTION, CODE_INSTRUCTION, COUNTDOWN_INSTRUCTION, ARC_INSTRUCTION]
+def template_digest(kind: Kind, chat_format: ChatFormat | None) -> str:
+    """Identity of the template of one kind of problem; it is part of every path's provenance."""
     own = chat_format.digest if chat_format is not None else None
-    return digest_json([TEMPLATE_VERSION, words, own])[:16]
+    return digest_json([TEMPLATE_VERSION, INSTRUCTIONS[kind], own])[:16]

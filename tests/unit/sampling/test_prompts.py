@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
-from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, MathGold, Problem
-from pipeline_lib.sampling.prompts import instruction, render, template_digest
+import pytest
+
+from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, Kind, MathGold, Problem
+from pipeline_lib.sampling.prompts import INSTRUCTIONS, instruction, render, template_digest
 
 COUNTDOWN = Problem(
     id="c", question="Make 24.", gold=CountdownGold(numbers=(3, 5, 3), target=24), source="test"
@@ -57,5 +59,15 @@ def test_the_gold_stays_out_of_the_prompt():
 
 
 def test_digest_tells_templates_apart():
-    """Another chat format is another template."""
-    assert template_digest(None) != template_digest(Shouting())
+    """Another chat format or another kind is another template."""
+    found = {template_digest(kind, own) for kind in Kind for own in (None, Shouting())}
+    assert len(found) == 2 * len(Kind)
+
+
+def test_the_digest_of_a_kind_is_its_own():
+    """Another instruction of one kind leaves the digests of the others as they are."""
+    before = {kind: template_digest(kind, None) for kind in Kind}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(INSTRUCTIONS, Kind.ARC, "Draw it.")
+        after = {kind: template_digest(kind, None) for kind in Kind}
+    assert [kind for kind in Kind if before[kind] != after[kind]] == [Kind.ARC]
