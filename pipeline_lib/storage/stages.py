@@ -1,10 +1,12 @@
 """Stage keys: the digest of everything that a stage's result depends on.
 
-A key covers the stage's params, the digests of its inputs and the source of every module of ours
-that the stage imports, so a finished stage is taken up again only if nothing that matters changed.
-DVC asks the same question by its own means; this is what lets a killed run continue without it.
+A key covers the stage's params, the digests of its inputs and the code of every module of this
+repository that the stage imports, so a result is reused only if nothing that it depends on has
+changed. Comments, docstrings and formatting are no part of it. DVC has its own means for the same
+question; keys are what lets a killed run continue without it.
 """
 
+import ast
 import functools
 import pathlib
 from collections.abc import Mapping
@@ -12,10 +14,11 @@ from typing import Any
 
 import grimp
 
-from pipeline_lib.storage.files import digest_file, digest_json
+from pipeline_lib.storage.files import digest_json
 
 _SOURCES = pathlib.Path(__file__).parents[2]
 _PACKAGES = ("pipeline_lib", "tasks")
+_WITH_DOCSTRINGS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def stage_key(module: str, *, params: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
@@ -33,8 +36,23 @@ def stage_key(module: str, *, params: Mapping[str, Any], inputs: Mapping[str, st
 
 @functools.cache
 def code_digest(module: str) -> str:
-    """Sha256 over the sources of ``module`` and all modules of ours that it imports."""
-    return digest_json({name: digest_file(source_file(name)) for name in import_closure(module)})
+    """Sha256 over the syntax trees of ``module`` and of all modules of ours that it imports."""
+    return digest_json({name: _syntax(source_file(name)) for name in import_closure(module)})
+
+
+def _syntax(path: pathlib.Path) -> str:
+    """The syntax tree without positions and docstrings, those of attributes included."""
+    tree = ast.parse(path.read_bytes(), filename=str(path))
+    for node in ast.walk(tree):
+        if isinstance(node, _WITH_DOCSTRINGS):
+            node.body = [statement for statement in node.body if not _is_docstring(statement)]
+    return ast.dump(tree, annotate_fields=False)
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Constant):
+        return False
+    return isinstance(statement.value.value, str)
 
 
 def import_closure(module: str) -> list[str]:

@@ -1,10 +1,13 @@
 """Stage keys change with code, params and inputs, and with nothing else."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 
+from pipeline_lib.storage import stages
 from pipeline_lib.storage.stages import code_digest, import_closure, source_file, stage_key
 
 MODULE = "pipeline_lib.storage.shards"
@@ -53,8 +56,8 @@ def test_code_digest_follows_the_closure():
 
 
 def test_key_changes_with_the_source_that_is_imported_and_with_no_other(tmp_path):
-    """In a copy of the code: a comment in `errors`, which shards import, changes their key; one in
-    `seeding`, which they do not, leaves it.
+    """In a copy of the code: a constant in `errors`, which shards import, changes their key; one in
+    `seeding`, which they do not, leaves it, and so do comments, docstrings and line breaks.
     """
     root = pathlib.Path(__file__).parents[3]
     for package in ("pipeline_lib", "tasks"):
@@ -62,17 +65,34 @@ def test_key_changes_with_the_source_that_is_imported_and_with_no_other(tmp_path
     call = f"stage_key({MODULE!r}, params={{}}, inputs={{}})"
     script = f"from pipeline_lib.storage.stages import stage_key; print({call})"
 
-    def key_with_a_comment_in(name: str | None) -> str:
-        if name is not None:
-            source = tmp_path / "pipeline_lib" / name
-            before = source.read_text("utf-8")
-            source.write_text(f"{before}# more\n", "utf-8")
+    def key_with(name: str, change: Callable[[str], str]) -> str:
+        source = tmp_path / "pipeline_lib" / name
+        before = source.read_text("utf-8")
+        source.write_text(change(before), "utf-8")
         command = [sys.executable, "-c", script]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-        if name is not None:
-            source.write_text(before, "utf-8")
+        source.write_text(before, "utf-8")
         return done.stdout
 
-    key = key_with_a_comment_in(None)
-    assert key_with_a_comment_in("errors.py") != key
-    assert key_with_a_comment_in("seeding.py") == key
+    key = key_with("errors.py", lambda text: text)
+    assert key_with("errors.py", lambda text: f"{text}LIMIT = 1\n") != key
+    assert key_with("errors.py", lambda text: text.replace("[int] = 2", "[int] = 3")) != key
+    assert key_with("seeding.py", lambda text: f"{text}LIMIT = 1\n") == key
+    assert key_with("errors.py", lambda text: f"# why\n\n\n{text}# more\n") == key
+    assert key_with("errors.py", lambda text: re.sub(r'"""(?=\w)', '"""More: ', text)) == key
+
+
+def test_docstrings_are_those_of_modules_classes_functions_and_attributes(tmp_path, monkeypatch):
+    """A function that only has one is as good as an empty one; a string that is used counts."""
+    monkeypatch.setattr(stages, "_SOURCES", tmp_path)
+
+    def syntax(text: str) -> str:
+        (tmp_path / "m.py").write_text(text, "utf-8")
+        return stages.code_digest.__wrapped__("m")
+
+    monkeypatch.setattr(stages, "import_closure", lambda module: [module])
+    bare = syntax("class A:\n    x = 1\n    async def f(self): pass\n")
+    told = '"""M."""\nclass A:\n    """A."""\n    x = 1\n    """X."""\n    async def f(self):\n'
+    assert syntax(told + '        """F."""\n        pass\n') == bare
+    assert syntax(told + '        return """F."""\n') != bare
+    assert syntax("class A:\n    x = 2\n    async def f(self): pass\n") != bare
