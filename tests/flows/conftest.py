@@ -13,6 +13,8 @@ from flows import server
 from pipeline_lib.params_file import REPOSITORY
 
 RUN_TIMEOUT_S = 280
+SAME_KERNELS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+"""So that runs on different processors of one family give the same bits."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.
 def reasonloop(prefect_server, tmp_path_factory) -> Command:
     """The command, pointed at the session's server the way a user's would find it."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "RAY"))}
+    environment |= SAME_KERNELS
     environment["PREFECT_HOME"] = str(tmp_path_factory.mktemp("prefect-home"))
     environment["PREFECT_API_URL"] = prefect_server.api_url
     return Command(environment)
@@ -69,4 +72,17 @@ def finished_run(reasonloop, tmp_path_factory) -> pathlib.Path:
     done = reasonloop("run", "--workspace", workspace, "--profile", "smoke", "--runner", "thread")
     assert done.returncode == 0, done.stderr + done.stdout
     (workspace / "stdout.txt").write_text(done.stdout, encoding="utf-8")
+    return workspace
+
+
+@pytest.fixture(scope="session")
+def two_rounds(reasonloop, tmp_path_factory) -> pathlib.Path:
+    """The workspace of a smoke run with two rounds of SFT, worked solutions among their rows."""
+    workspace = tmp_path_factory.mktemp("two-rounds")
+    done = reasonloop(
+        *("run", "--workspace", workspace, "--profile", "smoke", "--runner", "thread"),
+        *("--set", "rounds=2", "--set", "train.method=sft", "--set", "train.steps=4"),
+        *("--set", "train.lr=0.002", "--set", "build.worked_solutions=true"),
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
     return workspace

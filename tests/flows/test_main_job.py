@@ -217,15 +217,9 @@ def test_signals_end_it_with_their_code(finished_run, reasonloop, tmp_path, numb
     assert not alive
 
 
-def test_two_rounds(finished_run, reasonloop, tmp_path):
+def test_two_rounds(two_rounds):
     """The second round samples with the policy of the first; each round's data and model are kept."""
-    for part in ("data/problems", "models/base"):
-        shutil.copytree(finished_run / part, tmp_path / part)
-    done = reasonloop(
-        "run", "--workspace", tmp_path, *SMOKE, "--runner", "thread", "--set", "rounds=2"
-    )
-    assert done.returncode == 0, done.stderr
-    workspace = Workspace(tmp_path)
+    workspace = Workspace(two_rounds)
     models = []
     for number in (1, 2):
         [first, *_] = iter_table(workspace.round_folders(number).paths)

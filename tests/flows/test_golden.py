@@ -1,0 +1,87 @@
+"""Everything that `run` and `prr run` write, bit for bit, at smoke size.
+
+The digests guard refactorings: whoever moves code must not move a result. A change that is meant to
+alter results records them anew, with the reason in the commit:
+
+    pytest tests/flows/test_golden.py --snapshot-update
+"""
+
+import importlib.metadata
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
+
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import read_json
+
+TIMED = {"seconds", "cpu_seconds", "gpu_seconds", "headline"}
+"""Keys of metrics.json that depend on the clock; the headline compares CPU seconds."""
+RECORDED_WITH = {"torch": "2.13.0", "transformers": "5.19.0", "trl": "1.16.0"}
+
+pytestmark = [
+    pytest.mark.skipif(
+        torch.backends.cpu.get_cpu_capability() not in {"AVX2", "AVX512"},
+        reason="recorded with AVX2, which this processor does not have",
+    ),
+    pytest.mark.skipif(
+        any(
+            importlib.metadata.version(name).partition("+")[0] != version
+            for name, version in RECORDED_WITH.items()
+        ),
+        reason=f"recorded with {RECORDED_WITH}, and other versions may round differently",
+    ),
+]
+
+
+@pytest.fixture
+def golden(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    """The recorded digests of a test."""
+    return snapshot.use_extension(JSONSnapshotExtension)
+
+
+def digests(root: pathlib.Path) -> dict[str, str]:
+    """Digest of the content of each sealed folder and shard, by its manifest's path."""
+    return dict(sorted(_digests(root)))
+
+
+def _digests(root: pathlib.Path) -> Iterator[tuple[str, str]]:
+    for path in root.rglob(f"*{manifests.MANIFEST_NAME}"):
+        manifest = manifests.read_manifest(path.parent, manifest_name=path.name)
+        yield path.relative_to(root).as_posix(), manifest.digest
+
+
+def untimed(value: Any) -> Any:
+    """A JSON value without what depends on the clock."""
+    if not isinstance(value, dict):
+        return value
+    return {key: untimed(each) for key, each in value.items() if key not in TIMED}
+
+
+def test_run(finished_run: pathlib.Path, golden: SnapshotAssertion):
+    """One round of GRPO with its control and its evaluation."""
+    metrics = untimed(read_json(finished_run / "reports" / "metrics.json"))
+    assert golden == {"digests": digests(finished_run), "metrics": metrics}
+
+
+def test_run_with_two_rounds(two_rounds: pathlib.Path, golden: SnapshotAssertion):
+    """Later rounds start from what the earlier ones trained, by SFT."""
+    metrics = untimed(read_json(two_rounds / "reports" / "metrics.json"))
+    assert golden == {"digests": digests(two_rounds), "metrics": metrics}
+
+
+def test_prr_run(reasonloop, tmp_path, golden: SnapshotAssertion):
+    """Puzzles, model and evaluation of parallel latent branches."""
+    done = reasonloop("prr", "run", "--workspace", tmp_path, "--profile", "smoke")
+    assert done.returncode == 0, done.stderr
+    assert golden == {"digests": digests(tmp_path), "figures": _figures(tmp_path)}
+
+
+def _figures(root: pathlib.Path) -> Any:
+    found = next((root / "data" / "latent" / "evaluation").glob("*.json"))
+    return untimed(json.loads(found.read_text("utf-8")))
