@@ -1,4 +1,4 @@
-"""What the README says about using a served model works as it stands there."""
+"""The examples of docs/guide.md for a served model work as printed."""
 
 import json
 import re
@@ -10,13 +10,13 @@ import pytest
 
 from pipeline_lib.params_file import REPOSITORY
 
-HEADING = "### Use a model from any client"
+HEADING = "## Serve a model"
 
 
 @pytest.fixture
 def example(base_url):
     """``example(kind)``: the section's block of that kind, with the address of a running server."""
-    section = (REPOSITORY / "README.md").read_text("utf-8").split(HEADING)[1].split("\n## ")[0]
+    section = (REPOSITORY / "docs" / "guide.md").read_text("utf-8").split(HEADING)[1].split("\n## ")[0]
     blocks = dict(re.findall(r"```(\w+)\n(.*?)```", section, flags=re.DOTALL))
 
     def block(kind: str) -> str:
