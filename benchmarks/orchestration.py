@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from flows import server
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import load_params
+from pipeline_lib.stages.stage import Run
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.workspace import Workspace
 
@@ -36,61 +37,40 @@ def clocked(seconds: Seconds, name: str) -> Iterator[None]:
 
 def bare(root: pathlib.Path, params: Params) -> Seconds:
     """Sample, verify and build by calling the functions behind the tasks."""
-    from flows.post_training import _round_draw
-    from flows.runners import RunSettings
-    from flows.sample_and_verify import _plan, _to_verify
-    from tasks.sampling import plan_sampling, seal_paths
-    from tasks.traindata import build_traindata
-    from tasks.verification import seal_verdicts
+    from flows.draws import _sample_plan, _verify_plan, round_draw
+    from pipeline_lib.loop import build, sample, verify
 
-    settings = RunSettings(root=root, params=params)
-    draw = _round_draw(settings, 1)
+    run = Run(root=root, params=params)
+    draw = round_draw(run)
     seconds: Seconds = {}
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(params.execution.workers, mp_context=spawn) as pool:
         with clocked(seconds, "sample"):
-            shards = plan_sampling.fn(_plan(settings, draw))
-            seal_paths.fn(list(pool.map(_sample, shards)))
+            drawn = sample.plan_shards(_sample_plan(run, draw))
+            list(pool.map(sample.sample, drawn))
+            sample.seal(drawn)
         with clocked(seconds, "verify"):
-            todo = _to_verify(settings, draw, shards)
-            seal_verdicts.fn(list(pool.map(_verify, todo)))
+            judged = verify.plan_shards(_verify_plan(run, draw))
+            list(pool.map(verify.verify, judged))
+            verify.seal(judged)
     with clocked(seconds, "build"):
-        build_traindata.fn(
-            settings.workspace,
-            draw.folders,
-            params.build,
-            method=params.train.method,
-            model=str(draw.policy),
-            seed=params.seed,
-        )
+        build.build(run)
     return seconds
-
-
-def _sample(shard: object) -> object:
-    from tasks.sampling import sample_shard
-
-    return sample_shard.fn(shard)  # type: ignore[arg-type]
-
-
-def _verify(shard: object) -> object:
-    from tasks.verification import verify_shard
-
-    return verify_shard.fn(shard)  # type: ignore[arg-type]
 
 
 def orchestrated(root: pathlib.Path, params: Params) -> Seconds:
     """The same as Prefect flows on Ray."""
-    from flows.post_training import STAGES
-    from flows.runners import RunSettings, cluster
+    from flows.post_training import one_stage
+    from flows.runners import cluster
 
-    settings = RunSettings(root=root, params=params)
+    run = Run(root=root, params=params)
     seconds: Seconds = {}
     start = time.perf_counter()
     with cluster(params.execution):
         seconds["start Ray"] = time.perf_counter() - start
         for name in ("sample", "verify", "build"):
             with clocked(seconds, name):
-                STAGES[name](settings)
+                one_stage(name, run)
         start = time.perf_counter()
     seconds["stop Ray"] = time.perf_counter() - start
     return seconds
@@ -112,15 +92,15 @@ def main() -> None:
         ],
     )
     server.ensure()
-    from tasks.bootstrapping import bootstrap_policy
-    from tasks.problems import prepare_problems
+    from pipeline_lib.loop.bootstrap import bootstrap
+    from pipeline_lib.loop.prepare import prepare
 
     figures: dict[str, Seconds] = {}
     digests = []
     with tempfile.TemporaryDirectory() as folder:
         first = Workspace(pathlib.Path(folder) / "first")
-        prepare_problems.fn(first, params.prepare, seed=params.seed)
-        bootstrap_policy.fn(first, params.bootstrap, seed=params.seed)
+        prepare(Run(root=first.root, params=params))
+        bootstrap(Run(root=first.root, params=params))
         second = Workspace(pathlib.Path(folder) / "second")
         shutil.copytree(first.root, second.root)
         sides = (("bare", bare, first), ("prefect + ray", orchestrated, second))

@@ -8,7 +8,7 @@ import psutil
 
 from pipeline_lib.params.paths import CountdownParams, SampleParams
 from pipeline_lib.problems.countdown import generate
-from pipeline_lib.sampling.paths import sample_paths, write_paths
+from pipeline_lib.sampling.paths import KIND, sample_paths
 from pipeline_lib.serving.embedded import shared_engine
 from pipeline_lib.storage import shards
 
@@ -30,7 +30,8 @@ def watch_memory(model: str, paths: int, *, max_new_tokens: int) -> None:
         for index, part in enumerate(parts):
             engine = shared_engine(model, batch_size=params.batch_size)
             shard = sample_paths(part, engine, params, seed=SEED, draw="flat")
-            write_paths(pathlib.Path(folder), index, shard, key="flat")
+            rows = [path.row() for path in shard]
+            shards.write_shard(pathlib.Path(folder), index, rows, kind=KIND, key="flat")
             drawn += len(shard)
             tokens += sum(path.completion_tokens for path in shard)
             if index % -(-len(parts) // LINES) == 0 or index == len(parts) - 1:

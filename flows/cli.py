@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
+from flows.dvc_file import stages
 from flows.exports import export_app
 from flows.failures import failure_line
-from flows.options import AT_LEAST_ONE, Engine, ParamsOptions, RunOptions, Stage
+from flows.options import AT_LEAST_ONE, Engine, ParamsOptions, RunOptions, StageName
 from flows.overlap import overlap
 from flows.path_commands import PATH_COMMANDS
 from flows.prr_commands import prr_app
@@ -32,6 +33,7 @@ for model_command in MODEL_COMMANDS:
     prr_app.command(model_command)
 app.command(export_app)
 app.command(overlap)
+app.command(stages)
 
 INTERRUPTED = 130
 console = PlainConsole()
@@ -61,7 +63,7 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
 @app.command
 def stage(
-    name: Stage,
+    name: StageName,
     /,
     *,
     options: RunOptions = DEFAULT_RUN,

@@ -30,9 +30,12 @@ from flows.watch import SERVER_POLL_S, server_problem, watched
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import Params
+from pipeline_lib.stages.latent import LATENT
+from pipeline_lib.stages.loop import LOOP
+from pipeline_lib.stages.stage import Run
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.manifests import MANIFEST_NAME
-from pipeline_lib.storage.workspace import LATENT_STAGES, STAGES, Workspace
+from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import Event, events_size, read_new_events
 
 PolicyName = Literal["base", "trained"]
@@ -115,7 +118,8 @@ def print_summary(workspace: Workspace, console: Console) -> None:
         (workspace.evaluation_result / RESULT_NAME).read_text("utf-8")
     )
     figures = read_json(workspace.metrics)
-    seconds = {name: figures["seconds"][name] for name in STAGES if name in figures["seconds"]}
+    found = figures["seconds"]
+    seconds = {stage.name: found[stage.name] for stage in LOOP if stage.name in found}
     tokens = {name: TokenCount(**spent) for name, spent in figures["tokens"].items()}
     print_table(console, tables.score_table(result.summaries))
     for table in tables.paired_tables(result):
@@ -137,11 +141,11 @@ def run_one_stage(name: str, root: pathlib.Path, params: Params, console: Consol
     """Run one stage under a Prefect server."""
 
     def pick(module: Any) -> Callable[[Any], None]:
-        if name in LATENT_STAGES:
-            from flows.latent import LATENT_FLOWS  # noqa: PLC0415 - Prefect, as below
+        if name in {stage.name for stage in LATENT}:
+            from flows.latent import latent  # noqa: PLC0415 - Prefect, as below
 
-            return LATENT_FLOWS[name]
-        return lambda settings: module.run_stage(name, settings)
+            return lambda run: latent(run, name)
+        return lambda run: module.run_stage(name, run)
 
     _run(root, params, console, pick)
 
@@ -167,7 +171,7 @@ def run_test_time_compute(
     def pick(_module: Any) -> Callable[[Any], None]:
         from flows.compute_curves import run_compute_curves  # noqa: PLC0415 - Prefect, as below
 
-        return lambda settings: run_compute_curves(settings, policies)
+        return lambda run: run_compute_curves(run, policies)
 
     _run(root, params, console, pick)
     from pipeline_lib.reporting.compute_plots import compute_table  # noqa: PLC0415 - matplotlib
@@ -207,7 +211,6 @@ def _run(
         from prefect import tags  # noqa: PLC0415
 
         from flows import post_training  # noqa: PLC0415
-        from flows.runners import RunSettings  # noqa: PLC0415
 
         gone = server_problem(environment("PREFECT_API_URL") or "")
         with (
@@ -215,7 +218,7 @@ def _run(
             shown_progress(root, console),
             tags(*_tags(params)),
         ):
-            pick(post_training)(RunSettings(root=root, params=params))
+            pick(post_training)(Run(root=root, params=params))
 
 
 def _tags(params: Params) -> list[str]:

@@ -1,110 +1,117 @@
 """N paths per problem, then a verdict for each: fanned out by shards, resumed by shards."""
 
 import pathlib
-from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
 
 from prefect import flow
 from pydantic import BaseModel, ConfigDict
 
-from flows.runners import RunSettings, map_bounded, shards_in_flight, task_runner
+from flows.runners import map_bounded, shards_in_flight, task_runner
+from pipeline_lib.loop.sample import SamplePlan
+from pipeline_lib.loop.verify import VerifyPlan
 from pipeline_lib.params.paths import SampleParams
+from pipeline_lib.stages.stage import Run
 from pipeline_lib.storage.workspace import RoundFolders
 from pipeline_lib.telemetry import timed_stage
-from tasks.sampling import SamplePlan, SampleShard, plan_sampling, sample_shard, seal_paths
+from tasks.sampling import plan_sampling, sample_shard, seal_paths
 from tasks.serving import endpoint_for
-from tasks.verification import VerifyShard, seal_verdicts, verify_shard
-
-Part = Literal["sample", "verify"]
-BOTH: tuple[Part, Part] = ("sample", "verify")
+from tasks.verification import plan_verification, seal_verdicts, verify_shard
 
 
 class Draw(BaseModel):
-    """What is drawn: by which policy, for which problems, into which folders."""
+    """Which policy draws paths for which problems into which folders."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
-    """"round-1", "evaluate-base", ...: the subflow's name."""
+    """Of the subflows: "round-1", "evaluate-base", ..."""
     seed_name: str
-    """Names the seeds; base and trained policy are evaluated with the same ones."""
+    """Names the seeds; all evaluated policies share one."""
     problems: pathlib.Path
     policy: pathlib.Path
     folders: RoundFolders
     params: SampleParams
-    within: str | None = None
-    """The stage that both parts belong to, timed by its own flow; None: each is a stage itself."""
-
-    def stage(self, part: Part) -> str:
-        """The stage under which the work of a part is booked."""
-        return self.within or part
+    stage: str | None = None
+    """The stage to which both parts belong; None: "sample" and "verify"."""
 
 
-@flow(name="sample-and-verify", flow_run_name="sample-and-verify-{draw.name}")
-def sample_and_verify(settings: RunSettings, draw: Draw, parts: tuple[Part, ...] = BOTH) -> None:
-    """Both parts, or one of them when a stage is run alone."""
-    shards = plan_sampling(_plan(settings, draw))
-    in_flight = shards_in_flight(settings.params.execution)
-    if "sample" in parts:
-        with (
-            _timed(settings, draw, "sample"),
-            endpoint_for(
-                settings.params.serve,
-                settings.root,
-                model=str(draw.policy),
-                wanted=not all(shard.done for shard in shards),
-            ) as endpoint,
-        ):
-            to_draw = [shard.at(endpoint) for shard in shards]
-            seal_paths(map_bounded(sample_shard, to_draw, in_flight=in_flight))
-    if "verify" in parts:
-        with _timed(settings, draw, "verify"):
-            to_verify = _to_verify(settings, draw, shards)
-            seal_verdicts(map_bounded(verify_shard, to_verify, in_flight=in_flight))
+@flow(name="sample", flow_run_name="sample-{draw.name}")
+def sample(run: Run, draw: Draw) -> None:
+    """Draw the paths."""
+    shards = plan_sampling(_sample_plan(run, draw))
+    with endpoint_for(
+        run.params.serve,
+        run.root,
+        model=str(draw.policy),
+        wanted=not all(shard.done for shard in shards),
+    ) as endpoint:
+        to_draw = [shard.at(endpoint) for shard in shards]
+        in_flight = shards_in_flight(run.params.execution)
+        seal_paths(map_bounded(sample_shard, to_draw, in_flight=in_flight))
 
 
-def run_draw(settings: RunSettings, draw: Draw, parts: tuple[Part, ...] = BOTH) -> None:
-    """Run the subflow on the runner that the params ask for."""
-    runner = task_runner(settings.params.execution)
-    sample_and_verify.with_options(task_runner=runner)(settings, draw, parts)
+@flow(name="verify", flow_run_name="verify-{draw.name}")
+def verify(run: Run, draw: Draw) -> None:
+    """Judge the paths."""
+    shards = plan_verification(_verify_plan(run, draw))
+    in_flight = shards_in_flight(run.params.execution)
+    seal_verdicts(map_bounded(verify_shard, shards, in_flight=in_flight))
 
 
-def _label(draw: Draw, part: Part) -> str:
-    """What the progress bar of a part says."""
-    return f"{part} {draw.name}"
+def sample_and_verify(run: Run, draw: Draw) -> None:
+    """Both, on the runner of the params."""
+    runner = task_runner(run.params.execution)
+    sample.with_options(task_runner=runner)(run, draw)
+    verify.with_options(task_runner=runner)(run, draw)
 
 
-def _timed(settings: RunSettings, draw: Draw, part: Part) -> AbstractContextManager[None]:
-    return nullcontext() if draw.within else timed_stage(settings.root, part, draw=draw.name)
+def sample_round(run: Run) -> None:
+    """The stage `sample` in the round of ``run``."""
+    runner = task_runner(run.params.execution)
+    with timed_stage(run.root, "sample", draw=f"round-{run.round_number}"):
+        sample.with_options(task_runner=runner)(run, round_draw(run))
 
 
-def _plan(settings: RunSettings, draw: Draw) -> SamplePlan:
+def verify_round(run: Run) -> None:
+    """The stage `verify` in the round of ``run``."""
+    runner = task_runner(run.params.execution)
+    with timed_stage(run.root, "verify", draw=f"round-{run.round_number}"):
+        verify.with_options(task_runner=runner)(run, round_draw(run))
+
+
+def round_draw(run: Run) -> Draw:
+    """The draw of a round of the loop."""
+    return Draw(
+        name=f"round-{run.round_number}",
+        seed_name=f"round-{run.round_number}",
+        problems=run.workspace.problems("train"),
+        policy=run.start,
+        folders=run.folders,
+        params=run.params.sample,
+    )
+
+
+def _sample_plan(run: Run, draw: Draw) -> SamplePlan:
     return SamplePlan(
-        workspace=settings.root,
-        stage=draw.stage("sample"),
-        label=_label(draw, "sample"),
+        workspace=run.root,
+        stage=draw.stage or "sample",
+        label=f"sample {draw.name}",
         draw=draw.seed_name,
         problems=draw.problems,
         output=draw.folders.paths,
         model=str(draw.policy),
         params=draw.params,
-        serve=settings.params.serve,
-        seed=settings.params.seed,
+        serve=run.params.serve,
+        seed=run.params.seed,
     )
 
 
-def _to_verify(settings: RunSettings, draw: Draw, shards: list[SampleShard]) -> list[VerifyShard]:
-    return [
-        VerifyShard(
-            workspace=settings.root,
-            stage=draw.stage("verify"),
-            label=_label(draw, "verify"),
-            problems=draw.problems,
-            paths=draw.folders.paths,
-            output=draw.folders.verdicts,
-            params=settings.params.verify,
-            index=shard.index,
-            num_shards=len(shards),
-        )
-        for shard in shards
-    ]
+def _verify_plan(run: Run, draw: Draw) -> VerifyPlan:
+    return VerifyPlan(
+        workspace=run.root,
+        stage=draw.stage or "verify",
+        label=f"verify {draw.name}",
+        problems=draw.problems,
+        paths=draw.folders.paths,
+        output=draw.folders.verdicts,
+        params=run.params.verify,
+    )

@@ -1,38 +1,27 @@
-"""Base, control and trained policy on the same held-out problems with the same seeds; the report."""
+"""Base, control and trained policy on the same held-out problems with the same seeds."""
 
 from prefect import flow
 
-from flows.runners import RunSettings
-from flows.sample_and_verify import Draw, run_draw
+from flows.draws import Draw, sample_and_verify
+from pipeline_lib.stages.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.evaluation import compare_policies, policies_to_draw
-from tasks.reporting import write_reports
 
 
 @flow(name="evaluate", flow_run_name="evaluate-policies")
-def evaluate(settings: RunSettings) -> None:
+def evaluate(run: Run) -> None:
     """Draw and judge for each policy, then compare them problem by problem."""
-    params, workspace = settings.params, settings.workspace
-    control = params.train.control
-    policies = policies_to_draw(workspace, rounds=params.rounds, control=control)
-    sampling = params.sample.model_copy(update={"num_paths": params.evaluate.num_paths})
-    with timed_stage(settings.root, "evaluate"):
-        for name, policy in policies.items():
+    sampling = run.params.sample.model_copy(update={"num_paths": run.params.evaluate.num_paths})
+    with timed_stage(run.root, "evaluate"):
+        for name, policy in policies_to_draw(run).items():
             draw = Draw(
                 name=f"evaluate-{name}",
                 seed_name="evaluate",
-                problems=workspace.problems("test"),
+                problems=run.workspace.problems("test"),
                 policy=policy,
-                folders=workspace.evaluation(name),
+                folders=run.workspace.evaluation(name),
                 params=sampling,
-                within="evaluate",
+                stage="evaluate",
             )
-            run_draw(settings, draw)
-        compare_policies(workspace, params.evaluate, control=control, seed=params.seed)
-
-
-@flow(name="report", flow_run_name="report")
-def report(settings: RunSettings) -> None:
-    """metrics.json, plots and report.html, and the headline as artifacts of the run."""
-    with timed_stage(settings.root, "report"):
-        write_reports(settings.workspace, settings.params)
+            sample_and_verify(run, draw)
+        compare_policies(run)

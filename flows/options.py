@@ -2,12 +2,13 @@
 
 import pathlib
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter, validators
 
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import PARAMS_FILE, REPOSITORY, load_params
+from pipeline_lib.stages.systems import STAGES
 
 Engine = Literal["vllm", "sglang", "embedded", "url"]
 
@@ -70,19 +71,9 @@ class RunOptions:
         return runner + ([f"serve.engine={self.engine}"] if self.engine else [])
 
 
-Stage = Literal[
-    "prepare",
-    "bootstrap",
-    "sample",
-    "verify",
-    "build",
-    "train",
-    "control",
-    "evaluate",
-    "report",
-    "latent-data",
-    "latent-train",
-    "latent-evaluate",
-]
+if TYPE_CHECKING:
+    StageName = str
+else:
+    StageName = Literal[tuple(STAGES)]
 AT_LEAST_ONE = validators.Number(gte=1)
 Workers = Annotated[int, Parameter(help="Processes that judge.", validator=AT_LEAST_ONE)]

@@ -1,123 +1,105 @@
-"""The main job: prepare, bootstrap, R rounds of sample, verify, build and train; evaluate, report.
+"""The verified loop: the stages of `LOOP` in their order; `train` runs all later rounds."""
 
-The control is trained beside the rounds where there is a worker for it, and after them elsewhere.
-"""
-
-import pathlib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 
 from prefect import flow
+from prefect.futures import PrefectFuture
 
-from flows.control import begin_control, control, end_control
-from flows.evaluate import evaluate, report
-from flows.runners import RunSettings, cluster, task_runner
-from flows.sample_and_verify import Draw, run_draw
-from flows.sample_and_verify import Part as DrawPart
-from flows.train_policy import train_policy
+from flows.draws import sample_round, verify_round
+from flows.evaluation import evaluate
+from flows.runners import cluster, has_spare_worker, task_runner
+from pipeline_lib.stages.loop import LOOP
+from pipeline_lib.stages.stage import Run, Stage
 from pipeline_lib.telemetry import timed_stage
-from tasks.bootstrapping import bootstrap_policy
-from tasks.problems import prepare_problems
+from tasks.reporting import write_report
+from tasks.stages import stage_task, trains_on_gpu
+
+StageFlows = Mapping[str, Callable[[Run], None]]
 
 
-@flow(name="prepare", flow_run_name="prepare")
-def prepare(settings: RunSettings) -> None:
-    """The splits of the data set."""
-    with timed_stage(settings.root, "prepare"):
-        prepare_problems(settings.workspace, settings.params.prepare, seed=settings.params.seed)
+@flow(name="post-training", flow_run_name="post-training-{run.params.prepare.dataset}")
+def post_training(run: Run) -> None:
+    """The whole loop. What is done under the same key is not done again."""
+    begun: dict[str, PrefectFuture[None]] = {}
+    for stage in LOOP:
+        begun |= _begin_beside(stage, run)
+        if stage.name in begun:
+            begun[stage.name].result()
+        else:
+            _do(stage, run, OWN_FLOWS)
 
 
-@flow(name="bootstrap", flow_run_name="bootstrap")
-def bootstrap(settings: RunSettings) -> None:
-    """The base policy."""
-    with timed_stage(settings.root, "bootstrap"):
-        bootstrap_policy(settings.workspace, settings.params.bootstrap, seed=settings.params.seed)
+@flow(name="round", flow_run_name="round-{run.round_number}")
+def loop_round(run: Run) -> None:
+    """One round after the first."""
+    for stage in LOOP:
+        if stage.in_rounds:
+            _do(stage, run, ROUND_FLOWS)
 
 
-@flow(name="post-training", flow_run_name="post-training-{settings.params.prepare.dataset}")
-def post_training(settings: RunSettings) -> None:
-    """The whole loop. What is done already, and still holds, is not done again."""
-    prepare(settings)
-    bootstrap(settings)
-    run_draw(settings, _round_draw(settings, 1))
-    begun = begin_control(settings)  # its budget follows from the first draw
-    train_policy(settings, 1, settings.workspace.base)
-    _later_rounds(settings)
-    end_control(settings, begun)
-    evaluate(settings)
-    report(settings)
+@flow(name="stage", flow_run_name="{name}")
+def one_stage(name: str, run: Run) -> None:
+    """One stage alone, as DVC runs it."""
+    _do(next(stage for stage in LOOP if stage.name == name), run, OWN_FLOWS)
 
 
-def run_post_training(settings: RunSettings) -> None:
-    """Run the flow on the runner that the params ask for."""
-    execution = settings.params.execution
-    with cluster(execution):
-        post_training.with_options(task_runner=task_runner(execution))(settings)
+def train_rounds(run: Run) -> None:
+    """Train in this round, then work through all later rounds."""
+    train = next(stage for stage in LOOP if stage.name == "train")
+    _do(train, run, ROUND_FLOWS)
+    for number in range(2, run.params.rounds + 1):
+        loop_round(run.in_round(number))
 
 
-def _later_rounds(settings: RunSettings) -> None:
-    for round_number in range(2, settings.params.rounds + 1):
-        run_draw(settings, _round_draw(settings, round_number))
-        train_policy(settings, round_number, _start_of(settings, round_number))
+def report(run: Run) -> None:
+    """Metrics, plots, report and model card; the headline as artifacts of the run."""
+    with timed_stage(run.root, "report"):
+        write_report(run)
 
 
-def _start_of(settings: RunSettings, round_number: int) -> pathlib.Path:
-    """The policy that a round samples with and trains from."""
-    workspace = settings.workspace
-    if round_number == 1:
-        return workspace.base
-    return workspace.policy(round_number - 1, rounds=settings.params.rounds)
-
-
-def _round_draw(settings: RunSettings, round_number: int) -> Draw:
-    return Draw(
-        name=f"round-{round_number}",
-        seed_name=f"round-{round_number}",
-        problems=settings.workspace.problems("train"),
-        policy=_start_of(settings, round_number),
-        folders=settings.workspace.round_folders(round_number),
-        params=settings.params.sample,
-    )
-
-
-def _first_round(part: DrawPart) -> Callable[[RunSettings], None]:
-    def run(settings: RunSettings) -> None:
-        run_draw(settings, _round_draw(settings, 1), (part,))
-
-    return run
-
-
-def _build(settings: RunSettings) -> None:
-    train_policy(settings, 1, settings.workspace.base, ("build",))
-
-
-def _train(settings: RunSettings) -> None:
-    """Round 1, then all of the later rounds: they sample with what this stage trains."""
-    train_policy(settings, 1, settings.workspace.base, ("train",))
-    _later_rounds(settings)
-
-
-STAGES: Mapping[str, Callable[[RunSettings], None]] = {
-    "prepare": prepare,
-    "bootstrap": bootstrap,
-    "sample": _first_round("sample"),
-    "verify": _first_round("verify"),
-    "build": _build,
-    "train": _train,
-    "control": control,
+ROUND_FLOWS: StageFlows = {"sample": sample_round, "verify": verify_round}
+OWN_FLOWS: StageFlows = {
+    **ROUND_FLOWS,
+    "train": train_rounds,
     "evaluate": evaluate,
     "report": report,
 }
-"""The stages of dvc.yaml, in order; together they are `post_training`."""
+"""What wires the work of a stage; the others are one task."""
 
 
-def run_stage(name: str, settings: RunSettings) -> None:
-    """One stage alone, as DVC runs it."""
-    with cluster(settings.params.execution) if _fans_out(name, settings) else nullcontext():
-        STAGES[name](settings)
+def _do(stage: Stage, run: Run, flows: StageFlows) -> None:
+    if stage.name in flows:
+        flows[stage.name](run)
+    else:
+        stage_task(stage)(stage, run)
 
 
-def _fans_out(name: str, settings: RunSettings) -> bool:
-    """Whether a stage has shards; training has them in the rounds after the first."""
-    later_rounds = name == "train" and settings.params.rounds > 1
-    return later_rounds or name in {"sample", "verify", "evaluate"}
+def _begin_beside(stage: Stage, run: Run) -> dict[str, PrefectFuture[None]]:
+    """Start, on a spare worker, the stages that may run beside ``stage``; futures by their names.
+
+    Trainings that share a GPU's memory follow each other.
+    """
+    if not has_spare_worker(run.params.execution) or trains_on_gpu():
+        return {}
+    return {
+        other.name: stage_task(other).submit(other, run)
+        for other in LOOP
+        if other.beside == stage.name
+    }
+
+
+def run_post_training(run: Run) -> None:
+    """The whole loop on the runner of the params."""
+    with cluster(run.params.execution):
+        post_training.with_options(task_runner=task_runner(run.params.execution))(run)
+
+
+def run_stage(name: str, run: Run) -> None:
+    """One stage on the runner of the params."""
+    stage = next(stage for stage in LOOP if stage.name == name)
+    fans_out = stage.fans_out == "always" or (
+        stage.fans_out == "in later rounds" and run.params.rounds > 1
+    )
+    with cluster(run.params.execution) if fans_out else nullcontext():
+        one_stage(name, run)

@@ -4,7 +4,6 @@ Nothing else in the project knows Ray. The address of a running cluster is taken
 """
 
 import logging
-import pathlib
 import queue
 import signal
 import socket
@@ -16,13 +15,11 @@ from typing import Any, TypeVar
 from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.tasks import Task
-from pydantic import BaseModel, ConfigDict
 
 from flows.watch import CHILDREN_POLL_S, children_problem, watched
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
-from pipeline_lib.params.whole import ExecutionParams, Params
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.params.whole import ExecutionParams
 
 SHARDS_PER_WORKER = 2
 """One at work, and the next at hand when it ends."""
@@ -36,20 +33,6 @@ Out = TypeVar("Out")
 
 # Ray workers must talk to the server of this run; each would start one of its own otherwise.
 _PASSED_ON = ("PREFECT_API_URL", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "DO_NOT_TRACK")
-
-
-class RunSettings(BaseModel):
-    """Parameters of every flow: the workspace, and all of params.yaml."""
-
-    model_config = ConfigDict(frozen=True)
-
-    root: pathlib.Path
-    params: Params
-
-    @property
-    def workspace(self) -> Workspace:
-        """The folders below ``root``."""
-        return Workspace(self.root)
 
 
 def task_runner(execution: ExecutionParams) -> TaskRunner[Any]:

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import check_output
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
-from pipeline_lib.storage.stages import stage_key
 
 KIND = "latent-data"
 Counts = Mapping[str, float]

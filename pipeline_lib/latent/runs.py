@@ -27,11 +27,11 @@ from pipeline_lib.latent.saved_model import KIND as MODEL
 from pipeline_lib.latent.saved_model import load_model
 from pipeline_lib.latent.train import LatentTraining, Progress, train_latent
 from pipeline_lib.params.latent import LatentParams
+from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_file, digest_json, write_text
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
-from pipeline_lib.storage.stages import stage_key
 
 PICTURES = "latent-pictures"
 

@@ -1,46 +1,43 @@
-"""Evaluation: the figures of base, control and trained policy, and what the differences are worth."""
+"""Evaluation: scores of base, control and trained policy, and their paired differences."""
 
-import pathlib
-from collections.abc import Mapping
+from __future__ import annotations
 
-from prefect import task
+from typing import TYPE_CHECKING
 
 from pipeline_lib.evaluation.result import RESULT_NAME, evaluate_policies
-from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.stages.keys import stage_key
+from pipeline_lib.stages.once import Unit, make_folder
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import write_text
-from pipeline_lib.storage.stages import stage_key
-from pipeline_lib.storage.workspace import Workspace
-from pipeline_lib.telemetry import record_work
 from pipeline_lib.traindata.groups import read_groups
 from pipeline_lib.training.control_report import read_control_report
-from tasks.policies import PLAN
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    import pathlib
+    from collections.abc import Mapping
+
+    from pipeline_lib.stages.stage import Run
 
 KIND = "evaluation"
 BASE, CONTROL, TRAINED = "base", "control", "trained"
 
 
-def policies_to_draw(
-    workspace: Workspace, *, rounds: int, control: bool
-) -> Mapping[str, pathlib.Path]:
+def policies_to_draw(run: Run) -> Mapping[str, pathlib.Path]:
     """The folders of the policies by name. A control that is the base itself is not drawn again."""
-    drawn = {BASE: workspace.base, TRAINED: workspace.policy(rounds, rounds=rounds)}
-    if control and not read_control_report(workspace.control).is_base:
-        drawn[CONTROL] = workspace.control
+    rounds = run.params.rounds
+    drawn = {BASE: run.workspace.base, TRAINED: run.workspace.policy(rounds, rounds=rounds)}
+    if run.params.train.control and not _control_is_base(run):
+        drawn[CONTROL] = run.workspace.control
     return drawn
 
 
-@task(**PLAN, task_run_name="compare-policies")
-def compare_policies(
-    workspace: Workspace, params: EvaluateParams, *, control: bool, seed: int
-) -> None:
-    """Write the result of the evaluation, unless it is there already."""
-    output = workspace.evaluation_result
+def compare(run: Run) -> None:
+    """Write the result of the evaluation, unless it exists under the same key."""
+    params, workspace, seed = run.params.evaluate, run.workspace, run.params.seed
     problems = workspace.problems("test")
     names = {BASE: BASE, TRAINED: TRAINED}
-    if control:
-        is_base = read_control_report(workspace.control).is_base
-        names[CONTROL] = BASE if is_base else CONTROL
+    if run.params.train.control:
+        names[CONTROL] = BASE if _control_is_base(run) else CONTROL
     folders = {name: workspace.evaluation(drawn) for name, drawn in names.items()}
     tables = {"problems": problems}
     for name, folder in folders.items():
@@ -50,15 +47,20 @@ def compare_policies(
         params={**params.model_dump(), "seed": seed},
         inputs={name: manifests.read_manifest(table).digest for name, table in tables.items()},
     )
-    if manifests.current(output, kind=KIND, key=key):
-        return
-    groups = {
-        name: read_groups(problems, folder.paths, folder.verdicts)
-        for name, folder in folders.items()
-    }
-    result = evaluate_policies(
-        groups[BASE], groups[TRAINED], params, seed=seed, control=groups.get(CONTROL)
-    )
-    write_text(output / RESULT_NAME, result.to_json())
-    manifests.seal(output, kind=KIND, key=key)
-    record_work(workspace.root, "evaluate", done=1, total=1)
+
+    def fill(fresh: pathlib.Path) -> None:
+        groups = {
+            name: read_groups(problems, folder.paths, folder.verdicts)
+            for name, folder in folders.items()
+        }
+        result = evaluate_policies(
+            groups[BASE], groups[TRAINED], params, seed=seed, control=groups.get(CONTROL)
+        )
+        write_text(fresh / RESULT_NAME, result.to_json())
+
+    unit = Unit(workspace=run.root, stage="evaluate", key=key)
+    make_folder(unit, workspace.evaluation_result, kind=KIND, fill=fill)
+
+
+def _control_is_base(run: Run) -> bool:
+    return read_control_report(run.workspace.control).is_base

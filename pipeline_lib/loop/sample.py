@@ -5,9 +5,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from prefect import task
-
-from pipeline_lib.cpu_time import shard_meter
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Problem
@@ -18,11 +15,10 @@ from pipeline_lib.serving.connect import served_model
 from pipeline_lib.serving.embedded import shared_engine, visible_gpus
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.stages.keys import stage_key
+from pipeline_lib.stages.once import Rows, Unit, make_shard
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.storage.stages import stage_key
-from pipeline_lib.telemetry import record_work
-from tasks.policies import PLAN, SHARD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +29,7 @@ class SamplePlan:
     stage: str
     """The stage that the draw belongs to: "sample" or "evaluate"."""
     label: str
-    """What the progress of this plan is called."""
+    """Name of the progress bar."""
     draw: str
     """Names the draw ("round-1", "evaluate"); part of every path's seed."""
     problems: pathlib.Path
@@ -62,9 +58,8 @@ class SampleShard:
         return replace(self, plan=replace(self.plan, endpoint=endpoint))
 
 
-@task(**PLAN, task_run_name="plan-sampling-{plan.draw}")
-def plan_sampling(plan: SamplePlan) -> list[SampleShard]:
-    """Fix the key, cut the problems into shards, and see which of them are there."""
+def plan_shards(plan: SamplePlan) -> list[SampleShard]:
+    """Fix the key, cut the problems into shards, and find the finished ones."""
     problems = manifests.read_manifest(plan.problems)
     key = stage_key(
         __name__,
@@ -89,43 +84,39 @@ def _is_done(plan: SamplePlan, index: int) -> bool:
     return shards.finished_shard(plan.output, index, kind=paths.KIND, key=plan.key) is not None
 
 
-@task(**SHARD, task_run_name="sample-{shard.plan.draw}-shard-{shard.index:03d}")
-def sample_shard(shard: SampleShard) -> SampleShard:
-    """Draw the paths of one shard, unless it is there already.
+def sample(shard: SampleShard) -> None:
+    """Draw the paths of one shard, unless it exists under the same key.
 
     Raises:
-        BudgetReachedError: what was drawn before has used up the budget.
+        BudgetReachedError: earlier shards have used up the budget.
     """
     plan = shard.plan
-    if not _is_done(plan, shard.index):
+
+    def draw() -> Rows:
         require_budget(plan.workspace, plan.serve)
         start = time.perf_counter()
-        with shard_meter().block() as block:
-            drawn = paths.sample_paths(
-                _problems(shard), _model(plan), plan.params, seed=plan.seed, draw=plan.draw
-            )
-            seconds = time.perf_counter() - start
-            manifest = paths.write_paths(plan.output, shard.index, drawn, key=plan.key)
+        drawn = paths.sample_paths(
+            _problems(shard), _model(plan), plan.params, seed=plan.seed, draw=plan.draw
+        )
         record_spending(
             plan.workspace,
             drawn,
             draw=plan.draw,
             shard=shard.index,
-            engine_seconds=seconds,
+            engine_seconds=time.perf_counter() - start,
             gpus=0 if plan.serve.engine == "url" else visible_gpus(),
         )
-        record_work(
-            plan.workspace,
-            plan.stage,
-            done=shard.index + 1,
-            total=plan.num_shards,
-            label=plan.label,
-            worker_seconds=time.perf_counter() - start,
-            key=plan.key,
-            cpu_seconds=block.cpu_seconds,
-            **manifest.counts,
-        )
-    return shard
+        return Rows(rows=[path.row() for path in drawn], counts=paths.path_counts(drawn))
+
+    unit = Unit(
+        workspace=plan.workspace,
+        stage=plan.stage,
+        key=plan.key,
+        index=shard.index,
+        total=plan.num_shards,
+        label=plan.label,
+    )
+    make_shard(unit, plan.output, kind=paths.KIND, rows=draw)
 
 
 def _model(plan: SamplePlan) -> ChatModel:
@@ -139,8 +130,7 @@ def _problems(shard: SampleShard) -> list[Problem]:
     return [Problem.from_row(row) for row in rows[shard.index]]
 
 
-@task(**PLAN, task_run_name="seal-paths")
-def seal_paths(done: Sequence[SampleShard]) -> Manifest:
-    """Write the table's manifest once all shards are there."""
-    plan = done[0].plan
+def seal(drawn: Sequence[SampleShard]) -> Manifest:
+    """Write the table's manifest, once all shards exist."""
+    plan = drawn[0].plan
     return shards.seal_table(plan.output, plan.num_shards, kind=paths.KIND, key=plan.key)

@@ -4,11 +4,13 @@ They are divided once, so that the base policy and the control are trained on th
 neither on those whose loss chooses the control's checkpoint.
 """
 
+import pathlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_seed
+from pipeline_lib.storage import shards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,3 +38,9 @@ def worked_problems(
         train=tuple(problem for problem in worked if problem.id not in held_apart),
         validation=tuple(problem for problem in worked if problem.id in held_apart),
     )
+
+
+def read_worked(table: pathlib.Path, *, validation_fraction: float, seed: int) -> WorkedProblems:
+    """The worked problems of a sealed table, divided by :func:`worked_problems`."""
+    problems = (Problem.from_row(row) for row in shards.iter_table(table))
+    return worked_problems(problems, validation_fraction=validation_fraction, seed=seed)

@@ -16,9 +16,10 @@ from pipeline_lib.reporting.compute_spent import compute_spent
 from pipeline_lib.reporting.metrics import TokenCount
 from pipeline_lib.reporting.report import ReportInput
 from pipeline_lib.sampling.accounting import engine_time, spent_in
+from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_json, read_json, read_json_lines
-from pipeline_lib.storage.workspace import STAGES, Workspace
+from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import Event, read_events, stage_seconds, total_seconds
 from pipeline_lib.traindata.groups import read_groups
 from pipeline_lib.training.control_report import read_control_report
@@ -48,12 +49,13 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
     }
     events = _events(workspace, params.rounds)
     seconds = stage_seconds(events)
+    stages = [stage.name for stage in LOOP[:-1]]  # all but the report itself
     last = workspace.round_folders(params.rounds)
     policy = workspace.policy(params.rounds, rounds=params.rounds)
     return ReportInput(
         result=result,
-        seconds={stage: seconds[stage] for stage in STAGES[:-1] if stage in seconds},
-        total_seconds=total_seconds([e for e in events if e.get("stage") in STAGES[:-1]]),
+        seconds={stage: seconds[stage] for stage in stages if stage in seconds},
+        total_seconds=total_seconds([e for e in events if e.get("stage") in stages]),
         tokens=dict(_tokens(workspace, params.rounds, drawn)),
         spent=compute_spent(
             workspace, rounds=params.rounds, control=control is not None and not control.is_base

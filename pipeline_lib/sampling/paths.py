@@ -1,6 +1,5 @@
 """N paths per problem, shard by shard. A finished shard is never drawn again."""
 
-import pathlib
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -10,8 +9,6 @@ from pipeline_lib.sampling.accounting import PATHS, spent_on
 from pipeline_lib.sampling.prompts import render, template_digest
 from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.serving.chat_model import ChatModel, Completion, Decoding, Request
-from pipeline_lib.storage import shards
-from pipeline_lib.storage.manifests import Manifest
 
 KIND = PATHS
 
@@ -75,16 +72,6 @@ def _path(problem: Problem, index: int, completion: Completion, provenance: Prov
     )
 
 
-def write_paths(folder: pathlib.Path, index: int, paths: Sequence[Path], *, key: str) -> Manifest:
-    """Store the paths of shard ``index``, with what they took as counts of its manifest."""
-    return shards.write_shard(
-        folder,
-        index,
-        [path.row() for path in paths],
-        kind=KIND,
-        key=key,
-        counts={
-            **asdict(spent_on(paths)),
-            "failed": sum(path.error is not None for path in paths),
-        },
-    )
+def path_counts(paths: Sequence[Path]) -> dict[str, float]:
+    """Counts of a shard's manifest: tokens, requests, and paths that failed to be drawn."""
+    return {**asdict(spent_on(paths)), "failed": sum(path.error is not None for path in paths)}

@@ -14,20 +14,6 @@ from dataclasses import dataclass
 from pipeline_lib.errors import ReasonloopError
 
 SPLITS = ("bootstrap", "train", "test")
-STAGES = (
-    "prepare",
-    "bootstrap",
-    "sample",
-    "verify",
-    "build",
-    "train",
-    "control",
-    "evaluate",
-    "report",
-)
-"""In the order in which they run."""
-LATENT_STAGES = ("latent-data", "latent-train", "latent-evaluate")
-"""Of parallel latent branches, apart from the main job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,7 @@
 """The curves of a policy, from the tables of its paths and searches."""
 
 import pathlib
-import time
 from collections.abc import Iterator, Sequence
-
-from prefect import task
 
 from pipeline_lib.evaluation import compute_curves as curves
 from pipeline_lib.evaluation.compute_curves import Measured
@@ -12,26 +9,21 @@ from pipeline_lib.evaluation.compute_result import CURVES_NAME, ComputeCurves, P
 from pipeline_lib.evaluation.compute_tables import Table, curve_input, table
 from pipeline_lib.params.evaluate import EvaluateParams, Strategy
 from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.stages.keys import stage_key
+from pipeline_lib.stages.once import Unit, make_folder
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.files import write_text
-from pipeline_lib.storage.stages import stage_key
 from pipeline_lib.storage.workspace import Workspace
-from pipeline_lib.telemetry import record_work
+from pipeline_lib.test_time.parts import STAGE, ComputePart
 from pipeline_lib.traindata.groups import read_groups
-from tasks.compute_parts import STAGE, ComputePart
-from tasks.policies import PLAN
 
 KIND = "compute-curves"
 
 
-@task(**PLAN, task_run_name="compute-curves-{drawn.policy}")
 def write_curves(
-    drawn: ComputePart,
-    searches: Sequence[ComputePart],
-    evaluate: EvaluateParams,
+    drawn: ComputePart, searches: Sequence[ComputePart], evaluate: EvaluateParams
 ) -> None:
-    """Write the curves of one policy, unless they are there already."""
-    output = Workspace(drawn.workspace).compute_result(drawn.policy)
+    """Write the curves of one policy, unless they exist under the same key."""
     inputs = {
         f"{part.name} {folder.name}": manifests.read_manifest(folder).digest
         for part in (drawn, *searches)
@@ -48,20 +40,13 @@ def write_curves(
         },
         inputs=inputs,
     )
-    if manifests.current(output, kind=KIND, key=key):
-        return
-    start = time.perf_counter()
-    found = _curves(drawn, searches, evaluate)
-    write_text(output / CURVES_NAME, found.to_json())
-    manifests.seal(output, kind=KIND, key=key)
-    record_work(
-        drawn.workspace,
-        STAGE,
-        done=1,
-        total=1,
-        label=f"curves {drawn.policy}",
-        worker_seconds=time.perf_counter() - start,
-    )
+
+    def fill(fresh: pathlib.Path) -> None:
+        write_text(fresh / CURVES_NAME, _curves(drawn, searches, evaluate).to_json())
+
+    unit = Unit(workspace=drawn.workspace, stage=STAGE, key=key, label=f"curves {drawn.policy}")
+    folder = Workspace(drawn.workspace).compute_result(drawn.policy)
+    make_folder(unit, folder, kind=KIND, fill=fill)
 
 
 def _tables(part: ComputePart) -> Iterator[pathlib.Path]:

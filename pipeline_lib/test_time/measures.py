@@ -1,20 +1,17 @@
 """Answers and certainties of paths, shard by shard."""
 
-import time
 from collections.abc import Sequence
-
-from prefect import task
 
 from pipeline_lib.evaluation import path_measures
 from pipeline_lib.evaluation.path_measures import Rescoring
 from pipeline_lib.records import Path
 from pipeline_lib.serving.embedded import shared_engine
 from pipeline_lib.serving.scoring import PolicyScorer
+from pipeline_lib.stages.keys import stage_key
+from pipeline_lib.stages.once import Rows, make_shard
 from pipeline_lib.storage import shards
-from pipeline_lib.storage.stages import stage_key
+from pipeline_lib.test_time.parts import ComputePart, ComputeShard
 from pipeline_lib.verification.kept_verifiers import kept_verifier
-from tasks.compute_parts import ComputePart, ComputeShard
-from tasks.policies import PLAN, SHARD
 
 
 def _key(shard: ComputeShard) -> str:
@@ -28,27 +25,25 @@ def _key(shard: ComputeShard) -> str:
     )
 
 
-@task(**SHARD, task_run_name="measure-{shard.part.name}-shard-{shard.index:03d}")
-def measure_shard(shard: ComputeShard) -> ComputeShard:
-    """Tell the answers of one shard's paths apart, unless that is done already."""
-    part, key = shard.part, _key(shard)
-    folder = part.folders.measures
-    if shards.finished_shard(folder, shard.index, kind=path_measures.KIND, key=key):
-        return shard
-    start = time.perf_counter()
-    paths = [Path.from_row(row) for row in shards.read_shard(part.folders.paths, shard.index)]
-    with kept_verifier(part.verify) as verifier:
-        measured = path_measures.measure_paths(shard.problems(), paths, verifier, _rescoring(part))
-    rows = [one.row() for one in measured]
-    shards.write_shard(folder, shard.index, rows, kind=path_measures.KIND, key=key)
-    shard.record(f"measure {part.label}", time.perf_counter() - start)
-    return shard
+def measure(shard: ComputeShard) -> None:
+    """Measure the paths of one shard, unless that is done under the same key."""
+    part = shard.part
+
+    def rows() -> Rows:
+        paths = [Path.from_row(row) for row in shards.read_shard(part.folders.paths, shard.index)]
+        with kept_verifier(part.verify) as verifier:
+            measured = path_measures.measure_paths(
+                shard.problems(), paths, verifier, _rescoring(part)
+            )
+        return Rows(rows=[one.row() for one in measured])
+
+    unit = shard.unit(key=_key(shard), label=f"measure {part.label}")
+    make_shard(unit, part.folders.measures, kind=path_measures.KIND, rows=rows)
 
 
-@task(**PLAN, task_run_name="seal-measures")
-def seal_measures(done: Sequence[ComputeShard]) -> None:
-    """Write the table's manifest once all shards are there."""
-    first = done[0]
+def seal(measured: Sequence[ComputeShard]) -> None:
+    """Write the table's manifest, once all shards exist."""
+    first = measured[0]
     shards.seal_table(
         first.part.folders.measures,
         first.num_shards,

@@ -1,9 +1,7 @@
-"""The parts of test-time compute: plain data that its tasks hand to each other."""
+"""The parts of test-time compute: the independent draw and each search, as values."""
 
 import pathlib
 from dataclasses import dataclass, replace
-
-from prefect import task
 
 from pipeline_lib.params.evaluate import ComputeParams, Strategy
 from pipeline_lib.params.paths import SampleParams, VerifyParams
@@ -11,10 +9,9 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Problem
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.stages.once import Unit
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.workspace import ComputeFolders
-from pipeline_lib.telemetry import record_work
-from tasks.policies import PLAN
 
 STAGE = "compute"
 """Under which the work is booked."""
@@ -73,20 +70,19 @@ class ComputeShard:
         rows = shards.split(shards.read_table(part.problems), part.sample.shard_size)
         return [Problem.from_row(row) for row in rows[self.index]]
 
-    def record(self, label: str, seconds: float) -> None:
-        """Say that it was done."""
-        record_work(
-            self.part.workspace,
-            STAGE,
-            done=self.index + 1,
+    def unit(self, *, key: str, label: str) -> Unit:
+        """This shard as a unit of the stage; ``label`` names its progress bar."""
+        return Unit(
+            workspace=self.part.workspace,
+            stage=STAGE,
+            key=key,
+            index=self.index,
             total=self.num_shards,
             label=label,
-            worker_seconds=seconds,
         )
 
 
-@task(**PLAN, task_run_name="plan-{part.name}-{part.policy}")
-def plan_part(part: ComputePart) -> list[ComputeShard]:
+def plan_shards(part: ComputePart) -> list[ComputeShard]:
     """Cut the problems of a part into shards."""
     rows = int(manifests.read_manifest(part.problems).counts["rows"])
     num_shards = -(-rows // part.sample.shard_size)

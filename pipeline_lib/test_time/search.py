@@ -4,22 +4,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from prefect import task
-
-from pipeline_lib.evaluation import search_records
 from pipeline_lib.evaluation.search import SearchSetting
+from pipeline_lib.evaluation.search_records import COSTS, SearchRecords, search_problems
 from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.sampling.accounting import PATHS, SPENDING, require_budget
 from pipeline_lib.serving.chat_model import ChatModel, Decoding
 from pipeline_lib.serving.connect import served_model
 from pipeline_lib.serving.embedded import shared_engine, visible_gpus
 from pipeline_lib.serving.scoring import PolicyScorer
+from pipeline_lib.stages.keys import stage_key
+from pipeline_lib.stages.once import recorded
 from pipeline_lib.storage import shards
-from pipeline_lib.storage.stages import stage_key
 from pipeline_lib.telemetry import record_event
+from pipeline_lib.test_time.parts import STAGE, ComputePart, ComputeShard
 from pipeline_lib.verification.kept_verifiers import kept_verifier
-from tasks.compute_parts import STAGE, ComputePart, ComputeShard
-from tasks.policies import PLAN, SHARD
 
 
 def _key(shard: ComputeShard) -> str:
@@ -49,60 +47,67 @@ def _key(shard: ComputeShard) -> str:
 def is_searched(shard: ComputeShard) -> bool:
     """Whether paths and costs are there."""
     key, folders = _key(shard), shard.part.folders
-    tables = ((folders.paths, PATHS), (folders.costs, search_records.COSTS))
+    tables = ((folders.paths, PATHS), (folders.costs, COSTS))
     return all(
         shards.finished_shard(folder, shard.index, kind=kind, key=key) for folder, kind in tables
     )
 
 
-@task(**SHARD, task_run_name="{shard.part.name}-shard-{shard.index:03d}")
-def search_shard(shard: ComputeShard) -> ComputeShard:
-    """Search the problems of one shard, unless that is done already.
+def search(shard: ComputeShard) -> None:
+    """Search the problems of one shard, unless that is done under the same key.
 
     Raises:
-        BudgetReachedError: what was drawn before has used up the budget.
+        BudgetReachedError: earlier shards have used up the budget.
     """
     if is_searched(shard):
-        return shard
+        return
+    part = shard.part
+    require_budget(part.workspace, part.serve)
+    key = _key(shard)
+    with recorded(shard.unit(key=key, label=part.label)):
+        start = time.perf_counter()
+        records = _searched(shard)
+        seconds = time.perf_counter() - start
+        _write(shard, records, key=key)
+        record_event(
+            part.workspace,
+            SPENDING,
+            draw=f"{STAGE}-{part.label}",
+            shard=shard.index,
+            engine=part.serve.engine,
+            engine_seconds=seconds,
+            gpus=visible_gpus(),
+            **asdict(records.spent),
+        )
+
+
+def _searched(shard: ComputeShard) -> SearchRecords:
     part = shard.part
     assert part.strategy is not None
-    require_budget(part.workspace, part.serve)
-    start = time.perf_counter()
     with kept_verifier(part.verify) as verifier:
-        records = search_records.search_problems(
+        return search_problems(
             shard.problems(),
             _setting(part),
             verifier,
             strategy=part.strategy,
             budget=part.budget,
         )
-    seconds = time.perf_counter() - start
-    key, counts, folders = _key(shard), asdict(records.spent), part.folders
-    shards.write_shard(
-        folders.costs, shard.index, records.costs, kind=search_records.COSTS, key=key
-    )
+
+
+def _write(shard: ComputeShard, records: SearchRecords, *, key: str) -> None:
+    folders, index = shard.part.folders, shard.index
+    shards.write_shard(folders.costs, index, records.costs, kind=COSTS, key=key)
     # The paths last: theirs are the counts that the budget is checked against.
     rows = [path.row() for path in records.paths]
-    shards.write_shard(folders.paths, shard.index, rows, kind=PATHS, key=key, counts=counts)
-    record_event(
-        part.workspace,
-        SPENDING,
-        draw=f"{STAGE}-{part.label}",
-        shard=shard.index,
-        engine=part.serve.engine,
-        engine_seconds=seconds,
-        gpus=visible_gpus(),
-        **counts,
+    shards.write_shard(
+        folders.paths, index, rows, kind=PATHS, key=key, counts=asdict(records.spent)
     )
-    shard.record(part.label, seconds)
-    return shard
 
 
-@task(**PLAN, task_run_name="seal-search")
-def seal_search(done: Sequence[ComputeShard]) -> None:
-    """Write the manifests of a search's tables once all shards are there."""
-    first, folders = done[0], done[0].part.folders
-    for folder, kind in ((folders.paths, PATHS), (folders.costs, search_records.COSTS)):
+def seal(searched: Sequence[ComputeShard]) -> None:
+    """Write the manifests of a search's tables, once all shards exist."""
+    first, folders = searched[0], searched[0].part.folders
+    for folder, kind in ((folders.paths, PATHS), (folders.costs, COSTS)):
         shards.seal_table(folder, first.num_shards, kind=kind, key=_key(first))
 
 

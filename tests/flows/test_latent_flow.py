@@ -2,9 +2,10 @@
 
 import pytest
 
+from pipeline_lib.stages.latent import LATENT
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json
-from pipeline_lib.storage.workspace import LATENT_STAGES, Workspace
+from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
 
 TINY = """
@@ -32,7 +33,7 @@ def test_the_flow_and_its_stages(reasonloop, tiny, tmp_path):
     assert done.returncode == 0, done.stderr + done.stdout
     assert "oracle (upper bound)" in done.stdout
     worked = [event["stage"] for event in read_events(root) if event["event"] == "stage"]
-    assert worked == list(LATENT_STAGES)
+    assert worked == [stage.name for stage in LATENT]
     folders = Workspace(root).latent
     digests = [manifests.read_manifest(f).digest for f in (folders.model, folders.evaluation)]
     assert (folders.evaluation / "pictures" / "example-000.svg").is_file()

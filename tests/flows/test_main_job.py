@@ -6,13 +6,14 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import httpx
 import psutil
 import pytest
 
-from pipeline_lib.params_file import load_params
+from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines
@@ -20,7 +21,6 @@ from pipeline_lib.storage.shards import iter_table
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
 from pipeline_lib.training.policies import LOG_NAME
-from tasks.training import TrainJob, train_round
 
 SMOKE = ("--profile", "smoke")
 
@@ -111,17 +111,22 @@ def test_everything_is_recorded_on_the_server(finished_run, prefect_server):
     api = prefect_server.api_url
     body = {"flow_runs": {"name": {"like_": "post-training"}}, "limit": 50}
     runs = httpx.post(f"{api}/flow_runs/filter", json=body).json()
-    own = [run for run in runs if run["parameters"]["settings"]["root"] == str(finished_run)]
+    own = [run for run in runs if run["parameters"]["run"]["root"] == str(finished_run)]
     parent = min(own, key=lambda run: run["start_time"])
     assert parent["state_type"] == "COMPLETED"
     assert set(parent["tags"]) == {"countdown", "grpo", "seed-7"}
     names = {
         run["name"] for run in httpx.post(f"{api}/flow_runs/filter", json={"limit": 50}).json()
     }
-    assert {"sample-and-verify-round-1", "train-policy-round-1", "report"} <= names
+    assert {"sample-round-1", "verify-round-1", "evaluate-policies"} <= names
     tasks = httpx.post(f"{api}/task_runs/filter", json={"limit": 200}).json()
     task_names = {run["name"] for run in tasks}
-    assert {"sample-round-1-shard-000", "verify-shard-003", "train-grpo-round-1"} <= task_names
+    assert {
+        "sample-round-1-shard-000",
+        "verify-shard-003",
+        "train-round-1",
+        "write-report",
+    } <= task_names
     assert httpx.get(f"{prefect_server.ui_url}/ui-settings").json()["api_url"] == api
     artifacts = httpx.post(f"{api}/artifacts/filter", json={"limit": 50}).json()
     headline = next(a for a in artifacts if a["key"] == "headline")
@@ -230,25 +235,31 @@ def test_two_rounds(two_rounds):
     assert manifests.read_manifest(workspace.policy(2, rounds=2)).kind == "model"
 
 
-def test_a_later_round_repeats_no_random_choice_of_the_first(finished_run, tmp_path):
+ROUND = """
+import pathlib, sys
+from pipeline_lib.params_file import REPOSITORY
+
+params = load_params(profile="smoke", overrides=["rounds=3"])
+train(Run(root=pathlib.Path(sys.argv[1]), params=params, round_number=int(sys.argv[2])))
+"""
+
+
+def test_a_later_round_repeats_no_random_choice_of_the_first(finished_run, reasonloop, tmp_path):
     """Trained from the very policy and data of round 1, round 2 takes other rows at the first step of
     the warm start, and draws paths of other lengths: round 1 has the log of the finished run again.
     """
+    workspace = Workspace(tmp_path)
     shutil.copytree(finished_run / "data" / "problems", tmp_path / "data" / "problems")
-    params = load_params(profile="smoke")
     logs = [list(read_json_lines(finished_run / "models" / "policy" / LOG_NAME))]
-    for number in (1, 2):
-        job = TrainJob(
-            workspace=Workspace(tmp_path),
-            start=finished_run / "models" / "base",
-            traindata=finished_run / "data" / "traindata",
-            output=tmp_path / str(number),
-            round_number=number,
-            max_new_tokens=params.sample.max_new_tokens,
-            serve=params.serve,
-        )
-        train_round.fn(job, params.train, params.verify, seed=params.seed)
-        logs.append(list(read_json_lines(job.output / LOG_NAME)))
+    for number, start in ((1, workspace.base), (2, workspace.policy(1, rounds=3))):
+        shutil.rmtree(start, ignore_errors=True)
+        shutil.copytree(finished_run / "models" / "base", start)
+        traindata = workspace.round_folders(number).traindata
+        shutil.copytree(finished_run / "data" / "traindata", traindata)
+        # In a process with the kernels of the finished run.
+        command = [sys.executable, "-c", ROUND, str(tmp_path), str(number)]
+        subprocess.run(command, cwd=REPOSITORY, env=reasonloop.environment, check=True)
+        logs.append(list(read_json_lines(workspace.policy(number, rounds=3) / LOG_NAME)))
     finished, first, second = logs
     assert first == finished
     assert first[0]["loss"] != second[0]["loss"]

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from pipeline_lib.storage import stages
-from pipeline_lib.storage.stages import code_digest, import_closure, source_file, stage_key
+from pipeline_lib.stages import keys
+from pipeline_lib.stages.keys import code_digest, import_closure, source_file, stage_key
 
 MODULE = "pipeline_lib.storage.shards"
 
@@ -25,13 +25,20 @@ def test_closure_holds_what_is_imported_and_nothing_else():
 
 
 def test_closure_reaches_across_packages():
-    """A module of the tasks brings the library modules that it calls."""
-    assert "pipeline_lib.seeding" in import_closure("tasks.problems")
+    """A stage brings the modules of the library that it calls, and no params of other stages."""
+    closure = import_closure("pipeline_lib.loop.prepare")
+    assert "pipeline_lib.seeding" in closure
+    assert "pipeline_lib.params.train" not in closure
+
+
+def test_a_better_comment_in_training_re_runs_nothing():
+    """The closure of training holds its modules, whose comments and docstrings are no part of it."""
+    assert "pipeline_lib.training.grpo" in import_closure("pipeline_lib.loop.train")
 
 
 def test_source_file_of_modules_and_packages():
     """The file that is digested is the one that the module was loaded from."""
-    root = pathlib.Path(__file__).parents[3]
+    root = pathlib.Path(__file__).parents[2]
     assert source_file(MODULE) == root / "pipeline_lib" / "storage" / "shards.py"
     assert source_file("pipeline_lib.storage") == root / "pipeline_lib" / "storage" / "__init__.py"
 
@@ -59,11 +66,11 @@ def test_key_changes_with_the_source_that_is_imported_and_with_no_other(tmp_path
     """In a copy of the code: a constant in `errors`, which shards import, changes their key; one in
     `seeding`, which they do not, leaves it, and so do comments, docstrings and line breaks.
     """
-    root = pathlib.Path(__file__).parents[3]
-    for package in ("pipeline_lib", "tasks"):
-        shutil.copytree(root / package, tmp_path / package, ignore=shutil.ignore_patterns("*.pyc"))
+    root = pathlib.Path(__file__).parents[2]
+    ignore = shutil.ignore_patterns("*.pyc")
+    shutil.copytree(root / "pipeline_lib", tmp_path / "pipeline_lib", ignore=ignore)
     call = f"stage_key({MODULE!r}, params={{}}, inputs={{}})"
-    script = f"from pipeline_lib.storage.stages import stage_key; print({call})"
+    script = f"from pipeline_lib.stages.keys import stage_key; print({call})"
 
     def key_with(name: str, change: Callable[[str], str]) -> str:
         source = tmp_path / "pipeline_lib" / name
@@ -84,13 +91,13 @@ def test_key_changes_with_the_source_that_is_imported_and_with_no_other(tmp_path
 
 def test_docstrings_are_those_of_modules_classes_functions_and_attributes(tmp_path, monkeypatch):
     """A function that only has one is as good as an empty one; a string that is used counts."""
-    monkeypatch.setattr(stages, "_SOURCES", tmp_path)
+    monkeypatch.setattr(keys, "_SOURCES", tmp_path)
 
     def syntax(text: str) -> str:
         (tmp_path / "m.py").write_text(text, "utf-8")
-        return stages.code_digest.__wrapped__("m")
+        return keys.code_digest.__wrapped__("m")
 
-    monkeypatch.setattr(stages, "import_closure", lambda module: [module])
+    monkeypatch.setattr(keys, "import_closure", lambda module: [module])
     bare = syntax("class A:\n    x = 1\n    async def f(self): pass\n")
     told = '"""M."""\nclass A:\n    """A."""\n    x = 1\n    """X."""\n    async def f(self):\n'
     assert syntax(told + '        """F."""\n        pass\n') == bare

@@ -10,6 +10,7 @@ from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import FinishReason, Path, Provenance, Service
 from pipeline_lib.sampling.accounting import (
+    PATHS,
     EngineTime,
     Spent,
     engine_time,
@@ -18,7 +19,7 @@ from pipeline_lib.sampling.accounting import (
     spent_in,
     spent_on,
 )
-from pipeline_lib.sampling.paths import write_paths
+from pipeline_lib.sampling.paths import path_counts
 from pipeline_lib.storage.shards import write_shard
 from pipeline_lib.telemetry import SERVICE_FILE, read_events
 
@@ -43,6 +44,11 @@ def path(problem_id, index, *, prompt=10, cached=0, completion=5, opens=False):
         ),
         service=Service(latency_s=0.5, cached_tokens=cached, opens_request=opens),
     )
+
+
+def write_paths(folder, index, paths, *, key):
+    rows = [one.row() for one in paths]
+    write_shard(folder, index, rows, kind=PATHS, key=key, counts=path_counts(paths))
 
 
 def test_a_shared_prompt_counts_once():

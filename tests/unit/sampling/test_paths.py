@@ -2,10 +2,10 @@
 
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.records import CountdownGold, FinishReason, Path, Problem
-from pipeline_lib.sampling.paths import sample_paths, write_paths
+from pipeline_lib.sampling.paths import KIND, path_counts, sample_paths
 from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.serving.scripted import ScriptedModel
-from pipeline_lib.storage.shards import read_shard
+from pipeline_lib.storage.shards import read_shard, write_shard
 
 PROBLEMS = [
     Problem(id=f"c{i}", question="?", gold=CountdownGold(numbers=(i, 1), target=i + 1), source="t")
@@ -59,7 +59,14 @@ def test_a_failed_request_is_a_status(tmp_path):
     failed = [path for path in paths if path.finish_reason is FinishReason.ERROR]
     assert [path.problem_id for path in failed] == ["c2"] * 3
     assert all(path.error and path.text == "" for path in failed)
-    manifest = write_paths(tmp_path, 0, paths, key="k")
+    manifest = write_shard(
+        tmp_path,
+        0,
+        [path.row() for path in paths],
+        kind=KIND,
+        key="k",
+        counts=path_counts(paths),
+    )
     # One word a prompt, counted once a problem; six answered paths of one word each.
     assert manifest.counts == {
         "rows": 9,

@@ -1,0 +1,61 @@
+"""The stages of parallel latent branches: data, training and evaluation of a workspace."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING
+
+from pipeline_lib.latent.made_folder import build_made
+from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
+from pipeline_lib.telemetry import record_work
+from pipeline_lib.training.listeners import listening
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from collections.abc import Mapping
+
+    from pipeline_lib.stages.stage import Run
+
+
+def make_data(run: Run) -> None:
+    """Make the task, unless it exists or a folder is given."""
+    data, params = run.workspace.latent.data, run.params.latent.data
+    # dvc.yaml names it as an output, whatever the task.
+    data.mkdir(parents=True, exist_ok=True)
+    if params.folder is None:
+        build_made(params, data, seed=run.params.seed)
+    record_work(run.root, "latent-data", done=1, total=1)
+
+
+def train(run: Run) -> None:
+    """Train, unless it is done; a broken training is continued."""
+    folders, params = run.workspace.latent, run.params.latent
+    facts, report_to = params.model_dump(mode="json"), run.params.execution.report_to
+    with listening(report_to, folders.trackers, phase="latent", facts=facts) as tell:
+
+        def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
+            record_work(run.root, "latent-train", done=step, total=total, unit="step")
+            tell(step, total, metrics)
+
+        train_on(_data(run), folders.model, params, seed=run.params.seed, progress=progress)
+
+
+def evaluate(run: Run) -> None:
+    """Write figures, pictures and submission, unless they exist under the same key."""
+    evaluate_on(
+        EvaluationPlaces(
+            data=_data(run),
+            models=[run.workspace.latent.model],
+            output=run.workspace.latent.evaluation,
+        ),
+        run.params.latent,
+        seed=run.params.seed,
+        progress=lambda done, total: record_work(
+            run.root, "latent-evaluate", done=done, total=total, unit="step"
+        ),
+    )
+
+
+def _data(run: Run) -> pathlib.Path:
+    """The puzzles: a given folder, or the one that the workspace makes."""
+    folder = run.params.latent.data.folder
+    return pathlib.Path(folder).resolve() if folder else run.workspace.latent.data

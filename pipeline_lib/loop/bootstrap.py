@@ -1,0 +1,45 @@
+"""The base policy: made from scratch once, or a copy of a given model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.problems.worked import read_worked
+from pipeline_lib.sampling.worked import solution_rows
+from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.stages.keys import stage_key
+from pipeline_lib.storage import manifests
+from pipeline_lib.telemetry import record_work
+from pipeline_lib.training import policies
+from pipeline_lib.training.bootstrap import make_base_policy
+
+if TYPE_CHECKING:  # no part of the stage's code: params of other stages change no result
+    from pipeline_lib.stages.stage import Run
+
+
+def bootstrap(run: Run) -> None:
+    """Make ``models/base``, unless it exists under the same key; a broken training is continued."""
+    workspace, params, seed = run.workspace, run.params.bootstrap, run.params.seed
+    problems = workspace.problems("bootstrap")
+    key = stage_key(
+        __name__,
+        params={**params.model_dump(), "seed": seed},
+        inputs={
+            "problems": manifests.read_manifest(problems).digest,
+            "model": model_identity(params.model) if params.model else "",
+        },
+    )
+    if manifests.current(workspace.base, kind=policies.KIND, key=key):
+        return
+    # The problems that choose the control's checkpoint must be new to the base, too.
+    worked = read_worked(problems, validation_fraction=params.validation_fraction, seed=seed)
+    make_base_policy(
+        solution_rows(worked.train, None),
+        workspace.base,
+        params=params,
+        seed=seed,
+        key=key,
+        progress=lambda step, total, _: record_work(
+            run.root, "bootstrap", done=step, total=total, unit="step"
+        ),
+    )

@@ -1,0 +1,49 @@
+"""Problems: load or generate the splits, store them with a report of what was left out."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import TYPE_CHECKING
+
+from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.stages.keys import stage_key
+from pipeline_lib.stages.once import Unit, recorded
+from pipeline_lib.storage import manifests, shards
+from pipeline_lib.storage.files import digest_file, digest_json, write_json
+from pipeline_lib.storage.workspace import SPLITS
+from pipeline_lib.verification.golds import open_gold_check
+
+if TYPE_CHECKING:  # no part of the stage's code: params of other stages change no result
+    from pipeline_lib.stages.stage import Run
+
+KIND = "problems"
+
+
+def prepare(run: Run) -> None:
+    """Write the splits, unless they exist under the same key."""
+    workspace, params, seed = run.workspace, run.params.prepare, run.params.seed
+    key = stage_key(
+        __name__, params={**params.model_dump(), "seed": seed}, inputs=_source(params.folder)
+    )
+    folders = [workspace.problems(split) for split in SPLITS]
+    current = all(manifests.current(folder, kind=KIND, key=key) for folder in folders)
+    if current and workspace.problems_report.is_file():
+        return
+    with recorded(Unit(workspace=run.root, stage="prepare", key=key)):
+        with open_gold_check() as gold_problem:
+            splits = make_splits(params, seed=seed, gold_problem=gold_problem)
+        write_json(workspace.problems_report, dataclasses.asdict(splits.report))
+        for split in SPLITS:
+            rows = [problem.row() for problem in getattr(splits, split)]
+            shards.write_table(workspace.problems(split), rows, kind=KIND, key=key)
+
+
+def _source(folder: str | None) -> dict[str, str]:
+    """Digest of the data that the splits are made from; a hub id is its own identity."""
+    if folder is None:
+        return {}
+    root = pathlib.Path(folder).expanduser()
+    files = sorted(path for path in root.rglob("*") if path.is_file()) if root.is_dir() else []
+    digests = {str(path.relative_to(root)): digest_file(path) for path in files}
+    return {"folder": digest_json(digests) if digests else folder}

@@ -1,0 +1,34 @@
+"""The stages of parallel latent branches (PRR), in order."""
+
+from pipeline_lib.stages.stage import Stage
+
+LATENT = (
+    Stage(
+        name="latent-data",
+        summary="Make the puzzles, unless a folder is given.",
+        modules=("pipeline_lib.latent.stages",),
+        function="make_data",
+        params=("seed", "latent.data"),
+        outputs=("data/latent/puzzles",),
+    ),
+    Stage(
+        name="latent-train",
+        summary="Train the latent model.",
+        modules=("pipeline_lib.latent.stages",),
+        function="train",
+        inputs=("data/latent/puzzles",),
+        params=("seed", "latent.data", "latent.model", "latent.loss", "latent.train"),
+        outputs=("models/latent",),
+        trains=True,
+    ),
+    Stage(
+        name="latent-evaluate",
+        summary="Evaluate the latent model.",
+        modules=("pipeline_lib.latent.stages",),
+        function="evaluate",
+        inputs=("data/latent/puzzles", "models/latent"),
+        params=("seed", "latent.data", "latent.train.threads", "latent.evaluate"),
+        outputs=("data/latent/evaluation",),
+        trains=True,
+    ),
+)

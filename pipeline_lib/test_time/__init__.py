@@ -1,0 +1,1 @@
+"""Test-time compute on a finished run: independent draws, searches, and the curves over budgets."""

@@ -1,0 +1,15 @@
+"""The comparison of the evaluated policies."""
+
+from prefect import task
+
+from pipeline_lib.loop import evaluate
+from pipeline_lib.stages.stage import Run
+from tasks.policies import PLAN
+
+policies_to_draw = evaluate.policies_to_draw
+
+
+@task(**PLAN, task_run_name="compare-policies")
+def compare_policies(run: Run) -> None:
+    """Write the result of the evaluation."""
+    evaluate.compare(run)

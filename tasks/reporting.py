@@ -1,0 +1,21 @@
+"""The report as files, and as artifacts of the Prefect run."""
+
+from prefect import task
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+
+from pipeline_lib.loop import report
+from pipeline_lib.stages.stage import Run
+from tasks.policies import PLAN
+
+
+@task(**PLAN, task_run_name="write-report")
+def write_report(run: Run) -> None:
+    """Write metrics, plots, report and model card."""
+    written = report.write_reports(run)
+    create_markdown_artifact(written.summary, key="headline", description=written.title)
+    create_table_artifact(
+        [dict(zip(written.scores.columns, row, strict=True)) for row in written.scores.rows],
+        key="scores",
+        description=written.scores.caption,
+    )
+    create_link_artifact(written.report.as_uri(), link_text="report.html", key="report")
