@@ -1,4 +1,4 @@
-"""docs/verification-policy.md: every row of its table, with the examples that it gives."""
+"""docs/verification-policy.md: every rule, with its examples."""
 
 import pathlib
 import re
@@ -10,15 +10,12 @@ from pipeline_lib.records import MathGold
 from pipeline_lib.verification.math_answer import MathJudge
 
 POLICY = pathlib.Path(__file__).parents[3] / "docs" / "verification-policy.md"
-ROWS = [
-    re.split(r" *\| *", line.strip().removeprefix("| ").removesuffix("|"))
-    for line in POLICY.read_text("utf-8").splitlines()
-    if line.startswith("|") and not line.startswith(("| rule", "|---"))
-]
+SECTIONS = re.split(r"^### (.+)\n", POLICY.read_text("utf-8"), flags=re.MULTILINE)[1:]
+RULES = dict(zip(SECTIONS[::2], SECTIONS[1::2], strict=True))
+BULLET = re.compile(r"^- (accepted|refused|open): ((?:.+\n)+?)(?=- |\n|\Z)", re.MULTILINE)
 EXAMPLE = re.compile(r"(`[^`]+`|\S+) (?:is not|is|and) (.+)")
 ANSWERS = re.compile(r'`[^`]+`|"[^"]+"|[^\s`"]+')
-LENIENT = {1: True, 2: False, 3: None}
-"""By column: accepted, refused, open."""
+LENIENT = {"accepted": True, "refused": False, "open": None}
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +26,9 @@ def judge():
 
 def examples():
     """Gold, completion and score of every example; "50 and 0.5" are two golds' answers."""
-    for row in ROWS:
-        name = row[0].partition(".")[0]
-        for column, score in LENIENT.items():
-            cell = row[column].strip(" |") if column < len(row) else ""
-            for example in filter(None, cell.split("; ")):
+    for name, body in RULES.items():
+        for outcome, cell in BULLET.findall(body):
+            for example in " ".join(cell.split()).split("; "):
                 gold, answers = EXAMPLE.fullmatch(example).groups()
                 for answer in ANSWERS.findall(
                     answers.replace(" and ", " ")
@@ -41,7 +36,7 @@ def examples():
                     else answers
                 ):
                     label = f"{name}: {example} ({answer})"
-                    yield pytest.param(_bare(gold), _text(answer), score, id=label)
+                    yield pytest.param(_bare(gold), _text(answer), LENIENT[outcome], id=label)
 
 
 def _bare(written):
@@ -55,12 +50,14 @@ def _text(answer):
 
 @pytest.mark.parametrize(("gold", "text", "score"), list(examples()))
 def test_every_example_of_the_policy_holds(judge, gold, text, score):
-    """What the table accepts is right, what it refuses is wrong, what it leaves open has no score."""
+    """An accepted answer is right, a refused one wrong, an open one has no score."""
     (verdict,) = judge.judge([(MathGold(answer=gold), text)])
     assert verdict.lenient is score
 
 
-def test_the_table_is_read_whole():
-    """22 rules, each with an example."""
-    assert len(ROWS) == 22
-    assert all(any(cell.strip(" |") for cell in row[1:]) for row in ROWS)
+def test_the_document_is_read_whole():
+    """22 rules, each with an example, and every bullet is read."""
+    assert len(RULES) == 22
+    assert all(BULLET.search(body) for body in RULES.values())
+    bullets = [line for line in POLICY.read_text("utf-8").splitlines() if line.startswith("- ")]
+    assert sum(len(BULLET.findall(body)) for body in RULES.values()) == len(bullets)
