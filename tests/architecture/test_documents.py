@@ -87,14 +87,7 @@ def test_pointers_of_sources():
     assert {path: files for path, files in missing.items() if files} == {}
 
 
-WAITING = pytest.mark.xfail(strict=True, reason="README.md is rewritten in a change of its own")
-
-
-@pytest.mark.parametrize(
-    "document",
-    [pytest.param(DOCUMENTS[0], marks=WAITING), *DOCUMENTS[1:]],
-    ids=name,
-)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_lines_fit(document):
     """No line is longer than 120 columns."""
     lines = enumerate(document.read_text("utf-8").splitlines(), start=1)

@@ -16,7 +16,9 @@ HEADING = "## Serve a model"
 @pytest.fixture
 def example(base_url):
     """``example(kind)``: the section's block of that kind, with the address of a running server."""
-    section = (REPOSITORY / "docs" / "guide.md").read_text("utf-8").split(HEADING)[1].split("\n## ")[0]
+    section = (
+        (REPOSITORY / "docs" / "guide.md").read_text("utf-8").split(HEADING)[1].split("\n## ")[0]
+    )
     blocks = dict(re.findall(r"```(\w+)\n(.*?)```", section, flags=re.DOTALL))
 
     def block(kind: str) -> str:
