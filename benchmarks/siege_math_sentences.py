@@ -71,8 +71,31 @@ def several_numbers_after_hashes() -> Iterator[Pair]:
             yield other, sentence.format(number, other), False
 
 
+def several_sentences() -> Iterator[Pair]:
+    """Sentences on one line: the last one with a number counts, unless it is taken back."""
+    firsts = (
+        "We get {1}.",
+        "She has {1} left at noon.",
+        "That makes {1} in all so far!",
+        "It is not {1}.",
+    )
+    lasts = ("They have {0} apples left.", "So there are {0} apples.", "In the end she has {0}.")
+    for number, other, first, last in itertools.product(
+        ("5", "72", "1,250"), ("8", "19"), firsts, lasts
+    ):
+        line = f"{first} {last}".format(number, other)
+        yield number, line, True
+        yield other, line, False
+        yield number, f"{line} No, that is wrong.", False
+        yield number, f"{line} Or is it {other}?", False
+    for number, first in itertools.product(("5", "72"), firsts):
+        yield number, f"{first} It is not {{0}}.".format(number, "8"), False
+        yield number, f"{first} It may be {{0}}.".format(number, "8"), False
+
+
 CLASSES = (
     misread_sentences,
     plain_sentences,
+    several_sentences,
     several_numbers_after_hashes,
 )

@@ -6,6 +6,7 @@ Every pattern here is linear: the text is a model's, and this runs in the parent
 """
 
 import collections
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -156,10 +157,23 @@ def only_number(lines: Sequence[str]) -> str | None:
         return None
     line = lines[place].replace("**", "").strip()
     if is_prose(line):
-        return stated(line, "\n".join(lines[:place]))
+        return _last_stated(line, "\n".join(lines[:place]))
     if "=" in line or "\\approx" in line:
         return _equated(line)
     return stated(line, "") if len(_candidates(line)) == 1 else None
+
+
+def _last_stated(line: str, before: str) -> str | None:
+    """The number that the last sentence with a number states, unless a later one takes it back."""
+    ends = [0, *(found.end() for found in _SENTENCE_END.finditer(line)), len(line)]
+    starts = [start for start, end in itertools.pairwise(ends) if _NUMBER.search(line[start:end])]
+    if len(starts) < 2:
+        return stated(line, before)
+    start = starts[-1]
+    end = min(end for end in ends if end > start)
+    if _DENIED.search(line[end:]):
+        return None
+    return stated(line[start:end], f"{before}\n{line[:start]}")
 
 
 def _equated(line: str) -> str | None:

@@ -92,6 +92,8 @@ def test_an_answer_line_is_read(text, answer):
         ("It is 3/4 full", "3/4"),
         ("that is **75%**", "75%"),
         ("16 - 3 - 4 = 9 eggs of 16", "9"),
+        ("We get 37. They have 42 apples left.", "42"),
+        ("It is not 37. So there are 42 apples. Each is red.", "42"),
     ],
 )
 def test_else_the_last_number(text, answer):
