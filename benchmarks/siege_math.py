@@ -15,7 +15,8 @@ import siege_math_sentences as sentences
 import siege_math_symbols as symbols
 
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import MathGold, Verdict
+from pipeline_lib.records import MathGold
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import Item, open_verifier
 
 Pair = tuple[str, str, bool]

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from pipeline_lib.grids import Grid, grid_of
+from pipeline_lib.verdicts import Verdict
 
 Row = dict[str, Any]
 
@@ -24,21 +25,6 @@ class Kind(StrEnum):
     CODE = "code"
     COUNTDOWN = "countdown"
     ARC = "arc"
-
-
-class Status(StrEnum):
-    """What became of one path under verification. Exactly one holds; none is ever guessed."""
-
-    CORRECT = "correct"
-    WRONG = "wrong"
-    UNPARSED = "unparsed"
-    TIMEOUT = "timeout"
-    MEMORY = "memory"
-    OUTPUT_LIMIT = "output_limit"
-    CRASHED = "crashed"
-    REWARD_HACK = "reward_hack"
-    MALFORMED = "malformed"
-    VERIFIER_ERROR = "verifier_error"
 
 
 class FinishReason(StrEnum):
@@ -220,40 +206,6 @@ class Path:
         own["finish_reason"] = FinishReason(own["finish_reason"])
         provenance = Provenance(**{f.name: row[f.name] for f in dataclasses.fields(Provenance)})
         return cls(**own, provenance=provenance)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What verification found for one text.
-
-    ``lenient`` judges the answer by whatever extraction rule found it; ``strict`` also asks that
-    the rule is the one that the prompt asked for. Both are None when our side failed
-    (``verifier_error``, or a timeout of the verifier itself): such a path scores nothing.
-    """
-
-    status: Status
-    strict: bool | None
-    lenient: bool | None
-    extracted: str | None = None
-    rule: str | None = None
-    detail: str | None = None
-    """One line for a human: the assertion that failed, the limit that was hit."""
-    seconds: float = 0.0
-
-    def row(self) -> Row:
-        """Flat form without ``seconds``, which differ from run to run; shards stay comparable."""
-        row = dataclasses.asdict(self)
-        del row["seconds"]
-        row["status"] = self.status.value
-        return row
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Inverse of :meth:`row`; further columns are ignored."""
-        names = [f.name for f in dataclasses.fields(cls) if f.name != "seconds"]
-        own = {name: row[name] for name in names}
-        own["status"] = Status(own["status"])
-        return cls(**own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,8 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import Grid, grid_of
 from pipeline_lib.problems.arc_grids import PuzzleInput, puzzle_input_of
 from pipeline_lib.problems.arc_submission import ATTEMPTS, Attempts, read_submission
-from pipeline_lib.records import ArcGold, Group, Problem, Verdict
+from pipeline_lib.records import ArcGold, Group, Problem
+from pipeline_lib.verdicts import Verdict
 
 _Value = TypeVar("_Value")
 

@@ -15,8 +15,9 @@ from pipeline_lib.evaluation.intervals import score_interval, wilson_interval
 from pipeline_lib.evaluation.pass_at_k import pass_at_k
 from pipeline_lib.evaluation.voting import Vote, majority_at_k
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.records import FinishReason, Group, Interval, Kind, Status
+from pipeline_lib.records import FinishReason, Group, Interval, Kind
 from pipeline_lib.seeding import child_seed
+from pipeline_lib.verdicts import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

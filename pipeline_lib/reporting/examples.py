@@ -20,9 +20,9 @@ from pipeline_lib.records import (
     Group,
     JudgedPath,
     MathGold,
-    Status,
 )
 from pipeline_lib.reporting.wording import words
+from pipeline_lib.verdicts import Status
 
 _CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
 

@@ -17,7 +17,8 @@ from typing import Self
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold, Verdict
+from pipeline_lib.records import CodeGold
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.failures import timed_verdict
 from pipeline_lib.verification.python_tests import CodeJudge
 from pipeline_lib.verification.sandbox.tiers import open_tier, reopen_tier

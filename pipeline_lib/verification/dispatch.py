@@ -10,17 +10,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import (
-    ArcGold,
-    CodeGold,
-    CountdownGold,
-    Gold,
-    Kind,
-    MathGold,
-    Status,
-    Verdict,
-    kind_of,
-)
+from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, Gold, Kind, MathGold, kind_of
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification import arc_grid, countdown_expression
 from pipeline_lib.verification.code_pool import open_code_pool
 from pipeline_lib.verification.failures import timed_verdict

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold, Status, Verdict
+from pipeline_lib.records import CodeGold
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.answer_text import fenced_blocks, unix_lines
 from pipeline_lib.verification.sandbox.client import RunReport, TestSuite
 from pipeline_lib.verification.sandbox.tiers import (

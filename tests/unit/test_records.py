@@ -18,10 +18,9 @@ from pipeline_lib.records import (
     Path,
     Problem,
     Provenance,
-    Status,
-    Verdict,
     gold_from,
 )
+from pipeline_lib.verdicts import Status, Verdict
 from tests.unit.made_grids import grids
 
 texts = st.text(max_size=20)

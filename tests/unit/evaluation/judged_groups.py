@@ -12,9 +12,8 @@ from pipeline_lib.records import (
     Path,
     Problem,
     Provenance,
-    Status,
-    Verdict,
 )
+from pipeline_lib.verdicts import Status, Verdict
 
 PROVENANCE = Provenance(
     model="0123456789abcdef",

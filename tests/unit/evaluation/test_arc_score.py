@@ -16,9 +16,8 @@ from pipeline_lib.records import (
     JudgedPath,
     Path,
     Problem,
-    Status,
-    Verdict,
 )
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.arc_grid import judge
 from tests.unit.evaluation.judged_groups import PROVENANCE
 from tests.unit.made_grids import grids

@@ -12,10 +12,9 @@ from pipeline_lib.records import (
     Problem,
     Provenance,
     Row,
-    Status,
-    Verdict,
 )
 from pipeline_lib.traindata.tables import BuildContext
+from pipeline_lib.verdicts import Status, Verdict
 
 VERDICTS = {
     "r": Verdict(status=Status.CORRECT, strict=True, lenient=True),

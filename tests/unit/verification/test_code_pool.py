@@ -7,7 +7,8 @@ import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold, Status, Verdict
+from pipeline_lib.records import CodeGold
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.code_pool import CodePool, open_code_pool
 from pipeline_lib.verification.python_tests import CodeJudge, open_code_judge
 from pipeline_lib.verification.sandbox.client import JailRefusedError, RunReport

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, MathGold, Status
+from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, MathGold
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.dispatch import Item, open_verifier
 
 GOLD = CountdownGold(numbers=(3, 5, 3), target=24)

@@ -6,7 +6,8 @@ import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold, Status
+from pipeline_lib.records import CodeGold
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.python_tests import CodeJudge, open_code_judge
 from tests.unit.verification.hostile_programs import FORGERIES
 

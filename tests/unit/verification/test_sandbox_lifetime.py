@@ -15,7 +15,8 @@ import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold, Status
+from pipeline_lib.records import CodeGold
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.python_tests import open_code_judge, probe_tiers
 from pipeline_lib.verification.sandbox.client import (
     JailedInterpreter,
