@@ -25,10 +25,10 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
 from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.python_code import humaneval_problem
 from pipeline_lib.problems.raw_rows import RawRow
-from pipeline_lib.records import CodeGold
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.python_tests import open_code_judge
 from pipeline_lib.verification.sandbox.client import JailRefusedError, TestSuite

@@ -14,8 +14,9 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.intervals import score_interval, wilson_interval
 from pipeline_lib.evaluation.pass_at_k import pass_at_k
 from pipeline_lib.evaluation.voting import Vote, majority_at_k
+from pipeline_lib.kinds.code import CODE
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.records import FinishReason, Group, Interval, Kind
+from pipeline_lib.records import FinishReason, Group, Interval
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.verdicts import Status
 
@@ -133,7 +134,7 @@ def _problem_score(group: Group, max_k: int) -> ProblemScore:
         for member in scored
     ]
     # No two programs are the same answer just because they are spelled alike.
-    votable = group.problem.kind is not Kind.CODE
+    votable = group.problem.kind is not CODE
     return ProblemScore(
         problem_id=group.problem.id,
         num_scored=len(scored),

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems import countdown
-from pipeline_lib.problems.arc_grids import puzzle_input_of
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
 from pipeline_lib.problems.registry import KNOWN_REPEATS, load_splits
-from pipeline_lib.records import Gold, Kind, Problem
+from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_seed
 
 GoldProblem = Callable[[Gold], str | None]
@@ -186,18 +186,17 @@ def _divided(
 
 
 def _in_seeded_order(problems: Iterable[Problem], seed: int) -> list[Problem]:
-    return sorted(problems, key=lambda p: (child_seed(seed, "split", _rule(p)), p.id))
+    return sorted(problems, key=lambda p: (child_seed(seed, "split", _unit(p)), p.id))
 
 
 def _first(ordered: Sequence[Problem], count: int) -> list[Problem]:
     """Up to ``count`` problems: an ARC puzzle is scored whole, so the cut does not divide one."""
-    divided = set(map(_rule, ordered[count : count + 1]))
-    return [problem for problem in ordered[:count] if _rule(problem) not in divided]
+    divided = set(map(_unit, ordered[count : count + 1]))
+    return [problem for problem in ordered[:count] if _unit(problem) not in divided]
 
 
-def _rule(problem: Problem) -> str:
-    """What one must not be trained on to be tested on this problem: its ARC puzzle, or itself."""
-    return puzzle_input_of(problem.id).puzzle_id if problem.kind is Kind.ARC else problem.id
+def _unit(problem: Problem) -> str:
+    return problem.kind.split_unit(problem.id)
 
 
 def _share_of_test(available: int, wanted: Mapping[str, int]) -> int:

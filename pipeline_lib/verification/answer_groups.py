@@ -7,15 +7,20 @@ same answer just because they are spelled alike.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from pipeline_lib.records import Kind, MathGold
+from pipeline_lib.kinds.arc import ARC
+from pipeline_lib.kinds.code import CODE
+from pipeline_lib.kinds.countdown import COUNTDOWN
+from pipeline_lib.kinds.kind import Kind
+from pipeline_lib.kinds.math import MATH, MathGold
 from pipeline_lib.verification import arc_grid, countdown_expression, math_extraction
 from pipeline_lib.verification.dispatch import Item, Verifier
 from pipeline_lib.verification.math_normal_form import normalized
 
-_FORMS: Mapping[Kind, Callable[[str], str | None]] = {
-    Kind.COUNTDOWN: countdown_expression.answer_form,
-    Kind.ARC: arc_grid.answer_form,
+_FORMS: Mapping[Kind[Any], Callable[[str], str | None]] = {
+    COUNTDOWN: countdown_expression.answer_form,
+    ARC: arc_grid.answer_form,
 }
 
 
@@ -23,7 +28,7 @@ _FORMS: Mapping[Kind, Callable[[str], str | None]] = {
 class AnswerBook:
     """The distinct answers to one problem so far, numbered from 0 in the order in which they came."""
 
-    kind: Kind
+    kind: Kind[Any]
     verifier: Verifier
     """Used for mathematics alone."""
     _number_of: dict[str, int] = field(init=False, default_factory=dict)
@@ -37,7 +42,7 @@ class AnswerBook:
         if not form:
             return None
         if form not in self._number_of:
-            known = self._equivalent(form) if self.kind is Kind.MATH else None
+            known = self._equivalent(form) if self.kind is MATH else None
             if known is None:
                 known = len(self._first)
                 self._first.append(form)
@@ -45,10 +50,10 @@ class AnswerBook:
         return self._number_of[form]
 
     def _form(self, text: str) -> str | None:
-        if self.kind is Kind.MATH:
+        if self.kind is MATH:
             found = math_extraction.extract(text)
             return normalized(found.answer) if found else None
-        if self.kind is Kind.CODE:
+        if self.kind is CODE:
             return f"{len(self._first)}: {text}" if text.strip() else None
         return _FORMS[self.kind](text)
 

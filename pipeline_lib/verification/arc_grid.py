@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline_lib.grids import Grid, grid_json, grid_of
-from pipeline_lib.records import ArcGold
+from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.answer_text import (
     FencedBlock,

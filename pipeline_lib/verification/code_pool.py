@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.failures import timed_verdict
 from pipeline_lib.verification.python_tests import CodeJudge

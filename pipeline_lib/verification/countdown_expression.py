@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from pipeline_lib.records import CountdownGold
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.answer_text import after_thought, last_boxes, plain
 from pipeline_lib.verification.countdown_text import (

@@ -7,10 +7,15 @@ their kind comes, and stopped with the verifier. What a right answer is, the ver
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
+from pipeline_lib.kinds.arc import ARC, ArcGold
+from pipeline_lib.kinds.code import CODE, CodeGold
+from pipeline_lib.kinds.countdown import COUNTDOWN, CountdownGold
+from pipeline_lib.kinds.kind import Gold, Kind
+from pipeline_lib.kinds.math import MATH, MathGold
+from pipeline_lib.kinds.table import kind_of
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, Gold, Kind, MathGold, kind_of
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification import arc_grid, countdown_expression
 from pipeline_lib.verification.code_pool import open_code_pool
@@ -76,11 +81,11 @@ def _code_pair(item: Item) -> tuple[CodeGold, str]:
     return item.gold, item.text
 
 
-_OPENERS: Mapping[Kind, Opener] = {
-    Kind.MATH: _open_math,
-    Kind.CODE: _open_code,
-    Kind.COUNTDOWN: _open_countdown,
-    Kind.ARC: _open_arc,
+_OPENERS: Mapping[Kind[Any], Opener] = {
+    MATH: _open_math,
+    CODE: _open_code,
+    COUNTDOWN: _open_countdown,
+    ARC: _open_arc,
 }
 
 
@@ -91,7 +96,7 @@ class Verifier:
         self._params = params
         self._workers = workers
         self._stack = ExitStack()
-        self._judges: dict[Kind, JudgeMany] = {}
+        self._judges: dict[Kind[Any], JudgeMany] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -119,14 +124,14 @@ class Verifier:
             verdicts.update(zip(positions, judged, strict=True))
         return list(verdicts.values())
 
-    def _judge_of(self, kind: Kind) -> JudgeMany:
+    def _judge_of(self, kind: Kind[Any]) -> JudgeMany:
         if kind not in self._judges:
             self._judges[kind] = _OPENERS[kind](self._params, self._workers, self._stack)
         return self._judges[kind]
 
 
-def _by_kind(items: Sequence[Item]) -> dict[Kind, list[int]]:
-    positions: dict[Kind, list[int]] = {}
+def _by_kind(items: Sequence[Item]) -> dict[Kind[Any], list[int]]:
+    positions: dict[Kind[Any], list[int]] = {}
     for position, item in enumerate(items):
         if item.text is not None:
             positions.setdefault(kind_of(item.gold), []).append(position)

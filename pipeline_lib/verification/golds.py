@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pipeline_lib.kinds.kind import Gold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.records import Gold, MathGold
 from pipeline_lib.verification.math_answer import MathJudge
 
 GoldProblem = Callable[[Gold], str | None]

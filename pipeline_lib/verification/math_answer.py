@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.records import MathGold
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.failures import not_judged, verifier_error
 from pipeline_lib.verification.math_caps import cap_reason

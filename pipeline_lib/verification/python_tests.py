@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.answer_text import fenced_blocks, unix_lines
 from pipeline_lib.verification.sandbox.client import RunReport, TestSuite

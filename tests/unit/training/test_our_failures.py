@@ -4,9 +4,10 @@ import pathlib
 
 from transformers import AutoModelForCausalLM
 
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.records import CountdownGold, MathGold
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.training.grpo import Objective, trainer_maker
 from pipeline_lib.training.live_rollouts import LiveRollouts

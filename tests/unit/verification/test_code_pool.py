@@ -6,8 +6,8 @@ import psutil
 import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.code_pool import CodePool, open_code_pool
 from pipeline_lib.verification.python_tests import CodeJudge, open_code_judge

@@ -10,8 +10,9 @@ import threading
 import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import CodeLimits, MathLimits, VerifyParams
-from pipeline_lib.records import CodeGold, MathGold
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.dispatch import Item, open_verifier
 from pipeline_lib.verification.python_tests import open_code_judge

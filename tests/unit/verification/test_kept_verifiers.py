@@ -11,8 +11,8 @@ import time
 import psutil
 import pytest
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits, VerifyParams
-from pipeline_lib.records import MathGold
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.dispatch import Item
 from pipeline_lib.verification.kept_verifiers import close_kept_verifiers, kept_verifier

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.python_tests import CodeJudge, open_code_judge
 from tests.unit.verification.hostile_programs import FORGERIES

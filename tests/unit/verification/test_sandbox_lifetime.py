@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.python_tests import open_code_judge, probe_tiers
 from pipeline_lib.verification.sandbox.client import (
