@@ -14,7 +14,6 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.intervals import score_interval, wilson_interval
 from pipeline_lib.evaluation.pass_at_k import pass_at_k
 from pipeline_lib.evaluation.voting import Vote, majority_at_k
-from pipeline_lib.kinds.code import CODE
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import FinishReason, Group, Interval
 from pipeline_lib.seeding import child_seed
@@ -133,15 +132,13 @@ def _problem_score(group: Group, max_k: int) -> ProblemScore:
         Vote(answer=member.verdict.extracted, correct=bool(member.verdict.lenient))
         for member in scored
     ]
-    # No two programs are the same answer just because they are spelled alike.
-    votable = group.problem.kind is not CODE
     return ProblemScore(
         problem_id=group.problem.id,
         num_scored=len(scored),
         num_strict=group.num_correct(strict=True),
         num_lenient=group.num_correct(strict=False),
         first_strict=bool(scored[0].verdict.strict),
-        majority=majority_at_k(votes, max_k) if votable else None,
+        majority=majority_at_k(votes, max_k) if group.problem.kind.votable else None,
     )
 
 

@@ -32,6 +32,7 @@ CODE = Kind(
     gold=CodeGold,
     instruction="Write the function in Python, complete, in one fenced code block.",
     solution_texts=lambda _gold, solution: [f"```python\n{solution.strip()}\n```"],
+    judge="pipeline_lib.verification.code_pool:open_judge",
     show_gold=lambda gold: gold.tests,
     read_line=_read_line,
     write_line=lambda gold: {"entry_point": gold.entry_point, "tests": gold.tests},

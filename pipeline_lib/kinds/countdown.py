@@ -96,6 +96,8 @@ COUNTDOWN = Kind(
     ),
     compact_prompt=_compact_prompt,
     solution_texts=_all_solutions,
+    judge="pipeline_lib.verification.countdown_expression:open_judge",
+    answer_form="pipeline_lib.verification.countdown_expression:answer_form",
     show_gold=lambda gold: f"{gold.target} from {', '.join(map(str, gold.numbers))}",
     read_line=_read_line,
     write_line=lambda gold: {"numbers": list(gold.numbers), "target": gold.target},

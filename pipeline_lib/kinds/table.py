@@ -1,6 +1,6 @@
 """All kinds of answers. A new kind is one module of this package and one entry here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline_lib.kinds.arc import ARC
@@ -16,3 +16,17 @@ _BY_GOLD: Mapping[type[Gold], Kind[Any]] = {kind.gold: kind for kind in KINDS.va
 def kind_of(gold: Gold) -> Kind[Any]:
     """The kind whose golds have the type of ``gold``."""
     return _BY_GOLD[type(gold)]
+
+
+def judge_modules() -> tuple[str, ...]:
+    """Modules of judges and answer forms, which `verification.judges` imports by name."""
+    return _modules(name for kind in KINDS.values() for name in (kind.judge, kind.answer_form))
+
+
+def gold_check_modules() -> tuple[str, ...]:
+    """Modules of gold checks, which `verification.golds` imports by name."""
+    return _modules(kind.gold_check for kind in KINDS.values())
+
+
+def _modules(names: Iterable[object]) -> tuple[str, ...]:
+    return tuple(sorted({name.partition(":")[0] for name in names if isinstance(name, str)}))

@@ -4,20 +4,17 @@ Which problem lands where depends on the seed and the problem's id alone, so a l
 the smaller one of the same seed.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import Gold
+from pipeline_lib.kinds.kind import GoldProblem
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems import countdown
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
 from pipeline_lib.problems.registry import KNOWN_REPEATS, load_splits
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_seed
-
-GoldProblem = Callable[[Gold], str | None]
-"""What keeps a gold from being used by its verifier, or None if nothing does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from pipeline_lib.verification.answer_text import (
     plain,
     unix_lines,
 )
+from pipeline_lib.verification.judges import pure_judge_opener
 
 MAX_SEARCHED_CHARS = 20_000
 """Of a longer block or text only the end is read: room for 900 cells, each on a line of its own."""
@@ -94,6 +95,9 @@ def judge(gold: ArcGold, text: str) -> Verdict:
         rule=found.rule.value,
         detail=detail,
     )
+
+
+open_judge = pure_judge_opener(judge)
 
 
 def answer_form(text: str) -> str | None:

@@ -17,7 +17,7 @@ from typing import Self
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.kinds.code import CodeGold
-from pipeline_lib.params.paths import CodeLimits
+from pipeline_lib.params.paths import CodeLimits, VerifyParams
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.failures import timed_verdict
 from pipeline_lib.verification.python_tests import CodeJudge
@@ -125,3 +125,8 @@ def open_code_pool(limits: CodeLimits, *, num_workers: int) -> CodePool:
         lambda: CodeJudge(reopen_tier(opened, limits)),
         num_workers=num_workers,
     )
+
+
+def open_judge(params: VerifyParams, *, workers: int) -> CodePool:
+    """As :func:`open_code_pool`, with the limits of ``params``."""
+    return open_code_pool(params.code, num_workers=workers)

@@ -28,6 +28,7 @@ from pipeline_lib.verification.countdown_text import (
     whole_expressions,
     without_latex,
 )
+from pipeline_lib.verification.judges import pure_judge_opener
 
 MAX_TEXT_CHARS = 20_000
 """Of a longer text only the end is read, and it is not in the strict format."""
@@ -93,6 +94,9 @@ def judge(gold: CountdownGold, text: str) -> Verdict:
         rule=found.rule.value,
         detail=detail,
     )
+
+
+open_judge = pure_judge_opener(judge)
 
 
 def answer_form(text: str) -> str | None:

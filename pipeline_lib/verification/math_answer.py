@@ -6,12 +6,13 @@ deadline or a memory limit that is hit is a limit of the verifier, so such an it
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Self
 
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.params.paths import MathLimits
+from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.failures import not_judged, verifier_error
 from pipeline_lib.verification.math_caps import cap_reason
@@ -95,6 +96,24 @@ class MathJudge:
             if reply.outcome in _SETTLED
         )
         return known | asked
+
+
+def open_judge(params: VerifyParams, *, workers: int) -> MathJudge:
+    """The judge of mathematics, with the limits of ``params``."""
+    return MathJudge(params.math, workers=workers)
+
+
+@contextmanager
+def open_gold_check() -> Iterator[Callable[[MathGold], str | None]]:
+    """Yield a function that says why a gold cannot be used, or None; SymPy has its own process."""
+    with MathJudge(MathLimits(), workers=1) as judge:
+        yield lambda gold: judge.gold_problems([gold])[0]
+
+
+def answer_form(text: str) -> str | None:
+    """The answer in ``text`` in normal form, whichever rule finds it; None if none does."""
+    found = extract(text)
+    return normalized(found.answer) if found else None
 
 
 def _timed_draft(gold: MathGold, text: str) -> _Draft:
