@@ -1,7 +1,7 @@
 """ARC puzzles as problems: one per test input, each shown with all demonstrations of its puzzle.
 
-A puzzle is pairs of grids that follow one rule. Nothing here turns grids into tokens, and nothing
-puts editions together: ARC-AGI-2 repeats most puzzles of ARC-AGI-1.
+A puzzle is pairs of grids that follow one rule. Tokenization is in `latent`. Editions must not be
+combined: ARC-AGI-2 repeats most puzzles of ARC-AGI-1.
 """
 
 from typing import Annotated, TypeVar

@@ -13,12 +13,12 @@ from pipeline_lib.seeding import child_random, child_seed
 Numbers = tuple[int, ...]
 """Sorted, with repetition."""
 ProblemKey = tuple[Numbers, int]
-"""What makes two problems the same: the sorted numbers, and the target."""
+"""Identity of a problem: the sorted numbers, and the target."""
 HELD_OUT = "test"
-"""The split that has number sets of its own."""
+"""The split with reserved number sets."""
 
 _DRY_DRAWS = 20_000
-"""So many draws in a row without a new problem mean that there are hardly any left."""
+"""Consecutive draws without a new problem after which the ranges count as exhausted."""
 
 
 def problem_key(problem: Problem) -> ProblemKey:
@@ -70,7 +70,7 @@ def _number_sets(
 
 
 def unseen_number_sets(held_out: Iterable[Problem], training: Iterable[Problem]) -> int:
-    """How many Countdown problems of ``held_out`` have numbers that no problem of ``training`` has."""
+    """Number of Countdown problems in ``held_out`` whose numbers occur in no problem of ``training``."""
     seen = {problem_key(problem)[0] for problem in training}
     return sum(problem_key(problem)[0] not in seen for problem in held_out)
 

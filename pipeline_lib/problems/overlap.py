@@ -1,7 +1,7 @@
-"""How much of an evaluation set stands, word for word, in the training questions.
+"""Overlap of an evaluation set with the training questions, by shared 13-grams of words.
 
 A report, never a filter: shared 13-grams are often a shared theme with other numbers, which a human
-has to look at. Exact repeats are refused when the splits are made.
+has to judge. Exact repeats are refused when the splits are made.
 """
 
 import re

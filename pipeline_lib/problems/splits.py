@@ -1,6 +1,6 @@
-"""Bootstrap, train and test problems that share nothing, cut from whatever data set is asked for.
+"""Disjoint bootstrap, train and test problems of a data set.
 
-Which problem lands where depends on the seed and the problem's id alone, so a larger split holds
+The split of a problem depends on the seed and the problem's id alone, so a larger split contains
 the smaller one of the same seed.
 """
 
@@ -27,7 +27,7 @@ class UnusableGold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReport:
-    """What was loaded, what was removed and why, and what was drawn."""
+    """Counts of loaded, removed and drawn problems, with the reasons for removal."""
 
     loaded: Mapping[str, int]
     """Problems by official split; empty for a generated data set."""
@@ -55,7 +55,7 @@ class Splits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cleaned:
-    """Usable problems by official split, and what is gone from them."""
+    """Usable problems by official split, and the removed ones."""
 
     pools: Mapping[str, list[Problem]]
     loaded: Mapping[str, int]
@@ -74,7 +74,7 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
     Args:
         params: sizes and source.
         seed: the root seed.
-        gold_problem: says why a gold cannot be used; such problems are removed and counted.
+        gold_problem: the reason why a gold cannot be used; such problems are removed and counted.
 
     Raises:
         BadInputError: the data cannot be used, nothing is left of it, or train and test overlap.
@@ -187,7 +187,7 @@ def _in_seeded_order(problems: Iterable[Problem], seed: int) -> list[Problem]:
 
 
 def _first(ordered: Sequence[Problem], count: int) -> list[Problem]:
-    """Up to ``count`` problems: an ARC puzzle is scored whole, so the cut does not divide one."""
+    """Up to ``count`` problems; the cut divides no split unit, as an ARC puzzle is scored whole."""
     divided = set(map(_unit, ordered[count : count + 1]))
     return [problem for problem in ordered[:count] if _unit(problem) not in divided]
 
