@@ -18,9 +18,10 @@ from typing import Any
 import psutil
 from math_sets import HOSTILE, Items, MathItem, ordinary_items
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import MathGold, Verdict
 from pipeline_lib.seeding import child_random
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import Item, open_verifier
 
 ROUND_SIZE = 1200

@@ -25,11 +25,12 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
 from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.python_code import humaneval_problem
 from pipeline_lib.problems.raw_rows import RawRow
-from pipeline_lib.records import CodeGold, Status
-from pipeline_lib.verification.python_tests import open_code_judge
+from pipeline_lib.verdicts import Status
+from pipeline_lib.verification.python_tests import CodeJudge
 from pipeline_lib.verification.sandbox.client import JailRefusedError, TestSuite
 from pipeline_lib.verification.sandbox.docker import IMAGE, DockerSandbox
 from pipeline_lib.verification.sandbox.tiers import open_tier
@@ -120,7 +121,8 @@ def by_tier(name: str, stack: ExitStack) -> Judge:
 
 def with_control(name: str, stack: ExitStack) -> Judge:
     """The whole verdict: extraction, run, and the negative control."""
-    code_judge = stack.enter_context(open_code_judge(CodeLimits(timeout_s=TIMEOUT_S, tier=name)))  # type: ignore[arg-type]
+    limits = CodeLimits(timeout_s=TIMEOUT_S, tier=name)  # type: ignore[arg-type]
+    code_judge = stack.enter_context(CodeJudge(open_tier(limits)))
 
     def judge(program: Program) -> bool:
         gold = CodeGold(entry_point=program.entry_point, tests=program.tests)

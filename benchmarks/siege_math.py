@@ -14,8 +14,9 @@ import siege_math_quantities as quantities
 import siege_math_sentences as sentences
 import siege_math_symbols as symbols
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import MathGold, Verdict
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import Item, open_verifier
 
 Pair = tuple[str, str, bool]

@@ -28,7 +28,6 @@ from typing_extensions import override
 from pipeline_lib.determinism import trainer_seed
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.records import Verdict
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.training import grpo, sft
@@ -37,6 +36,7 @@ from pipeline_lib.training.online import Rollouts, verified_reward
 from pipeline_lib.training.phases import Phase, Row, Schedule, Setting, ordered, quiet, run_phase
 from pipeline_lib.training.policies import load_policy
 from pipeline_lib.training.rollouts import rollout_func
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
 
 LR = {"grpo": 5e-5, "sft": 2e-3}

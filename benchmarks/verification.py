@@ -26,8 +26,8 @@ from typing import Any
 from math_load import cpu_seconds, hostile_batch, ray_workers
 from math_sets import Items, item_sets
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import MathGold
 from pipeline_lib.verification.dispatch import Item, open_verifier
 from pipeline_lib.verification.math_worker import _WARM_UP
 

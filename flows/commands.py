@@ -19,17 +19,7 @@ from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import Method
 from pipeline_lib.params.whole import Params
-from pipeline_lib.records import (
-    ArcGold,
-    CodeGold,
-    CountdownGold,
-    Gold,
-    Group,
-    MathGold,
-    Path,
-    Problem,
-    Row,
-)
+from pipeline_lib.records import Group, Path, Problem, Row
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.storage.files import check_output, write_json_lines, write_text
 from pipeline_lib.verification.line_summary import FormatAudit, LabelAgreement, LineSummary
@@ -243,27 +233,15 @@ def _line(path: Path, problem: Problem) -> Row:
     return {
         "id": path.id,
         "problem_id": problem.id,
-        "kind": problem.kind.value,
+        "kind": problem.kind.name,
         "question": problem.question,
-        **_gold_fields(problem.gold),
+        **problem.kind.write_line(problem.gold),
         **asdict(path.provenance),
         "finish_reason": path.finish_reason.value,
         "prompt_tokens": path.prompt_tokens,
         "completion_tokens": path.completion_tokens,
         "text": path.text if path.error is None else None,
     }
-
-
-def _gold_fields(gold: Gold) -> Row:
-    match gold:
-        case MathGold(answer=answer):
-            return {"gold": answer}
-        case CountdownGold(numbers=numbers, target=target):
-            return {"numbers": list(numbers), "target": target}
-        case CodeGold(entry_point=entry_point, tests=tests):
-            return {"entry_point": entry_point, "tests": tests}
-        case ArcGold(output=grid):
-            return {"gold": [list(row) for row in grid]}
 
 
 def print_table(console: Console, table: PlainTable) -> None:

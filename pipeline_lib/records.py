@@ -1,48 +1,26 @@
-"""The glossary: what a problem, a path, a verdict, a group and a pair are, everywhere.
+"""The glossary: Problem, Path, Group, Pair; golds are in `kinds`, verdicts in `verdicts`.
 
-Values only: frozen, slotted, keyword-only. How they are stored is `storage`'s business; a record
-knows just its flat row (plain str, int, float, bool, None), so that any table format can hold it.
+Values only: frozen, slotted, keyword-only. A record converts to and from a flat row of plain str,
+int, float, bool and None, which any table format can hold; `storage` reads and writes the rows.
 A data-set item is a Problem, a sampled chain is a Path; "task" always means a Prefect task.
 """
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from pipeline_lib.grids import Grid, grid_of
+from pipeline_lib.kinds.kind import Gold, Kind
+from pipeline_lib.kinds.table import KINDS, kind_of
+from pipeline_lib.verdicts import Verdict
 
 Row = dict[str, Any]
 
 
-class Kind(StrEnum):
-    """What sort of answer a problem asks for, hence which verifier judges it."""
-
-    MATH = "math"
-    CODE = "code"
-    COUNTDOWN = "countdown"
-    ARC = "arc"
-
-
-class Status(StrEnum):
-    """What became of one path under verification. Exactly one holds; none is ever guessed."""
-
-    CORRECT = "correct"
-    WRONG = "wrong"
-    UNPARSED = "unparsed"
-    TIMEOUT = "timeout"
-    MEMORY = "memory"
-    OUTPUT_LIMIT = "output_limit"
-    CRASHED = "crashed"
-    REWARD_HACK = "reward_hack"
-    MALFORMED = "malformed"
-    VERIFIER_ERROR = "verifier_error"
-
-
 class FinishReason(StrEnum):
-    """Why a path ended. ERROR means that our side failed; its text is then empty."""
+    """Reason why a path ended. ERROR: the request failed, and the text is empty."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -50,60 +28,8 @@ class FinishReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MathGold:
-    """The reference answer of a math problem, as written (LaTeX or plain)."""
-
-    answer: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountdownGold:
-    """Numbers to be combined, each exactly once, into the target."""
-
-    numbers: tuple[int, ...]
-    target: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeGold:
-    """Python source with asserts, or HumanEval's ``check(candidate)``, for one function."""
-
-    entry_point: str
-    tests: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArcGold:
-    """The output grid of one test input of an ARC puzzle.
-
-    Raises:
-        ValueError: ``output`` is no grid of 1 to 30 by 1 to 30 colours from 0 to 9.
-    """
-
-    output: Grid
-
-    def __post_init__(self) -> None:
-        grid_of(self.output)
-
-
-Gold = MathGold | CountdownGold | CodeGold | ArcGold
-_GOLD_OF_KIND: Mapping[Kind, Callable[..., Gold]] = {
-    Kind.MATH: MathGold,
-    Kind.COUNTDOWN: CountdownGold,
-    Kind.CODE: CodeGold,
-    Kind.ARC: ArcGold,
-}
-_KIND_OF_GOLD = {
-    MathGold: Kind.MATH,
-    CountdownGold: Kind.COUNTDOWN,
-    CodeGold: Kind.CODE,
-    ArcGold: Kind.ARC,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One question with the gold that decides it. ``solution`` is a worked one, where known."""
+    """A question with its gold; ``solution`` is a worked solution, if one is known."""
 
     id: str
     question: str
@@ -112,15 +38,15 @@ class Problem:
     solution: str | None = None
 
     @property
-    def kind(self) -> Kind:
-        """The kind follows from the gold, so the two cannot disagree."""
+    def kind(self) -> Kind[Any]:
+        """The kind follows from the gold's type, so the two cannot disagree."""
         return kind_of(self.gold)
 
     def row(self) -> Row:
         """Flat form; the gold becomes a JSON string."""
         return {
             "id": self.id,
-            "kind": self.kind.value,
+            "kind": self.kind.name,
             "question": self.question,
             "gold": json.dumps(dataclasses.asdict(self.gold), sort_keys=True),
             "source": self.source,
@@ -133,29 +59,15 @@ class Problem:
         return cls(
             id=row["id"],
             question=row["question"],
-            gold=gold_from(Kind(row["kind"]), json.loads(row["gold"])),
+            gold=KINDS[row["kind"]].restore_gold(json.loads(row["gold"])),
             source=row["source"],
             solution=row["solution"],
         )
 
 
-def kind_of(gold: Gold) -> Kind:
-    """The kind of the problems that have such a gold."""
-    return _KIND_OF_GOLD[type(gold)]
-
-
-def gold_from(kind: Kind, fields: Mapping[str, Any]) -> Gold:
-    """Build the gold of ``kind`` from plain fields (lists become tuples, nested ones too)."""
-    return _GOLD_OF_KIND[kind](**{name: _frozen(value) for name, value in fields.items()})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where a path came from; enough to draw it again."""
+    """Origin of a path; enough to draw it again."""
 
     model: str
     """Digest of the weights (or the server's model id)."""
@@ -166,21 +78,21 @@ class Provenance:
     top_p: float
     max_new_tokens: int
     adapter: str | None = None
-    """``name@version`` of the LoRA adapter that drew it, if one did."""
+    """``name@version`` of the LoRA adapter, if one was active."""
     engine: str | None = None
-    """What drew it: the same seed gives other tokens in another engine. None if unknown."""
+    """The same seed gives other tokens in another engine. None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """How an engine served one path: it differs from run to run, so no digest covers it."""
+    """Serving statistics of one path; they differ between runs, so no digest covers them."""
 
     latency_s: float
-    """From sending its request to the whole answer, paths of the same request included."""
+    """From sending the request to its last token, other paths of the same request included."""
     cached_tokens: int = 0
-    """Those of its prompt's tokens that the engine had computed before."""
+    """Prompt tokens taken from the engine's prefix cache."""
     opens_request: bool = False
-    """Another request than that of the path before it, so the prompt was paid for once more."""
+    """First path of its request; the prompt is computed once per request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +110,7 @@ class Path:
     provenance: Provenance
     error: str | None = None
     service: Service | None = field(default=None, compare=False)
-    """Stands in no row; `sampling.accounting` keeps it beside the run's events."""
+    """Not part of the row; `sampling.accounting` records it with the run's events."""
 
     @property
     def id(self) -> str:
@@ -206,7 +118,7 @@ class Path:
         return f"{self.problem_id}#{self.index}"
 
     def row(self) -> Row:
-        """Flat form; the provenance's fields stand beside the path's own."""
+        """Flat form; the provenance's fields are columns of the same row."""
         row = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         del row["provenance"], row["service"]
         row["finish_reason"] = self.finish_reason.value
@@ -223,42 +135,8 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What verification found for one text.
-
-    ``lenient`` judges the answer by whatever extraction rule found it; ``strict`` also asks that
-    the rule is the one that the prompt asked for. Both are None when our side failed
-    (``verifier_error``, or a timeout of the verifier itself): such a path scores nothing.
-    """
-
-    status: Status
-    strict: bool | None
-    lenient: bool | None
-    extracted: str | None = None
-    rule: str | None = None
-    detail: str | None = None
-    """One line for a human: the assertion that failed, the limit that was hit."""
-    seconds: float = 0.0
-
-    def row(self) -> Row:
-        """Flat form without ``seconds``, which differ from run to run; shards stay comparable."""
-        row = dataclasses.asdict(self)
-        del row["seconds"]
-        row["status"] = self.status.value
-        return row
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Inverse of :meth:`row`; further columns are ignored."""
-        names = [f.name for f in dataclasses.fields(cls) if f.name != "seconds"]
-        own = {name: row[name] for name in names}
-        own["status"] = Status(own["status"])
-        return cls(**own)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedPath:
-    """A path together with its verdict."""
+    """A path with its verdict."""
 
     path: Path
     verdict: Verdict
@@ -272,11 +150,11 @@ class Group:
     members: Sequence[JudgedPath]
 
     def scored(self) -> list[JudgedPath]:
-        """Members that were judged at all; our own failures are left out, never counted wrong."""
+        """Members with a score; a failed request or verifier is left out, not counted as wrong."""
         return [member for member in self.members if member.verdict.lenient is not None]
 
     def num_correct(self, *, strict: bool) -> int:
-        """How many scored members are right, by the strict or the lenient score."""
+        """Number of scored members that are right, by the strict or the lenient score."""
         scored = self.scored()
         return sum(bool(m.verdict.strict if strict else m.verdict.lenient) for m in scored)
 

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import Grid, grid_of
-from pipeline_lib.problems.arc_grids import PuzzleInput, puzzle_input_of
+from pipeline_lib.kinds.arc import ArcGold, PuzzleInput, puzzle_input_of
 from pipeline_lib.problems.arc_submission import ATTEMPTS, Attempts, read_submission
-from pipeline_lib.records import ArcGold, Group, Problem, Verdict
+from pipeline_lib.records import Group, Problem
+from pipeline_lib.verdicts import Verdict
 
 _Value = TypeVar("_Value")
 
@@ -96,7 +97,7 @@ def solutions_of(problems: Iterable[Problem]) -> dict[str, list[Grid]]:
     outputs: dict[PuzzleInput, Grid] = {}
     for problem in problems:
         if not isinstance(problem.gold, ArcGold):
-            raise BadInputError(f"problem {problem.id!r} is one of {problem.kind}, not of arc")
+            raise BadInputError(f"problem {problem.id!r} is one of {problem.kind.name}, not of arc")
         outputs[puzzle_input_of(problem.id)] = problem.gold.output
     return _by_puzzle(outputs)
 

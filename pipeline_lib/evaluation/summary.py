@@ -1,7 +1,7 @@
-"""From judged groups to the figures of one policy.
+"""Scores of one policy from its judged groups.
 
-The strict score is the headline, the lenient one stands beside it. Everything is deterministic in
-the groups, the params and the seed. Two policies are set against each other in `comparison`.
+The strict score is the headline, the lenient one accompanies it. Everything is deterministic in the
+groups, the params and the seed. Two policies are compared in `comparison`.
 """
 
 from collections import Counter
@@ -15,13 +15,14 @@ from pipeline_lib.evaluation.intervals import score_interval, wilson_interval
 from pipeline_lib.evaluation.pass_at_k import pass_at_k
 from pipeline_lib.evaluation.voting import Vote, majority_at_k
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.records import FinishReason, Group, Interval, Kind, Status
+from pipeline_lib.records import FinishReason, Group, Interval
 from pipeline_lib.seeding import child_seed
+from pipeline_lib.verdicts import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemScore:
-    """One problem's counts over its scored paths; our own failures are in none of them."""
+    """One problem's counts over its scored paths; failed requests and verifications are excluded."""
 
     problem_id: str
     num_scored: int
@@ -30,7 +31,7 @@ class ProblemScore:
     first_strict: bool
     """The first scored path is right: the single-sample score."""
     majority: float | None
-    """maj@max(ks) by the lenient score; None where answers are programs."""
+    """maj@max(ks) by the lenient score; None if answers of its kind cannot be voted on."""
 
     def pass_at(self, k: int, *, strict: bool) -> float:
         """pass@k by the strict or the lenient score."""
@@ -39,7 +40,7 @@ class ProblemScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalSummary:
-    """How one policy does on the held-out problems. Fractions are in [0, 1]."""
+    """Scores of one policy on the held-out problems. Fractions are in [0, 1]."""
 
     ks: tuple[int, ...]
     strict: Mapping[int, Interval]
@@ -50,7 +51,7 @@ class EvalSummary:
     majority: Interval | None
     """maj@max(ks) over the problems that can be voted on."""
     single: Interval
-    """Strict accuracy of one path a problem, with Wilson's interval."""
+    """Strict accuracy of one path per problem, with Wilson's interval."""
     truncated_fraction: float
     mean_completion_tokens: float
     prompt_tokens: int
@@ -58,7 +59,7 @@ class EvalSummary:
     statuses: Mapping[Status, int]
     num_paths: int
     num_unscored: int
-    """Paths that our side failed to draw or to judge."""
+    """Paths whose request or verification failed."""
     num_problems: int
     num_left_out: int
     """Problems with fewer than max(ks) scored paths; they are in no score."""
@@ -69,12 +70,12 @@ def evaluate_groups(groups: Sequence[Group], params: EvaluateParams, *, seed: in
     """Summarise the judged paths of one policy.
 
     Args:
-        groups: one group a problem, each with all paths that were asked for.
+        groups: one group per problem, each with all paths that were requested.
         params: ks, resamples and level.
         seed: of the bootstrap.
 
     Raises:
-        BadInputError: a problem stands twice, or none has max(ks) scored paths.
+        BadInputError: a problem has two groups, or none has max(ks) scored paths.
     """
     max_k = max(params.ks)
     _refuse_duplicates(groups)
@@ -131,15 +132,13 @@ def _problem_score(group: Group, max_k: int) -> ProblemScore:
         Vote(answer=member.verdict.extracted, correct=bool(member.verdict.lenient))
         for member in scored
     ]
-    # No two programs are the same answer just because they are spelled alike.
-    votable = group.problem.kind is not Kind.CODE
     return ProblemScore(
         problem_id=group.problem.id,
         num_scored=len(scored),
         num_strict=group.num_correct(strict=True),
         num_lenient=group.num_correct(strict=False),
         first_strict=bool(scored[0].verdict.strict),
-        majority=majority_at_k(votes, max_k) if votable else None,
+        majority=majority_at_k(votes, max_k) if group.problem.kind.votable else None,
     )
 
 

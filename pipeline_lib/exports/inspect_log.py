@@ -38,7 +38,7 @@ from inspect_ai.viewer import ViewerConfig
 from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.exports.evaluated_policy import EvaluatedPolicy
 from pipeline_lib.records import FinishReason, Interval, JudgedPath, Problem
-from pipeline_lib.reporting.examples import gold_text, verdict_reason
+from pipeline_lib.reporting.examples import verdict_reason
 from pipeline_lib.reporting.headline import headline
 from pipeline_lib.storage.files import atomic_file, digest_json
 
@@ -141,7 +141,7 @@ def _sample(model: str, problem: Problem, member: JudgedPath) -> EvalSample:
         epoch=path.index + 1,
         uuid=digest_json([model, path.id])[:22],
         input=_unicode(problem.question),
-        target=gold_text(problem.gold),
+        target=problem.kind.show_gold(problem.gold),
         messages=[question, answer],
         output=ModelOutput(
             model=model,
@@ -162,7 +162,7 @@ def _sample(model: str, problem: Problem, member: JudgedPath) -> EvalSample:
         metadata={
             "path": path.id,
             "source": problem.source,
-            "kind": problem.kind.value,
+            "kind": problem.kind.name,
             "status": verdict.status.value,
             "rule": verdict.rule,
             "finish_reason": path.finish_reason.value,

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import Grid
+from pipeline_lib.kinds.arc import PuzzleInput
 from pipeline_lib.latent.voting import Tally
-from pipeline_lib.problems.arc_grids import Challenge, PuzzleInput
+from pipeline_lib.problems.arc_grids import Challenge
 from pipeline_lib.problems.arc_submission import (
     ATTEMPTS,
     Attempts,

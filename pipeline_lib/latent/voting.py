@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import Grid
+from pipeline_lib.kinds.arc import PuzzleInput
 from pipeline_lib.latent.augmentation import Version, version_of
 from pipeline_lib.latent.dataset_files import PuzzleSet
 from pipeline_lib.latent.vocabulary import colours_of, crop, grid_of_colours
-from pipeline_lib.problems.arc_grids import Challenge, PuzzleInput
+from pipeline_lib.problems.arc_grids import Challenge
 
 PASS_KS = (1, 2, 5, 10, 100, 1000)
 

@@ -1,18 +1,17 @@
 """ARC puzzles as problems: one per test input, each shown with all demonstrations of its puzzle.
 
-A puzzle is pairs of grids that follow one rule. Nothing here turns grids into tokens, and nothing
-puts editions together: ARC-AGI-2 repeats most puzzles of ARC-AGI-1.
+A puzzle is pairs of grids that follow one rule. Tokenization is in `latent`. Editions must not be
+combined: ARC-AGI-2 repeats most puzzles of ARC-AGI-1.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import Grid, grid_of, grid_text
+from pipeline_lib.kinds.arc import ArcGold, PuzzleInput
 from pipeline_lib.problems.raw_rows import RawRow
-from pipeline_lib.records import ArcGold, Problem
+from pipeline_lib.records import Problem
 
 _INTRODUCTION = (
     "Each input grid becomes its output grid by the same rule. "
@@ -58,31 +57,6 @@ class Challenge(BaseModel):
     id: str
     train: Annotated[tuple[Pair, ...], Field(min_length=1)]
     test: Annotated[tuple[OpenPair, ...], Field(min_length=1)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PuzzleInput:
-    """Which test input, counted from 0, of which puzzle a problem asks about."""
-
-    puzzle_id: str
-    index: int
-
-    @property
-    def problem_id(self) -> str:
-        """Id of the problem that asks about it."""
-        return f"{self.puzzle_id}/{self.index}"
-
-
-def puzzle_input_of(problem_id: str) -> PuzzleInput:
-    """Inverse of :attr:`PuzzleInput.problem_id`.
-
-    Raises:
-        BadInputError: it is not the id of an ARC problem.
-    """
-    puzzle_id, _, index = problem_id.rpartition("/")
-    if not puzzle_id or not (index.isascii() and index.isdigit()):
-        raise BadInputError(f"{problem_id!r} is no id of an ARC problem, as in 0a1d4ef5/0")
-    return PuzzleInput(puzzle_id=puzzle_id, index=int(index))
 
 
 def read_puzzle(row: RawRow) -> Puzzle:

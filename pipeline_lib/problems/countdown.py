@@ -1,27 +1,24 @@
-"""Countdown problems: drawn at random, kept only when an exhaustive solver solves them.
-
-The solver also writes the worked solutions, in the text form that the verifier reads. It is not the
-verifier: what a model writes is judged by `verification`, which shares no code with this module.
-"""
+"""Countdown problems: drawn at random, kept only when the exhaustive solver solves them."""
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.countdown import CountdownGold, reachable, solutions
 from pipeline_lib.params.paths import CountdownParams
-from pipeline_lib.records import CountdownGold, Problem
+from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_random, child_seed
 
 Numbers = tuple[int, ...]
 """Sorted, with repetition."""
 ProblemKey = tuple[Numbers, int]
-"""What makes two problems the same: the sorted numbers, and the target."""
+"""Identity of a problem: the sorted numbers, and the target."""
 HELD_OUT = "test"
-"""The split that has number sets of its own."""
+"""The split with reserved number sets."""
 
 _DRY_DRAWS = 20_000
-"""So many draws in a row without a new problem mean that there are hardly any left."""
+"""Consecutive draws without a new problem after which the ranges count as exhausted."""
 
 
 def problem_key(problem: Problem) -> ProblemKey:
@@ -73,7 +70,7 @@ def _number_sets(
 
 
 def unseen_number_sets(held_out: Iterable[Problem], training: Iterable[Problem]) -> int:
-    """How many Countdown problems of ``held_out`` have numbers that no problem of ``training`` has."""
+    """Number of Countdown problems in ``held_out`` whose numbers occur in no problem of ``training``."""
     seen = {problem_key(problem)[0] for problem in training}
     return sum(problem_key(problem)[0] not in seen for problem in held_out)
 
@@ -110,7 +107,7 @@ def generate(
             raise _too_few(params, wanted=count + len(exclude), found=len(seen))
         numbers, target = key = _draw(params, seed, index)
         dry += 1
-        if key not in seen and allowed(numbers) and target in _reachable(numbers):
+        if key not in seen and allowed(numbers) and target in reachable(numbers):
             dry = 0
             seen.add(key)
             problems.append(_problem(numbers, target, seed))
@@ -145,50 +142,3 @@ def _problem(numbers: tuple[int, ...], target: int, seed: int) -> Problem:
         source="countdown",
         solution=child_random(seed, "solution", name).choice(solutions(numbers, target)),
     )
-
-
-def solutions(numbers: tuple[int, ...], target: int) -> list[str]:
-    """All distinct solutions, sorted: one step a line, as in ``5+3=8`` then ``8*3=24``.
-
-    A step takes two values and puts their sum, product, difference or exact quotient in their
-    place; no value is negative or a fraction. The larger operand stands first, so that commuted
-    forms of a step are one.
-    """
-    return sorted({"\n".join(steps) for steps in _solve(tuple(sorted(numbers)), target)})
-
-
-def _solve(values: tuple[int, ...], target: int) -> Iterator[tuple[str, ...]]:
-    if len(values) == 1:
-        if values[0] == target:
-            yield ()
-        return
-    for step, result, rest in _steps(values):
-        after = tuple(sorted((*rest, result)))
-        if target in _reachable(after):
-            yield from ((step, *further) for further in _solve(after, target))
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def _reachable(values: tuple[int, ...]) -> frozenset[int]:
-    """Every value that uses all of the sorted ``values`` exactly once."""
-    if len(values) == 1:
-        return frozenset(values)
-    after = {tuple(sorted((*rest, result))) for _, result, rest in _steps(values)}
-    return frozenset().union(*map(_reachable, after))
-
-
-def _steps(values: tuple[int, ...]) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-    """Each possible step on the sorted ``values``, its result, and the values that it leaves."""
-    for low, high in itertools.combinations(range(len(values)), 2):
-        small, large = values[low], values[high]
-        rest = values[:low] + values[low + 1 : high] + values[high + 1 :]
-        for sign, result in _results(large, small):
-            yield f"{large}{sign}{small}={result}", result, rest
-
-
-def _results(large: int, small: int) -> Iterator[tuple[str, int]]:
-    yield "+", large + small
-    yield "*", large * small
-    yield "-", large - small
-    if small and large % small == 0:
-        yield "/", large // small

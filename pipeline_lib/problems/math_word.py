@@ -1,16 +1,14 @@
 r"""Rows with a short final answer as problems: GSM8K, MATH, AIME, HMMT.
 
-The gold is kept as its publisher wrote it; whether a verifier can read it is asked when the splits
-are made.
+The gold is kept as published; a gold that the verifier cannot parse is removed when the splits are
+made.
 """
 
-import re
-
+from pipeline_lib.kinds.math import MathGold, last_boxed
 from pipeline_lib.problems.raw_rows import RawRow
-from pipeline_lib.records import MathGold, Problem
+from pipeline_lib.records import Problem
 
 _GSM8K_MARK = "#### "
-_BRACES = re.compile(r"\\[{}]|[{}]")
 
 
 def gsm8k_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
@@ -52,22 +50,3 @@ def _contest_answer(row: RawRow, solution: str | None) -> str:
     if not answer:
         raise row.error("answer or solution", "no final answer")
     return answer
-
-
-def last_boxed(solution: str) -> str | None:
-    r"""Content of the last ``\boxed{...}`` (or ``\fbox{...}``) with balanced braces, else None."""
-    openings = [match.end() for match in re.finditer(r"\\(?:boxed|fbox)\s*\{", solution)]
-    for start in reversed(openings):
-        end = _closing_brace(solution, start)
-        if end is not None:
-            return solution[start:end].strip()
-    return None
-
-
-def _closing_brace(text: str, start: int) -> int | None:
-    depth = 1
-    for brace in _BRACES.finditer(text, start):
-        depth += {"{": 1, "}": -1}.get(brace[0], 0)
-        if depth == 0:
-            return brace.start()
-    return None

@@ -1,7 +1,7 @@
-"""How much of an evaluation set stands, word for word, in the training questions.
+"""Overlap of an evaluation set with the training questions, by shared 13-grams of words.
 
 A report, never a filter: shared 13-grams are often a shared theme with other numbers, which a human
-has to look at. Exact repeats are refused when the splits are made.
+has to judge. Exact repeats are refused when the splits are made.
 """
 
 import re
@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipeline_lib.records import Kind, Problem
+from pipeline_lib.records import Problem
 
 NGRAM_WORDS = 13
 _MAX_SAMPLES = 20
@@ -46,8 +46,8 @@ def normalized_question(text: str) -> str:
 def overlap_report(train: Sequence[Problem], test: Sequence[Problem]) -> OverlapReport:
     """Compare the questions of two sets by runs of 13 words (letters and digits, case folded).
 
-    A question of fewer than 13 words counts as one run, and so does one of ARC: a row of a single
-    colour stands in most puzzles. Time and memory are linear in the words.
+    A question of fewer than 13 words counts as one run, and so does one that is not prose (ARC's).
+    Time and memory are linear in the number of words.
 
     Source: the decontamination of GPT-3 (Brown et al. 2020, arXiv:2005.14165, appendix C).
     """
@@ -76,7 +76,7 @@ def overlap_report(train: Sequence[Problem], test: Sequence[Problem]) -> Overlap
 
 def _ngrams(problem: Problem) -> Iterator[str]:
     words = _WORD.findall(normalized_question(problem.question))
-    if problem.kind is Kind.ARC:
+    if not problem.kind.prose_questions:
         yield " ".join(words)
         return
     for start in range(max(1, len(words) - NGRAM_WORDS + 1)):

@@ -7,8 +7,9 @@ import ast
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
 
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.problems.raw_rows import RawRow
-from pipeline_lib.records import CodeGold, Problem
+from pipeline_lib.records import Problem
 
 MBPP_TASKS: Mapping[str, range] = {
     "prompt": range(1, 11),

@@ -1,23 +1,20 @@
-"""Bootstrap, train and test problems that share nothing, cut from whatever data set is asked for.
+"""Disjoint bootstrap, train and test problems of a data set.
 
-Which problem lands where depends on the seed and the problem's id alone, so a larger split holds
+The split of a problem depends on the seed and the problem's id alone, so a larger split contains
 the smaller one of the same seed.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.kind import GoldProblem
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems import countdown
-from pipeline_lib.problems.arc_grids import puzzle_input_of
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
 from pipeline_lib.problems.registry import KNOWN_REPEATS, load_splits
-from pipeline_lib.records import Gold, Kind, Problem
+from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_seed
-
-GoldProblem = Callable[[Gold], str | None]
-"""What keeps a gold from being used by its verifier, or None if nothing does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +27,7 @@ class UnusableGold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReport:
-    """What was loaded, what was removed and why, and what was drawn."""
+    """Counts of loaded, removed and drawn problems, with the reasons for removal."""
 
     loaded: Mapping[str, int]
     """Problems by official split; empty for a generated data set."""
@@ -58,7 +55,7 @@ class Splits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cleaned:
-    """Usable problems by official split, and what is gone from them."""
+    """Usable problems by official split, and the removed ones."""
 
     pools: Mapping[str, list[Problem]]
     loaded: Mapping[str, int]
@@ -77,7 +74,7 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
     Args:
         params: sizes and source.
         seed: the root seed.
-        gold_problem: says why a gold cannot be used; such problems are removed and counted.
+        gold_problem: the reason why a gold cannot be used; such problems are removed and counted.
 
     Raises:
         BadInputError: the data cannot be used, nothing is left of it, or train and test overlap.
@@ -186,18 +183,17 @@ def _divided(
 
 
 def _in_seeded_order(problems: Iterable[Problem], seed: int) -> list[Problem]:
-    return sorted(problems, key=lambda p: (child_seed(seed, "split", _rule(p)), p.id))
+    return sorted(problems, key=lambda p: (child_seed(seed, "split", _unit(p)), p.id))
 
 
 def _first(ordered: Sequence[Problem], count: int) -> list[Problem]:
-    """Up to ``count`` problems: an ARC puzzle is scored whole, so the cut does not divide one."""
-    divided = set(map(_rule, ordered[count : count + 1]))
-    return [problem for problem in ordered[:count] if _rule(problem) not in divided]
+    """Up to ``count`` problems; the cut divides no split unit, as an ARC puzzle is scored whole."""
+    divided = set(map(_unit, ordered[count : count + 1]))
+    return [problem for problem in ordered[:count] if _unit(problem) not in divided]
 
 
-def _rule(problem: Problem) -> str:
-    """What one must not be trained on to be tested on this problem: its ARC puzzle, or itself."""
-    return puzzle_input_of(problem.id).puzzle_id if problem.kind is Kind.ARC else problem.id
+def _unit(problem: Problem) -> str:
+    return problem.kind.split_unit(problem.id)
 
 
 def _share_of_test(available: int, wanted: Mapping[str, int]) -> int:

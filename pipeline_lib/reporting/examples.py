@@ -10,19 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline_lib.evaluation.comparison import Comparison
-from pipeline_lib.grids import grid_text
-from pipeline_lib.records import (
-    ArcGold,
-    CodeGold,
-    CountdownGold,
-    FinishReason,
-    Gold,
-    Group,
-    JudgedPath,
-    MathGold,
-    Status,
-)
+from pipeline_lib.records import FinishReason, Group, JudgedPath
 from pipeline_lib.reporting.wording import words
+from pipeline_lib.verdicts import Status
 
 _CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
 
@@ -109,23 +99,10 @@ def _example(groups: Mapping[str, Group], flip: str) -> Example:
     return Example(
         problem_id=problem.id,
         question=_visible(problem.question),
-        gold=_visible(gold_text(problem.gold)),
+        gold=_visible(problem.kind.show_gold(problem.gold)),
         flip=flip,
         policies=tuple(_policy(name, group) for name, group in groups.items()),
     )
-
-
-def gold_text(gold: Gold) -> str:
-    """What decides a problem, as a reader is shown it."""
-    match gold:
-        case MathGold():
-            return gold.answer
-        case CountdownGold():
-            return f"{gold.target} from {', '.join(map(str, gold.numbers))}"
-        case CodeGold():
-            return gold.tests
-        case ArcGold():
-            return grid_text(gold.output)
 
 
 def _policy(name: str, group: Group) -> ExamplePolicy:

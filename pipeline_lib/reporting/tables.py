@@ -8,7 +8,7 @@ from pipeline_lib.evaluation.paired import PairedDifference
 from pipeline_lib.evaluation.result import EvaluationResult
 from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.problems.overlap import OverlapSample
-from pipeline_lib.records import Interval, Status
+from pipeline_lib.records import Interval
 from pipeline_lib.reporting.compute_spent import ComputeSpent
 from pipeline_lib.reporting.metrics import TokenCount
 from pipeline_lib.reporting.wording import (
@@ -21,6 +21,7 @@ from pipeline_lib.reporting.wording import (
     score,
     words,
 )
+from pipeline_lib.verdicts import Status
 
 EMPTY = "\N{EN DASH}"
 

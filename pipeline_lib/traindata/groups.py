@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, TypeVar
 
 from pipeline_lib.errors import CorruptArtifactError
-from pipeline_lib.records import Group, JudgedPath, Path, Problem, Verdict
+from pipeline_lib.records import Group, JudgedPath, Path, Problem
 from pipeline_lib.storage import shards
+from pipeline_lib.verdicts import Verdict
 
 PathKey = tuple[str, int]
 """Problem id and index of a path."""

@@ -8,11 +8,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from pipeline_lib.records import Group, JudgedPath, Pair, Row, Status
+from pipeline_lib.records import Group, JudgedPath, Pair, Row
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.traindata.filters import by_difficulty, distinct, ended, path_counts
 from pipeline_lib.traindata.lineage import path_lineage
 from pipeline_lib.traindata.tables import BuildContext, Tables, in_seeded_order
+from pipeline_lib.verdicts import Status
 
 MAX_USES_OF_A_PATH = 2
 WRONG_BY_REASONING = frozenset(

@@ -11,8 +11,8 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 from typing_extensions import override
 
+from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.params.train import LoraParams, Variant
-from pipeline_lib.records import Gold
 from pipeline_lib.training.adapters import lora_config
 from pipeline_lib.training.grpo_variants import LOSSES
 from pipeline_lib.training.online import Rollouts, drawing_settings, prompts_of, verified_reward

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import Method, TrainParams
-from pipeline_lib.records import Gold, Problem
+from pipeline_lib.records import Problem
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.connect import served_model
 from pipeline_lib.serving.engines import serving_engine

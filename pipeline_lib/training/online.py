@@ -9,7 +9,7 @@ from typing import Any
 
 from datasets import Dataset
 
-from pipeline_lib.records import Gold
+from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.training.phases import Row, ordered
 from pipeline_lib.training.rollouts import RolloutFunc
 from pipeline_lib.verification.dispatch import Item, Verifier

@@ -11,8 +11,8 @@ from trl.trainer.rloo_config import RLOOConfig
 from trl.trainer.rloo_trainer import RLOOTrainer
 from typing_extensions import override
 
+from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.records import Gold
 from pipeline_lib.training.adapters import lora_config
 from pipeline_lib.training.online import Rollouts, drawing_settings, prompts_of, verified_reward
 from pipeline_lib.training.phases import MakeTrainer, Row

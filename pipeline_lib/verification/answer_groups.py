@@ -1,60 +1,54 @@
-"""Which texts give the same answer to a problem, decided without its gold: what votes are counted by.
+"""Texts grouped by the answer they give, without a gold: the votes of self-consistency.
 
-Mathematical answers are compared by the verifier's own equivalence, an earlier answer standing where
-the gold would; Countdown solutions by their steps; grids by their cells. Two programs are never the
-same answer just because they are spelled alike.
+Each kind says how its answers are compared: by spelling after normalization, by its judge with an
+earlier answer in place of the gold, or not at all (two programs are never the same answer).
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from pipeline_lib.records import Kind, MathGold
-from pipeline_lib.verification import arc_grid, countdown_expression, math_extraction
+from pipeline_lib.kinds.kind import Kind
 from pipeline_lib.verification.dispatch import Item, Verifier
-from pipeline_lib.verification.math_normal_form import normalized
-
-_FORMS: Mapping[Kind, Callable[[str], str | None]] = {
-    Kind.COUNTDOWN: countdown_expression.answer_form,
-    Kind.ARC: arc_grid.answer_form,
-}
+from pipeline_lib.verification.judges import AnswerForm, answer_form
 
 
 @dataclass(kw_only=True)
 class AnswerBook:
-    """The distinct answers to one problem so far, numbered from 0 in the order in which they came."""
+    """The distinct answers to one problem so far, numbered from 0 in order of first occurrence."""
 
-    kind: Kind
+    kind: Kind[Any]
     verifier: Verifier
-    """Used for mathematics alone."""
+    """Used if the kind has an ``equality_trial``."""
+    _form_of: AnswerForm = field(init=False)
     _number_of: dict[str, int] = field(init=False, default_factory=dict)
-    """By spelling."""
+    """By form."""
     _first: list[str] = field(init=False, default_factory=list)
-    """How each answer was first spelled."""
+    """The form in which each answer first occurred."""
+
+    def __post_init__(self) -> None:
+        self._form_of = answer_form(self.kind) or self._unlike_any
 
     def number(self, text: str) -> int | None:
-        """Which answer a text gives; None if it gives none."""
-        form = self._form(text)
+        """The number of the answer that a text gives; None if it gives none."""
+        form = self._form_of(text)
         if not form:
             return None
         if form not in self._number_of:
-            known = self._equivalent(form) if self.kind is Kind.MATH else None
+            known = self._equivalent(form)
             if known is None:
                 known = len(self._first)
                 self._first.append(form)
             self._number_of[form] = known
         return self._number_of[form]
 
-    def _form(self, text: str) -> str | None:
-        if self.kind is Kind.MATH:
-            found = math_extraction.extract(text)
-            return normalized(found.answer) if found else None
-        if self.kind is Kind.CODE:
-            return f"{len(self._first)}: {text}" if text.strip() else None
-        return _FORMS[self.kind](text)
+    def _unlike_any(self, text: str) -> str | None:
+        return f"{len(self._first)}: {text}" if text.strip() else None
 
     def _equivalent(self, form: str) -> int | None:
-        """The earliest answer that is equal; one that cannot be compared is another."""
-        verdicts = self.verifier.judge(
-            [Item(gold=MathGold(answer=first), text=f"\\boxed{{{form}}}") for first in self._first]
-        )
+        """The earliest equal answer; one that the judge cannot compare is a new one."""
+        trial = self.kind.equality_trial
+        if trial is None:
+            return None
+        pairs = [trial(first, form) for first in self._first]
+        verdicts = self.verifier.judge([Item(gold=gold, text=text) for gold, text in pairs])
         return next((place for place, one in enumerate(verdicts) if one.lenient), None)

@@ -1,9 +1,9 @@
-"""The one ARC verifier: the grid that a model answers with equals the gold, shape included.
+"""The ARC verifier: an answer is right if its grid equals the gold, shape included.
 
-The format that prompts ask for (strict) is a last fenced block of rows, one a line, digits separated
-by spaces. The lenient score also takes a grid written otherwise in that block or in ``<answer>``
-tags, whichever come later, else what comes last in plain text: a list of lists, or lines of digits.
-Nothing is ever evaluated, and the work is linear in the length of the text.
+The requested format (strict) is a last fenced block of rows, one per line, digits separated by
+spaces. The lenient score also accepts a grid in another notation in that block or in ``<answer>``
+tags, whichever come later, else the last list of lists or lines of digits in plain text.
+Nothing is evaluated, and the work is linear in the length of the text.
 """
 
 import re
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline_lib.grids import Grid, grid_json, grid_of
-from pipeline_lib.records import ArcGold, Status, Verdict
+from pipeline_lib.kinds.arc import ArcGold
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.answer_text import (
     FencedBlock,
     after_thought,
@@ -21,6 +22,7 @@ from pipeline_lib.verification.answer_text import (
     plain,
     unix_lines,
 )
+from pipeline_lib.verification.judges import pure_judge_opener
 
 MAX_SEARCHED_CHARS = 20_000
 """Of a longer block or text only the end is read: room for 900 cells, each on a line of its own."""
@@ -38,11 +40,11 @@ _NUMERAL = re.compile(r"[0-9]+")
 
 
 class Rule(StrEnum):
-    """How the grid was found. Only the first is the strict format."""
+    """The rule that found the grid. Only the first is the strict format."""
 
     FENCED_ROWS = "fenced_rows"
     FENCED = "fenced"
-    """In the last block, written in another way or with something beside it."""
+    """In the last block, in another notation or with other text."""
     OPEN_FENCE = "open_fence"
     ANSWER_TAG = "answer_tag"
     LISTS = "lists"
@@ -51,7 +53,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    """Rows of numerals as they stand in a text; they may yet be ragged or hold no colours."""
+    """Rows of numerals as found in a text; they may be ragged or exceed the colours."""
 
     rows: Sequence[Sequence[str]]
     form: Rule
@@ -70,8 +72,8 @@ class _Found:
 def judge(gold: ArcGold, text: str) -> Verdict:
     """Judge one completion.
 
-    ``unparsed`` means that no rule found digits in the form of a grid; both scores are then False.
-    Digits that make no grid (ragged rows, two digits in a cell, too many rows) are ``wrong``.
+    ``unparsed``: no rule found digits in the form of a grid; both scores are then False.
+    Digits that form no grid (ragged rows, two digits in a cell, too many rows) are ``wrong``.
     ``extracted`` is the grid as a list of lists, so that equal grids are equal texts.
     """
     found = _extract(text)
@@ -95,8 +97,11 @@ def judge(gold: ArcGold, text: str) -> Verdict:
     )
 
 
+open_judge = pure_judge_opener(judge)
+
+
 def answer_form(text: str) -> str | None:
-    """The grid that a text gives as a list of lists, whatever the gold; None if there is none."""
+    """The grid in a text as a list of lists, read without the gold; None if there is none."""
     found = _extract(text)
     return None if found is None else ",".join(f"[{','.join(row)}]" for row in found.rows)
 

@@ -1,6 +1,6 @@
-"""Several jails at once: each program in one of them, a slow one out of the way of the others.
+"""Several jails at once, one program in each; slow programs do not block the others.
 
-A program that sleeps until its deadline would hold up all that come after it. So what runs for long
+A program that sleeps until its deadline would delay all that follow. So a program that runs for long
 gives up its place (`slow_lane`), and one more jail is opened for the next, up to a bound.
 """
 
@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold, Verdict
+from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.params.paths import CodeLimits, VerifyParams
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.failures import timed_verdict
 from pipeline_lib.verification.python_tests import CodeJudge
 from pipeline_lib.verification.sandbox.tiers import open_tier, reopen_tier
@@ -59,7 +60,7 @@ class CodePool:
             jail.close()
 
     def judge(self, pairs: Sequence[tuple[CodeGold, str]]) -> list[Verdict]:
-        """One verdict per (gold, text), in order; a bug of ours costs only its own item."""
+        """One verdict per (gold, text), in order; an exception affects only its own item."""
         with self._lock:
             return self._judge(pairs)
 
@@ -106,7 +107,7 @@ class CodePool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """One program at work: its place in the batch, and since when."""
+    """One running program: its index in the batch, and its start."""
 
     index: int
     started_s: float
@@ -124,3 +125,8 @@ def open_code_pool(limits: CodeLimits, *, num_workers: int) -> CodePool:
         lambda: CodeJudge(reopen_tier(opened, limits)),
         num_workers=num_workers,
     )
+
+
+def open_judge(params: VerifyParams, *, workers: int) -> CodePool:
+    """As :func:`open_code_pool`, with the limits of ``params``."""
+    return open_code_pool(params.code, num_workers=workers)

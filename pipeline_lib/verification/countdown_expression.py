@@ -1,8 +1,8 @@
-"""The one Countdown verifier: every number used exactly once, exact arithmetic, the target hit.
+"""The Countdown verifier: every number used exactly once, exact arithmetic, the target reached.
 
-Two forms are the format that prompts ask for (strict): steps, one a line, and nothing else, or an
-expression in ``<answer>`` tags. The lenient score also takes a boxed expression, an expression on
-the last line, or the last steps found in prose. Expressions are parsed with `ast`, never evaluated.
+Two forms are strict: steps, one per line and nothing else, as requested, or an expression in
+``<answer>`` tags. The lenient score also accepts a boxed expression, an expression on the last line,
+or the last steps found in prose. Expressions are parsed with `ast`, never evaluated.
 """
 
 import ast
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from pipeline_lib.records import CountdownGold, Status, Verdict
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.answer_text import after_thought, last_boxes, plain
 from pipeline_lib.verification.countdown_text import (
     LIST_MARK,
@@ -27,6 +28,7 @@ from pipeline_lib.verification.countdown_text import (
     whole_expressions,
     without_latex,
 )
+from pipeline_lib.verification.judges import pure_judge_opener
 
 MAX_TEXT_CHARS = 20_000
 """Of a longer text only the end is read, and it is not in the strict format."""
@@ -49,7 +51,7 @@ _TREE_OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Frac
 
 
 class Rule(StrEnum):
-    """How the solution was found. The first two are the strict formats."""
+    """The rule that found the solution. The first two are the strict formats."""
 
     STEPS = "steps"
     ANSWER_TAG = "answer_tag"
@@ -68,13 +70,13 @@ class _Found:
 
 
 class _RefusedError(ValueError):
-    """The solution is not a solution; the message says why."""
+    """The text found does not solve the problem; the message gives the reason."""
 
 
 def judge(gold: CountdownGold, text: str) -> Verdict:
     """Judge one completion.
 
-    ``unparsed`` means that no rule found a solution to look at; both scores are then False.
+    ``unparsed``: no rule found a solution; both scores are then False.
     """
     found = _extract(text, num_numbers=len(gold.numbers))
     if found is None:
@@ -94,12 +96,15 @@ def judge(gold: CountdownGold, text: str) -> Verdict:
     )
 
 
-def answer_form(text: str) -> str | None:
-    """One spelling of the solution that a text gives, for telling answers apart without a gold.
+open_judge = pure_judge_opener(judge)
 
-    It is the set of its steps, an expression's being those that compute it. Commuted operands and
-    another order of independent steps make no other answer. Nothing is checked: a step keeps the
-    value that was written, right or wrong. None if no rule finds a solution.
+
+def answer_form(text: str) -> str | None:
+    """Canonical spelling of the solution in a text, read without the gold; None if there is none.
+
+    It is the sorted list of steps; an expression is split into the steps that compute it. Commuted
+    operands and another order of independent steps give the same form. Nothing is checked: a step
+    keeps the value that was written, right or wrong.
     """
     found = _extract(text, num_numbers=None)
     if found is None:
@@ -125,7 +130,7 @@ def _step_form(sign: str, left: object, right: object, value: object) -> str:
 
 
 def _add_steps(node: ast.expr, parts: list[str], *, depth: int) -> Fraction:
-    """The value of an expression, whose steps are added to ``parts``."""
+    """The value of an expression; its steps are appended to ``parts``."""
     if depth > MAX_DEPTH or not isinstance(node, ast.BinOp):
         return _value_of(node, [], depth=depth)
     operation = _TREE_OPERATORS.get(type(node.op))
@@ -159,7 +164,7 @@ def _are_steps(text: str) -> bool:
 
 
 def _in_prose(text: str, *, num_numbers: int | None) -> _Found | None:
-    """``num_numbers`` is how many the problem gives; None where the problem is not looked at."""
+    """``num_numbers``: of the problem; None if the problem is not to be used."""
     last_line = LIST_MARK.sub("", text.rstrip().rpartition("\n")[2], count=1).strip("^")
     candidates = [found for found in whole_expressions(last_line) if has_operator(found)]
     if candidates and num_numbers in {None, len(_numerals(candidates[-1]))}:

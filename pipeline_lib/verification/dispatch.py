@@ -1,96 +1,27 @@
-"""Exactly one verdict for every item, whatever its kind: the front of all verifiers.
+"""One verdict for every item of a mixed batch: each goes to the judge of its kind.
 
-A batch never raises because of an item. Pools and sandboxes are started when the first item of
-their kind comes, and stopped with the verifier. What a right answer is, the verifiers know.
+A batch never raises because of an item. Judges are opened when the first item of their kind comes,
+and closed with the verifier.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
+from pipeline_lib.kinds.kind import Gold, Kind
+from pipeline_lib.kinds.table import kind_of
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import (
-    ArcGold,
-    CodeGold,
-    CountdownGold,
-    Gold,
-    Kind,
-    MathGold,
-    Status,
-    Verdict,
-    kind_of,
-)
-from pipeline_lib.verification import arc_grid, countdown_expression
-from pipeline_lib.verification.code_pool import open_code_pool
-from pipeline_lib.verification.failures import timed_verdict
-from pipeline_lib.verification.math_answer import MathJudge
+from pipeline_lib.verdicts import Status, Verdict
+from pipeline_lib.verification.judges import Judge, judge_opener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One text to be judged. None stands for a text that never came (null in a file)."""
+    """One text to be judged; None if the model gave no text (null in a file)."""
 
     gold: Gold
     text: str | None
-
-
-JudgeMany = Callable[[Sequence[Item]], list[Verdict]]
-Opener = Callable[[VerifyParams, int, ExitStack], JudgeMany]
-
-
-def _open_countdown(_params: VerifyParams, _workers: int, _stack: ExitStack) -> JudgeMany:
-    return lambda items: [_timed(_judge_countdown, item) for item in items]
-
-
-def _judge_countdown(item: Item) -> Verdict:
-    assert isinstance(item.gold, CountdownGold)
-    assert item.text is not None
-    return countdown_expression.judge(item.gold, item.text)
-
-
-def _open_arc(_params: VerifyParams, _workers: int, _stack: ExitStack) -> JudgeMany:
-    return lambda items: [_timed(_judge_arc, item) for item in items]
-
-
-def _judge_arc(item: Item) -> Verdict:
-    assert isinstance(item.gold, ArcGold)
-    assert item.text is not None
-    return arc_grid.judge(item.gold, item.text)
-
-
-def _timed(judge: Callable[[Item], Verdict], item: Item) -> Verdict:
-    return timed_verdict(lambda: judge(item))
-
-
-def _open_math(params: VerifyParams, workers: int, stack: ExitStack) -> JudgeMany:
-    judge = stack.enter_context(MathJudge(params.math, workers=workers))
-    return lambda items: judge.judge([_math_pair(item) for item in items])
-
-
-def _open_code(params: VerifyParams, workers: int, stack: ExitStack) -> JudgeMany:
-    pool = stack.enter_context(open_code_pool(params.code, num_workers=workers))
-    return lambda items: pool.judge([_code_pair(item) for item in items])
-
-
-def _math_pair(item: Item) -> tuple[MathGold, str]:
-    assert isinstance(item.gold, MathGold)
-    assert item.text is not None
-    return item.gold, item.text
-
-
-def _code_pair(item: Item) -> tuple[CodeGold, str]:
-    assert isinstance(item.gold, CodeGold)
-    assert item.text is not None
-    return item.gold, item.text
-
-
-_OPENERS: Mapping[Kind, Opener] = {
-    Kind.MATH: _open_math,
-    Kind.CODE: _open_code,
-    Kind.COUNTDOWN: _open_countdown,
-    Kind.ARC: _open_arc,
-}
 
 
 class Verifier:
@@ -100,7 +31,7 @@ class Verifier:
         self._params = params
         self._workers = workers
         self._stack = ExitStack()
-        self._judges: dict[Kind, JudgeMany] = {}
+        self._judges: dict[Kind[Any], Judge[Any]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -109,7 +40,7 @@ class Verifier:
         self.close()
 
     def close(self) -> None:
-        """End all processes. It may be used again, and starts them again then."""
+        """End all processes; a later batch starts them again."""
         self._judges.clear()
         self._stack.close()
 
@@ -117,29 +48,32 @@ class Verifier:
         """One verdict per item, in order.
 
         Raises:
-            SandboxUnavailableError: there is code among the items and nowhere safe to run it.
+            SandboxUnavailableError: an item is code, and no sandbox tier passes its self-test.
         """
         malformed = Verdict(
             status=Status.MALFORMED, strict=False, lenient=False, detail="no text at all"
         )
-        verdicts = dict.fromkeys(range(len(items)), malformed)
-        for kind, positions in _by_kind(items).items():
-            judged = self._judge_of(kind)([items[position] for position in positions])
-            verdicts.update(zip(positions, judged, strict=True))
-        return list(verdicts.values())
+        verdicts = [malformed] * len(items)
+        for kind, pairs in _by_kind(items).items():
+            judged = self._judge_of(kind).judge(list(pairs.values()))
+            for position, verdict in zip(pairs, judged, strict=True):
+                verdicts[position] = verdict
+        return verdicts
 
-    def _judge_of(self, kind: Kind) -> JudgeMany:
+    def _judge_of(self, kind: Kind[Any]) -> Judge[Any]:
         if kind not in self._judges:
-            self._judges[kind] = _OPENERS[kind](self._params, self._workers, self._stack)
+            opened = judge_opener(kind)(self._params, workers=self._workers)
+            self._judges[kind] = self._stack.enter_context(opened)
         return self._judges[kind]
 
 
-def _by_kind(items: Sequence[Item]) -> dict[Kind, list[int]]:
-    positions: dict[Kind, list[int]] = {}
+def _by_kind(items: Sequence[Item]) -> dict[Kind[Any], dict[int, tuple[Gold, str]]]:
+    """The items with a text, by kind and position."""
+    pairs: dict[Kind[Any], dict[int, tuple[Gold, str]]] = {}
     for position, item in enumerate(items):
         if item.text is not None:
-            positions.setdefault(kind_of(item.gold), []).append(position)
-    return positions
+            pairs.setdefault(kind_of(item.gold), {})[position] = (item.gold, item.text)
+    return pairs
 
 
 def open_verifier(params: VerifyParams, *, workers: int = 1) -> Verifier:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from pipeline_lib.records import Status, Verdict
+from pipeline_lib.verdicts import Status, Verdict
 
 _MAX_DETAIL_CHARS = 200
 

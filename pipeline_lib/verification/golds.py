@@ -1,25 +1,25 @@
-"""Golds checked when a data set is built, so that no answer is ever judged against a broken one."""
+"""Golds checked when a data set is built, so that no answer is judged against an unusable one."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import pkgutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
-from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.records import Gold, MathGold
-from pipeline_lib.verification.math_answer import MathJudge
-
-GoldProblem = Callable[[Gold], str | None]
+from pipeline_lib.kinds.kind import Gold, GoldProblem
+from pipeline_lib.kinds.table import KINDS
 
 
 @contextmanager
 def open_gold_check() -> Iterator[GoldProblem]:
-    """Yield a function that says why a gold cannot be used, or None if it can.
-
-    Only golds of mathematics can be beyond their verifier; those that need SymPy are parsed in a
-    process of their own, which ends with the context.
-    """
-    with MathJudge(MathLimits(), workers=1) as judge:
+    """Yield the `GoldProblem` of all kinds; processes of the checks end with the context."""
+    with ExitStack() as stack:
+        checks: dict[type[Gold], GoldProblem] = {
+            kind.gold: stack.enter_context(pkgutil.resolve_name(kind.gold_check)())
+            for kind in KINDS.values()
+            if kind.gold_check is not None
+        }
 
         def gold_problem(gold: Gold) -> str | None:
-            return judge.gold_problems([gold])[0] if isinstance(gold, MathGold) else None
+            check = checks.get(type(gold))
+            return check(gold) if check else None
 
         yield gold_problem

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from pipeline_lib.records import Path, Problem, Row, Status, Verdict
+from pipeline_lib.records import Path, Problem, Row
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.dispatch import Item, Verifier
 
 KIND = "verdicts"

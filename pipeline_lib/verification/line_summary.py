@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pipeline_lib.records import Verdict
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.line_format import Line
 
 MAX_SAMPLES = 20

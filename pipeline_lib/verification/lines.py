@@ -11,18 +11,9 @@ from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import (
-    FinishReason,
-    Group,
-    JudgedPath,
-    Path,
-    Problem,
-    Provenance,
-    Row,
-    Status,
-    Verdict,
-)
+from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance, Row
 from pipeline_lib.storage.files import check_output, write_json_lines
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
 from pipeline_lib.verification.line_format import Line, read_lines
 from pipeline_lib.verification.line_summary import LineSummary, Tally

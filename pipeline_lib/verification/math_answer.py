@@ -1,17 +1,19 @@
 """Math answers judged in batches: extraction, exact comparison, caps, memo, then the pool.
 
-Most answers never reach SymPy. Those that do are asked once per distinct (gold, answer). A
-deadline or a memory limit that is hit is a limit of the verifier, so such an item scores nothing.
+Most answers never reach SymPy; the others are compared once per distinct (gold, answer). Hitting a
+deadline or a memory limit is a failure of the verifier, so such an item is not scored.
 """
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Self
 
-from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.records import MathGold, Status, Verdict
+from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.params.paths import MathLimits, VerifyParams
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.failures import not_judged, verifier_error
 from pipeline_lib.verification.math_caps import cap_reason
 from pipeline_lib.verification.math_comparison import AmbiguousError, compare
@@ -36,7 +38,7 @@ _FAILURES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
-    """A verdict, or all of it but the outcome of ``question``."""
+    """A verdict that is final, or that lacks the outcome of ``question``."""
 
     verdict: Verdict
     question: Question | None = None
@@ -65,7 +67,7 @@ class MathJudge:
         ]
 
     def gold_problems(self, golds: Sequence[MathGold]) -> list[str | None]:
-        """Why each gold cannot be used, or None: asked once, when a data set is built."""
+        """The reason why each gold cannot be used, or None; for building a data set."""
         written = [normalized(gold.answer) for gold in golds]
         reasons = [_gold_reason(text) for text in written]
         hard = {
@@ -80,7 +82,7 @@ class MathJudge:
         ]
 
     def _replies(self, questions: Sequence[Question]) -> dict[Question, Reply]:
-        """Replies from the memo or from the pool; only settled ones are remembered."""
+        """Replies from the memo or from the pool; only settled ones are stored in the memo."""
         distinct = dict.fromkeys(questions)
         # One look-up each: another thread may clear the memo in between.
         known = {q: reply for q in distinct if (reply := self._memo.get(q)) is not None}
@@ -96,6 +98,24 @@ class MathJudge:
         return known | asked
 
 
+def open_judge(params: VerifyParams, *, workers: int) -> MathJudge:
+    """The judge of mathematics, with the limits of ``params``."""
+    return MathJudge(params.math, workers=workers)
+
+
+@contextmanager
+def open_gold_check() -> Iterator[Callable[[MathGold], str | None]]:
+    """Yield a `kinds.kind.GoldProblem` for math; SymPy runs in a process of its own."""
+    with MathJudge(MathLimits(), workers=1) as judge:
+        yield lambda gold: judge.gold_problems([gold])[0]
+
+
+def answer_form(text: str) -> str | None:
+    """The answer in a text in normal form, whichever rule finds it; None if there is none."""
+    found = extract(text)
+    return normalized(found.answer) if found else None
+
+
 def _timed_draft(gold: MathGold, text: str) -> _Draft:
     start = time.perf_counter()
     try:
@@ -108,7 +128,7 @@ def _timed_draft(gold: MathGold, text: str) -> _Draft:
 
 @functools.lru_cache(maxsize=4096)
 def _reference(gold: str) -> str:
-    """The gold in its normal form: a group asks for the same one many times."""
+    """The gold in normal form, cached: all paths of a group have the same gold."""
     return normalized(gold)
 
 
@@ -130,7 +150,7 @@ def _draft(gold: MathGold, text: str) -> _Draft:
 
 
 def _compared(reference: str, answer: str, base: Verdict) -> _Draft:
-    """The verdict on two normalized answers, or the question that it takes SymPy to settle."""
+    """The verdict on two normalized answers, or the question for SymPy."""
     try:
         equal = compare(reference, answer)
     except AmbiguousError as doubt:

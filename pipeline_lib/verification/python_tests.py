@@ -8,14 +8,14 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold, Status, Verdict
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.answer_text import fenced_blocks, unix_lines
 from pipeline_lib.verification.sandbox.client import RunReport, TestSuite
 from pipeline_lib.verification.sandbox.tiers import (
     OpenTier,
     TierReport,
-    open_tier,
     probe_tier,
     wanted_tiers,
 )
@@ -127,15 +127,6 @@ class CodeJudge:
             seconds=seconds,
             counts=second.counts,
         )
-
-
-def open_code_judge(limits: CodeLimits) -> CodeJudge:
-    """Open the best tier of the sandbox, or the one that ``limits`` name.
-
-    Raises:
-        SandboxUnavailableError: no tier passes its self-test here; nothing is run then.
-    """
-    return CodeJudge(open_tier(limits))
 
 
 def probe_tiers(limits: CodeLimits) -> list[TierReport]:

@@ -11,8 +11,11 @@ from rich.console import Console
 
 from flows.cli import main
 from flows.commands import _line, verify_file
+from pipeline_lib.kinds.arc import ArcGold
+from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, MathGold
 from pipeline_lib.verification.line_format import read_lines
 from tests.unit.evaluation.judged_groups import judged_group
 

@@ -6,22 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.records import (
-    ArcGold,
-    CodeGold,
-    CountdownGold,
-    FinishReason,
-    Group,
-    JudgedPath,
-    Kind,
-    MathGold,
-    Path,
-    Problem,
-    Provenance,
-    Status,
-    Verdict,
-    gold_from,
-)
+from pipeline_lib.kinds.arc import ARC, ArcGold
+from pipeline_lib.kinds.code import CODE, CodeGold
+from pipeline_lib.kinds.countdown import COUNTDOWN, CountdownGold
+from pipeline_lib.kinds.kind import Kind
+from pipeline_lib.kinds.math import MATH, MathGold
+from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance
+from pipeline_lib.verdicts import Status, Verdict
 from tests.unit.made_grids import grids
 
 texts = st.text(max_size=20)
@@ -108,13 +99,13 @@ def test_verdict_row_is_the_same_however_long_it_took():
 @pytest.mark.parametrize(
     ("gold", "kind"),
     [
-        (MathGold(answer="1"), Kind.MATH),
-        (CodeGold(entry_point="f", tests=""), Kind.CODE),
-        (CountdownGold(numbers=(1, 2), target=3), Kind.COUNTDOWN),
-        (ArcGold(output=((1, 2),)), Kind.ARC),
+        (MathGold(answer="1"), MATH),
+        (CodeGold(entry_point="f", tests=""), CODE),
+        (CountdownGold(numbers=(1, 2), target=3), COUNTDOWN),
+        (ArcGold(output=((1, 2),)), ARC),
     ],
 )
-def test_kind_follows_from_the_gold(gold, kind: Kind):
+def test_kind_follows_from_the_gold(gold, kind: Kind[Any]):
     """A problem cannot claim another kind than its gold has."""
     assert Problem(id="a", question="?", gold=gold, source="made").kind is kind
 
@@ -124,7 +115,7 @@ def test_a_gold_is_a_grid():
     with pytest.raises(ValueError, match="row 2 has 1 cells, row 1 has 2"):
         ArcGold(output=((1, 2), (3,)))
     with pytest.raises(ValueError, match="row 1 holds 10; colours are 0 to 9"):
-        gold_from(Kind.ARC, {"output": [[10]]})
+        ARC.restore_gold({"output": [[10]]})
 
 
 def judged(strict: bool | None, lenient: bool | None) -> JudgedPath:

@@ -62,31 +62,62 @@ def test_code_digest_follows_the_closure():
     assert code_digest(MODULE) != code_digest("pipeline_lib.storage.manifests")
 
 
+class Copy:
+    """A copy of the code, whose keys are computed by a process of its own."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        source = pathlib.Path(__file__).parents[2] / "pipeline_lib"
+        ignore = shutil.ignore_patterns("*.pyc")
+        shutil.copytree(source, folder / "pipeline_lib", ignore=ignore)
+        self.folder = folder
+
+    def keys(self, *modules: str) -> list[str]:
+        calls = ", ".join(f"stage_key({name!r}, params={{}}, inputs={{}})" for name in modules)
+        script = f"from pipeline_lib.stages.keys import stage_key; print({calls})"
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    def keys_with(self, name: str, change: Callable[[str], str], *modules: str) -> list[str]:
+        """The keys after a change of one file, which is undone."""
+        source = self.folder / "pipeline_lib" / name
+        before = source.read_text("utf-8")
+        source.write_text(change(before), "utf-8")
+        found = self.keys(*modules)
+        source.write_text(before, "utf-8")
+        return found
+
+
+def with_constant(text: str) -> str:
+    return f"{text}LIMIT = 1\n"
+
+
 def test_key_changes_with_the_source_that_is_imported_and_with_no_other(tmp_path):
     """In a copy of the code: a constant in `errors`, which shards import, changes their key; one in
     `seeding`, which they do not, leaves it, and so do comments, docstrings and line breaks.
     """
-    root = pathlib.Path(__file__).parents[2]
-    ignore = shutil.ignore_patterns("*.pyc")
-    shutil.copytree(root / "pipeline_lib", tmp_path / "pipeline_lib", ignore=ignore)
-    call = f"stage_key({MODULE!r}, params={{}}, inputs={{}})"
-    script = f"from pipeline_lib.stages.keys import stage_key; print({call})"
+    copy = Copy(tmp_path)
 
-    def key_with(name: str, change: Callable[[str], str]) -> str:
-        source = tmp_path / "pipeline_lib" / name
-        before = source.read_text("utf-8")
-        source.write_text(change(before), "utf-8")
-        command = [sys.executable, "-c", script]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-        source.write_text(before, "utf-8")
-        return done.stdout
+    def key_with(name: str, change: Callable[[str], str]) -> list[str]:
+        return copy.keys_with(name, change, MODULE)
 
-    key = key_with("errors.py", lambda text: text)
-    assert key_with("errors.py", lambda text: f"{text}LIMIT = 1\n") != key
+    key = copy.keys(MODULE)
+    assert key_with("errors.py", with_constant) != key
     assert key_with("errors.py", lambda text: text.replace("[int] = 2", "[int] = 3")) != key
-    assert key_with("seeding.py", lambda text: f"{text}LIMIT = 1\n") == key
+    assert key_with("seeding.py", with_constant) == key
     assert key_with("errors.py", lambda text: f"# why\n\n\n{text}# more\n") == key
     assert key_with("errors.py", lambda text: re.sub(r'"""(?=\w)', '"""More: ', text)) == key
+
+
+def test_a_changed_judge_judges_again_and_draws_nothing_again(tmp_path):
+    """Judges are imported by name: a constant of the math judge changes the key of verification,
+    not that of sampling."""
+    copy = Copy(tmp_path)
+    stages = ("pipeline_lib.loop.verify", "pipeline_lib.loop.sample")
+    verification, sampling = copy.keys(*stages)
+    changed = copy.keys_with("verification/math_equality.py", with_constant, *stages)
+    assert changed[0] != verification
+    assert changed[1] == sampling
 
 
 def test_docstrings_are_those_of_modules_classes_functions_and_attributes(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.records import Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.limits import wall_seconds
 from pipeline_lib.verification.sandbox.session import GONE
 

@@ -12,7 +12,7 @@ import traceback
 from types import CodeType, FunctionType
 from typing import Any
 
-from pipeline_lib.records import Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.alteration import NoControlError, alter_all
 from pipeline_lib.verification.sandbox.crossed_exceptions import (
     CrossedError,

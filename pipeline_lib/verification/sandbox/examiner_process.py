@@ -11,7 +11,7 @@ import signal
 import socket
 from typing import NoReturn
 
-from pipeline_lib.records import Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox import kernel
 from pipeline_lib.verification.sandbox.channel import Channel
 from pipeline_lib.verification.sandbox.descriptors import keep_only, read_all, socket_at

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pipeline_lib.records import Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.channel import (
     ChannelClosedError,
     FrameTooLargeError,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from types import GeneratorType
 from typing import Any, NoReturn, Protocol
 
-from pipeline_lib.records import Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.carried_types import TYPES
 
 _NAMES = ("_session", "number_", "_kind", "_role", "_given")

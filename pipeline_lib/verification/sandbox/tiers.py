@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.client import (
     JailedInterpreter,
     JailRefusedError,

@@ -4,17 +4,9 @@ c: right; f: right, but not in the asked format (lenient only); w: wrong; l: wro
 the length limit; x: our verifier failed; e: our engine failed.
 """
 
-from pipeline_lib.records import (
-    CountdownGold,
-    FinishReason,
-    Group,
-    JudgedPath,
-    Path,
-    Problem,
-    Provenance,
-    Status,
-    Verdict,
-)
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance
+from pipeline_lib.verdicts import Status, Verdict
 
 PROVENANCE = Provenance(
     model="0123456789abcdef",

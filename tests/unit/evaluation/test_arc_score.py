@@ -8,17 +8,10 @@ from hypothesis import strategies as st
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.arc_score import score_submission, solutions_of, submission_of
-from pipeline_lib.records import (
-    ArcGold,
-    CountdownGold,
-    FinishReason,
-    Group,
-    JudgedPath,
-    Path,
-    Problem,
-    Status,
-    Verdict,
-)
+from pipeline_lib.kinds.arc import ArcGold
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.arc_grid import judge
 from tests.unit.evaluation.judged_groups import PROVENANCE
 from tests.unit.made_grids import grids

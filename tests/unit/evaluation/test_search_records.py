@@ -3,9 +3,10 @@
 import pytest
 
 from pipeline_lib.evaluation.search_records import cost_from, search_problems
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.evaluate import BeamParams, Strategy
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import FinishReason, MathGold, Problem
+from pipeline_lib.records import FinishReason, Problem
 from pipeline_lib.verification.dispatch import open_verifier
 from tests.unit.evaluation.scripted_search import setting
 

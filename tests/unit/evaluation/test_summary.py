@@ -6,8 +6,10 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.summary import evaluate_groups
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.records import CodeGold, Group, Status
+from pipeline_lib.records import Group
+from pipeline_lib.verdicts import Status
 from tests.unit.evaluation.judged_groups import judged_group
 
 PARAMS = EvaluateParams(num_paths=4, ks=(1, 2), resamples=500)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.arc_score import score_submission
+from pipeline_lib.kinds.arc import PuzzleInput
 from pipeline_lib.latent.augmentation import Augmentation, Version
 from pipeline_lib.latent.submission import (
     check_submission,
@@ -16,7 +17,7 @@ from pipeline_lib.latent.submission import (
 )
 from pipeline_lib.latent.vocabulary import colours_of, encode
 from pipeline_lib.latent.voting import Asked, Tally, pass_at, solutions_of_puzzles
-from pipeline_lib.problems.arc_grids import Challenge, OpenPair, Pair, PuzzleInput
+from pipeline_lib.problems.arc_grids import Challenge, OpenPair, Pair
 
 PAIR = Pair(input=((1,),), output=((2,),))
 

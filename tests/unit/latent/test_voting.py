@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.arc import PuzzleInput
 from pipeline_lib.latent.augmentation import Augmentation, Version
 from pipeline_lib.latent.dataset_files import PuzzleSet
 from pipeline_lib.latent.vocabulary import colours_of, encode
@@ -17,7 +18,7 @@ from pipeline_lib.latent.voting import (
     pass_at,
     solutions_of_puzzles,
 )
-from pipeline_lib.problems.arc_grids import Challenge, OpenPair, Pair, PuzzleInput
+from pipeline_lib.problems.arc_grids import Challenge, OpenPair, Pair
 from tests.unit.made_grids import grids
 
 SIDE = 6

@@ -8,17 +8,12 @@ from hypothesis import example, given
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import grid_text
+from pipeline_lib.kinds.arc import ArcGold, puzzle_input_of
 from pipeline_lib.params.paths import PrepareParams
-from pipeline_lib.problems.arc_grids import (
-    PuzzleInput,
-    arc_problems,
-    puzzle_input_of,
-    read_puzzle,
-)
+from pipeline_lib.problems.arc_grids import arc_problems, read_puzzle
 from pipeline_lib.problems.raw_rows import RawRow, folder_rows
 from pipeline_lib.problems.registry import load_splits
 from pipeline_lib.problems.splits import make_splits
-from pipeline_lib.records import ArcGold
 from pipeline_lib.verification.arc_grid import judge
 from tests.made_data import ARC_COUNTS
 from tests.unit.made_grids import grids
@@ -92,22 +87,6 @@ def test_the_solution_is_what_the_verifier_asks_for(grid):
     pair = {"input": [[0]], "output": grid}
     (problem,) = problems_of({"train": [pair], "test": [pair]})
     assert judge(problem.gold, problem.solution).strict
-
-
-@pytest.mark.parametrize("puzzle_id", ["0a1d4ef5", "Copy1", "a/b"])
-def test_ids_name_puzzle_and_test_input(puzzle_id: str):
-    """A problem's id says which test input of which puzzle it asks about."""
-    asked = PuzzleInput(puzzle_id=puzzle_id, index=12)
-    assert puzzle_input_of(asked.problem_id) == asked
-
-
-@pytest.mark.parametrize(
-    "problem_id", ["gsm8k-test-0", "/0", "0a1d4ef5/", "0a1d4ef5/x", "a/-1", ""]
-)
-def test_other_ids_are_refused(problem_id: str):
-    """An id of another data set names no test input."""
-    with pytest.raises(BadInputError, match="is no id of an ARC problem"):
-        puzzle_input_of(problem_id)
 
 
 @pytest.mark.parametrize(

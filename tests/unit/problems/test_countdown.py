@@ -1,10 +1,6 @@
-"""Countdown: the generator, its exhaustive solver, and splits that share nothing."""
+"""Countdown: the generator, and splits that share nothing."""
 
 import concurrent.futures
-import itertools
-import operator
-import re
-from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -12,80 +8,8 @@ from hypothesis import strategies as st
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import CountdownParams
-from pipeline_lib.problems.countdown import (
-    generate,
-    problem_key,
-    solutions,
-    splits,
-    unseen_number_sets,
-)
-
-OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": Fraction}
-
-
-def replay(numbers: tuple[int, ...], text: str) -> list[Fraction]:
-    """Carry out the steps on a multiset, by arithmetic alone; what is left at the end."""
-    values = [Fraction(number) for number in numbers]
-    for line in text.split("\n"):
-        left, sign, right, result = re.fullmatch(r"(\d+)([-+*/])(\d+)=(\d+)", line).groups()
-        values.remove(Fraction(left))
-        values.remove(Fraction(right))
-        assert OPERATIONS[sign](int(left), int(right)) == int(result)
-        values.append(Fraction(result))
-    return values
-
-
-def all_values(values: tuple[Fraction, ...]) -> set[Fraction]:
-    """Every value from ordered operands, by brute force: the reference for the solver."""
-    if len(values) == 1:
-        return set(values)
-    found = set()
-    for i, j in itertools.permutations(range(len(values)), 2):
-        rest = tuple(value for k, value in enumerate(values) if k not in (i, j))
-        for operation in OPERATIONS.values():
-            if operation is Fraction and values[j] == 0:
-                continue
-            result = operation(values[i], values[j])
-            if result >= 0 and result.denominator == 1:
-                found |= all_values((*rest, result))
-    return found
-
-
-def test_solutions_of_a_hand_worked_problem():
-    """3, 5, 3 -> 24: (5+3)*3 is the only way, and swapping the equal threes is not another."""
-    assert solutions((3, 5, 3), 24) == ["5+3=8\n8*3=24"]
-
-
-def test_commuted_steps_are_one_solution():
-    """1, 2, 3 -> 6: 1+2+3 in three orders, 1*2*3 in three, and nothing else that repeats them."""
-    found = solutions((1, 2, 3), 6)
-    assert {"2+1=3\n3+3=6", "3+1=4\n4+2=6", "3+2=5\n5+1=6"} <= set(found)
-    assert {"2*1=2\n3*2=6", "3*1=3\n3*2=6", "3*2=6\n6*1=6"} <= set(found)
-    assert not [text for text in found if re.search(r"^1[+*]", text, re.MULTILINE)]
-
-
-def test_division_is_exact_and_never_by_zero():
-    """7 and 2 have no quotient; 2-2=0 may be added, yet nothing is divided by it."""
-    assert solutions((7, 2), 3) == []
-    assert solutions((2, 2, 5), 5) == [
-        "2-2=0\n5+0=5",
-        "2-2=0\n5-0=5",
-        "2/2=1\n5*1=5",
-        "2/2=1\n5/1=5",
-        "5*2=10\n10/2=5",
-        "5+2=7\n7-2=5",
-        "5-2=3\n3+2=5",
-    ]
-
-
-@given(st.lists(st.integers(1, 9), min_size=2, max_size=4).map(tuple), st.integers(0, 40))
-def test_the_solver_agrees_with_brute_force(numbers, target):
-    """A target has solutions exactly when brute force over ordered operands reaches it."""
-    reached = target in all_values(tuple(map(Fraction, numbers)))
-    found = solutions(numbers, target)
-    assert bool(found) == reached
-    assert all(replay(numbers, text) == [target] for text in found)
-    assert len(set(found)) == len(found)
+from pipeline_lib.problems.countdown import generate, problem_key, splits, unseen_number_sets
+from tests.unit.countdown_steps import replay
 
 
 def test_problems_are_distinct_in_range_and_carry_a_true_solution():

@@ -1,13 +1,11 @@
 """Golds and ids of problems with a short final answer."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.problems.math_word import contest_problem, gsm8k_problem, last_boxed
+from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.problems.math_word import contest_problem, gsm8k_problem
 from pipeline_lib.problems.raw_rows import RawRow
-from pipeline_lib.records import MathGold
 
 
 def row_of(**fields: object) -> RawRow:
@@ -61,31 +59,3 @@ def test_contest_without_an_answer_is_refused(fields: dict):
     """A row without any final answer names its place."""
     with pytest.raises(BadInputError, match=r"set\.jsonl:7: 'answer"):
         contest_problem(row_of(problem="?", **fields), id_prefix="a", source="a")
-
-
-@pytest.mark.parametrize(
-    ("solution", "content"),
-    [
-        (r"\boxed{1} or \boxed{2}", "2"),
-        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
-        (r"\boxed{1} then \boxed{2", "1"),
-        (r"\fbox{7}", "7"),
-        ("nothing", None),
-    ],
-)
-def test_last_boxed_cases(solution: str, content: str | None):
-    """The last balanced box counts; escaped braces do not balance anything."""
-    assert last_boxed(solution) == content
-
-
-balanced = st.recursive(
-    st.text(alphabet="ab1 +", max_size=5),
-    lambda inner: st.builds("{}{{{}}}{}".format, inner, inner, inner),
-    max_leaves=8,
-)
-
-
-@given(before=balanced, content=balanced, after=st.text(alphabet="ab}. ", max_size=10))
-def test_last_boxed_inverts_boxing(before: str, content: str, after: str):
-    """Any balanced content comes back out of its box, whatever stands around it."""
-    assert last_boxed(f"{before}\\boxed{{{content}}}{after}") == content.strip()

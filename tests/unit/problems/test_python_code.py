@@ -7,6 +7,7 @@ import pathlib
 import pytest
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.problems.python_code import (
     MBPP_TASKS,
     entry_point,
@@ -14,7 +15,6 @@ from pipeline_lib.problems.python_code import (
     mbpp_problem,
 )
 from pipeline_lib.problems.raw_rows import RawRow
-from pipeline_lib.records import CodeGold
 
 
 def mbpp_row(**changes: object) -> RawRow:

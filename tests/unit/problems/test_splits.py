@@ -6,9 +6,10 @@ import pathlib
 import pytest
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.kind import Gold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import CountdownParams, PrepareParams
 from pipeline_lib.problems.splits import Splits, make_splits
-from pipeline_lib.records import Gold, MathGold
 
 
 def usable(_gold: Gold) -> None:

@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.problems.worked import worked_problems
-from pipeline_lib.records import MathGold, Problem
+from pipeline_lib.records import Problem
 
 
 def problem(name: int, *, worked: bool = True) -> Problem:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from pipeline_lib.evaluation.result import evaluate_policies
+from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.records import ArcGold
 from pipeline_lib.reporting.examples import Outcome, examples
 from tests.unit.evaluation.judged_groups import judged_group
 

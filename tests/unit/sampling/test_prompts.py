@@ -1,11 +1,17 @@
 """One template: what a model sees depends on the problem and on its own chat format alone."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import pytest
 
-from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, Kind, MathGold, Problem
-from pipeline_lib.sampling.prompts import INSTRUCTIONS, instruction, render, template_digest
+from pipeline_lib.kinds.arc import ArcGold
+from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.kinds.table import KINDS
+from pipeline_lib.records import Problem
+from pipeline_lib.sampling.prompts import instruction, render, template_digest
 
 COUNTDOWN = Problem(
     id="c", question="Make 24.", gold=CountdownGold(numbers=(3, 5, 3), target=24), source="test"
@@ -17,7 +23,7 @@ CODE = Problem(
     gold=CodeGold(entry_point="add", tests="assert add(1, 1) == 2"),
     source="test",
 )
-ARC = Problem(
+ARC_PROBLEM = Problem(
     id="a/0", question="Test input:\n1 2", gold=ArcGold(output=((7, 8), (9, 6))), source="test"
 )
 
@@ -43,7 +49,7 @@ def test_chat_models_get_the_instruction_in_their_own_format():
         (COUNTDOWN, "exactly once"),
         (MATH, "\\boxed"),
         (CODE, "fenced"),
-        (ARC, "fenced"),
+        (ARC_PROBLEM, "fenced"),
     ]:
         text = render(problem, Shouting())
         assert text == f"<user>{instruction(problem)}<assistant>"
@@ -55,19 +61,31 @@ def test_the_gold_stays_out_of_the_prompt():
     """Neither the answer, nor the tests, nor the output grid are shown."""
     assert render(MATH, None).count("2") == 0
     assert "assert" not in render(CODE, None)
-    assert not set("6789") & set(render(ARC, None))
+    assert not set("6789") & set(render(ARC_PROBLEM, None))
 
 
 def test_digest_tells_templates_apart():
     """Another chat format or another kind is another template."""
-    found = {template_digest(kind, own) for kind in Kind for own in (None, Shouting())}
-    assert len(found) == 2 * len(Kind)
+    found = {template_digest(kind, own) for kind in KINDS.values() for own in (None, Shouting())}
+    assert len(found) == 2 * len(KINDS)
 
 
-def test_the_digest_of_a_kind_is_its_own():
-    """Another instruction of one kind leaves the digests of the others as they are."""
-    before = {kind: template_digest(kind, None) for kind in Kind}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(INSTRUCTIONS, Kind.ARC, "Draw it.")
-        after = {kind: template_digest(kind, None) for kind in Kind}
-    assert [kind for kind in Kind if before[kind] != after[kind]] == [Kind.ARC]
+@pytest.mark.parametrize(
+    ("kind", "digest"),
+    [
+        ("math", "59c5187553039525"),
+        ("code", "ea1341403e6a9875"),
+        ("countdown", "e0459e73f691fd7f"),
+        ("arc", "ea5f20f402f582b6"),
+    ],
+)
+def test_the_digest_of_a_kind_stays(kind, digest):
+    """Paths on disk name their template by it."""
+    assert template_digest(KINDS[kind], None) == digest
+
+
+def test_the_digest_covers_the_instruction():
+    """Another instruction is another template."""
+    kind = ARC_PROBLEM.kind
+    changed = dataclasses.replace(kind, instruction="Draw it.")
+    assert template_digest(changed, None) != template_digest(kind, None)

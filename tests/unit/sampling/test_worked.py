@@ -2,8 +2,12 @@
 
 import pytest
 
+from pipeline_lib.kinds.arc import ArcGold
+from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, MathGold, Problem
+from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.verification.dispatch import Item, open_verifier

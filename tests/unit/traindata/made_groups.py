@@ -2,20 +2,11 @@
 
 from collections.abc import Sequence
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import BuildParams
-from pipeline_lib.records import (
-    FinishReason,
-    Group,
-    JudgedPath,
-    MathGold,
-    Path,
-    Problem,
-    Provenance,
-    Row,
-    Status,
-    Verdict,
-)
+from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance, Row
 from pipeline_lib.traindata.tables import BuildContext
+from pipeline_lib.verdicts import Status, Verdict
 
 VERDICTS = {
     "r": Verdict(status=Status.CORRECT, strict=True, lenient=True),

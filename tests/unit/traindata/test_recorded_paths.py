@@ -11,11 +11,12 @@ from flows.commands import build_file
 from pipeline_lib.params.paths import BuildParams, VerifyParams
 from pipeline_lib.params.train import Method
 from pipeline_lib.params.whole import Params
-from pipeline_lib.records import JudgedPath, Status
+from pipeline_lib.records import JudgedPath
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.traindata.builders import TrainData, build
 from pipeline_lib.traindata.tables import BuildContext
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.lines import groups_from_lines, verify_lines
 
 PAIRS = {False: 11, True: 16}

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams, VerifyParams
 from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.problems.countdown import generate
-from pipeline_lib.records import CountdownGold, MathGold, Problem
+from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.training.bootstrap import make_base_policy

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.records import CountdownGold, MathGold, Problem
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.records import Problem
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.storage.manifests import current
 from pipeline_lib.training.bootstrap import make_base_policy, make_tokenizer

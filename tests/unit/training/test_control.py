@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.problems.worked import WorkedProblems, worked_problems
-from pipeline_lib.records import MathGold, Problem
+from pipeline_lib.records import Problem
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.training.control import ControlRequest, train_control

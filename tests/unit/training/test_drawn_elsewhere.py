@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from pipeline_lib.determinism import deterministic
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.records import CountdownGold
 from pipeline_lib.training import grpo
 from pipeline_lib.training.online import Rollouts
 from pipeline_lib.training.phases import quiet

@@ -4,11 +4,12 @@ import pathlib
 
 from transformers import AutoModelForCausalLM
 
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import Method
-from pipeline_lib.records import CountdownGold, Status, Verdict
 from pipeline_lib.training.methods import train_policy
 from pipeline_lib.training.online import verified_reward
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.dispatch import open_verifier
 
 GOLD = CountdownGold(numbers=(2, 3), target=5)

@@ -15,9 +15,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import LoraParams, Variant
-from pipeline_lib.records import CountdownGold
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.training import dpo, grpo, rloo, sft
 from pipeline_lib.training.grpo import Objective

@@ -4,15 +4,17 @@ import pathlib
 
 from transformers import AutoModelForCausalLM
 
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.records import CountdownGold, MathGold, Status, Verdict
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.training.grpo import Objective, trainer_maker
 from pipeline_lib.training.live_rollouts import LiveRollouts
 from pipeline_lib.training.online import Rollouts, verified_reward
 from pipeline_lib.training.phases import Phase, Row, Schedule, Setting, run_phase
 from pipeline_lib.training.rollouts import rollout_func
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.dispatch import open_verifier
 
 GOLDS = {

@@ -7,8 +7,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import CountdownGold, FinishReason
+from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Completion, Decoding
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.training.online import verified_reward

@@ -6,7 +6,7 @@ raise. ``CUT_OFF``: the body of a function that ends, with the statuses of which
 ``FORGERIES``: wrong programs for ``add(a, b)`` that claim to be right.
 """
 
-from pipeline_lib.records import Status
+from pipeline_lib.verdicts import Status
 
 PREAMBLE = """
 import ctypes, os, signal, socket, sys

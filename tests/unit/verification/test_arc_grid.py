@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.grids import Grid, grid_json, grid_text
-from pipeline_lib.records import ArcGold, Status
+from pipeline_lib.kinds.arc import ArcGold
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.arc_grid import MAX_SEARCHED_CHARS, judge
 from tests.unit.made_grids import grids
 

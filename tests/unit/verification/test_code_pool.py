@@ -6,12 +6,13 @@ import psutil
 import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold, Status, Verdict
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.code_pool import CodePool, open_code_pool
-from pipeline_lib.verification.python_tests import CodeJudge, open_code_judge
+from pipeline_lib.verification.python_tests import CodeJudge
 from pipeline_lib.verification.sandbox.client import JailRefusedError, RunReport
-from pipeline_lib.verification.sandbox.tiers import OpenTier
+from pipeline_lib.verification.sandbox.tiers import OpenTier, open_tier
 from pipeline_lib.verification.slow_lane import MAX_SLOW, PATIENCE_S
 
 GOLD = CodeGold(entry_point="f", tests="assert f(2) == 4\nassert f(3) == 6")
@@ -189,7 +190,7 @@ def test_the_same_verdicts_as_one_after_another(real_pool):
     """Six programs that never end among twelve others: the pool says of each what one jail says."""
     programs = [RIGHT, SLEEPS, WRONG, SPINS] * 3 + [RIGHT, "1 / 0\n", "no code"] * 2
     pairs = [(GOLD, program) for program in programs]
-    with open_code_judge(CodeLimits(timeout_s=3.0)) as judge:
+    with CodeJudge(open_tier(CodeLimits(timeout_s=3.0))) as judge:
         alone = {program: judge.judge(GOLD, program) for program in set(programs)}
     assert outcomes(real_pool.judge(pairs)) == outcomes([alone[program] for program in programs])
 

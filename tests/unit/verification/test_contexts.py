@@ -10,10 +10,13 @@ import threading
 import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import CodeLimits, MathLimits, VerifyParams
-from pipeline_lib.records import CodeGold, MathGold, Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.dispatch import Item, open_verifier
-from pipeline_lib.verification.python_tests import open_code_judge
+from pipeline_lib.verification.python_tests import CodeJudge
+from pipeline_lib.verification.sandbox.tiers import open_tier
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
 PARAMS = VerifyParams(
@@ -39,7 +42,7 @@ EXPECTED = [status for _, _, status in CASES.values()]
 @pytest.fixture(scope="module", autouse=True)
 def sandbox():
     try:
-        open_code_judge(CodeLimits()).close()
+        CodeJudge(open_tier(CodeLimits())).close()
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
 

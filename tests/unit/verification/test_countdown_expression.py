@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.records import CountdownGold, Status
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.countdown_expression import judge
 
 GOLD = CountdownGold(numbers=(3, 5, 3), target=24)  # (3+5)*3 = 24

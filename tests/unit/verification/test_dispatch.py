@@ -4,8 +4,12 @@ import psutil
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_lib.kinds.arc import ArcGold
+from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import ArcGold, CodeGold, CountdownGold, MathGold, Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.dispatch import Item, open_verifier
 
 GOLD = CountdownGold(numbers=(3, 5, 3), target=24)

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from pipeline_lib.records import CountdownGold, MathGold
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.verification.golds import open_gold_check
 
 

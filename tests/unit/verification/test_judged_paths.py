@@ -1,7 +1,9 @@
 """Sampled paths get one verdict each; what was never drawn is never wrong."""
 
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import CountdownGold, FinishReason, Path, Problem, Provenance, Status
+from pipeline_lib.records import FinishReason, Path, Problem, Provenance
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.dispatch import open_verifier
 from pipeline_lib.verification.judged_paths import judge_paths, verdict_counts, verdict_rows
 

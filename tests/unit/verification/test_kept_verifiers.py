@@ -11,8 +11,9 @@ import time
 import psutil
 import pytest
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits, VerifyParams
-from pipeline_lib.records import MathGold, Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.dispatch import Item
 from pipeline_lib.verification.kept_verifiers import close_kept_verifiers, kept_verifier
 
@@ -125,7 +126,8 @@ def test_a_forked_process_has_none():
 _PROCESS = """
 import os, sys, psutil
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import CodeGold, MathGold
+from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.verification.dispatch import Item
 from pipeline_lib.verification.kept_verifiers import kept_verifier
 items = [

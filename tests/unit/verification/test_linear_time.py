@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from pipeline_lib.records import CountdownGold, MathGold
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.verification import countdown_expression
 from pipeline_lib.verification.math_answer import _draft
 from pipeline_lib.verification.math_caps import cap_reason

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.records import MathGold, Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.math_answer import MathJudge
 
 

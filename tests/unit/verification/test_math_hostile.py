@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.records import MathGold, Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.math_answer import MathJudge
 from tests.unit.verification.hostile_answers import CHEAP, SLOW
 

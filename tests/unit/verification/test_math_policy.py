@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.records import MathGold
 from pipeline_lib.verification.math_answer import MathJudge
 
 POLICY = pathlib.Path(__file__).parents[3] / "docs" / "verification-policy.md"

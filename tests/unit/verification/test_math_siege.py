@@ -13,8 +13,8 @@ from benchmarks import (
     siege_math_sentences,
     siege_math_symbols,
 )
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.records import MathGold
 from pipeline_lib.verification.count_nouns import count_noun
 from pipeline_lib.verification.math_answer import MathJudge
 from pipeline_lib.verification.math_units import unit_of

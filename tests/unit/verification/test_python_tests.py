@@ -7,18 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.python_code import humaneval_problem, mbpp_problem
 from pipeline_lib.problems.raw_rows import RawRow
-from pipeline_lib.records import CodeGold, Problem, Status, Verdict
-from pipeline_lib.verification.python_tests import (
-    CodeJudge,
-    ExtractedCode,
-    extract_code,
-    open_code_judge,
-)
+from pipeline_lib.records import Problem
+from pipeline_lib.verdicts import Status, Verdict
+from pipeline_lib.verification.python_tests import CodeJudge, ExtractedCode, extract_code
 from pipeline_lib.verification.sandbox.client import RunReport, TestSuite
-from pipeline_lib.verification.sandbox.tiers import OpenTier
+from pipeline_lib.verification.sandbox.tiers import OpenTier, open_tier
 from tests.made_data import FORGERY_OF_HUMANEVAL_1, HUMANEVAL
 
 SQUARE = "def square(x):\n    return x * x\n"
@@ -29,7 +26,7 @@ SAMPLE_STRIDE = 20
 @pytest.fixture(scope="module")
 def judge() -> Iterator[CodeJudge]:
     try:
-        opened = open_code_judge(CodeLimits(timeout_s=20))
+        opened = CodeJudge(open_tier(CodeLimits(timeout_s=20)))
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     with opened:
@@ -232,7 +229,7 @@ def test_hash_order_is_the_same_in_every_jail():
     program = "def f():\n    return list({'a', 'b', 'c', 'd', 'e', 'f', 'g'})\n"
     for _ in range(2):
         try:
-            opened = open_code_judge(CodeLimits())
+            opened = CodeJudge(open_tier(CodeLimits()))
         except SandboxUnavailableError as error:
             pytest.skip(str(error))
         with opened:
@@ -347,7 +344,7 @@ def test_all_canonical_solutions_pass(reference_data, tier):
     chosen = problems(reference_data)
     assert len(chosen) == 164 + 974
     try:
-        opened = open_code_judge(CodeLimits(timeout_s=30, tier=tier))
+        opened = CodeJudge(open_tier(CodeLimits(timeout_s=30, tier=tier)))
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     with opened:

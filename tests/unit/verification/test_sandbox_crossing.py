@@ -10,9 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold, Status
-from pipeline_lib.verification.python_tests import CodeJudge, open_code_judge
+from pipeline_lib.verdicts import Status
+from pipeline_lib.verification.python_tests import CodeJudge
+from pipeline_lib.verification.sandbox.tiers import open_tier
 from tests.unit.verification import crossing_cases
 from tests.unit.verification.crossing_cases import HONEST, WRONG, Case
 
@@ -23,7 +25,7 @@ CHEAP = 60
 @pytest.fixture(scope="module")
 def judge() -> Iterator[CodeJudge]:
     try:
-        opened = open_code_judge(CodeLimits(timeout_s=5))
+        opened = CodeJudge(open_tier(CodeLimits(timeout_s=5)))
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     with opened:
@@ -137,7 +139,7 @@ SPIN += "    while time.process_time() - start < x: pass\n    return x\n"
 @pytest.fixture
 def hurried() -> Iterator[CodeJudge]:
     try:
-        opened = open_code_judge(CodeLimits(timeout_s=0.5))
+        opened = CodeJudge(open_tier(CodeLimits(timeout_s=0.5)))
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     with opened:
@@ -173,7 +175,7 @@ def test_cpu_seconds_end_an_endless_loop():
     """A program that gets its CPU seconds and does not end scores 0."""
     gold = CodeGold(entry_point="f", tests="assert f(1) == 1")
     try:
-        opened = open_code_judge(CodeLimits(timeout_s=0.2))
+        opened = CodeJudge(open_tier(CodeLimits(timeout_s=0.2)))
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     with opened:

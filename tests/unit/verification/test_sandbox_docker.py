@@ -15,8 +15,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold, Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.python_tests import CodeJudge
 from pipeline_lib.verification.sandbox import tiers
 from pipeline_lib.verification.sandbox.client import JailRefusedError, TestSuite

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold, Status
-from pipeline_lib.verification.python_tests import CodeJudge, open_code_judge
+from pipeline_lib.verdicts import Status
+from pipeline_lib.verification.python_tests import CodeJudge
+from pipeline_lib.verification.sandbox.tiers import open_tier
 from tests.unit.verification.hostile_programs import FORGERIES
 
 MBPP = CodeGold(entry_point="add", tests="assert add(2, 3) == 5\nassert add([1], [2]) == [1, 2]\n")
@@ -22,7 +24,7 @@ HONEST = "def add(a, b):\n    return a + b\n"
 @pytest.fixture(scope="module", params=["namespace", "landlock"])
 def judge(request: pytest.FixtureRequest) -> Iterator[CodeJudge]:
     try:
-        opened = open_code_judge(CodeLimits(timeout_s=2, tier=request.param))
+        opened = CodeJudge(open_tier(CodeLimits(timeout_s=2, tier=request.param)))
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     with opened:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline_lib.records import Status
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.client import (
     JailedInterpreter,
     JailRefusedError,

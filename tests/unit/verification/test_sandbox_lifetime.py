@@ -14,15 +14,17 @@ import psutil
 import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.records import CodeGold, Status
-from pipeline_lib.verification.python_tests import open_code_judge, probe_tiers
+from pipeline_lib.verdicts import Status
+from pipeline_lib.verification.python_tests import CodeJudge, probe_tiers
 from pipeline_lib.verification.sandbox.client import (
     JailedInterpreter,
     JailRefusedError,
     TestSuite,
 )
 from pipeline_lib.verification.sandbox.jails import SCRATCH
+from pipeline_lib.verification.sandbox.tiers import open_tier
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
 SQUARE = "def square(x):\n    return x * x\n"
@@ -241,7 +243,7 @@ def test_named_tier_that_cannot_work_is_refused_with_the_reason(monkeypatch):
     """Fail closed: no tier, no run, and the message names the tier and its reason."""
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SandboxUnavailableError, match="docker: there is no docker command"):
-        open_code_judge(CodeLimits(tier="docker"))
+        CodeJudge(open_tier(CodeLimits(tier="docker")))
 
 
 def test_probe_says_of_each_tier_whether_and_why():
@@ -258,8 +260,9 @@ def test_without_the_right_to_make_namespaces_landlock_is_used():
     """As in a container: unshare is refused, the reason says so, and the next tier takes over."""
     script = (
         "from pipeline_lib.params.paths import CodeLimits\n"
-        "from pipeline_lib.verification.python_tests import open_code_judge, probe_tiers\n"
-        "print(open_code_judge(CodeLimits()).tier)\n"
+        "from pipeline_lib.verification.python_tests import CodeJudge, probe_tiers\n"
+        "from pipeline_lib.verification.sandbox.tiers import open_tier\n"
+        "print(CodeJudge(open_tier(CodeLimits())).tier)\n"
         "print(probe_tiers(CodeLimits())[0].reason)\n"
     )
     command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", script]
@@ -275,7 +278,7 @@ def test_judge_uses_the_best_tier_that_passes():
     available = [report.name for report in probe_tiers(CodeLimits()) if report.available]
     if not available:
         pytest.skip("no sandbox tier works on this machine")
-    with open_code_judge(CodeLimits()) as judge:
+    with CodeJudge(open_tier(CodeLimits())) as judge:
         assert judge.tier == available[0]
         gold = CodeGold(entry_point="square", tests="assert square(3) == 9")
         assert judge.judge(gold, SQUARE).status is Status.CORRECT

@@ -1,0 +1,1 @@
+"""Kinds of answers: one module per kind, listed in `table`."""

@@ -1,0 +1,104 @@
+"""Countdown: combine given numbers, each exactly once, into a target.
+
+The solver writes the worked solutions in the requested format. Verification shares no code with it.
+"""
+
+import functools
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, StrictInt
+
+from pipeline_lib.kinds.kind import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountdownGold:
+    """Numbers to be combined, each exactly once, into the target."""
+
+    numbers: tuple[int, ...]
+    target: int
+
+
+class _Line(BaseModel):
+    numbers: Annotated[tuple[StrictInt, ...], Field(min_length=1)]
+    target: StrictInt
+
+
+def _read_line(row: Mapping[str, Any]) -> CountdownGold:
+    line = _Line.model_validate(row)
+    return CountdownGold(numbers=line.numbers, target=line.target)
+
+
+def _compact_prompt(gold: CountdownGold) -> str:
+    return f"{','.join(map(str, gold.numbers))}={gold.target}\n"
+
+
+def _all_solutions(gold: CountdownGold, _solution: str) -> list[str]:
+    # One solution alone would make the policy certain of it, with little left to explore.
+    return solutions(gold.numbers, gold.target)
+
+
+def solutions(numbers: tuple[int, ...], target: int) -> list[str]:
+    """All distinct solutions, sorted: one step a line, as in ``5+3=8`` then ``8*3=24``.
+
+    A step replaces two values by their sum, product, difference or exact quotient; no value is
+    negative or a fraction. The larger operand comes first, so commuted forms of a step are equal.
+    """
+    return sorted({"\n".join(steps) for steps in _solve(tuple(sorted(numbers)), target)})
+
+
+def _solve(values: tuple[int, ...], target: int) -> Iterator[tuple[str, ...]]:
+    if len(values) == 1:
+        if values[0] == target:
+            yield ()
+        return
+    for step, result, rest in _steps(values):
+        after = tuple(sorted((*rest, result)))
+        if target in reachable(after):
+            yield from ((step, *further) for further in _solve(after, target))
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def reachable(values: tuple[int, ...]) -> frozenset[int]:
+    """Every value that uses all of the sorted ``values`` exactly once."""
+    if len(values) == 1:
+        return frozenset(values)
+    after = {tuple(sorted((*rest, result))) for _, result, rest in _steps(values)}
+    return frozenset().union(*map(reachable, after))
+
+
+def _steps(values: tuple[int, ...]) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+    """Each possible step on the sorted ``values``, its result, and the values that it leaves."""
+    for low, high in itertools.combinations(range(len(values)), 2):
+        small, large = values[low], values[high]
+        rest = values[:low] + values[low + 1 : high] + values[high + 1 :]
+        for sign, result in _results(large, small):
+            yield f"{large}{sign}{small}={result}", result, rest
+
+
+def _results(large: int, small: int) -> Iterator[tuple[str, int]]:
+    yield "+", large + small
+    yield "*", large * small
+    yield "-", large - small
+    if small and large % small == 0:
+        yield "/", large // small
+
+
+COUNTDOWN = Kind(
+    name="countdown",
+    gold=CountdownGold,
+    instruction=(
+        "Use each number exactly once. Write one arithmetic step a line, as in 3+5=8, "
+        "nothing else; the last step gives the target."
+    ),
+    compact_prompt=_compact_prompt,
+    solution_texts=_all_solutions,
+    judge="pipeline_lib.verification.countdown_expression:open_judge",
+    answer_form="pipeline_lib.verification.countdown_expression:answer_form",
+    show_gold=lambda gold: f"{gold.target} from {', '.join(map(str, gold.numbers))}",
+    read_line=_read_line,
+    write_line=lambda gold: {"numbers": list(gold.numbers), "target": gold.target},
+)

@@ -1,0 +1,87 @@
+"""Specification of one kind of answer: the fields that the rest of the library reads.
+
+A kind is a value. Nothing outside `kinds` branches on which one it has; it reads a field of the
+kind instead. Rows and files identify a kind by its name.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from pipeline_lib.verdicts import Verdict
+
+
+class Gold(Protocol):
+    """The reference that decides a problem: a frozen dataclass of plain values and tuples."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+G = TypeVar("G", bound=Gold)
+GoldProblem = Callable[[Gold], str | None]
+"""The reason why no answer can be judged against a gold, or None."""
+
+
+def _unchanged(_gold: Any, solution: str) -> list[str]:
+    return [solution]
+
+
+def _own_id(problem_id: str) -> str:
+    return problem_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kind(Generic[G]):
+    """One kind of answer, from the problem's gold to the report.
+
+    Verification is named, not imported, so that sampling does not depend on it: ``judge``,
+    ``answer_form`` and ``gold_check`` take ``package.module:function``. The keys of stages that
+    verify cover these modules (`stages.keys.NAMED_IMPORTS`).
+    """
+
+    name: str
+    """Stored in rows and files; never renamed."""
+    gold: type[G]
+    """The type of its golds, and of no other kind's."""
+    instruction: str
+    """Answer format requested from a chat model; part of the paths' template digest."""
+    compact_prompt: Callable[[G], str] | None = None
+    """Prompt for completion models; None: question and instruction."""
+    solution_texts: Callable[[G, str], list[str]] = _unchanged
+    """Worked solutions in the requested answer format, for SFT; from the gold and the data set's
+    solution."""
+    judge: str | Callable[[G, str], Verdict]
+    """Name of a `verification.judges.JudgeOpener`, or a pure function that needs no such module."""
+    answer_form: str | Callable[[str], str | None] | None = None
+    """Function, or its name, from a text to the canonical spelling of its answer, read without the
+    gold; it gives None for a text without an answer. None: no two answers are the same, so there is
+    no voting."""
+    equality_trial: Callable[[str, str], tuple[G, str]] | None = None
+    """From two answer forms a gold and a text: the forms are equal if the judge accepts the text.
+    None: they are equal only if they are the same string."""
+    gold_check: str | None = None
+    """Name of a function that opens, as a context manager, a `GoldProblem` for golds of this kind;
+    None: its judge can use every gold."""
+    show_gold: Callable[[G], str]
+    """The gold as text, for reports and exports."""
+    read_line: Callable[[Mapping[str, Any]], G]
+    """The gold in a line of a JSONL file, among other keys; raises pydantic.ValidationError."""
+    write_line: Callable[[G], dict[str, Any]]
+    """Inverse of ``read_line``: the JSON fields that hold the gold."""
+    split_unit: Callable[[str], str] = _own_id
+    """From a problem's id to the unit that train and test must not share."""
+    prose_questions: bool = True
+    """Whether a run of words that two questions share is evidence of overlap."""
+
+    @property
+    def votable(self) -> bool:
+        """Whether answers can be told apart without a gold."""
+        return self.answer_form is not None
+
+    def restore_gold(self, fields: Mapping[str, Any]) -> G:
+        """The gold from its fields as JSON holds them: lists become tuples, nested ones too."""
+        return self.gold(**{name: _as_tuples(value) for name, value in fields.items()})
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value

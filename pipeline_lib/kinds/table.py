@@ -1,0 +1,32 @@
+"""All kinds of answers. A new kind is one module of this package and one entry here."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pipeline_lib.kinds.arc import ARC
+from pipeline_lib.kinds.code import CODE
+from pipeline_lib.kinds.countdown import COUNTDOWN
+from pipeline_lib.kinds.kind import Gold, Kind
+from pipeline_lib.kinds.math import MATH
+
+KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in (MATH, COUNTDOWN, CODE, ARC)}
+_BY_GOLD: Mapping[type[Gold], Kind[Any]] = {kind.gold: kind for kind in KINDS.values()}
+
+
+def kind_of(gold: Gold) -> Kind[Any]:
+    """The kind whose golds have the type of ``gold``."""
+    return _BY_GOLD[type(gold)]
+
+
+def judge_modules() -> tuple[str, ...]:
+    """Modules of judges and answer forms, which `verification.judges` imports by name."""
+    return _modules(name for kind in KINDS.values() for name in (kind.judge, kind.answer_form))
+
+
+def gold_check_modules() -> tuple[str, ...]:
+    """Modules of gold checks, which `verification.golds` imports by name."""
+    return _modules(kind.gold_check for kind in KINDS.values())
+
+
+def _modules(names: Iterable[object]) -> tuple[str, ...]:
+    return tuple(sorted({name.partition(":")[0] for name in names if isinstance(name, str)}))

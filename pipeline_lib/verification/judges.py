@@ -1,0 +1,71 @@
+"""Judges: one verdict per (gold, text) of one kind, opened by the name that the kind gives.
+
+Imports by name are made here and in `golds` only, as the keys of stages have to cover them.
+"""
+
+import pkgutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from pipeline_lib.kinds.kind import G, Kind
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.verdicts import Verdict
+from pipeline_lib.verification.failures import timed_verdict
+
+AnswerForm = Callable[[str], str | None]
+_Gold_contra = TypeVar("_Gold_contra", contravariant=True)
+
+
+class Judge(Protocol[_Gold_contra]):
+    """Judges batches of one kind."""
+
+    def judge(self, pairs: Sequence[tuple[_Gold_contra, str]]) -> list[Verdict]:
+        """One verdict per (gold, text), in order; no item makes it raise."""
+
+
+class JudgeOpener(Protocol):
+    """Opens the judge of one kind."""
+
+    def __call__(self, params: VerifyParams, *, workers: int) -> AbstractContextManager[Judge[Any]]:
+        """A judge with the limits of ``params`` and ``workers`` processes, if it needs any.
+
+        The result is an object, never a generator: a forked child drops its parent's verifiers,
+        and the end of a generator would shut down the parent's processes.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class _PureJudge(Generic[G]):
+    verdict: Callable[[G, str], Verdict]
+
+    def judge(self, pairs: Sequence[tuple[G, str]]) -> list[Verdict]:
+        return [timed_verdict(partial(self.verdict, gold, text)) for gold, text in pairs]
+
+
+def pure_judge_opener(verdict: Callable[[G, str], Verdict]) -> JudgeOpener:
+    """The opener of a judge that is a pure function; an exception of it is a verifier_error."""
+
+    def open_judge(params: VerifyParams, *, workers: int) -> AbstractContextManager[_PureJudge[G]]:
+        del params, workers
+        return nullcontext(_PureJudge(verdict))
+
+    return open_judge
+
+
+def judge_opener(kind: Kind[Any]) -> JudgeOpener:
+    """The opener of the judge of ``kind``."""
+    if not isinstance(kind.judge, str):
+        return pure_judge_opener(kind.judge)
+    opener: JudgeOpener = pkgutil.resolve_name(kind.judge)
+    return opener
+
+
+def answer_form(kind: Kind[Any]) -> AnswerForm | None:
+    """The function that reads the answer of a text; None if answers of ``kind`` are never equal."""
+    if not isinstance(kind.answer_form, str):
+        return kind.answer_form
+    form: AnswerForm = pkgutil.resolve_name(kind.answer_form)
+    return form

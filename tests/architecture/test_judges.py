@@ -1,0 +1,36 @@
+"""Judges are imported by name, and nevertheless part of the stages that use them."""
+
+from pipeline_lib.kinds.table import gold_check_modules, judge_modules
+from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.stages.keys import NAMED_IMPORTS, import_closure
+from pipeline_lib.stages.systems import STAGES
+
+
+def test_imports_by_name_are_in_the_table():
+    """A module that resolves names is listed with what it imports, so that keys cover it."""
+    resolving = {
+        ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
+        for path in (REPOSITORY / "pipeline_lib").rglob("*.py")
+        if "resolve_name(" in path.read_text("utf-8")
+    }
+    assert resolving == set(NAMED_IMPORTS)
+
+
+def test_stages_that_verify_depend_on_judges_and_others_do_not():
+    """A changed verifier judges again and builds the splits again; it draws no paths again."""
+    using = {"judges": set(), "gold checks": set()}
+    for stage in STAGES.values():
+        closure = {name for module in stage.modules for name in import_closure(module)}
+        if set(judge_modules()) <= closure:
+            using["judges"].add(stage.name)
+        if set(gold_check_modules()) <= closure:
+            using["gold checks"].add(stage.name)
+    assert using["judges"] == {"verify", "train", "evaluate"}
+    assert using["gold checks"] == {"prepare"} | using["judges"]
+
+
+def test_sampling_does_not_depend_on_verification():
+    """Neither do kinds and records, which sampling imports."""
+    closure = import_closure("pipeline_lib.loop.sample")
+    assert {"pipeline_lib.kinds.table", "pipeline_lib.records"} <= set(closure)
+    assert not [name for name in closure if name.startswith("pipeline_lib.verification")]

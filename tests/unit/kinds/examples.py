@@ -1,0 +1,58 @@
+"""One example per kind of answer: a problem's gold with texts that are right and wrong."""
+
+from dataclasses import dataclass
+
+from pipeline_lib.kinds.arc import ArcGold
+from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.kind import Gold
+from pipeline_lib.kinds.math import MathGold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """Texts are in the requested format."""
+
+    gold: Gold
+    line: dict[str, object]
+    """The gold's fields in a line of a JSONL file."""
+    shown: str
+    right: str
+    wrong: str
+    no_answer: str
+
+
+EXAMPLES = {
+    "math": Example(
+        gold=MathGold(answer="1/2"),
+        line={"gold": "1/2"},
+        shown="1/2",
+        right="Half of it: \\boxed{0.5}",
+        wrong="\\boxed{2}",
+        no_answer="I do not know.",
+    ),
+    "countdown": Example(
+        gold=CountdownGold(numbers=(3, 5, 3), target=24),
+        line={"numbers": [3, 5, 3], "target": 24},
+        shown="24 from 3, 5, 3",
+        right="3+5=8\n8*3=24",
+        wrong="3*5=15\n15+9=24",
+        no_answer="hello",
+    ),
+    "code": Example(
+        gold=CodeGold(entry_point="add", tests="assert add(1, 2) == 3\nassert add(2, 2) == 4"),
+        line={"entry_point": "add", "tests": "assert add(1, 2) == 3\nassert add(2, 2) == 4"},
+        shown="assert add(1, 2) == 3\nassert add(2, 2) == 4",
+        right="```python\ndef add(a, b):\n    return a + b\n```",
+        wrong="```python\ndef add(a, b):\n    return a - b\n```",
+        no_answer="  ",
+    ),
+    "arc": Example(
+        gold=ArcGold(output=((1, 2), (3, 4))),
+        line={"gold": [[1, 2], [3, 4]]},
+        shown="1 2\n3 4",
+        right="```\n1 2\n3 4\n```",
+        wrong="```\n1 2\n3 5\n```",
+        no_answer="no grid",
+    ),
+}
