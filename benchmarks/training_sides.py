@@ -31,12 +31,15 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.records import Verdict
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.training import grpo, sft
-from pipeline_lib.training.live_rollouts import LiveRollouts
-from pipeline_lib.training.online import Rollouts, verified_reward
-from pipeline_lib.training.phases import Phase, Row, Schedule, Setting, ordered, quiet, run_phase
-from pipeline_lib.training.policies import load_policy
-from pipeline_lib.training.rollouts import rollout_func
+from pipeline_lib.training.library_logs import silence_libraries
+from pipeline_lib.training.offline import sft
+from pipeline_lib.training.online import grpo
+from pipeline_lib.training.online.live_rollouts import LiveRollouts
+from pipeline_lib.training.online.rewards import verified_reward
+from pipeline_lib.training.online.rollout_settings import Rollouts
+from pipeline_lib.training.online.rollouts import rollout_func
+from pipeline_lib.training.phases import Phase, Row, Schedule, Setting, ordered, run_phase
+from pipeline_lib.training.weights.policies import load_policy
 from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
 
 LR = {"grpo": 5e-5, "sft": 2e-3}
@@ -214,7 +217,7 @@ def grpo_trl(job: Job, meter: Meter) -> None:
         bf16=gpu,
         gradient_checkpointing=gpu,
     )
-    with judge_of(case) as verifier, quiet():
+    with judge_of(case) as verifier, silence_libraries():
         trainer = GRPOTrainer(
             model=policy.model,
             args=config,

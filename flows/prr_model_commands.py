@@ -12,7 +12,7 @@ from flows.progress_bar import progress_bar
 from flows.terminal import PlainConsole
 from pipeline_lib.params.environment import environment
 from pipeline_lib.storage.files import read_json
-from pipeline_lib.training.listeners import listening
+from pipeline_lib.training.tracking.listeners import listening
 
 # Under torchrun every process runs the command, and one of them speaks.
 console = PlainConsole(quiet=environment("RANK") not in {None, "0"})

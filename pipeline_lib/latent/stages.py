@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipeline_lib.latent.made_folder import build_made
 from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
 from pipeline_lib.telemetry import record_work
-from pipeline_lib.training.listeners import listening
+from pipeline_lib.training.tracking.listeners import listening
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     from collections.abc import Mapping

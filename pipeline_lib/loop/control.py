@@ -12,11 +12,11 @@ from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.checkpoints import work_folder
-from pipeline_lib.training import policies
-from pipeline_lib.training.compute import Tokens, planned_tokens
 from pipeline_lib.training.control import ControlRequest, train_control
 from pipeline_lib.training.phases import Schedule, Setting
-from pipeline_lib.training.tracking import Trackers
+from pipeline_lib.training.token_budget import Tokens, planned_tokens
+from pipeline_lib.training.tracking.trackers import Trackers
+from pipeline_lib.training.weights import policies
 
 if TYPE_CHECKING:  # no part of the stage's code: params of other stages change no result
     from pipeline_lib.stages.stage import Run

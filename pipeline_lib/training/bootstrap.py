@@ -20,10 +20,12 @@ from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.training import policies, sft
-from pipeline_lib.training.compute import Tokens
-from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting, quiet
+from pipeline_lib.training.library_logs import silence_libraries
+from pipeline_lib.training.offline import sft
+from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting
 from pipeline_lib.training.sequence import run_phases
+from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.weights import policies
 
 _PAD = "<pad>"
 _EOS = "<eos>"
@@ -69,7 +71,7 @@ def make_base_policy(
     )
     blank = setting.work / "blank"
     weights_seed = trainer_seed(seed, "bootstrap", "weights")
-    with quiet(), deterministic(threads=params.threads, seed=weights_seed):
+    with silence_libraries(), deterministic(threads=params.threads, seed=weights_seed):
         save_blank_policy(blank, rows, params)
     return run_phases([_phase(rows, params)], str(blank), output, setting=setting)
 

@@ -21,10 +21,11 @@ from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.training import adapters, policies, sft
-from pipeline_lib.training.compute import Tokens
 from pipeline_lib.training.control_report import ControlReport, write_control_report
+from pipeline_lib.training.offline import sft
 from pipeline_lib.training.phases import VALIDATION_LOSS, Phase, Row, Schedule, Setting, run_phase
+from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.weights import adapters, policies
 
 SHARES = (1, 2, 4)
 """Relative lengths of the schedules."""

@@ -23,15 +23,18 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.training import dpo, grpo, policies, rloo, sft
-from pipeline_lib.training.live_rollouts import LiveRollouts
-from pipeline_lib.training.online import Rollouts, verified_reward
+from pipeline_lib.training.offline import dpo, sft
+from pipeline_lib.training.online import grpo, rloo
+from pipeline_lib.training.online.live_rollouts import LiveRollouts
+from pipeline_lib.training.online.rewards import verified_reward
+from pipeline_lib.training.online.rollout_settings import Rollouts
+from pipeline_lib.training.online.rollouts import EndpointRollouts, PathSource, rollout_func
 from pipeline_lib.training.phases import MakeTrainer, Phase, Progress, Row, Schedule, Setting
 from pipeline_lib.training.ppo import trainer as ppo
-from pipeline_lib.training.quantization import four_bit_config
-from pipeline_lib.training.rollouts import EndpointRollouts, PathSource, rollout_func
 from pipeline_lib.training.sequence import run_phases
-from pipeline_lib.training.tracking import Trackers
+from pipeline_lib.training.tracking.trackers import Trackers
+from pipeline_lib.training.weights import policies
+from pipeline_lib.training.weights.quantization import four_bit_config
 from pipeline_lib.verification.dispatch import open_verifier
 
 

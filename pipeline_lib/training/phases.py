@@ -5,18 +5,13 @@ the loss is, the modules `sft`, `dpo` and `grpo` say.
 """
 
 import itertools
-import logging
 import math
 import pathlib
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import datasets
 import torch
-import transformers
 from datasets import Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback
 from typing_extensions import override
@@ -24,9 +19,10 @@ from typing_extensions import override
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import checkpoints, manifests
-from pipeline_lib.training import policies
-from pipeline_lib.training.policies import Policy, load_policy
-from pipeline_lib.training.tracking import Trackers
+from pipeline_lib.training.library_logs import silence_libraries
+from pipeline_lib.training.tracking.trackers import Trackers
+from pipeline_lib.training.weights import policies
+from pipeline_lib.training.weights.policies import Policy, load_policy
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
 """Called with step, total steps of the phase and the step's metrics."""
@@ -115,7 +111,7 @@ def run_phase(phase: Phase, source: str, setting: Setting) -> pathlib.Path:
     if manifests.current(result, kind=policies.KIND, key=setting.key) is not None:
         return result
     seed = trainer_seed(setting.seed, "training", phase.name)
-    with quiet(), deterministic(threads=setting.threads, seed=seed):
+    with silence_libraries(), deterministic(threads=setting.threads, seed=seed):
         policy = load_policy(source, four_bit=phase.four_bit)
         trainer = phase.make_trainer(policy, _settings(phase, work, seed) | _told(phase, setting))
         trainer.remove_callback(PrinterCallback)
@@ -232,21 +228,3 @@ def _log(trainer: Trainer, name: str) -> list[dict[str, Any]]:
             step = int(entry["step"])
             rows[step] = {"phase": name, "step": step} | rows.get(step, {}) | found
     return list(rows.values())
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No bars, tables or advice of the libraries: the caller shows progress in its own way."""
-    loggers = [logging.getLogger(name) for name in ("trl", "accelerate", "transformers", "peft")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    datasets.disable_progress_bars()
-    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

@@ -11,9 +11,9 @@ from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.training import adapters, policies
-from pipeline_lib.training.compute import Tokens
 from pipeline_lib.training.phases import Phase, Row, Setting, run_phase
+from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.weights import adapters, policies
 
 
 def run_phases(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from pipeline_lib.training.online.rollouts import DrawnPath
 from pipeline_lib.training.ppo.path_batch import TokenPath
-from pipeline_lib.training.rollouts import DrawnPath
 
 Reward = Callable[..., list[float | None]]
 """Called with ``completions`` (texts), ``problem_id`` and ``failed``, each a list; None is no reward."""

@@ -6,6 +6,8 @@ divides by the tokens of the whole batch, so that micro-batches add up to the sa
 Axes: B paths, T tokens of a completion.
 """
 
+from collections import defaultdict
+
 import torch
 
 
@@ -77,3 +79,21 @@ def explained_variance(
     if variance == 0:
         return None
     return float(1 - (returns - values_BT[mask_BT]).var(correction=0) / variance)
+
+
+class TokenMeans:
+    """Means over the tokens of a step, accumulated over micro-batches."""
+
+    def __init__(self) -> None:
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._tokens = 0
+
+    def add(self, mask_BT: torch.Tensor, **values_BT: torch.Tensor) -> None:
+        """Add the values of the tokens in ``mask_BT``; every call has the same names."""
+        self._tokens += int(mask_BT.sum())
+        for name, value_BT in values_BT.items():
+            self._sums[name] += float((value_BT.detach() * mask_BT).sum())
+
+    def means(self) -> dict[str, float]:
+        """Mean of each value over all tokens so far, of which there is at least one."""
+        return {name: value / self._tokens for name, value in self._sums.items()}

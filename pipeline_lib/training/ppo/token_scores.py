@@ -3,11 +3,15 @@
 Axes: B paths, T tokens of a completion, V vocabulary, H channels.
 """
 
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.ppo.path_batch import PathBatch
 from pipeline_lib.training.ppo.value_head import ValueHead
 
@@ -60,3 +64,25 @@ def _outputs(model: Any, batch: PathBatch, *, hidden: bool) -> tuple[torch.Tenso
 
 def _chosen(log_probs_BTV: torch.Tensor, batch: PathBatch) -> torch.Tensor:
     return log_probs_BTV.gather(-1, batch.completions[..., None])[..., 0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A copy of all weights, or with adapters the body that they sit on."""
+
+    copied: Any | None
+    """None stands for the policy in training with its adapters off."""
+
+    @classmethod
+    def of(cls, model: Any, lora: LoraParams, device: torch.device) -> Self:
+        """That of a model which is about to be trained."""
+        return cls(copied=None if lora.enabled else copy.deepcopy(model).to(device).eval())
+
+    @contextmanager
+    def opened(self, policy: Any) -> Iterator[Any]:
+        """The reference as a model; ``policy`` must not be used beside it."""
+        if self.copied is not None:
+            yield self.copied
+            return
+        with policy.disable_adapter():
+            yield policy

@@ -23,20 +23,19 @@ from typing_extensions import override
 
 from pipeline_lib.params.train import LoraParams, PpoParams
 from pipeline_lib.seeding import child_generator
-from pipeline_lib.training.adapters import lora_config
-from pipeline_lib.training.compute import Tokens, reused
-from pipeline_lib.training.online import prompts_of
+from pipeline_lib.training.online.rollout_settings import prompts_of
+from pipeline_lib.training.online.rollouts import PathSource
 from pipeline_lib.training.phases import MakeTrainer, Row
-from pipeline_lib.training.policies import Policy
 from pipeline_lib.training.ppo import losses
 from pipeline_lib.training.ppo.drawing import JudgedPaths, Reward
 from pipeline_lib.training.ppo.experience import Experience, experienced
+from pipeline_lib.training.ppo.losses import TokenMeans
 from pipeline_lib.training.ppo.path_batch import PathBatch, collated
-from pipeline_lib.training.ppo.reference import Reference
-from pipeline_lib.training.ppo.tally import Tally
-from pipeline_lib.training.ppo.token_scores import TokenScores, logprobs, scored
+from pipeline_lib.training.ppo.token_scores import Reference, TokenScores, logprobs, scored
 from pipeline_lib.training.ppo.value_head import ValueHead
-from pipeline_lib.training.rollouts import PathSource
+from pipeline_lib.training.token_budget import Tokens, reused
+from pipeline_lib.training.weights.adapters import lora_config
+from pipeline_lib.training.weights.policies import Policy
 
 _PATHS_OF_A_PASS = 128
 """More go through the model no faster, and the longest of them makes all of them long."""
@@ -126,13 +125,13 @@ class PpoTrainer(Trainer):
         pad_id = self._tokenizer.pad_token_id
         experience = self._read(model, collated(paths, pad_id=pad_id, device=self.args.device))
         self._figures |= experience.figures()
-        tally = Tally()
+        means = TokenMeans()
         model.train()
         for number, places in enumerate(self._minibatches(len(paths))):
             if number:
                 self._update(model)
-            self._add_gradients(model, experience.part(places), tally)
-        self._figures |= tally.means()
+            self._add_gradients(model, experience.part(places), means)
+        self._figures |= means.means()
         return torch.tensor(self._figures.pop("objective"), device=self.args.device)
 
     def _judged(self, model: Any, rows: Sequence[Row]) -> JudgedPaths:
@@ -188,13 +187,13 @@ class PpoTrainer(Trainer):
             for places in np.array_split(order, min(self._plan.params.minibatches, count)):
                 yield torch.from_numpy(places)
 
-    def _add_gradients(self, model: Any, experience: Experience, tally: Tally) -> None:
+    def _add_gradients(self, model: Any, experience: Experience, means: TokenMeans) -> None:
         """Gradients of the mean loss of a token, over micro-batches."""
         tokens = experience.batch.mask_BT.sum()
         for places in experience.batch.passes(self._pass_size):
             part = experience.part(places)
             scores = self._scored(model, part.batch)
-            self.accelerator.backward(self._summed_loss(part, scores, tally) / tokens)
+            self.accelerator.backward(self._summed_loss(part, scores, means) / tokens)
         # Apart from the policy's, so that a critic that is far off does not slow the policy down.
         clip_grad_norm_(self.value_head.parameters(), self.args.max_grad_norm)
 
@@ -208,7 +207,7 @@ class PpoTrainer(Trainer):
         )
 
     def _summed_loss(
-        self, experience: Experience, scores: TokenScores, tally: Tally
+        self, experience: Experience, scores: TokenScores, means: TokenMeans
     ) -> torch.Tensor:
         params, mask_BT = self._plan.params, experience.batch.mask_BT
         old_BT = experience.logprobs_BT
@@ -219,7 +218,7 @@ class PpoTrainer(Trainer):
             scores.values_BT, experience.values_BT, experience.returns_BT, clip=params.value_clip
         )
         objective_BT = policy_BT - self._plan.entropy_coef * scores.entropies_BT
-        tally.add(
+        means.add(
             mask_BT,
             objective=objective_BT,
             value_loss=value_BT,

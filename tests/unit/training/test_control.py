@@ -17,7 +17,7 @@ from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.training.control import ControlRequest, train_control
 from pipeline_lib.training.control_report import read_control_report
 from pipeline_lib.training.phases import Schedule, Setting
-from pipeline_lib.training.policies import LOG_NAME, tokens_of
+from pipeline_lib.training.weights.policies import LOG_NAME, tokens_of
 
 SCHEDULE = Schedule(
     steps=0,

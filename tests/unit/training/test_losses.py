@@ -19,11 +19,13 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import LoraParams, Variant
 from pipeline_lib.records import CountdownGold
 from pipeline_lib.storage.files import read_json_lines
-from pipeline_lib.training import dpo, grpo, rloo, sft
-from pipeline_lib.training.grpo import Objective
-from pipeline_lib.training.online import Rollouts
-from pipeline_lib.training.phases import MakeTrainer, Phase, Schedule, Setting, quiet, run_phase
-from pipeline_lib.training.policies import LOG_NAME, Policy, load_policy
+from pipeline_lib.training.library_logs import silence_libraries
+from pipeline_lib.training.offline import dpo, sft
+from pipeline_lib.training.online import grpo, rloo
+from pipeline_lib.training.online.grpo import Objective
+from pipeline_lib.training.online.rollout_settings import Rollouts
+from pipeline_lib.training.phases import MakeTrainer, Phase, Schedule, Setting, run_phase
+from pipeline_lib.training.weights.policies import LOG_NAME, Policy, load_policy
 from pipeline_lib.verification.dispatch import open_verifier
 
 FULL = LoraParams()
@@ -108,7 +110,7 @@ def test_loss_on_paper(method, sign, zeros: Policy, tmp_path: pathlib.Path):
     rollouts = Rollouts(
         group_size=2, max_new_tokens=LIMIT, updates=2, opened_on=lambda _source: rolled_out
     )
-    with quiet():
+    with silence_libraries():
         trainer = maker(method, verifier=NoVerifier(), rollouts=rollouts)(zeros, settings)
     trainer.current_gradient_accumulation_steps = 1
     trainer.model.train()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
+from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.methods import TRAINERS, TrainingRequest
 from pipeline_lib.training.phases import _settings as settings_of
-from pipeline_lib.training.phases import quiet
-from pipeline_lib.training.policies import load_policy
+from pipeline_lib.training.weights.policies import load_policy
 
 ALL = frozenset(Method)
 WITH_ENTROPY = frozenset({Method.GRPO, Method.PPO})
@@ -53,7 +53,7 @@ def made(
         train = BASIS | {"entropy_coef": 0, "warm_start_steps": 4} | train
         few = {"rows": rows[:2], "warm_start_rows": rows[:2]}
         request = request_for(method, tmp_path / "out", train=train, **few)
-        with ExitStack() as stack, quiet():
+        with ExitStack() as stack, silence_libraries():
             return [
                 made_with(phase, request.base, tmp_path)
                 for phase in TRAINERS[method](request, stack)

@@ -10,11 +10,11 @@ from transformers import AutoModelForCausalLM
 from pipeline_lib.params.train import ONLINE, LoraParams, Method
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.storage.files import read_json_lines
-from pipeline_lib.training import sft
 from pipeline_lib.training.bootstrap import make_base_policy
 from pipeline_lib.training.methods import train_policy
+from pipeline_lib.training.offline import sft
 from pipeline_lib.training.phases import Phase, Schedule, Setting, ordered, run_phase
-from pipeline_lib.training.policies import LOG_NAME
+from pipeline_lib.training.weights.policies import LOG_NAME
 
 LR, WARM_START_LR = 2e-3, 5e-3
 TRAIN = {"lr": LR, "steps": 10, "warm_start_lr": WARM_START_LR, "warm_start_steps": 10}

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.embedded import EmbeddedEngine
-from pipeline_lib.training.adapters import merged
+from pipeline_lib.training.weights.adapters import merged
 from tests.unit.serving.front.random_adapters import random_adapter
 
 MODEL = "models/policy"

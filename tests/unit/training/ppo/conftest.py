@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from pipeline_lib.params.train import LoraParams, PpoParams
+from pipeline_lib.training.online.rollouts import DrawnPath, PathSource
 from pipeline_lib.training.phases import Phase, Schedule
 from pipeline_lib.training.phases import _settings as settings_of
-from pipeline_lib.training.policies import load_policy
 from pipeline_lib.training.ppo.trainer import Plan, PpoTrainer, trainer_maker
-from pipeline_lib.training.rollouts import DrawnPath, PathSource
+from pipeline_lib.training.weights.policies import load_policy
 
 
 class GivenPaths:

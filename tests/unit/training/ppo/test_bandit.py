@@ -15,9 +15,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.training import sft
 from pipeline_lib.training.bootstrap import save_blank_policy
-from pipeline_lib.training.live_rollouts import LiveRollouts
+from pipeline_lib.training.offline import sft
+from pipeline_lib.training.online.live_rollouts import LiveRollouts
 from pipeline_lib.training.phases import Phase, Schedule, Setting, run_phase
 from tests.unit.training.ppo.conftest import phase_of, plan_of
 

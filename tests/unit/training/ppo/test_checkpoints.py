@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.training.live_rollouts import LiveRollouts
+from pipeline_lib.training.online.live_rollouts import LiveRollouts
 from pipeline_lib.training.phases import Setting, run_phase
 from pipeline_lib.training.ppo.value_head import FILE_NAME, ValueHead
 from tests.unit.training.ppo.conftest import phase_of, plan_of

@@ -2,8 +2,8 @@
 
 import pytest
 
+from pipeline_lib.training.online.rollouts import DrawnPath
 from pipeline_lib.training.ppo.drawing import JudgedPaths
-from pipeline_lib.training.rollouts import DrawnPath
 
 END, OTHER_END = 1, 2
 

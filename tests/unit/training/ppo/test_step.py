@@ -6,10 +6,10 @@ from itertools import chain
 import pytest
 import torch
 
+from pipeline_lib.training.online.rollouts import DrawnPath
 from pipeline_lib.training.ppo.path_batch import TokenPath, collated
 from pipeline_lib.training.ppo.token_scores import logprobs
 from pipeline_lib.training.ppo.trainer import PpoTrainer
-from pipeline_lib.training.rollouts import DrawnPath
 
 END = 1
 """The end token of policies that are made here."""

@@ -4,11 +4,15 @@ import pathlib
 
 import pytest
 import torch
+from peft import get_peft_model
 from transformers import AutoModelForCausalLM
 
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.ppo.path_batch import TokenPath, collated
-from pipeline_lib.training.ppo.token_scores import logprobs, scored
+from pipeline_lib.training.ppo.token_scores import Reference, logprobs, scored
 from pipeline_lib.training.ppo.value_head import ValueHead
+from pipeline_lib.training.weights.adapters import lora_config
+from pipeline_lib.training.weights.policies import load_policy
 
 PATHS = [
     TokenPath(prompt_ids=[5, 6, 7, 8], completion_ids=[9, 10], reward=0.0),
@@ -54,3 +58,23 @@ def test_entropy_has_a_gradient_where_it_is_wanted(model):
         found = scored(model, head, batch, body_share=0.0, entropy_gradient=wanted)
         assert found.logprobs_BT.requires_grad
         assert found.entropies_BT.requires_grad is wanted
+
+
+@pytest.mark.parametrize("enabled", [False, True], ids=["full", "lora"])
+def test_it_is_the_policy_at_the_start(base: pathlib.Path, enabled: bool):
+    """All weights that are trained are moved: the policy says something else then, the reference not."""
+    lora = LoraParams(enabled=enabled, rank=4)
+    model = load_policy(str(base)).model.eval()
+    device = torch.device("cpu")
+    paths = [TokenPath(prompt_ids=[5, 6], completion_ids=[7, 8, 1], reward=0.0)]
+    batch = collated(paths, pad_id=0, device=device)
+    start_BT = logprobs(model, batch)
+    reference = Reference.of(model, lora, device)
+    policy = get_peft_model(model, lora_config(lora)).eval() if enabled else model
+    with torch.no_grad():
+        for weight in policy.parameters():
+            if weight.requires_grad:
+                weight.add_(1)
+    with reference.opened(policy) as opened:
+        torch.testing.assert_close(logprobs(opened, batch), start_BT)
+    assert (logprobs(policy, batch) - start_BT).abs().max() > 0.05

@@ -1,0 +1,142 @@
+"""Policies on disk: loading one for training, saving one as a plain Hugging Face folder.
+
+A saved folder holds whole weights, into which adapters are merged, the tokenizer, the log of its
+training and a manifest. The adapter that was trained stands in a folder of its own beside them.
+"""
+
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from peft import PeftModel
+from tokenizers import processors
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import write_json_lines
+from pipeline_lib.storage.folders import replaced
+from pipeline_lib.storage.manifests import Manifest
+from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.weights import adapters
+from pipeline_lib.training.weights.quantization import four_bit_config
+
+KIND = "model"
+LOG_NAME = "training_log.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """A model with its tokenizer, ready to be trained."""
+
+    model: Any
+    tokenizer: Any
+    source: str
+    """The folder or hub id that it was loaded from."""
+
+
+def load_policy(source: str, *, four_bit: bool = False) -> Policy:
+    """Load a Hugging Face folder or hub id: float32 on a CPU, bfloat16 on a GPU, or in 4 bits there.
+
+    Raises:
+        BadInputError: there is no such model, it cannot be read, it has no end-of-text token, or it
+            is wanted in 4 bits on a machine that cannot do that.
+    """
+    model = load_model(
+        source,
+        dtype=torch.bfloat16 if torch.cuda.is_available() else torch.float32,
+        **({"quantization_config": four_bit_config()} if four_bit else {}),
+    )
+    tokenizer = load_tokenizer(source)
+    if tokenizer.eos_token is None:
+        raise BadInputError(f"model {source}: its tokenizer has no eos_token; set one and save it")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    _add_nothing(tokenizer)
+    return Policy(model=model, tokenizer=tokenizer, source=source)
+
+
+def load_model(source: str, **options: Any) -> Any:
+    """The model of a Hugging Face folder or hub id.
+
+    Raises:
+        BadInputError: there is no such model, or it cannot be read.
+    """
+    with _readable(source):
+        return AutoModelForCausalLM.from_pretrained(source, trust_remote_code=False, **options)
+
+
+def load_tokenizer(source: str) -> Any:
+    """The tokenizer of a Hugging Face folder or hub id, as it is there.
+
+    Raises:
+        BadInputError: there is none, or it cannot be read.
+    """
+    with _readable(source):
+        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+
+
+@contextmanager
+def _readable(source: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # files from outside can be wrong in any way
+        raise BadInputError(
+            f"model {source}: {reason_of(error)}; give a Hugging Face folder or a reachable hub id"
+        ) from error
+
+
+def _add_nothing(tokenizer: Any) -> None:
+    """Make ``tokenizer(text)`` add no tokens of its own.
+
+    A rendered prompt holds its special tokens already, and TRL tokenizes prompts with the default
+    settings: a second begin-of-text token would make training differ from sampling.
+    """
+    if tokenizer("1")["input_ids"] != tokenizer("1", add_special_tokens=False)["input_ids"]:
+        tokenizer.backend_tokenizer.post_processor = processors.Sequence([])
+
+
+def save_policy(
+    model: Any,
+    folder: pathlib.Path,
+    *,
+    source: str,
+    log: Sequence[Mapping[str, Any]],
+    key: str,
+    tokens: Tokens,
+) -> Manifest:
+    """Write ``model``, the tokenizer of ``source`` and ``log``; the manifest comes last, with ``tokens``.
+
+    A model with an adapter is written merged, and the adapter beside it.
+    """
+    with replaced(folder) as fresh:
+        if isinstance(model, PeftModel):
+            adapters.save(model, fresh / adapters.FOLDER, base=source)
+        _merged(model, fresh, source).save_pretrained(fresh)
+        load_tokenizer(source).save_pretrained(fresh)
+        write_json_lines(fresh / LOG_NAME, log)
+        return manifests.seal(fresh, kind=KIND, key=key, counts=token_counts(tokens))
+
+
+def token_counts(tokens: Tokens) -> dict[str, float]:
+    """Counts of a policy's manifest: what its training read."""
+    return {"trained_tokens": tokens.trained, "drawn_tokens": tokens.drawn}
+
+
+def tokens_of(manifest: Manifest) -> Tokens:
+    """Inverse of :func:`token_counts`."""
+    counts = manifest.counts
+    return Tokens(trained=int(counts["trained_tokens"]), drawn=int(counts["drawn_tokens"]))
+
+
+def _merged(model: Any, folder: pathlib.Path, source: str) -> Any:
+    """The plain model. A base in 4 bits is read again in full: its rounding is not what was learned."""
+    if not isinstance(model, PeftModel):
+        return model
+    if not getattr(model, "is_loaded_in_4bit", False):
+        return adapters.merged(model)
+    base = load_model(source, dtype=torch.bfloat16)
+    return adapters.merged(adapters.load(base, folder / adapters.FOLDER))
