@@ -1,0 +1,31 @@
+"""GDPO: each part of a reward is standardized within its group before the parts are summed."""
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.advantages.groups import EPSILON, nan_std, sum_parts
+
+if TYPE_CHECKING:
+    import torch
+
+
+def gdpo(rewards_PNK: "torch.Tensor") -> "torch.Tensor":
+    """Sum of the parts' group-relative advantages, standardized over the batch.
+
+    Summed first, parts (1, 0) and (0, 1) would be one reward and get one advantage; here each part
+    keeps its own scale. One group with parts (1, 3), (0, 1): each part has deviations of plus and
+    minus 1/sqrt(2) of its std, so the sums are 1.4142 and -1.4142, and the advantages 0.7071 and
+    -0.7071 (up to the epsilons).
+
+    Args:
+        rewards_PNK: [P, N, K], NaN for a part without a score.
+
+    Returns:
+        [P, N]; NaN without any score.
+
+    Source: Liu et al. 2026 (arXiv:2601.05242).
+    """
+    deviations_PNK = rewards_PNK - rewards_PNK.nanmean(1, keepdim=True)
+    normalized_PNK = deviations_PNK / (nan_std(rewards_PNK, 1) + EPSILON)
+    total_PN = sum_parts(normalized_PNK, rewards_PNK)
+    total_B = total_PN.flatten()
+    return (total_PN - total_B.nanmean()) / (nan_std(total_B, 0) + EPSILON)
