@@ -173,7 +173,7 @@ def grpo_ours(job: Job, meter: Meter) -> None:
     problems = problems_of(400)
     live = LiveRollouts(decoding=Decoding(max_new_tokens=case.max_new_tokens), seed=SEED)
     with judge_of(case) as verifier:
-        make_trainer = grpo.trainer_maker(
+        make_trainer = grpo.trainer_factory(
             prompt_rows(problems, shown=case.shown),
             golds={problem.id: problem.gold for problem in problems},
             verifier=verifier,
@@ -244,7 +244,7 @@ class _Metered(TrainerCallback):
 def sft_ours(job: Job, meter: Meter) -> None:
     """Our phase of SFT."""
     sizes = [sum(map(len, batch["input_ids"])) for batch in _batches(job)]
-    make_trainer = sft.trainer_maker(_solutions(), lora=LoraParams(enabled=False))
+    make_trainer = sft.trainer_factory(_solutions(), lora=LoraParams(enabled=False))
     _ours(job, make_trainer, meter, tokens=lambda step, _: sizes[step - 1])
 
 

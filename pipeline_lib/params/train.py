@@ -21,7 +21,7 @@ class Method(StrEnum):
 ONLINE = frozenset({Method.GRPO, Method.RLOO, Method.PPO})
 """Methods that draw their own paths while they train, ``group_size`` of them a prompt."""
 _COMPARED = frozenset({Method.GRPO, Method.RLOO})
-"""Of these, the ones that compare the paths of a prompt with each other."""
+"""Online methods whose own advantages compare the paths of a prompt with each other."""
 
 
 class Variant(StrEnum):
@@ -59,7 +59,7 @@ class PpoParams(Section):
     gamma: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Discount of a reward by each token before it."""
     gae_lambda: Fraction = 0.95
-    """1 takes what a path came to, 0 what the critic says of its next token."""
+    """GAE lambda: 1 = Monte Carlo, 0 = one-step TD."""
     clip: Rate = 0.2
     """How far the ratio of new to old probability may move from 1 and still be rewarded."""
     value_clip: Positive = 0.2
@@ -80,6 +80,9 @@ class TrainParams(Section):
     method: Method = Method.SFT
     variant: Variant = Variant.DAPO
     """The loss of GRPO. Variants differ in their clips only where ``updates_per_rollout`` is above 1."""
+    advantage: str | None = None
+    """The group-relative advantage rule of online methods, a name in `advantages.rules.RULES`; null takes
+    that of ``variant`` (GRPO), leave-one-out (RLOO), or plain rewards (PPO)."""
     lr: Positive = 2e-3
     steps: Count = 600
     batch_size: Count = 64
@@ -110,9 +113,18 @@ class TrainParams(Section):
 
     @model_validator(mode="after")
     def _group(self) -> "TrainParams":
-        if self.method in _COMPARED and self.group_size < 2:
+        needs_group = self.method in _COMPARED or self.advantage is not None
+        if needs_group and self.group_size < 2:
+            needing = f"advantage={self.advantage}" if self.advantage else self.method.value.upper()
+            raise ValueError(f"group_size={self.group_size}; {needing} needs at least 2")
+        return self
+
+    @model_validator(mode="after")
+    def _advantage(self) -> "TrainParams":
+        if self.advantage is not None and self.method not in ONLINE:
             raise ValueError(
-                f"group_size={self.group_size}; {self.method.value.upper()} needs at least 2"
+                f"advantage={self.advantage}; method={self.method.value} has no advantages: set an "
+                "online method, as method=grpo, or advantage=null"
             )
         return self
 

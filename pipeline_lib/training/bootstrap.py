@@ -94,7 +94,7 @@ def _phase(rows: Sequence[Row], params: BootstrapParams) -> Phase:
             warmup_fraction=params.warmup_fraction,
             checkpoint_every=params.checkpoint_every,
         ),
-        make_trainer=sft.trainer_maker(rows, lora=LoraParams(enabled=False)),
+        make_trainer=sft.trainer_factory(rows, lora=LoraParams(enabled=False)),
     )
 
 

@@ -92,7 +92,7 @@ def _phases(request: ControlRequest, rows: Sequence[Row], validation: Sequence[R
     tokenizer = policies.load_tokenizer(str(request.base))
     mean = sum(len(sft.tokenize(row, tokenizer)["input_ids"]) for row in rows) / len(rows)
     steps = request.budget_tokens / (mean * request.schedule.batch_size)
-    make_trainer = sft.trainer_maker(rows, lora=request.lora, validation=validation)
+    make_trainer = sft.trainer_factory(rows, lora=request.lora, validation=validation)
     return [
         Phase(
             name=f"control-{number}",

@@ -138,35 +138,40 @@ def _setting(request: TrainingRequest) -> Setting:
 
 def _sft_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
     params = request.params
-    make_trainer = sft.trainer_maker(request.rows, lora=params.lora)
+    make_trainer = sft.trainer_factory(request.rows, lora=params.lora)
     return [Phase(name="sft", schedule=_over_stored_rows(params), make_trainer=make_trainer)]
 
 
 def _dpo_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
     params = request.params
-    make_trainer = dpo.trainer_maker(request.rows, beta=params.dpo_beta, lora=params.lora)
+    make_trainer = dpo.trainer_factory(request.rows, beta=params.dpo_beta, lora=params.lora)
     return [Phase(name="dpo", schedule=_over_stored_rows(params), make_trainer=make_trainer)]
 
 
 def _grpo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
     params = request.params
-    make_trainer = grpo.trainer_maker(
+    make_trainer = grpo.trainer_factory(
         request.rows,
         golds=_golds(request),
         verifier=stack.enter_context(open_verifier(request.verify)),
         rollouts=_rollouts(request, stack),
-        objective=grpo.Objective(variant=params.variant, entropy_coef=params.entropy_coef),
+        objective=grpo.Objective(
+            variant=params.variant,
+            advantage=params.advantage,
+            entropy_coef=params.entropy_coef,
+        ),
         lora=params.lora,
     )
     return _online_phases(request, make_trainer)
 
 
 def _rloo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
-    make_trainer = rloo.trainer_maker(
+    make_trainer = rloo.trainer_factory(
         request.rows,
         golds=_golds(request),
         verifier=stack.enter_context(open_verifier(request.verify)),
         rollouts=_rollouts(request, stack),
+        advantage=request.params.advantage,
         lora=request.params.lora,
     )
     return _online_phases(request, make_trainer)
@@ -175,13 +180,14 @@ def _rloo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
 def _ppo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
     params = request.params
     verifier = stack.enter_context(open_verifier(request.verify))
-    make_trainer = ppo.trainer_maker(
+    make_trainer = ppo.trainer_factory(
         request.rows,
         reward=verified_reward(_golds(request), verifier),
         source_of=_path_source(request, stack),
         plan=ppo.Plan(
             params=params.ppo,
             group_size=params.group_size,
+            advantage=params.advantage,
             updates=params.updates_per_rollout,
             entropy_coef=params.entropy_coef,
             lora=params.lora,
@@ -212,7 +218,7 @@ def _warm_start(request: TrainingRequest) -> Phase:
         batch_size=params.warm_start_batch_size,
         micro_batch_size=_micro(params, params.warm_start_batch_size),
     )
-    make_trainer = sft.trainer_maker(request.warm_start_rows, lora=params.lora)
+    make_trainer = sft.trainer_factory(request.warm_start_rows, lora=params.lora)
     return Phase(name="warm-start", schedule=schedule, make_trainer=make_trainer)
 
 

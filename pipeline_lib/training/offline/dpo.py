@@ -19,7 +19,7 @@ from pipeline_lib.training.weights.policies import Policy
 _COLUMNS = ("prompt", "chosen", "rejected")
 
 
-def trainer_maker(rows: Sequence[Row], *, beta: float, lora: LoraParams) -> MakeTrainer:
+def trainer_factory(rows: Sequence[Row], *, beta: float, lora: LoraParams) -> MakeTrainer:
     """The trainer on rows with a rendered ``prompt``, a ``chosen`` and a ``rejected`` completion."""
 
     def make(policy: Policy, settings: Mapping[str, Any]) -> _Trainer:

@@ -16,7 +16,7 @@ from pipeline_lib.training.weights.adapters import lora_config
 from pipeline_lib.training.weights.policies import Policy
 
 
-def trainer_maker(
+def trainer_factory(
     rows: Sequence[Row], *, lora: LoraParams, validation: Sequence[Row] = ()
 ) -> MakeTrainer:
     """The trainer on rows with a rendered ``prompt`` and a ``completion``.

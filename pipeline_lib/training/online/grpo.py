@@ -1,6 +1,6 @@
-"""Group-relative policy optimization by TRL, online: each draw gives new paths and verifies them.
+"""Group-relative policy optimization by TRL, online: each draw samples new paths and verifies them.
 
-Source: Shao et al. 2024 (arXiv:2402.03300); what became of its loss since, `grpo_variants` lists.
+Source: Shao et al. 2024 (arXiv:2402.03300); `grpo_variants` lists the losses that followed it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from trl.trainer.grpo_config import GRPOConfig
-from trl.trainer.grpo_trainer import GRPOTrainer
-from typing_extensions import override
 
+from pipeline_lib.advantages.rules import find_rule
 from pipeline_lib.params.train import LoraParams, Variant
 from pipeline_lib.records import Gold
 from pipeline_lib.training.online.grpo_variants import LOSSES
 from pipeline_lib.training.online.rewards import verified_reward
 from pipeline_lib.training.online.rollout_settings import Rollouts, drawing_settings, prompts_of
-from pipeline_lib.training.online.unpadded_logprobs import TightPasses
+from pipeline_lib.training.online.trl_internals import GrpoTrainer
 from pipeline_lib.training.phases import MakeTrainer, Row
 from pipeline_lib.training.weights.adapters import lora_config
 from pipeline_lib.training.weights.policies import Policy
@@ -25,14 +24,16 @@ from pipeline_lib.verification.dispatch import Verifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """What is minimized."""
+    """The objective that GRPO maximizes."""
 
     variant: Variant = Variant.DAPO
+    advantage: str | None = None
+    """A name in `advantages.rules.RULES`; None takes the rule of the variant."""
     entropy_coef: float = 0.0
-    """Weight of the mean entropy of a token (nats), which is rewarded."""
+    """Weight of the bonus for the mean entropy of a token, in nats."""
 
 
-def trainer_maker(
+def trainer_factory(
     rows: Sequence[Row],
     *,
     golds: Mapping[str, Gold],
@@ -41,15 +42,21 @@ def trainer_maker(
     objective: Objective,
     lora: LoraParams,
 ) -> MakeTrainer:
-    """The trainer on rows with a ``problem_id`` (a key of ``golds``) and a rendered ``prompt``."""
+    """A factory of trainers on rows with a ``problem_id`` (a key of ``golds``) and a rendered ``prompt``.
 
-    def make(policy: Policy, settings: Mapping[str, Any]) -> GRPOTrainer:
-        return _Trainer(
+    Raises:
+        BadInputError: there is no advantage rule of that name.
+    """
+    loss = LOSSES[objective.variant]
+    rule = find_rule(objective.advantage or loss.advantage)
+
+    def make(policy: Policy, settings: Mapping[str, Any]) -> GrpoTrainer:
+        return GrpoTrainer(
             model=policy.model,
             args=GRPOConfig(
                 **settings,
                 **drawing_settings(rollouts),
-                **LOSSES[objective.variant].settings(),
+                **loss.settings(),
                 entropy_coef=objective.entropy_coef,
             ),
             train_dataset=prompts_of(rows, settings, group_size=rollouts.group_size),
@@ -57,23 +64,8 @@ def trainer_maker(
             reward_funcs=verified_reward(golds, verifier),
             peft_config=lora_config(lora),
             rollout_func=rollouts.opened_on(policy.source),
+            advantage_rule=rule,
             drawn_elsewhere=rollouts.elsewhere,
         )
 
     return make
-
-
-class _Trainer(TightPasses, GRPOTrainer):
-    """TRL's trainer in passes without padding; its ratios are to the policy that drew the paths."""
-
-    def __init__(self, *, drawn_elsewhere: bool, **options: Any) -> None:
-        super().__init__(**options)
-        self._drawn_elsewhere = drawn_elsewhere
-
-    @override
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        scored: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        if self._drawn_elsewhere:
-            # TRL would ask this of its own vLLM alone, and take other engines for the trainer.
-            scored["old_per_token_logps"] = scored["sampling_per_token_logps"]
-        return scored

@@ -1,8 +1,8 @@
 """Prompts of a batch that are computed once for all paths that follow them, gradients included.
 
-A group of G paths has one prompt. Its keys and values are computed once and handed to all of them;
-what the paths send back along them adds up, as it does in G copies. A prompt's last token stays with
-each path: its output predicts the path's first one.
+A group of N paths has one prompt. Its keys and values are computed once and used by all of them; their
+gradients add up, as they do over N copies. A prompt's last token stays with each path, since its output
+predicts the path's first token.
 
 Axes: B rows, P columns of prompts (padded left), U distinct prompts, R rows of one pass, H heads,
 D channels.
@@ -16,21 +16,21 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-_SHARED_AT_LEAST = 2
-"""Rows a prompt in the mean, below which computing prompts apart does not pay."""
+_MIN_ROWS_PER_PROMPT = 2
+"""Mean number of rows of a prompt below which a pass over the prompts does not pay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPrompts:
-    """What the model keeps of distinct prompts without their last tokens."""
+    """Keys and values of distinct prompts without their last tokens."""
 
     layers: tuple[tuple[torch.Tensor, torch.Tensor], ...]
     """Keys and values [U, H, P - 1, D] of each layer."""
     prompt_of_B: torch.Tensor
-    """Place of each row's prompt among the U; -1 for rows that were not asked for."""
+    """Index into U of each row's prompt; -1 for rows that were not requested."""
 
     def cache_of(self, rows_R: torch.Tensor, *, start: int) -> DynamicCache:
-        """For the rows of one pass, whose prompts begin at column ``start`` or later."""
+        """The cache for the rows of one pass, whose prompts begin at column ``start`` or later."""
         cache = DynamicCache()
         prompts_R = self.prompt_of_B[rows_R]
         for place, pair in enumerate(self.layers):
@@ -40,29 +40,29 @@ class SharedPrompts:
 
 
 def shares_prompts(model: Any) -> bool:
-    """Whether what ``model`` keeps of a prompt can be handed on as it is, in its present mode."""
+    """True if ``model``, in its present mode, caches nothing but plain keys and values."""
     if model.training and model.is_gradient_checkpointing:
         return False
     kept = DynamicCache(config=model.config).layers
     return {type(layer) for layer in kept} == {DynamicLayer}
 
 
-def shared_prompts(
+def compute_shared_prompts(
     call: Callable[..., Any], ids_BP: torch.Tensor, mask_BP: torch.Tensor, rows: torch.Tensor
 ) -> SharedPrompts | None:
     """The prompts of ``rows``, computed by one ``call`` of the model; None where few rows share one."""
     if ids_BP.shape[1] < 2 or not len(rows):
         return None
-    told_B = torch.stack([ids_BP * mask_BP, mask_BP], dim=1)[rows]
-    distinct_U, place = torch.unique(told_B, dim=0, return_inverse=True)
-    if _SHARED_AT_LEAST * len(distinct_U) > len(rows):
+    keyed_B = torch.stack([ids_BP * mask_BP, mask_BP], dim=1)[rows]
+    distinct_U, place = torch.unique(keyed_B, dim=0, return_inverse=True)
+    if _MIN_ROWS_PER_PROMPT * len(distinct_U) > len(rows):
         return None
     ids_UP, mask_UP = distinct_U[:, 0, :-1], distinct_U[:, 1, :-1]
     cache: Any = DynamicCache()
     call(
         input_ids=ids_UP,
         attention_mask=mask_UP,
-        position_ids=positions_of(mask_UP),
+        position_ids=compute_positions(mask_UP),
         past_key_values=cache,
         use_cache=True,
         logits_to_keep=1,
@@ -75,6 +75,6 @@ def shared_prompts(
     )
 
 
-def positions_of(mask: torch.Tensor) -> torch.Tensor:
-    """The place of each token in its text, whatever padding stands before it."""
+def compute_positions(mask: torch.Tensor) -> torch.Tensor:
+    """Position of each token in its text, not counting left padding; same shape as ``mask``."""
     return (mask.cumsum(-1) - 1).clamp(min=0)

@@ -89,9 +89,9 @@ def maker(method: Variant | str, *, verifier: Any, rollouts: Rollouts) -> MakeTr
     rows = [{"prompt": PROMPT, "problem_id": "p"}]
     given: dict[str, Any] = {"golds": {"p": GOLD}, "verifier": verifier, "lora": FULL}
     if method == "rloo":
-        return rloo.trainer_maker(rows, rollouts=rollouts, **given)
+        return rloo.trainer_factory(rows, rollouts=rollouts, **given)
     objective = Objective(variant=Variant(method))
-    return grpo.trainer_maker(rows, rollouts=rollouts, objective=objective, **given)
+    return grpo.trainer_factory(rows, rollouts=rollouts, objective=objective, **given)
 
 
 @pytest.mark.parametrize(("method", "sign"), ON_PAPER)
@@ -179,7 +179,7 @@ RIGHT, WRONG, SHORT_WRONG = "3+2=5", "3*2=5", "7"
 def test_supervised_loss_is_the_mean_over_completion_tokens(base, tmp_path):
     """6 and 2 tokens: -(sum of 8 log-probabilities) / 8, no token of a prompt, not a mean of means."""
     rows = [{"prompt": PROMPT, "completion": text} for text in (RIGHT, SHORT_WRONG)]
-    log, before, after = trained(sft.trainer_maker(rows, lora=FULL), base, tmp_path, batch=2)
+    log, before, after = trained(sft.trainer_factory(rows, lora=FULL), base, tmp_path, batch=2)
     for entry, scores in zip(log, (before, after), strict=True):
         long, short = (scores.of(scores.tokens(text)) for text in (RIGHT, SHORT_WRONG))
         assert (len(long), len(short)) == (6, 2)
@@ -192,7 +192,7 @@ def test_preference_loss_is_that_of_the_difference_of_log_ratios(base, tmp_path)
     -ln sigmoid(beta * ((chosen - chosen_ref) - (rejected - rejected_ref))), over whole completions.
     """
     row = {"prompt": PROMPT, "chosen": RIGHT, "rejected": SHORT_WRONG}
-    make_trainer = dpo.trainer_maker([row], beta=0.5, lora=FULL)
+    make_trainer = dpo.trainer_factory([row], beta=0.5, lora=FULL)
     log, reference, policy = trained(make_trainer, base, tmp_path, batch=1)
     chosen, rejected = (
         sum(policy.of(policy.tokens(text))) - sum(reference.of(reference.tokens(text)))

@@ -18,6 +18,7 @@ WITH_ENTROPY = frozenset({Method.GRPO, Method.PPO})
 BASIS = {"steps": 4, "batch_size": 4, "group_size": 4, "checkpoint_every": 2, "lr": 1e-3}
 USES: dict[str, tuple[frozenset[Method], Any]] = {
     "variant": (frozenset({Method.GRPO}), "gspo"),
+    "advantage": (ONLINE, "gdpo"),
     "lr": (ALL, 2e-3),
     "steps": (ALL, 5),
     "batch_size": (ALL, 8),
@@ -70,6 +71,7 @@ def made_with(phase: Any, base: str, work: pathlib.Path) -> dict[str, Any]:
         "phase": phase.name,
         "args": trainer.args.to_dict(),
         "adapters": [(one.r, one.lora_alpha) for one in adapters.values()],
+        "advantage": getattr(trainer, "_advantage_rule", None),
         "plan": getattr(trainer, "_plan", None),
         "paths in a pass": getattr(trainer, "_pass_size", None),
     }

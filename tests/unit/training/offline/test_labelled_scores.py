@@ -48,7 +48,7 @@ def plain_trainer(policy: Policy, settings: dict[str, Any], lora: LoraParams) ->
 
 
 def our_trainer(policy: Policy, settings: dict[str, Any], lora: LoraParams) -> SFTTrainer:
-    return sft.trainer_maker(ROWS, lora=lora)(policy, settings)
+    return sft.trainer_factory(ROWS, lora=lora)(policy, settings)
 
 
 def outcome(trainer: Any, policy: Policy) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:

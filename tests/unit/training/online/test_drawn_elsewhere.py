@@ -69,7 +69,7 @@ def test_the_ratio_is_to_the_engine_that_drew(elsewhere, expected, base: pathlib
         deterministic(threads=1, seed=0),
         open_verifier(VerifyParams()) as verifier,
     ):
-        make_trainer = grpo.trainer_maker(
+        make_trainer = grpo.trainer_factory(
             [row],
             golds={"p": CountdownGold(numbers=(2, 3), target=5)},
             verifier=verifier,

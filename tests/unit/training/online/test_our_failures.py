@@ -8,7 +8,7 @@ from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.records import CountdownGold, MathGold, Status, Verdict
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.training.online.grpo import Objective, trainer_maker
+from pipeline_lib.training.online.grpo import Objective, trainer_factory
 from pipeline_lib.training.online.live_rollouts import LiveRollouts
 from pipeline_lib.training.online.rewards import verified_reward
 from pipeline_lib.training.online.rollout_settings import Rollouts
@@ -59,7 +59,7 @@ def moved_by(
 ) -> bool:
     """Whether two steps of GRPO with these verdicts change any weight."""
     live = LiveRollouts(decoding=Decoding(max_new_tokens=64), seed=5)
-    make_trainer = trainer_maker(
+    make_trainer = trainer_factory(
         rows,
         golds={row["problem_id"]: GOLDS["math"] for row in rows},
         verifier=verifier,

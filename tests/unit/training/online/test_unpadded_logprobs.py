@@ -15,7 +15,8 @@ from trl.trainer.rloo_trainer import RLOOTrainer
 from pipeline_lib.determinism import deterministic
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.library_logs import silence_libraries
-from pipeline_lib.training.online.unpadded_logprobs import TightPasses, passes_of
+from pipeline_lib.training.online.trl_internals import UnpaddedLogprobs
+from pipeline_lib.training.online.unpadded_logprobs import plan_passes
 from pipeline_lib.training.weights.adapters import lora_config
 from pipeline_lib.training.weights.policies import load_policy
 
@@ -29,15 +30,15 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-class TightGRPO(TightPasses, GRPOTrainer):
+class UnpaddedGRPO(UnpaddedLogprobs, GRPOTrainer):
     pass
 
 
-class TightRLOO(TightPasses, RLOOTrainer):
+class UnpaddedRLOO(UnpaddedLogprobs, RLOOTrainer):
     pass
 
 
-GRPO, RLOO = (GRPOTrainer, TightGRPO), (RLOOTrainer, TightRLOO)
+GRPO, RLOO = (GRPOTrainer, UnpaddedGRPO), (RLOOTrainer, UnpaddedRLOO)
 
 
 def trainer_of(kind: type, base: pathlib.Path, folder: pathlib.Path, *, lora: bool, **options: Any):
@@ -128,13 +129,13 @@ def test_loss_gradient_and_figures_are_those_of_the_rectangle(
 
     Each has a prompt of its own, or every tenth the same, of 1 to 9 tokens.
     """
-    plain, tight = kinds
+    plain, unpadded = kinds
     inputs = batch(masked=8, silent=10, groups=groups)
     expected, expected_grads = outcome(
         trainer_of(plain, base, tmp_path / "plain", lora=lora, **options), inputs
     )
     found, grads = outcome(
-        trainer_of(tight, base, tmp_path / "tight", lora=lora, **options), inputs
+        trainer_of(unpadded, base, tmp_path / "unpadded", lora=lora, **options), inputs
     )
     assert found == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
     assert any(grad.abs().max() > 1e-3 for grad in expected_grads.values())
@@ -145,7 +146,7 @@ def test_loss_gradient_and_figures_are_those_of_the_rectangle(
 @pytest.mark.parametrize(("masked", "silent"), [(ROWS, 0), (8, ROWS)], ids=["masked", "silent"])
 def test_a_batch_that_teaches_nothing_has_a_gradient_of_zero(masked, silent, base, tmp_path):
     """All paths cut off, or all advantages zero: there is a loss to go back from, and nothing moves."""
-    trainer = trainer_of(TightGRPO, base, tmp_path, lora=False, loss_type="dapo")
+    trainer = trainer_of(UnpaddedGRPO, base, tmp_path, lora=False, loss_type="dapo")
     found, grads = outcome(trainer, batch(masked=masked, silent=silent))
     assert found["loss"] == 0
     assert all(not grad.any() for grad in grads.values())
@@ -158,10 +159,10 @@ def test_a_shared_prompt_is_computed_once(checkpointing, base, tmp_path):
     With gradient checkpointing nothing is kept of a prompt, so each path brings its own; the gradient
     is the same.
     """
-    trainer = trainer_of(TightGRPO, base, tmp_path / "plain", lora=False, loss_type="dapo")
+    trainer = trainer_of(UnpaddedGRPO, base, tmp_path / "plain", lora=False, loss_type="dapo")
     inputs = batch(masked=8, silent=0, groups=10)
     _, expected = outcome(trainer, inputs)
-    trainer = trainer_of(TightGRPO, base, tmp_path / "counted", lora=False, loss_type="dapo")
+    trainer = trainer_of(UnpaddedGRPO, base, tmp_path / "counted", lora=False, loss_type="dapo")
     if checkpointing:
         trainer.model.gradient_checkpointing_enable()
     shapes = []
@@ -186,16 +187,19 @@ def test_rows_share_passes_with_their_like():
         [torch.tensor([[0, 1, 1, 1]]).repeat(33, 1), (torch.arange(10) < lengths[:, None]).long()],
         1,
     )
-    passes = passes_of(mask, width=10, teaching_B=torch.ones(33, dtype=torch.bool), most_rows=33)
+    passes = plan_passes(mask, width=10, grad_B=torch.ones(33, dtype=torch.bool), max_rows=33)
     assert [(one.rows_R.tolist(), one.columns) for one in passes] == [
         (list(range(0, 32, 2)), slice(1, 6)),
         (list(range(1, 32, 2)), slice(1, 14)),
     ]
-    assert all(one.teaches for one in passes)
+    assert all(one.needs_grad for one in passes)
 
 
 def test_silent_rows_have_passes_of_their_own():
     """Rows 0 and 2 teach, row 1 does not: no pass mixes them."""
     mask = torch.ones(3, 4, dtype=torch.long)
-    passes = passes_of(mask, width=2, teaching_B=torch.tensor([True, False, True]), most_rows=3)
-    assert [(one.rows_R.tolist(), one.teaches) for one in passes] == [([0, 2], True), ([1], False)]
+    passes = plan_passes(mask, width=2, grad_B=torch.tensor([True, False, True]), max_rows=3)
+    assert [(one.rows_R.tolist(), one.needs_grad) for one in passes] == [
+        ([0, 2], True),
+        ([1], False),
+    ]

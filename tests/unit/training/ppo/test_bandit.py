@@ -44,7 +44,7 @@ def arms(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         warmup_fraction=0.0,
         checkpoint_every=1000,
     )
-    make_trainer = sft.trainer_maker(rows, lora=LoraParams())
+    make_trainer = sft.trainer_factory(rows, lora=LoraParams())
     phase = Phase(name="reference", schedule=schedule, make_trainer=make_trainer)
     return run_phase(phase, str(work / "blank"), setting(work))
 

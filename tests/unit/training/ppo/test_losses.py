@@ -8,8 +8,8 @@ import torch
 from pipeline_lib.training.ppo.losses import (
     TokenMeans,
     clipped,
-    divergences,
     explained_variance,
+    k3_kl,
     mean,
     policy_losses,
     total,
@@ -75,7 +75,7 @@ def test_the_expected_divergence_is_kl():
     0.5 ln 2.5 + 0.3 ln 1.5 + 0.2 ln (1/3) = 0.4581 + 0.1216 - 0.2197 = 0.3601. No estimate is negative.
     """
     policy_V, other_V = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]], dtype=torch.double)
-    each_V = divergences(policy_V.log(), other_V.log())
+    each_V = k3_kl(policy_V.log(), other_V.log())
     assert each_V.min() >= 0
     assert (policy_V * each_V).sum().item() == pytest.approx(0.3601, abs=5e-5)
 
