@@ -35,10 +35,10 @@ from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.offline import sft
 from pipeline_lib.training.online import grpo
 from pipeline_lib.training.online.live_rollouts import LiveRollouts
-from pipeline_lib.training.online.rewards import verified_reward
-from pipeline_lib.training.online.rollout_settings import Rollouts
-from pipeline_lib.training.online.rollouts import rollout_func
-from pipeline_lib.training.phases import Phase, Row, Schedule, Setting, ordered, run_phase
+from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rollout_settings import RolloutSettings
+from pipeline_lib.training.online.rollouts import make_rollout_func
+from pipeline_lib.training.phases import Phase, Row, Schedule, TrainContext, order_rows, run_phase
 from pipeline_lib.training.weights.policies import load_policy
 from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
 
@@ -133,10 +133,10 @@ def _ours(
         checkpoint_every=job.steps + 1,
     )
     phase = Phase(name=PHASE, schedule=schedule, make_trainer=make_trainer)
-    setting = Setting(
+    context = TrainContext(
         work=pathlib.Path(job.work), key="key", seed=SEED, threads=job.threads, progress=progress
     )
-    run_phase(phase, job.model, setting)
+    run_phase(phase, job.model, context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,10 +177,10 @@ def grpo_ours(job: Job, meter: Meter) -> None:
             prompt_rows(problems, shown=case.shown),
             golds={problem.id: problem.gold for problem in problems},
             verifier=verifier,
-            rollouts=Rollouts(
+            rollouts=RolloutSettings(
                 group_size=case.group_size,
                 max_new_tokens=case.max_new_tokens,
-                opened_on=lambda _source: rollout_func(live),
+                open_for=lambda _source: make_rollout_func(live),
             ),
             objective=grpo.Objective(),
             lora=LoraParams(),
@@ -223,7 +223,7 @@ def grpo_trl(job: Job, meter: Meter) -> None:
             args=config,
             train_dataset=Dataset.from_list(prompt_rows(problems, shown=case.shown)),
             processing_class=policy.tokenizer,
-            reward_funcs=verified_reward({one.id: one.gold for one in problems}, verifier),
+            reward_funcs=make_verified_reward({one.id: one.gold for one in problems}, verifier),
             callbacks=[_Metered(job, meter)],
         )
         trainer.remove_callback(PrinterCallback)
@@ -291,7 +291,7 @@ def _batches(job: Job) -> Iterator[dict[str, list[list[int]]]]:
         "max_steps": job.steps,
         "seed": trainer_seed(SEED, "training", PHASE),
     }
-    chosen = ordered(rows, settings)
+    chosen = order_rows(rows, settings)
     for start in range(0, len(chosen), size):
         yield chosen[start : start + size]
 

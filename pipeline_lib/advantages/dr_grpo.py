@@ -18,6 +18,6 @@ def dr_grpo(rewards_PN: "torch.Tensor") -> "torch.Tensor":
     Returns:
         [P, N]; NaN without a score.
 
-    Source: Liu et al. 2025 (arXiv:2503.20783), section 3.2.
+    Source: Liu et al. 2025 (arXiv:2503.20783).
     """
     return rewards_PN - rewards_PN.nanmean(1, keepdim=True)

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 def gdpo(rewards_PNK: "torch.Tensor") -> "torch.Tensor":
     """Sum of the parts' group-relative advantages, standardized over the batch.
 
-    Summed first, parts (1, 0) and (0, 1) would be one reward and get one advantage; here each part
-    keeps its own scale. One group with parts (1, 3), (0, 1): each part has deviations of plus and
-    minus 1/sqrt(2) of its std, so the sums are 1.4142 and -1.4142, and the advantages 0.7071 and
-    -0.7071 (up to the epsilons).
+    A part with a small scale then counts as much as one with a large scale. Example, up to epsilon: of
+    two paths with parts (1, 3) and (0, 1), each part deviates by 0.7071 of its std. The sums 1.4142 and
+    -1.4142 have a std of 2 over the batch: advantages 0.7071 and -0.7071.
 
     Args:
         rewards_PNK: [P, N, K], NaN for a part without a score.

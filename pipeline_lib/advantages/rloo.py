@@ -18,7 +18,7 @@ def rloo(rewards_PN: "torch.Tensor") -> "torch.Tensor":
     Returns:
         [P, N]; NaN without a score, and in a group with fewer than two.
 
-    Source: Ahmadian et al. 2024 (arXiv:2402.14740), equation 8; Kool et al. 2019.
+    Source: Ahmadian et al. 2024 (arXiv:2402.14740), after Kool et al. 2019.
     """
     others_PN = rewards_PN.nansum(1, keepdim=True) - rewards_PN
     count_P1 = (~rewards_PN.isnan()).sum(1, keepdim=True)

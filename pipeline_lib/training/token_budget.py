@@ -1,7 +1,7 @@
-"""Training compute in tokens: what a training takes, planned beforehand and counted afterwards.
+"""Training compute in tokens, planned beforehand and counted afterwards.
 
-Tokens follow from params and data alone, so a budget in tokens gives the same training on every
-machine. Seconds differ from run to run; they are recorded as events and stated beside the tokens.
+Tokens depend on params and data alone, so a budget in tokens gives the same training on every machine.
+Seconds differ from run to run; they are recorded as events.
 """
 
 import math
@@ -10,31 +10,32 @@ from dataclasses import dataclass
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
 
 DRAWN_TOKEN = 0.6
-"""Cost of a drawn and judged token in trained tokens. By arithmetic it is a third, a forward pass without
-a backward pass; on a CPU the default run's loop and control then take about the same seconds."""
+"""Cost of a drawn and verified token in trained tokens. By operations it would be a third, a forward pass
+without a backward pass; with this value loop and control of the default run take about the same seconds on
+a CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """Tokens that a training read, each as often as it was read; prompts count, padding does not."""
+    """Tokens that a training processed, with repetitions; prompts count, padding does not."""
 
     trained: int = 0
-    """In passes forward and backward."""
+    """In forward and backward passes."""
     drawn: int = 0
-    """Sampled from a policy and judged, with their prompts."""
+    """Sampled from a policy and verified, with their prompts."""
 
     def __add__(self, other: "Tokens") -> "Tokens":
-        """Both together."""
+        """The sum of both."""
         return Tokens(trained=self.trained + other.trained, drawn=self.drawn + other.drawn)
 
     @property
     def cost(self) -> int:
-        """In trained tokens."""
+        """Total in trained tokens."""
         return self.trained + math.ceil(DRAWN_TOKEN * self.drawn)
 
 
-def planned_tokens(params: TrainParams, *, prompt_tokens: float, path_tokens: float) -> Tokens:
-    """What one round of training is expected to take.
+def plan_tokens(params: TrainParams, *, prompt_tokens: float, path_tokens: float) -> Tokens:
+    """Tokens that one round of training is expected to process.
 
     Args:
         params: method, steps and batch sizes.
@@ -43,18 +44,18 @@ def planned_tokens(params: TrainParams, *, prompt_tokens: float, path_tokens: fl
     """
     row = prompt_tokens + path_tokens
     if params.method not in ONLINE:
-        rows_a_sequence = 2 if params.method is Method.DPO else 1
-        sequences = params.steps * params.batch_size * rows_a_sequence
+        sequences_per_row = 2 if params.method is Method.DPO else 1
+        sequences = params.steps * params.batch_size * sequences_per_row
         return Tokens(trained=round(sequences * row))
-    # A step of PPO makes all passes over its draw; with the other methods each pass is a step.
+    # A step of PPO makes all passes over its draw; in other methods each pass is a step.
     draws = (
         params.steps if params.method is Method.PPO else params.steps / params.updates_per_rollout
     )
     drawn = round(draws * params.batch_size * params.group_size * row)
     warm = Tokens(trained=round(params.warm_start_steps * params.warm_start_batch_size * row))
-    return warm + reused(drawn, passes=params.updates_per_rollout)
+    return warm + count_reused(drawn, passes=params.updates_per_rollout)
 
 
-def reused(drawn: int, *, passes: int) -> Tokens:
+def count_reused(drawn: int, *, passes: int) -> Tokens:
     """Drawn tokens that are trained on in ``passes`` passes."""
     return Tokens(trained=drawn * passes, drawn=drawn)

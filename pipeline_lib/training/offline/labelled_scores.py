@@ -1,7 +1,8 @@
-"""Scores of labelled tokens on a CPU, from logits of the columns that have labels and no others.
+"""Scores of labelled tokens on a CPU, from the logits of labelled columns only.
 
-TRL never holds a table of logits: it computes them in tiles, for prompts and padding too, and once more
-on the way back. That pays with a large vocabulary on a GPU. A small table on a CPU is cheaper held.
+TRL's fused head never stores the logits: it computes them in tiles, for prompts and padding as well, and
+again in the backward pass. That pays with a large vocabulary on a GPU. On a CPU, small logits are cheaper
+to store.
 
 Axes: B rows, L columns, K columns from the first that predicts a label, V vocabulary.
 """
@@ -14,56 +15,56 @@ import torch
 from peft import PeftModel
 
 IGNORED = -100
-"""The label of a token that carries no loss."""
-_MOST_LOGITS = 1 << 25
-"""Numbers of a table that is held: 128 MiB, and as much again for its gradient."""
+"""The label of a token without a loss."""
+_MAX_LOGITS = 1 << 25
+"""Numbers that are stored at most: 128 MiB in float32, and as much again for the gradient."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledScores:
-    """What TRL's losses read of its own scores, [B, K - 1] each; zero where nothing is labelled."""
+    """The attributes that TRL's losses read of a fused head, [B, K - 1] each; zero without a label."""
 
     log_probs: torch.Tensor
     """Natural log."""
     entropy: torch.Tensor
-    """In nats, without gradient."""
+    """In nats, without a gradient."""
     is_top1: torch.Tensor
-    """Whether no other token is more likely."""
+    """True where no other token is more likely."""
     label_mask: torch.Tensor
     aux_loss: None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledHead:
-    """A model that gives LabelledScores where TRL asks it for fused ones."""
+    """A model that returns LabelledScores where TRL calls its fused head."""
 
     model: Any
 
     def __call__(
         self, *, fused_lm_head: bool = False, labels: torch.Tensor | None = None, **inputs: Any
     ) -> Any:
-        """The scores of ``labels`` [B, L]; whatever else is asked, the model answers."""
+        """The scores of ``labels`` [B, L]; any other call goes to the model."""
         if not fused_lm_head or labels is None:
             return self.model(**inputs, labels=labels, fused_lm_head=fused_lm_head)
         columns = labels.shape[1]
         kept = columns - _first(labels) + 1
         logits_BKV = self.model(**inputs, logits_to_keep=kept).logits
-        return scores(logits_BKV[:, :-1], labels[:, columns - kept + 1 :])
+        return score_labels(logits_BKV[:, :-1], labels[:, columns - kept + 1 :])
 
 
 def is_small(model: Any, labels: torch.Tensor) -> bool:
-    """Whether the table of ``labels`` [B, L] is to be held."""
+    """True if the logits of ``labels`` [B, L] are to be stored: on a CPU, up to a size."""
     plain: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     vocabulary = plain.config.get_text_config().vocab_size
     return (
         labels.device.type == "cpu"
-        and labels.numel() * vocabulary <= _MOST_LOGITS
+        and labels.numel() * vocabulary <= _MAX_LOGITS
         and "logits_to_keep" in inspect.signature(plain.forward).parameters
     )
 
 
-def scores(logits_BKV: torch.Tensor, labels_BK: torch.Tensor) -> LabelledScores:
-    """Scores of ``labels_BK``, each under the logits of its own place."""
+def score_labels(logits_BKV: torch.Tensor, labels_BK: torch.Tensor) -> LabelledScores:
+    """Scores of ``labels_BK``, each by the logits at its own index."""
     mask_BK = labels_BK != IGNORED
     log_probs_BKV = logits_BKV.float().log_softmax(-1)
     chosen_BK1 = labels_BK.clamp(min=0)[..., None]
@@ -77,6 +78,6 @@ def scores(logits_BKV: torch.Tensor, labels_BK: torch.Tensor) -> LabelledScores:
 
 
 def _first(labels: torch.Tensor) -> int:
-    """The first column with a label, from the second on: nothing predicts what begins a text."""
+    """The first labelled column from the second on, since no logits predict the first token."""
     labelled_L = (labels[:, 1:] != IGNORED).any(0)
     return 1 + int(labelled_L.int().argmax())

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning by TRL: next-token loss on completions, prompts masked, end token trained."""
+"""Supervised fine-tuning by TRL: next-token loss on completions and their end token, not on prompts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,39 +10,41 @@ from typing_extensions import override
 
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.offline.labelled_scores import IGNORED, LabelledHead, is_small
-from pipeline_lib.training.phases import MakeTrainer, Row, ordered, total_length
+from pipeline_lib.training.phases import MakeTrainer, Row, count_tokens, order_rows
 from pipeline_lib.training.token_budget import Tokens
-from pipeline_lib.training.weights.adapters import lora_config
+from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy
 
 
 def trainer_factory(
     rows: Sequence[Row], *, lora: LoraParams, validation: Sequence[Row] = ()
 ) -> MakeTrainer:
-    """The trainer on rows with a rendered ``prompt`` and a ``completion``.
+    """A factory of trainers on rows with a rendered ``prompt`` and a ``completion``.
 
-    With ``validation`` rows the loss on them is taken before the first step and at each checkpoint,
-    and training ends on the weights of the checkpoint where it was lowest.
+    With ``validation`` rows their loss is computed before the first step and at each checkpoint, and
+    training ends with the weights of the checkpoint that has the lowest.
     """
 
     def make(policy: Policy, settings: Mapping[str, Any]) -> SFTTrainer:
-        def tokenized(some: Sequence[Row]) -> Dataset:
+        def tokenize_all(some: Sequence[Row]) -> Dataset:
             return Dataset.from_list([tokenize(row, policy.tokenizer) for row in some])
 
-        kept = _LOWEST_LOSS | {"eval_steps": settings["save_steps"]} if validation else {}
+        evaluation = (
+            _KEEP_LOWEST_LOSS | {"eval_steps": settings["save_steps"]} if validation else {}
+        )
         return _Trainer(
             model=policy.model,
-            args=SFTConfig(**settings, **kept, dataset_kwargs={"skip_prepare_dataset": True}),
-            train_dataset=ordered(tokenized(rows), settings),
-            eval_dataset=tokenized(validation) if validation else None,
+            args=SFTConfig(**settings, **evaluation, dataset_kwargs={"skip_prepare_dataset": True}),
+            train_dataset=order_rows(tokenize_all(rows), settings),
+            eval_dataset=tokenize_all(validation) if validation else None,
             processing_class=policy.tokenizer,
-            peft_config=lora_config(lora),
+            peft_config=make_lora_config(lora),
         )
 
     return make
 
 
-_LOWEST_LOSS: dict[str, Any] = {
+_KEEP_LOWEST_LOSS: dict[str, Any] = {
     "eval_strategy": "steps",
     "eval_on_start": True,
     "load_best_model_at_end": True,
@@ -53,7 +55,7 @@ _LOWEST_LOSS: dict[str, Any] = {
 
 
 class _Trainer(SFTTrainer):
-    """TRL's trainer, which scores labelled columns alone where a table of logits is small."""
+    """TRL's trainer, which scores only labelled columns where the logits are small."""
 
     @override
     def compute_loss(self, model: Any, inputs: dict[str, Any], *more: Any, **options: Any) -> Any:
@@ -65,14 +67,14 @@ class _Trainer(SFTTrainer):
 
     def tokens_read(self) -> Tokens:
         """Tokens of the rows, prompts included."""
-        return Tokens(trained=total_length(self.train_dataset, "input_ids"))
+        return Tokens(trained=count_tokens(self.train_dataset, "input_ids"))
 
 
 def tokenize(row: Row, tokenizer: Any) -> dict[str, list[int]]:
     """Token ids of prompt, completion and end token, with labels on the last two.
 
-    The prompt is tokenized by itself, as in sampling: a token that spans the boundary would make
-    the model learn a context that it never sees.
+    The prompt is tokenized separately, as in sampling: a token across the boundary would train a
+    context that never occurs there.
     """
     prompt = tokenizer.encode(row["prompt"], add_special_tokens=False)
     completion = tokenizer.encode(row["completion"], add_special_tokens=False)

@@ -13,11 +13,15 @@ from pipeline_lib.advantages.rules import find_rule
 from pipeline_lib.params.train import LoraParams, Variant
 from pipeline_lib.records import Gold
 from pipeline_lib.training.online.grpo_variants import LOSSES
-from pipeline_lib.training.online.rewards import verified_reward
-from pipeline_lib.training.online.rollout_settings import Rollouts, drawing_settings, prompts_of
+from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rollout_settings import (
+    RolloutSettings,
+    select_prompts,
+    trl_settings,
+)
 from pipeline_lib.training.online.trl_internals import GrpoTrainer
 from pipeline_lib.training.phases import MakeTrainer, Row
-from pipeline_lib.training.weights.adapters import lora_config
+from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy
 from pipeline_lib.verification.dispatch import Verifier
 
@@ -38,7 +42,7 @@ def trainer_factory(
     *,
     golds: Mapping[str, Gold],
     verifier: Verifier,
-    rollouts: Rollouts,
+    rollouts: RolloutSettings,
     objective: Objective,
     lora: LoraParams,
 ) -> MakeTrainer:
@@ -55,17 +59,17 @@ def trainer_factory(
             model=policy.model,
             args=GRPOConfig(
                 **settings,
-                **drawing_settings(rollouts),
+                **trl_settings(rollouts),
                 **loss.settings(),
                 entropy_coef=objective.entropy_coef,
             ),
-            train_dataset=prompts_of(rows, settings, group_size=rollouts.group_size),
+            train_dataset=select_prompts(rows, settings, group_size=rollouts.group_size),
             processing_class=policy.tokenizer,
-            reward_funcs=verified_reward(golds, verifier),
-            peft_config=lora_config(lora),
-            rollout_func=rollouts.opened_on(policy.source),
+            reward_funcs=make_verified_reward(golds, verifier),
+            peft_config=make_lora_config(lora),
+            rollout_func=rollouts.open_for(policy.source),
             advantage_rule=rule,
-            drawn_elsewhere=rollouts.elsewhere,
+            external_engine=rollouts.external_engine,
         )
 
     return make

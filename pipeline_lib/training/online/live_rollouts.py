@@ -1,8 +1,8 @@
-"""Paths of a training step drawn in this process, by the policy that is in training, as it is now.
+"""Paths of a training step drawn in this process, from the weights in training.
 
-Nothing is copied: rows are decoded by the embedded engine's scheduler on the very weights that the
-optimizer moves, adapters included. A model that the scheduler cannot decode is drawn from by
-transformers' own loop, with the same choice of tokens.
+Nothing is copied: the embedded engine's scheduler decodes on the weights that the optimizer updates,
+adapters included. A model that it cannot decode is sampled by transformers' `generate`, with the same
+choice of tokens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,19 +14,19 @@ from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.continuous import Drawn, RowRequest
 from pipeline_lib.serving.decode_pass import is_decodable
 from pipeline_lib.serving.embedded import EmbeddedEngine
-from pipeline_lib.training.online.plain_loop import generated
+from pipeline_lib.training.online.plain_loop import generate_rows
 from pipeline_lib.training.online.rollouts import DrawnPath, StepRequests
 
-_MOST_ROWS = 512
-"""Paths that are decoded together; more make a pass no cheaper, but take memory."""
+_MAX_ROWS = 512
+"""Paths that are decoded together; more take memory and make a pass no cheaper."""
 
 
 @dataclass(kw_only=True)
 class LiveRollouts:
-    """Implements PathSource on the policy in memory.
+    """Paths from the policy in memory. Implements PathSource.
 
-    A path follows from the weights, the prompt and its seed alone, up to rounding; the same calls at the
-    same weights give the same paths bit by bit, on a CPU with the same number of threads.
+    A path depends on the weights, the prompt and its seed, up to rounding. The same calls with the same
+    weights give the same paths bit by bit on a CPU with the same number of threads.
     """
 
     decoding: Decoding
@@ -39,8 +39,8 @@ class LiveRollouts:
     def draw(
         self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
     ) -> list[DrawnPath]:
-        """One path for each prompt, from ``model`` as it is at this moment; its mode is left as it was."""
-        requests = self._requests.of(prompts, step=step)
+        """One path for each prompt, from the present weights of ``model``; its mode is restored."""
+        requests = self._requests.make(prompts, step=step)
         ids = [tokenizer(one.prompt, add_special_tokens=False)["input_ids"] for one in requests]
         places = (
             (tokens, seed) for tokens, one in zip(ids, requests, strict=True) for seed in one.seeds
@@ -49,13 +49,14 @@ class LiveRollouts:
             RowRequest(id=place, prompt_ids=tokens, seed=seed, decoding=self.decoding)
             for place, (tokens, seed) in enumerate(places)
         ]
-        # A fresh engine for each draw: where its memory stands is then no matter of what was drawn
-        # before, and the loss that follows may have all of it.
+        # A new engine for each draw: its memory layout does not depend on earlier draws, and is free
+        # for the loss that follows.
         engine = EmbeddedEngine(
-            model=model, tokenizer=tokenizer, identity=f"step {step}", batch_size=_MOST_ROWS
+            model=model, tokenizer=tokenizer, identity=f"step {step}", batch_size=_MAX_ROWS
         )
-        with _evaluated(model):
-            drawn = _decoded(engine, rows) if is_decodable(model) else generated(engine, rows)
+        with _eval_mode(model):
+            draw = _decode_rows if is_decodable(model) else generate_rows
+            drawn = draw(engine, rows)
         return [
             DrawnPath(
                 prompt_ids=row.prompt_ids,
@@ -66,8 +67,8 @@ class LiveRollouts:
         ]
 
 
-def _decoded(engine: EmbeddedEngine, rows: Sequence[RowRequest]) -> list[list[Drawn]]:
-    """The tokens of each row; ids of rows are their places."""
+def _decode_rows(engine: EmbeddedEngine, rows: Sequence[RowRequest]) -> list[list[Drawn]]:
+    """The tokens of each row; the id of a row is its place."""
     drawn: list[list[Drawn]] = [[] for _ in rows]
     batch = engine.open_batch()
     batch.add(rows)
@@ -78,8 +79,8 @@ def _decoded(engine: EmbeddedEngine, rows: Sequence[RowRequest]) -> list[list[Dr
 
 
 @contextmanager
-def _evaluated(model: Any) -> Iterator[None]:
-    """Without dropout, and with the cache that gradient checkpointing turns off in training."""
+def _eval_mode(model: Any) -> Iterator[None]:
+    """Disable dropout, and enable the cache, which gradient checkpointing turns off in training."""
     training = model.training
     model.eval()
     try:

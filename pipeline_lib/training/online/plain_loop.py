@@ -1,8 +1,7 @@
-"""Rows drawn by transformers' own generation loop, for models that the embedded engine cannot decode.
+"""Rows sampled by transformers' `generate`, for models that the embedded engine cannot decode.
 
-State-space models and their hybrids keep more of the past than keys and values. `generate` runs them;
-which token comes next is still chosen as the engine does it, one seed a row, so that a training that is
-continued draws what an unbroken one draws.
+State-space models and their hybrids have more state than keys and values. Tokens are still sampled as in
+the engine, with one seed per row, so that a resumed training draws what an unbroken one draws.
 
 Axes: B rows, L positions of the longest prompt, V vocabulary.
 """
@@ -18,8 +17,8 @@ from pipeline_lib.serving.embedded import EmbeddedEngine
 from pipeline_lib.serving.row_table import Drawn, RowRequest, RowTable
 
 
-class _SeededChoice(LogitsProcessor):
-    """Draws a token for each row, and leaves `generate` no other choice."""
+class _SeededSampler(LogitsProcessor):
+    """Samples a token for each row, and masks all others."""
 
     def __init__(self, rows: Sequence[RowRequest], eos_ids: frozenset[int]) -> None:
         self._table = RowTable(len(rows), eos_ids)
@@ -30,22 +29,22 @@ class _SeededChoice(LogitsProcessor):
     def __call__(self, _ids: torch.LongTensor, logits_BV: torch.FloatTensor) -> torch.FloatTensor:
         tokens, _ = self._table.draw(self._slots_B, logits_BV)
         for path, one in zip(self.drawn, tokens, strict=True):
-            # Rows that have ended go on to the end of the longest; what they draw then is dropped.
+            # `generate` continues finished rows until the longest ends; those tokens are dropped.
             if not path or path[-1].finished is None:
                 path.append(one)
         chosen_B1 = torch.tensor([[one.token] for one in tokens], device=logits_BV.device)
         return torch.full_like(logits_BV, -torch.inf).scatter_(1, chosen_B1, 0)  # type: ignore[return-value]
 
 
-def generated(engine: EmbeddedEngine, rows: Sequence[RowRequest]) -> list[list[Drawn]]:
-    """The tokens of each row; all rows are drawn together, with one limit of length."""
+def generate_rows(engine: EmbeddedEngine, rows: Sequence[RowRequest]) -> list[list[Drawn]]:
+    """The tokens of each row; all rows are sampled together, with one length limit."""
     longest = max(len(row.prompt_ids) for row in rows)
     pad = engine.tokenizer.pad_token_id or 0
     padding = [longest - len(row.prompt_ids) for row in rows]
     ids_BL = [[pad] * gap + list(row.prompt_ids) for gap, row in zip(padding, rows, strict=True)]
     seen_BL = [[0] * gap + [1] * (longest - gap) for gap in padding]
-    choice = _SeededChoice(rows, engine.eos_ids)
-    # Each penalty is said, since `generate` fills in what is not from the model's own config.
+    sampler = _SeededSampler(rows, engine.eos_ids)
+    # Penalties are explicit, since `generate` takes missing ones from the model's own config.
     config = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=False,
         max_new_tokens=max(row.decoding.max_new_tokens for row in rows),
@@ -58,6 +57,6 @@ def generated(engine: EmbeddedEngine, rows: Sequence[RowRequest]) -> list[list[D
         torch.tensor(ids_BL, device=engine.model.device),
         attention_mask=torch.tensor(seen_BL, device=engine.model.device),
         generation_config=config,
-        logits_processor=LogitsProcessorList([choice]),
+        logits_processor=LogitsProcessorList([sampler]),
     )
-    return choice.drawn
+    return sampler.drawn

@@ -1,4 +1,4 @@
-"""The reward of online methods: the strict verdict on a path, as 1 or 0, or None without a verdict."""
+"""The reward of online methods: the strict verdict on a path as 1 or 0, None without a verdict."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -7,14 +7,13 @@ from pipeline_lib.records import Gold
 from pipeline_lib.verification.dispatch import Item, Verifier
 
 
-def verified_reward(
+def make_verified_reward(
     golds: Mapping[str, Gold], verifier: Verifier
 ) -> Callable[..., list[float | None]]:
-    """The reward: 1 for a path that is strictly right, 0 for one that is not, None where we failed.
+    """A reward function: 1 for a strictly correct path, 0 for a wrong one, None without a verdict.
 
-    TRL's GRPO and RLOO leave a path without a reward out of its group's baseline and give it no
-    advantage, so our failure teaches nothing. ``failed`` is what `rollouts` says of paths that it
-    could not draw.
+    None keeps a path out of its group's baseline and gives it no advantage, so a verifier's failure
+    trains nothing. ``failed`` marks paths that could not be drawn.
     """
 
     def verified(

@@ -12,11 +12,15 @@ from trl.trainer.rloo_config import RLOOConfig
 from pipeline_lib.advantages.rules import find_rule
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.records import Gold
-from pipeline_lib.training.online.rewards import verified_reward
-from pipeline_lib.training.online.rollout_settings import Rollouts, drawing_settings, prompts_of
+from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rollout_settings import (
+    RolloutSettings,
+    select_prompts,
+    trl_settings,
+)
 from pipeline_lib.training.online.trl_internals import RlooTrainer
 from pipeline_lib.training.phases import MakeTrainer, Row
-from pipeline_lib.training.weights.adapters import lora_config
+from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy
 from pipeline_lib.verification.dispatch import Verifier
 
@@ -28,7 +32,7 @@ def trainer_factory(
     *,
     golds: Mapping[str, Gold],
     verifier: Verifier,
-    rollouts: Rollouts,
+    rollouts: RolloutSettings,
     advantage: str | None = None,
     lora: LoraParams,
 ) -> MakeTrainer:
@@ -44,12 +48,12 @@ def trainer_factory(
     def make(policy: Policy, settings: Mapping[str, Any]) -> RlooTrainer:
         return RlooTrainer(
             model=policy.model,
-            args=RLOOConfig(**settings, **drawing_settings(rollouts), epsilon=_CLIP),
-            train_dataset=prompts_of(rows, settings, group_size=rollouts.group_size),
+            args=RLOOConfig(**settings, **trl_settings(rollouts), epsilon=_CLIP),
+            train_dataset=select_prompts(rows, settings, group_size=rollouts.group_size),
             processing_class=policy.tokenizer,
-            reward_funcs=verified_reward(golds, verifier),
-            peft_config=lora_config(lora),
-            rollout_func=rollouts.opened_on(policy.source),
+            reward_funcs=make_verified_reward(golds, verifier),
+            peft_config=make_lora_config(lora),
+            rollout_func=rollouts.open_for(policy.source),
             advantage_rule=rule,
         )
 

@@ -1,6 +1,6 @@
-"""What online methods share: rows of prompts, how a step draws its paths, what a verdict is worth.
+"""Settings of the draws of TRL's online trainers, and the prompts that they draw for.
 
-It knows no loss: `grpo` and `rloo` do.
+The losses are in `grpo` and `rloo`.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,43 +10,44 @@ from typing import Any
 from datasets import Dataset
 
 from pipeline_lib.training.online.rollouts import RolloutFunc
-from pipeline_lib.training.phases import Row, ordered
+from pipeline_lib.training.phases import Row, order_rows
 
 _COLUMNS = ("prompt", "problem_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rollouts:
-    """How the paths are drawn, and how often they are used."""
+class RolloutSettings:
+    """Source, number and reuse of the paths of a draw."""
 
     group_size: int
+    """Paths per prompt."""
     max_new_tokens: int
-    opened_on: Callable[[str], RolloutFunc]
-    """Starts what draws the paths, on the policy of a folder."""
+    open_for: Callable[[str], RolloutFunc]
+    """Opens the source of the paths, for the policy of a folder or hub id."""
     updates: int = 1
     """Optimizer steps on the paths of one draw."""
-    elsewhere: bool = False
-    """Another engine draws, whose rounding makes it a slightly other policy."""
+    external_engine: bool = False
+    """An engine outside of the trainer draws. It rounds differently, so its policy differs slightly."""
 
 
-def prompts_of(rows: Sequence[Row], settings: Row, *, group_size: int) -> Dataset:
-    """Rows with ``prompt`` and ``problem_id``, as many as the phase consumes."""
+def select_prompts(rows: Sequence[Row], settings: Row, *, group_size: int) -> Dataset:
+    """``prompt`` and ``problem_id`` of as many rows as the phase consumes."""
     problems = Dataset.from_list([{name: row[name] for name in _COLUMNS} for row in rows])
-    return ordered(problems, settings, sequences_per_row=group_size)
+    return order_rows(problems, settings, sequences_per_row=group_size)
 
 
-def drawing_settings(rollouts: Rollouts) -> dict[str, Any]:
-    """What the configs of TRL's online trainers are told alike."""
+def trl_settings(rollouts: RolloutSettings) -> dict[str, Any]:
+    """Keyword arguments that the configs of TRL's online trainers share."""
     return {
         "num_generations": rollouts.group_size,
         "max_completion_length": rollouts.max_new_tokens,
         "num_iterations": rollouts.updates,
         "temperature": 1.0,
-        # TRL's default of 0 means no cut, but a model's own generation config may bring one.
+        # TRL's default of 0 means no cut, but a model's own generation config may set one.
         "top_k": 0,
         "top_p": 1.0,
         "shuffle_dataset": False,
         "beta": 0.0,
-        # A path that was cut off says nothing about its reasoning (DAPO's overlong filtering).
+        # The verdict on a truncated path is no verdict on its reasoning (DAPO's overlong filtering).
         "mask_truncated_completions": True,
     }

@@ -1,7 +1,6 @@
-"""Where the paths of a training step come from: what every source gives, and the one that asks a server.
+"""Sources of the paths of a training step: their protocol, and the source that asks a served engine.
 
-The other source, the policy that is in training, stands in `live_rollouts`. Sources know prompts and
-tokens; what a path is worth, and how it is learned from, the methods say.
+`live_rollouts` draws from the policy in memory instead. Rewards and losses are no concern of a source.
 """
 
 import itertools
@@ -17,7 +16,7 @@ from pipeline_lib.serving.chat_model import ChatModel, Completion, Decoding, Req
 from pipeline_lib.serving.endpoint import Endpoint
 
 ADAPTER = "policy"
-"""The name under which the engine knows the policy in training; its version is the step."""
+"""Name of the adapter of the policy in training; its version is the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +25,11 @@ class DrawnPath:
 
     prompt_ids: Sequence[int]
     completion_ids: Sequence[int]
-    """At least one; the last is an end token, unless the path was cut at the length limit."""
+    """At least one token; the last is an end token unless the path was truncated."""
     logprobs: Sequence[float]
     """Natural log-probability of each completion token under the policy that drew it."""
     failed: bool = False
-    """Our side failed to draw it: one end token stands for it, and it must get no reward."""
+    """Drawing it failed: its completion is one end token, and it must get no reward."""
 
 
 class PathSource(Protocol):
@@ -39,25 +38,25 @@ class PathSource(Protocol):
     def draw(
         self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
     ) -> list[DrawnPath]:
-        """One path for each prompt, in order; prompts of one group stand side by side.
+        """One path for each prompt, in order; the prompts of a group are adjacent.
 
         Args:
             prompts: rendered, special tokens included.
-            model: the policy as it is now, unwrapped, with its adapters where it has some.
-            tokenizer: the policy's.
-            step: steps of the optimizer so far. A second draw at one step gives other paths.
+            model: the policy with its present weights, unwrapped, with adapters if it has any.
+            tokenizer: of the policy.
+            step: optimizer steps so far. A second draw at one step gives other paths.
         """
         ...
 
 
 RolloutFunc = Callable[[Sequence[str], Any], dict[str, list[Any]]]
-"""What TRL calls with the prompts of a step and the trainer."""
+"""Called by TRL with the prompts of a step and the trainer."""
 
 
-def rollout_func(source: PathSource) -> RolloutFunc:
-    """``source`` as TRL takes it; ``failed`` reaches the reward function beside the columns of a row."""
+def make_rollout_func(source: PathSource) -> RolloutFunc:
+    """``source`` as TRL takes it; ``failed`` reaches the reward function with the columns of a row."""
 
-    def rolled_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+    def roll_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
         paths = source.draw(
             prompts,
             model=trainer.accelerator.unwrap_model(trainer.model),
@@ -71,15 +70,15 @@ def rollout_func(source: PathSource) -> RolloutFunc:
             "failed": [path.failed for path in paths],
         }
 
-    return rolled_out
+    return roll_out
 
 
 @dataclass(slots=True, kw_only=True)
 class StepRequests:
-    """Requests of one step after another, in which every path has a seed of its own.
+    """Makes the requests of each step, with a seed for every path.
 
-    It follows from the root seed, the step and the path's place in the step, so that a training that is
-    continued draws what an unbroken one draws.
+    A seed is derived from the root seed, the step and the path's place in the step, so that a resumed
+    training draws what an unbroken one draws.
     """
 
     seed: int
@@ -87,8 +86,8 @@ class StepRequests:
     _num_drawn: int = field(default=0, init=False)
     """Paths drawn at this step so far."""
 
-    def of(self, prompts: Sequence[str], *, step: int) -> list[Request]:
-        """A request for each group of equal prompts that stand side by side."""
+    def make(self, prompts: Sequence[str], *, step: int) -> list[Request]:
+        """A request for each group of equal, adjacent prompts."""
         if step != self._step:
             self._step, self._num_drawn = step, 0
         requests = []
@@ -104,22 +103,22 @@ class AdapterEngine(Protocol):
     """A running engine that takes LoRA adapters."""
 
     def load_adapter(self, name: str, folder: pathlib.Path, version: str) -> Endpoint:
-        """Serve the adapter of ``folder``, and no older version of the same name."""
+        """Serve the adapter of ``folder`` in place of older versions of the same name."""
 
 
 @dataclass(kw_only=True)
 class EndpointRollouts:
-    """Paths drawn through an endpoint, under the adapter of that very step. Implements PathSource.
+    """Paths drawn by a served engine under the adapter of the step. Implements PathSource.
 
-    For engines that stand on another device, or are faster than what draws in this process. How far two
-    runs agree is the engine's affair: one that batches requests as they come rounds as they come.
+    For engines on another device, or faster ones. An engine that batches requests by arrival rounds
+    differently from run to run, so results are reproducible only as far as the engine is.
     """
 
     engine: AdapterEngine
     model_at: Callable[[Endpoint], ChatModel]
     """Makes the client of an endpoint."""
     folder: pathlib.Path
-    """Where the adapters of single steps lie while they are in use."""
+    """For the adapter of each step, which is deleted after the next one is loaded."""
     decoding: Decoding
     seed: int
     _requests: StepRequests = field(init=False)
@@ -133,23 +132,23 @@ class EndpointRollouts:
     def draw(
         self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
     ) -> list[DrawnPath]:
-        """One path for each prompt; the server gets the adapter of ``model`` once a step.
+        """One path for each prompt; the engine loads the adapter of ``model`` once per step.
 
         Raises:
-            ReasonloopError: the engine gives a path no token ids, or not one log-probability a token.
+            ReasonloopError: a path lacks token ids, or a log-probability for each token.
         """
-        self._bring_up_to_date(model, step)
+        self._load_adapter(model, step)
         assert self._client is not None
         assert self._endpoint is not None
-        groups = self._client.complete(self._requests.of(prompts, step=step), self.decoding)
+        groups = self._client.complete(self._requests.make(prompts, step=step), self.decoding)
         paths = itertools.chain.from_iterable(groups)
         return [
-            _drawn_path(path, prompt=prompt, tokenizer=tokenizer, endpoint=self._endpoint)
+            _to_drawn_path(path, prompt=prompt, tokenizer=tokenizer, endpoint=self._endpoint)
             for prompt, path in zip(prompts, paths, strict=True)
         ]
 
-    def _bring_up_to_date(self, model: Any, step: int) -> None:
-        """Let the engine serve the weights of this step."""
+    def _load_adapter(self, model: Any, step: int) -> None:
+        """Make the engine serve the weights of this step."""
         if step == self._step:
             return
         folder = self.folder / f"step-{step}"
@@ -160,14 +159,16 @@ class EndpointRollouts:
         self._step = step
 
 
-def _drawn_path(path: Completion, *, prompt: str, tokenizer: Any, endpoint: Endpoint) -> DrawnPath:
+def _to_drawn_path(
+    path: Completion, *, prompt: str, tokenizer: Any, endpoint: Endpoint
+) -> DrawnPath:
     failed = path.error is not None
-    # TRL wants at least one token; without a reward it counts for nothing.
+    # TRL needs at least one token; without a reward it has no advantage.
     ids = (tokenizer.eos_token_id,) if failed else path.token_ids or ()
     logprobs = (0.0,) if failed else path.token_logprobs or ()
     if not ids or len(logprobs) != len(ids):
-        # Text may be cut into other tokens than were drawn; a missing number is padded by 0, which
-        # is a probability of 1.
+        # Tokenizing the text could give other tokens than were drawn, and TRL pads missing
+        # log-probabilities with 0, a probability of 1.
         raise ReasonloopError(
             f"engine {endpoint.engine} at {endpoint.base_url} gave {len(ids)} token ids and "
             f"{len(logprobs)} log-probabilities for a path of {path.completion_tokens} tokens of "

@@ -17,7 +17,7 @@ from typing_extensions import override
 from pipeline_lib.advantages.rules import AdvantageRule, compute_advantages
 from pipeline_lib.training.online.rollouts import RolloutFunc
 from pipeline_lib.training.online.unpadded_logprobs import UnpaddedScorer
-from pipeline_lib.training.token_budget import Tokens, reused
+from pipeline_lib.training.token_budget import Tokens, count_reused
 
 
 class UnpaddedLogprobs:
@@ -122,21 +122,21 @@ class GroupAdvantages:
     def tokens_read(self) -> Tokens:
         """Tokens of the drawn paths, prompts included."""
         trainer: Any = self
-        return reused(int(trainer.state.num_input_tokens_seen), passes=trainer.num_iterations)
+        return count_reused(int(trainer.state.num_input_tokens_seen), passes=trainer.num_iterations)
 
 
 class GrpoTrainer(GroupAdvantages, UnpaddedLogprobs, GRPOTrainer):
     """TRL's trainer, with ratios to the policy that drew the paths also where another engine did."""
 
-    def __init__(self, *, drawn_elsewhere: bool, **options: Any) -> None:
+    def __init__(self, *, external_engine: bool, **options: Any) -> None:
         super().__init__(**options)
-        self._drawn_elsewhere = drawn_elsewhere
+        self._external_engine = external_engine
 
     @override
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's result; its old log-probabilities are the trainer's own, except under its own vLLM."""
         scored = super()._generate_and_score_completions(inputs)
-        if self._drawn_elsewhere:
+        if self._external_engine:
             scored["old_per_token_logps"] = scored["sampling_per_token_logps"]
         return scored
 

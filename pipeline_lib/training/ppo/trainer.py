@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from peft import get_peft_model
 from torch.nn.utils import clip_grad_norm_
 from transformers import Trainer, TrainingArguments
 from typing_extensions import override
@@ -23,7 +22,7 @@ from typing_extensions import override
 from pipeline_lib.advantages.rules import find_rule
 from pipeline_lib.params.train import LoraParams, PpoParams
 from pipeline_lib.seeding import child_generator
-from pipeline_lib.training.online.rollout_settings import prompts_of
+from pipeline_lib.training.online.rollout_settings import select_prompts
 from pipeline_lib.training.online.rollouts import PathSource
 from pipeline_lib.training.phases import MakeTrainer, Row
 from pipeline_lib.training.ppo import losses
@@ -38,8 +37,8 @@ from pipeline_lib.training.ppo.token_scores import (
     score_tokens,
 )
 from pipeline_lib.training.ppo.value_head import SaveValueHead, ValueHead
-from pipeline_lib.training.token_budget import Tokens, reused
-from pipeline_lib.training.weights.adapters import lora_config
+from pipeline_lib.training.token_budget import Tokens, count_reused
+from pipeline_lib.training.weights.adapters import attach
 from pipeline_lib.training.weights.policies import Policy
 
 _MAX_PASS_PATHS = 128
@@ -108,9 +107,9 @@ class PpoTrainer(Trainer):
         charged = plan.params.kl_coef > 0
         self._reference = Reference.of(policy.model, plan.lora, args.device) if charged else None
         super().__init__(
-            model=_with_adapters(policy.model, plan.lora, args),
+            model=attach(policy.model, plan.lora, checkpointing=args.gradient_checkpointing),
             args=args,
-            train_dataset=prompts_of(rows, settings, group_size=plan.group_size),
+            train_dataset=select_prompts(rows, settings, group_size=plan.group_size),
             data_collator=_keep_rows,
             processing_class=policy.tokenizer,
         )
@@ -260,7 +259,7 @@ class PpoTrainer(Trainer):
 
     def tokens_read(self) -> Tokens:
         """Tokens of the drawn paths, prompts included."""
-        return reused(int(self.state.num_input_tokens_seen), passes=self._plan.updates)
+        return count_reused(int(self.state.num_input_tokens_seen), passes=self._plan.updates)
 
     @override
     def create_optimizer(self, model: Any = None) -> Any:
@@ -285,16 +284,6 @@ class PpoTrainer(Trainer):
 def _keep_rows(rows: list[Any]) -> Any:
     """A collator that leaves rows as they are: prompts become tensors with the paths drawn for them."""
     return rows
-
-
-def _with_adapters(model: Any, lora: LoraParams, args: TrainingArguments) -> Any:
-    config = lora_config(lora)
-    if config is None:
-        return model
-    if args.gradient_checkpointing:
-        # Gradient checkpointing needs an input that requires grad; the embeddings are frozen.
-        model.enable_input_require_grads()
-    return get_peft_model(model, config)
 
 
 def _end_ids(policy: Policy) -> frozenset[int]:

@@ -1,6 +1,6 @@
-"""Other programs that show a training while it runs. They are told the figures of our own log and more.
+"""Experiment trackers, as transformers integrates them, for its trainers and for other training loops.
 
-They are no part of a result: what they write stands beside the logs, and no key depends on them.
+They are no part of a result: their files are kept with the logs, and no stage key depends on them.
 """
 
 import logging
@@ -24,17 +24,17 @@ _KNOWN: Mapping[str, Callable[[], TrainerCallback]] = integration_utils.INTEGRAT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trackers:
-    """Who is told, and where those write that keep files."""
+    """Names of trackers, and the folder of those that write files."""
 
     names: Sequence[str]
-    """As transformers knows them: dvclive, tensorboard, wandb, trackio, ..."""
+    """Their names in transformers: dvclive, tensorboard, wandb, trackio, ..."""
     folder: pathlib.Path
 
     def check(self) -> None:
-        """Refuse a name that nobody knows, or whose package is missing.
+        """Refuse an unknown name, and one whose package is missing.
 
         Raises:
-            BadInputError: the message says what is known, or what to install.
+            BadInputError: the message lists the known names, or what to install.
         """
         for name in self.names:
             if name not in _KNOWN:
@@ -48,12 +48,12 @@ class Trackers:
                 ) from error
 
     def settings(self, phase: str) -> dict[str, Any]:
-        """Arguments of the trainer for all that need no folder of ours."""
-        elsewhere = [name for name in self.names if name not in _IN_A_FOLDER]
-        return {"report_to": elsewhere or "none", "run_name": phase, "project": "reasonloop"}
+        """Arguments of a trainer for the trackers that take no folder."""
+        folderless = [name for name in self.names if name not in _IN_A_FOLDER]
+        return {"report_to": folderless or "none", "run_name": phase, "project": "reasonloop"}
 
     def callbacks(self, phase: str) -> list[TrainerCallback]:
-        """Callbacks of those that write files: each has a folder for each phase."""
+        """Callbacks of the trackers that write files, each to a folder for the phase."""
         return [
             callback
             for name, make in _IN_A_FOLDER.items()
@@ -61,13 +61,13 @@ class Trackers:
             for callback in make(self.folder / name / phase)
         ]
 
-    def outside(self, phase: str, facts: Mapping[str, Any]) -> "OutsideSteps":
-        """For a training without a trainer of transformers', which has ``facts`` for its settings."""
-        return OutsideSteps(self, phase, facts)
+    def step_logger(self, phase: str, facts: Mapping[str, Any]) -> "StepLogger":
+        """A logger for a training loop without a transformers trainer; ``facts`` are its params."""
+        return StepLogger(self, phase, facts)
 
 
-class OutsideSteps:
-    """Plays the part of a trainer before the trackers, from the first step that it is told."""
+class StepLogger:
+    """Calls trackers as a trainer would, from the first logged step on."""
 
     def __init__(self, trackers: Trackers, phase: str, facts: Mapping[str, Any]) -> None:
         self._trackers = trackers
@@ -75,17 +75,17 @@ class OutsideSteps:
         self._facts = facts
         self._opened: _Opened | None = None
 
-    def tell(self, step: int, total: int, metrics: Mapping[str, float]) -> None:
-        """Pass on the metrics of a step."""
+    def log(self, step: int, total: int, metrics: Mapping[str, float]) -> None:
+        """Log the metrics of a step."""
         if self._opened is None:
-            # Not before: under torchrun the settings must find the group of processes made.
+            # Not earlier: under torchrun, TrainingArguments need the process group.
             self._opened = self._open()
             self._opened.send("on_train_begin")
         self._opened.state.global_step, self._opened.state.max_steps = step, total
         self._opened.send("on_log", logs=dict(metrics))
 
     def close(self) -> None:
-        """Let them write the rest; nothing if no step was told."""
+        """Close the trackers, if a step was logged."""
         if self._opened is not None:
             self._opened.send("on_train_end")
 
@@ -93,16 +93,16 @@ class OutsideSteps:
         trackers = self._trackers
         settings = _Settings(output_dir=str(trackers.folder), **trackers.settings(self._phase))
         settings.facts = self._facts
-        elsewhere = [_KNOWN[name]() for name in trackers.names if name not in _IN_A_FOLDER]
+        folderless = [_KNOWN[name]() for name in trackers.names if name not in _IN_A_FOLDER]
         return _Opened(
             settings=settings,
             state=TrainerState(),
-            callbacks=[*elsewhere, *trackers.callbacks(self._phase)],
+            callbacks=[*folderless, *trackers.callbacks(self._phase)],
         )
 
 
 class _Settings(TrainingArguments):
-    """What trackers ask a trainer for; as its params they get those of our training."""
+    """TrainingArguments whose params, as trackers record them, are ``facts``."""
 
     facts: Mapping[str, Any]
 
@@ -123,16 +123,16 @@ class _Opened:
 
 
 def _dvclive(folder: pathlib.Path) -> list[TrainerCallback]:
-    from dvclive.live import Live  # noqa: PLC0415 - it takes a second, and few ask for it
+    from dvclive.live import Live  # noqa: PLC0415 - a second to import, and rarely used
 
-    # It must neither write a dvc.yaml nor save an experiment: stages and versions are DVC's own.
+    # Neither a dvc.yaml nor a DVC experiment: this repository has stages of its own.
     live = Live(dir=str(folder), dvcyaml=None, save_dvc_exp=False, resume=True)
     logging.getLogger("dvclive").setLevel(logging.ERROR)
-    return [_StepsOf(live, folder), integration_utils.DVCLiveCallback(live=live)]
+    return [_LiveSteps(live, folder), integration_utils.DVCLiveCallback(live=live)]
 
 
-class _StepsOf(TrainerCallback):
-    """Gives a figure the number of its step, also in a run that was continued."""
+class _LiveSteps(TrainerCallback):
+    """Sets the step of DVCLive to the trainer's, also in a resumed run."""
 
     def __init__(self, live: "Live", folder: pathlib.Path) -> None:
         self._live = live
@@ -148,7 +148,7 @@ class _StepsOf(TrainerCallback):
 
 
 def _drop_rows(folder: pathlib.Path, *, from_step: int) -> None:
-    """Of steps that are done again, after a kill or with other params; dvclive would have them twice."""
+    """Drop the rows of steps that are run again, which DVCLive would list twice."""
     for file in folder.rglob("*.tsv"):
         header, *rows = file.read_text("utf-8").splitlines(keepends=True) or [""]
         whole = [row for row in rows if row.endswith("\n")]

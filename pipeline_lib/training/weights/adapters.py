@@ -1,13 +1,13 @@
-"""Low-rank adapters on all linear layers: made, kept beside the policy, put on a base, merged.
+"""Low-rank adapters on all linear layers: configured, saved, checked, loaded, merged.
 
-A policy is written merged, so that no reader needs PEFT; its adapter is kept for those who want the
-difference alone. It names its base by digest, since folders move.
+A policy is saved merged, so that no reader needs PEFT, with its adapter in a folder of its own. An adapter
+names its base by digest, since folders move.
 """
 
 import pathlib
 from typing import Any
 
-from peft import LoraConfig, PeftModel
+from peft import LoraConfig, PeftModel, get_peft_model
 
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.params.train import LoraParams
@@ -16,15 +16,15 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json, write_json
 
 FOLDER = "adapter"
-"""Where the adapter of one phase lies in the phase's result."""
+"""Folder of the adapter in the result of a phase."""
 PUBLISHED = "adapters"
-"""Where those of all phases lie in a policy's folder."""
+"""Folder of the adapters of all phases in a policy's folder."""
 KIND = "adapter"
 _CONFIG = "adapter_config.json"
 
 
-def lora_config(params: LoraParams) -> LoraConfig | None:
-    """What TRL's trainers take as ``peft_config``; None means full fine-tuning.
+def make_lora_config(params: LoraParams) -> LoraConfig | None:
+    """The ``peft_config`` of TRL's trainers; None for full fine-tuning.
 
     Source: Hu et al. 2021 (arXiv:2106.09685); all linear layers rather than attention alone.
     """
@@ -39,23 +39,37 @@ def lora_config(params: LoraParams) -> LoraConfig | None:
     )
 
 
-def merged(model: Any) -> Any:
-    """The plain model: adapters are added into the weights they sit on."""
+def attach(model: Any, params: LoraParams, *, checkpointing: bool) -> Any:
+    """``model`` with new adapters, or unchanged for full fine-tuning.
+
+    TRL's trainers do this themselves. ``checkpointing`` is whether gradients are checkpointed.
+    """
+    config = make_lora_config(params)
+    if config is None:
+        return model
+    if checkpointing:
+        # Gradient checkpointing needs an input that requires grad; the embeddings are frozen.
+        model.enable_input_require_grads()
+    return get_peft_model(model, config)
+
+
+def merge(model: Any) -> Any:
+    """The plain model, with adapters added to its weights."""
     return model.merge_and_unload() if isinstance(model, PeftModel) else model
 
 
 def save(model: PeftModel, folder: pathlib.Path, *, base: str) -> None:
-    """Write the adapter of ``model`` as PEFT does, sealed; ``base`` is the folder or id it sits on."""
+    """Write the adapter of ``model`` as PEFT does, and seal it; ``base`` is the folder or id of its base."""
     identity = model_identity(base)
     model.save_pretrained(str(folder))
-    # PEFT's card names folders of this machine, and its config lists modules in the order of a set.
+    # PEFT's card names local folders, and its config lists modules in the order of a set.
     (folder / "README.md").unlink(missing_ok=True)
-    config = {name: _in_order(value) for name, value in read_json(folder / _CONFIG).items()}
+    config = {name: _sort_texts(value) for name, value in read_json(folder / _CONFIG).items()}
     write_json(folder / _CONFIG, config | {"base_model_name_or_path": identity})
     manifests.seal(folder, kind=KIND, key=identity)
 
 
-def _in_order(value: Any) -> Any:
+def _sort_texts(value: Any) -> Any:
     return sorted(value) if isinstance(value, list) and all(map(_is_text, value)) else value
 
 
@@ -64,10 +78,10 @@ def _is_text(value: Any) -> bool:
 
 
 def check(folder: pathlib.Path) -> manifests.Manifest | None:
-    """The manifest of an adapter that is whole; None for one of another program, which has none.
+    """The manifest of an intact adapter; None for one that was saved by another program.
 
     Raises:
-        BadInputError: there is no adapter, or it is damaged.
+        BadInputError: there is no adapter, or it does not match its manifest.
     """
     if not (folder / _CONFIG).is_file():
         raise BadInputError(
@@ -81,10 +95,10 @@ def check(folder: pathlib.Path) -> manifests.Manifest | None:
 
 
 def check_base(folder: pathlib.Path, base: str) -> None:
-    """Refuse an adapter of ours that was trained on another base than ``base``.
+    """Refuse an adapter whose manifest names another base than ``base``.
 
     Raises:
-        BadInputError: the two do not belong together; the message names both digests.
+        BadInputError: the bases differ; the message names both digests.
     """
     manifest = check(folder)
     if manifest is not None and manifest.key != model_identity(base):
@@ -95,14 +109,16 @@ def check_base(folder: pathlib.Path, base: str) -> None:
 
 
 def load(model: Any, folder: pathlib.Path) -> PeftModel:
-    """Put the adapter of ``folder`` on ``model``.
+    """Apply the adapter of ``folder`` to ``model``.
 
     Raises:
-        BadInputError: its layers or shapes are not those of ``model``, or it names code to import.
+        BadInputError: its layers or shapes do not fit ``model``, or its config imports code.
     """
     config = read_json(folder / _CONFIG)
     if not isinstance(config, dict) or config.get("megatron_config"):
-        raise BadInputError(f"{folder}: {_CONFIG} is of no plain adapter; save it with PEFT again")
+        raise BadInputError(
+            f"{folder}: {_CONFIG} is not that of a plain adapter; save it with PEFT again"
+        )
     try:
         return PeftModel.from_pretrained(model, folder)
     except Exception as error:  # PEFT raises whatever its parts do

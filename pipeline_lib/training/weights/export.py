@@ -1,4 +1,4 @@
-"""A model with its adapters merged, in any precision, as a plain Hugging Face folder."""
+"""Export of a model with adapters merged into it, in any precision, as a Hugging Face folder."""
 
 import pathlib
 import shutil
@@ -20,7 +20,7 @@ _CARD = "README.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written."""
+    """Size and precision of the exported model."""
 
     num_weights: int
     dtype: str
@@ -35,12 +35,12 @@ def export_model(
 ) -> Exported:
     """Write the model of ``source`` with the adapters ``on_top`` merged into it, in this order.
 
-    Sums are made in float32. Weights, config, tokenizer with chat template, and the model card if
-    ``source`` has one are written.
+    Adapters are added in float32. The folder gets weights, config, tokenizer with chat template, and the
+    model card if ``source`` has one.
 
     Args:
         source: a Hugging Face folder or hub id.
-        output: the folder to write, which must not exist.
+        output: the folder to write; it must not exist.
         on_top: folders of adapters.
         dtype: precision of the weights; None keeps that of ``source``.
 
@@ -54,7 +54,7 @@ def export_model(
     with silence_libraries():
         model = load_model(source, dtype="auto")
         target = getattr(torch, dtype) if dtype else model.dtype
-        model = _with(model, on_top).to(target)
+        model = _merge_adapters(model, on_top).to(target)
         with replaced(output) as fresh:
             model.save_pretrained(fresh)
             load_tokenizer(source).save_pretrained(fresh)
@@ -64,10 +64,10 @@ def export_model(
     return Exported(num_weights=model.num_parameters(), dtype=str(target).removeprefix("torch."))
 
 
-def _with(model: Any, on_top: Sequence[pathlib.Path]) -> Any:
+def _merge_adapters(model: Any, on_top: Sequence[pathlib.Path]) -> Any:
     if on_top:
         model = model.to(torch.float32)
     for folder in on_top:
         adapters.check(folder)
-        model = adapters.merged(adapters.load(model, folder))
+        model = adapters.merge(adapters.load(model, folder))
     return model

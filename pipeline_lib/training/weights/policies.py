@@ -1,7 +1,7 @@
-"""Policies on disk: loading one for training, saving one as a plain Hugging Face folder.
+"""Policies on disk: loaded for training, saved as plain Hugging Face folders.
 
-A saved folder holds whole weights, into which adapters are merged, the tokenizer, the log of its
-training and a manifest. The adapter that was trained stands in a folder of its own beside them.
+A saved folder holds the weights with adapters merged in, the tokenizer, the training log and a manifest;
+a trained adapter is in a subfolder.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training.token_budget import Tokens
 from pipeline_lib.training.weights import adapters
-from pipeline_lib.training.weights.quantization import four_bit_config
+from pipeline_lib.training.weights.quantization import make_four_bit_config
 
 KIND = "model"
 LOG_NAME = "training_log.jsonl"
@@ -30,32 +30,32 @@ LOG_NAME = "training_log.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """A model with its tokenizer, ready to be trained."""
+    """A model with its tokenizer, ready for training."""
 
     model: Any
     tokenizer: Any
     source: str
-    """The folder or hub id that it was loaded from."""
+    """Folder or hub id that it was loaded from."""
 
 
 def load_policy(source: str, *, four_bit: bool = False) -> Policy:
     """Load a Hugging Face folder or hub id: float32 on a CPU, bfloat16 on a GPU, or in 4 bits there.
 
     Raises:
-        BadInputError: there is no such model, it cannot be read, it has no end-of-text token, or it
-            is wanted in 4 bits on a machine that cannot do that.
+        BadInputError: the model cannot be read, its tokenizer has no end token, or ``four_bit`` is set
+            without CUDA or bitsandbytes.
     """
     model = load_model(
         source,
         dtype=torch.bfloat16 if torch.cuda.is_available() else torch.float32,
-        **({"quantization_config": four_bit_config()} if four_bit else {}),
+        **({"quantization_config": make_four_bit_config()} if four_bit else {}),
     )
     tokenizer = load_tokenizer(source)
     if tokenizer.eos_token is None:
         raise BadInputError(f"model {source}: its tokenizer has no eos_token; set one and save it")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    _add_nothing(tokenizer)
+    _disable_special_tokens(tokenizer)
     return Policy(model=model, tokenizer=tokenizer, source=source)
 
 
@@ -63,17 +63,17 @@ def load_model(source: str, **options: Any) -> Any:
     """The model of a Hugging Face folder or hub id.
 
     Raises:
-        BadInputError: there is no such model, or it cannot be read.
+        BadInputError: the model cannot be read.
     """
     with _readable(source):
         return AutoModelForCausalLM.from_pretrained(source, trust_remote_code=False, **options)
 
 
 def load_tokenizer(source: str) -> Any:
-    """The tokenizer of a Hugging Face folder or hub id, as it is there.
+    """The tokenizer of a Hugging Face folder or hub id, unchanged.
 
     Raises:
-        BadInputError: there is none, or it cannot be read.
+        BadInputError: the tokenizer cannot be read.
     """
     with _readable(source):
         return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
@@ -83,17 +83,17 @@ def load_tokenizer(source: str) -> Any:
 def _readable(source: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # files from outside can be wrong in any way
+    except Exception as error:  # files from outside can fail in any way
         raise BadInputError(
             f"model {source}: {reason_of(error)}; give a Hugging Face folder or a reachable hub id"
         ) from error
 
 
-def _add_nothing(tokenizer: Any) -> None:
-    """Make ``tokenizer(text)`` add no tokens of its own.
+def _disable_special_tokens(tokenizer: Any) -> None:
+    """Make ``tokenizer(text)`` add no special tokens.
 
-    A rendered prompt holds its special tokens already, and TRL tokenizes prompts with the default
-    settings: a second begin-of-text token would make training differ from sampling.
+    A rendered prompt contains its special tokens, and TRL tokenizes prompts with the default settings: a
+    second begin-of-text token would make training differ from sampling.
     """
     if tokenizer("1")["input_ids"] != tokenizer("1", add_special_tokens=False)["input_ids"]:
         tokenizer.backend_tokenizer.post_processor = processors.Sequence([])
@@ -108,21 +108,21 @@ def save_policy(
     key: str,
     tokens: Tokens,
 ) -> Manifest:
-    """Write ``model``, the tokenizer of ``source`` and ``log``; the manifest comes last, with ``tokens``.
+    """Write ``model``, the tokenizer of ``source`` and ``log``; the manifest with ``tokens`` comes last.
 
-    A model with an adapter is written merged, and the adapter beside it.
+    A model with an adapter is written merged, with the adapter in a subfolder.
     """
     with replaced(folder) as fresh:
         if isinstance(model, PeftModel):
             adapters.save(model, fresh / adapters.FOLDER, base=source)
-        _merged(model, fresh, source).save_pretrained(fresh)
+        _merge(model, fresh, source).save_pretrained(fresh)
         load_tokenizer(source).save_pretrained(fresh)
         write_json_lines(fresh / LOG_NAME, log)
         return manifests.seal(fresh, kind=KIND, key=key, counts=token_counts(tokens))
 
 
 def token_counts(tokens: Tokens) -> dict[str, float]:
-    """Counts of a policy's manifest: what its training read."""
+    """Token counts for a policy's manifest."""
     return {"trained_tokens": tokens.trained, "drawn_tokens": tokens.drawn}
 
 
@@ -132,11 +132,11 @@ def tokens_of(manifest: Manifest) -> Tokens:
     return Tokens(trained=int(counts["trained_tokens"]), drawn=int(counts["drawn_tokens"]))
 
 
-def _merged(model: Any, folder: pathlib.Path, source: str) -> Any:
-    """The plain model. A base in 4 bits is read again in full: its rounding is not what was learned."""
+def _merge(model: Any, folder: pathlib.Path, source: str) -> Any:
+    """The plain model. A base in 4 bits is loaded again in full precision, to drop its rounding."""
     if not isinstance(model, PeftModel):
         return model
     if not getattr(model, "is_loaded_in_4bit", False):
-        return adapters.merged(model)
+        return adapters.merge(model)
     base = load_model(source, dtype=torch.bfloat16)
-    return adapters.merged(adapters.load(base, folder / adapters.FOLDER))
+    return adapters.merge(adapters.load(base, folder / adapters.FOLDER))

@@ -1,6 +1,6 @@
-"""QLoRA: a frozen base in 4 bits, so that a larger one fits under adapters in full precision.
+"""QLoRA: a frozen base in 4 bits under adapters in full precision.
 
-Source: Dettmers et al. 2023 (arXiv:2305.14314): NF4, with constants that are quantized too.
+Source: Dettmers et al. 2023 (arXiv:2305.14314): NF4 with double quantization.
 """
 
 import importlib.util
@@ -11,15 +11,15 @@ from transformers import BitsAndBytesConfig
 from pipeline_lib.errors import BadInputError
 
 
-def four_bit_config() -> BitsAndBytesConfig:
-    """What ``from_pretrained`` takes to hold a model in NF4 and to compute in bfloat16.
+def make_four_bit_config() -> BitsAndBytesConfig:
+    """The argument of ``from_pretrained`` to hold a model in NF4 and compute in bfloat16.
 
     Raises:
         BadInputError: there is no CUDA device, or bitsandbytes is not installed.
     """
     if not torch.cuda.is_available():
         raise BadInputError(
-            "train.lora.quantize=4bit: there is no CUDA device here, and 4-bit weights need one; "
+            "train.lora.quantize=4bit: no CUDA device, which 4-bit weights need; "
             "set train.lora.quantize=none"
         )
     if importlib.util.find_spec("bitsandbytes") is None:

@@ -23,8 +23,8 @@ from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.offline import dpo, sft
 from pipeline_lib.training.online import grpo, rloo
 from pipeline_lib.training.online.grpo import Objective
-from pipeline_lib.training.online.rollout_settings import Rollouts
-from pipeline_lib.training.phases import MakeTrainer, Phase, Schedule, Setting, run_phase
+from pipeline_lib.training.online.rollout_settings import RolloutSettings
+from pipeline_lib.training.phases import MakeTrainer, Phase, Schedule, TrainContext, run_phase
 from pipeline_lib.training.weights.policies import LOG_NAME, Policy, load_policy
 from pipeline_lib.verification.dispatch import open_verifier
 
@@ -84,7 +84,7 @@ def zeros(base: pathlib.Path) -> Policy:
     return policy
 
 
-def maker(method: Variant | str, *, verifier: Any, rollouts: Rollouts) -> MakeTrainer:
+def maker(method: Variant | str, *, verifier: Any, rollouts: RolloutSettings) -> MakeTrainer:
     """The product's own trainer of a variant of GRPO, or of RLOO."""
     rows = [{"prompt": PROMPT, "problem_id": "p"}]
     given: dict[str, Any] = {"golds": {"p": GOLD}, "verifier": verifier, "lora": FULL}
@@ -107,8 +107,8 @@ def test_loss_on_paper(method, sign, zeros: Policy, tmp_path: pathlib.Path):
         "bf16": False,
         "report_to": "none",
     }
-    rollouts = Rollouts(
-        group_size=2, max_new_tokens=LIMIT, updates=2, opened_on=lambda _source: rolled_out
+    rollouts = RolloutSettings(
+        group_size=2, max_new_tokens=LIMIT, updates=2, open_for=lambda _source: rolled_out
     )
     with silence_libraries():
         trainer = maker(method, verifier=NoVerifier(), rollouts=rollouts)(zeros, settings)
@@ -146,8 +146,8 @@ def trained(make_trainer: MakeTrainer, base: pathlib.Path, work: pathlib.Path, *
         checkpoint_every=1,
     )
     phase = Phase(name="p", schedule=schedule, make_trainer=make_trainer)
-    setting = Setting(work=work, key="key", seed=5, threads=1, progress=None)
-    log = list(read_json_lines(run_phase(phase, str(base), setting) / LOG_NAME))
+    context = TrainContext(work=work, key="key", seed=5, threads=1, progress=None)
+    log = list(read_json_lines(run_phase(phase, str(base), context) / LOG_NAME))
     return log, Scores(base), Scores(work / "p" / "checkpoint-1")
 
 
@@ -290,8 +290,8 @@ def test_loss_of_a_second_step_on_the_same_paths(method, base, verifier, tmp_pat
     """After one step on the draw the ratios are no longer 1, and the logged loss shows all of it:
     advantages from verdicts, clips, masks, and what is averaged over what.
     """
-    rollouts = Rollouts(
-        group_size=5, max_new_tokens=LIMIT, updates=2, opened_on=lambda _source: rolled_out
+    rollouts = RolloutSettings(
+        group_size=5, max_new_tokens=LIMIT, updates=2, open_for=lambda _source: rolled_out
     )
     make_trainer = maker(method, verifier=verifier, rollouts=rollouts)
     log, before, after = trained(make_trainer, base, tmp_path, batch=5)
@@ -329,7 +329,7 @@ def test_a_group_with_nothing_to_compare_moves_nothing(method, paths, base, veri
             "failed": [False, *[paths is ONE_JUDGED] * 2],
         }
 
-    rollouts = Rollouts(group_size=3, max_new_tokens=LIMIT, opened_on=lambda _source: drawn)
+    rollouts = RolloutSettings(group_size=3, max_new_tokens=LIMIT, open_for=lambda _source: drawn)
     make_trainer = maker(method, verifier=verifier, rollouts=rollouts)
     log, before, after = trained(make_trainer, base, tmp_path, batch=3)
     assert [entry["reward"] for entry in log] == [float(paths is ONE_JUDGED)] * 2

@@ -9,7 +9,7 @@ from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.training.methods import TrainingRequest, train_policy
-from pipeline_lib.training.token_budget import Tokens, planned_tokens
+from pipeline_lib.training.token_budget import Tokens, plan_tokens
 from pipeline_lib.training.weights.policies import LOG_NAME, tokens_of
 
 LENGTHS = {"prompt_tokens": 5, "path_tokens": 7}
@@ -39,7 +39,7 @@ def test_planned_by_hand(params, trained, drawn):
         "warm_start_steps": 3,
         "warm_start_batch_size": 6,
     }
-    planned = planned_tokens(TrainParams(**(shared | params)), **LENGTHS)
+    planned = plan_tokens(TrainParams(**(shared | params)), **LENGTHS)
     assert planned == Tokens(trained=trained, drawn=drawn)
 
 

@@ -14,8 +14,8 @@ from pipeline_lib.determinism import deterministic
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.offline import labelled_scores, sft
-from pipeline_lib.training.offline.labelled_scores import LabelledHead, scores
-from pipeline_lib.training.weights.adapters import lora_config
+from pipeline_lib.training.offline.labelled_scores import LabelledHead, score_labels
+from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy, load_policy
 
 SETTINGS = {
@@ -43,7 +43,7 @@ def plain_trainer(policy: Policy, settings: dict[str, Any], lora: LoraParams) ->
         args=SFTConfig(**settings, dataset_kwargs={"skip_prepare_dataset": True}),
         train_dataset=Dataset.from_list(rows),
         processing_class=policy.tokenizer,
-        peft_config=lora_config(lora),
+        peft_config=make_lora_config(lora),
     )
 
 
@@ -86,7 +86,7 @@ def test_loss_gradient_and_figures_are_those_of_the_tiles(lora, base: pathlib.Pa
 def test_scores_by_hand():
     """Logits 0 and ln 3: probabilities 1/4 and 3/4, entropy ln 4 - 3/4 ln 3; the second is ignored."""
     logits = torch.tensor([[[0.0, math.log(3)], [0.0, 0.0]]])
-    found = scores(logits, torch.tensor([[1, labelled_scores.IGNORED]]))
+    found = score_labels(logits, torch.tensor([[1, labelled_scores.IGNORED]]))
     assert found.log_probs.tolist() == [[pytest.approx(math.log(3 / 4)), 0]]
     assert found.entropy.tolist() == [[pytest.approx(math.log(4) - 0.75 * math.log(3)), 0]]
     assert found.is_top1.tolist() == [[True, False]]

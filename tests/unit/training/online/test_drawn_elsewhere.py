@@ -13,7 +13,7 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.records import CountdownGold
 from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.online import grpo
-from pipeline_lib.training.online.rollout_settings import Rollouts
+from pipeline_lib.training.online.rollout_settings import RolloutSettings
 from pipeline_lib.training.weights.policies import load_policy
 from pipeline_lib.verification.dispatch import open_verifier
 
@@ -73,11 +73,11 @@ def test_the_ratio_is_to_the_engine_that_drew(elsewhere, expected, base: pathlib
             [row],
             golds={"p": CountdownGold(numbers=(2, 3), target=5)},
             verifier=verifier,
-            rollouts=Rollouts(
+            rollouts=RolloutSettings(
                 group_size=2,
                 max_new_tokens=8,
-                opened_on=lambda _source: unlikelier_by(1.5),
-                elsewhere=elsewhere,
+                open_for=lambda _source: unlikelier_by(1.5),
+                external_engine=elsewhere,
             ),
             objective=grpo.Objective(),
             lora=LoraParams(),

@@ -12,8 +12,8 @@ from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.connect import served_model
 from pipeline_lib.serving.engines import serving_engine
 from pipeline_lib.training.methods import train_policy
-from pipeline_lib.training.online.rollouts import EndpointRollouts, rollout_func
-from pipeline_lib.training.weights.adapters import lora_config
+from pipeline_lib.training.online.rollouts import EndpointRollouts, make_rollout_func
+from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import load_policy
 
 SERVE = ServeParams(engine="embedded", port=8460)
@@ -31,7 +31,7 @@ def logprobs_of(model, prompt_ids, completion_ids) -> torch.Tensor:
 def test_paths_are_drawn_from_the_weights_of_their_step(base: pathlib.Path, tmp_path):
     """At steps 0, 1 and 2, with other weights at each, the server's log-probabilities are ours."""
     policy = load_policy(str(base))
-    model = get_peft_model(policy.model, lora_config(LORA)).eval()
+    model = get_peft_model(policy.model, make_lora_config(LORA)).eval()
     draws = []
     with serving_engine(
         SERVE, model=str(base), log_folder=tmp_path / "logs", lora=True, max_lora_rank=4
@@ -50,7 +50,7 @@ def test_paths_are_drawn_from_the_weights_of_their_step(base: pathlib.Path, tmp_
                 model=model,
                 processing_class=policy.tokenizer,
             )
-            drawn = rollout_func(rollouts)(PROMPTS, trainer)
+            drawn = make_rollout_func(rollouts)(PROMPTS, trainer)
             assert drawn["failed"] == [False] * 8
             for prompt, tokens, said in zip(
                 drawn["prompt_ids"], drawn["completion_ids"], drawn["logprobs"], strict=True

@@ -61,7 +61,7 @@ def trainer_of(
     """One of our trainers, whose TRL part has ``options``."""
     policy = load_policy(str(base))
     ours, own = (
-        (RlooTrainer, {}) if config is RLOOConfig else (GrpoTrainer, {"drawn_elsewhere": False})
+        (RlooTrainer, {}) if config is RLOOConfig else (GrpoTrainer, {"external_engine": False})
     )
     return ours(
         model=policy.model,

@@ -8,7 +8,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import Method
 from pipeline_lib.records import CountdownGold, Status, Verdict
 from pipeline_lib.training.methods import train_policy
-from pipeline_lib.training.online.rewards import verified_reward
+from pipeline_lib.training.online.rewards import make_verified_reward
 from pipeline_lib.verification.dispatch import open_verifier
 
 GOLD = CountdownGold(numbers=(2, 3), target=5)
@@ -25,14 +25,14 @@ class FailingVerifier:
 def test_right_is_one_and_wrong_is_zero():
     """Of three completions for 2, 3 -> 5 only the first is a solution."""
     with open_verifier(VerifyParams()) as verifier:
-        reward = verified_reward({"p": GOLD}, verifier)
+        reward = make_verified_reward({"p": GOLD}, verifier)
         rewards = reward(completions=["3+2=5", "3*2=6", "five"], problem_id=["p"] * 3, prompts=[])
     assert rewards == [1.0, 0.0, 0.0]
 
 
 def test_our_own_failure_is_no_reward_at_all():
     """None, not 0: TRL then leaves the path out of its group."""
-    reward = verified_reward({"p": GOLD}, FailingVerifier())
+    reward = make_verified_reward({"p": GOLD}, FailingVerifier())
     assert reward(completions=["3+2=5"], problem_id=["p"]) == [None]
 
 

@@ -13,7 +13,7 @@ from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.embedded import EmbeddedEngine
 from pipeline_lib.training.online.live_rollouts import LiveRollouts
 from pipeline_lib.training.online.rollouts import DrawnPath, StepRequests
-from pipeline_lib.training.weights.adapters import lora_config
+from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy, load_policy
 
 PROMPTS = ["2,3=5\n"] * 4 + ["9,4=36\n"] * 4 + ["17,8,3=22\n"] * 4
@@ -43,7 +43,7 @@ def tokens_of(paths: list[DrawnPath]) -> list[list[int]]:
 def tokens_of_engine(folder: pathlib.Path, *, step: int) -> list[list[int]]:
     """What the embedded engine gives for a saved model, the same prompts and the same seeds."""
     engine = EmbeddedEngine.load(str(folder), batch_size=64)
-    requests = StepRequests(seed=SEED).of(PROMPTS, step=step)
+    requests = StepRequests(seed=SEED).make(PROMPTS, step=step)
     groups = engine.complete(requests, Decoding(max_new_tokens=LIMIT))
     return [list(path.token_ids or ()) for group in groups for path in group]
 
@@ -67,7 +67,7 @@ def moved(model: Any) -> None:
 
 def with_adapter(model: Any) -> Any:
     """``model`` under an adapter that changes what it draws."""
-    adapted = get_peft_model(model, lora_config(LoraParams(enabled=True, rank=4)))
+    adapted = get_peft_model(model, make_lora_config(LoraParams(enabled=True, rank=4)))
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, weight in adapted.named_parameters():

@@ -10,10 +10,10 @@ from pipeline_lib.records import CountdownGold, MathGold, Status, Verdict
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.training.online.grpo import Objective, trainer_factory
 from pipeline_lib.training.online.live_rollouts import LiveRollouts
-from pipeline_lib.training.online.rewards import verified_reward
-from pipeline_lib.training.online.rollout_settings import Rollouts
-from pipeline_lib.training.online.rollouts import rollout_func
-from pipeline_lib.training.phases import Phase, Row, Schedule, Setting, run_phase
+from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rollout_settings import RolloutSettings
+from pipeline_lib.training.online.rollouts import make_rollout_func
+from pipeline_lib.training.phases import Phase, Row, Schedule, TrainContext, run_phase
 from pipeline_lib.verification.dispatch import open_verifier
 
 GOLDS = {
@@ -36,7 +36,7 @@ def test_rewards_of_a_real_verifier():
     limits = VerifyParams(math=MathLimits(soft_timeout_s=0.5, hard_timeout_s=30.0))
     names, texts, expected = zip(*COMPLETIONS, strict=True)
     with open_verifier(limits) as verifier:
-        rewards = verified_reward(GOLDS, verifier)(completions=texts, problem_id=names)
+        rewards = make_verified_reward(GOLDS, verifier)(completions=texts, problem_id=names)
     assert rewards == list(expected)
 
 
@@ -63,10 +63,10 @@ def moved_by(
         rows,
         golds={row["problem_id"]: GOLDS["math"] for row in rows},
         verifier=verifier,
-        rollouts=Rollouts(
+        rollouts=RolloutSettings(
             group_size=4,
             max_new_tokens=64,
-            opened_on=lambda _source: rollout_func(live),
+            open_for=lambda _source: make_rollout_func(live),
         ),
         objective=Objective(),
         lora=LoraParams(),
@@ -81,8 +81,8 @@ def moved_by(
         checkpoint_every=2,
     )
     phase = Phase(name="grpo", schedule=schedule, make_trainer=make_trainer)
-    setting = Setting(work=work, key="key", seed=5, threads=1, progress=None)
-    trained = run_phase(phase, str(base), setting)
+    context = TrainContext(work=work, key="key", seed=5, threads=1, progress=None)
+    trained = run_phase(phase, str(base), context)
     before = AutoModelForCausalLM.from_pretrained(base).state_dict()
     after = AutoModelForCausalLM.from_pretrained(trained).state_dict()
     return not all(before[name].equal(after[name]) for name in before)

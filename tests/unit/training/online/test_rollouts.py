@@ -11,8 +11,8 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import CountdownGold, FinishReason
 from pipeline_lib.serving.chat_model import Completion, Decoding
 from pipeline_lib.serving.endpoint import Endpoint
-from pipeline_lib.training.online.rewards import verified_reward
-from pipeline_lib.training.online.rollouts import EndpointRollouts, RolloutFunc, rollout_func
+from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rollouts import EndpointRollouts, RolloutFunc, make_rollout_func
 from pipeline_lib.verification.dispatch import open_verifier
 
 GOLD = CountdownGold(numbers=(2, 3), target=5)
@@ -97,7 +97,7 @@ def rollouts_of(model: Model, engine: Engine, folder: pathlib.Path) -> RolloutFu
         decoding=Decoding(max_new_tokens=8),
         seed=3,
     )
-    return rollout_func(rollouts)
+    return make_rollout_func(rollouts)
 
 
 def test_paths_stand_in_the_order_of_prompts(tokenizer, tmp_path):
@@ -149,7 +149,7 @@ def test_path_that_could_not_be_drawn_gets_no_reward(tokenizer, tmp_path):
     assert drawn["failed"] == [False, True]
     assert drawn["completion_ids"][1] == [tokenizer.eos_token_id]
     with open_verifier(VerifyParams()) as verifier:
-        reward = verified_reward({"p": GOLD}, verifier)
+        reward = make_verified_reward({"p": GOLD}, verifier)
         rewards = reward(completions=["2+3=5", ""], problem_id=["p", "p"], failed=drawn["failed"])
     assert rewards == [1.0, None]
 

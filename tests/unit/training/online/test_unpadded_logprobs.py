@@ -17,7 +17,7 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.online.trl_internals import UnpaddedLogprobs
 from pipeline_lib.training.online.unpadded_logprobs import plan_passes
-from pipeline_lib.training.weights.adapters import lora_config
+from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import load_policy
 
 ROWS, PROMPT, WIDTH = 40, 9, 12
@@ -62,7 +62,7 @@ def trainer_of(kind: type, base: pathlib.Path, folder: pathlib.Path, *, lora: bo
             train_dataset=Dataset.from_list([{"prompt": "2,3=5\n"}] * ROWS),
             processing_class=policy.tokenizer,
             reward_funcs=lambda completions, **_: [0.0] * len(completions),
-            peft_config=lora_config(LoraParams(enabled=lora, rank=4)),
+            peft_config=make_lora_config(LoraParams(enabled=lora, rank=4)),
         )
     trainer.current_gradient_accumulation_steps = 1
     return trainer

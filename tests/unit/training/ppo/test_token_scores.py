@@ -11,7 +11,7 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.ppo.path_batch import TokenPath, collate
 from pipeline_lib.training.ppo.token_scores import Reference, compute_logprobs, score_tokens
 from pipeline_lib.training.ppo.value_head import ValueHead
-from pipeline_lib.training.weights.adapters import lora_config
+from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import load_policy
 
 PATHS = [
@@ -70,7 +70,7 @@ def test_it_is_the_policy_at_the_start(base: pathlib.Path, enabled: bool):
     batch = collate(paths, pad_id=0, device=device)
     start_BT = compute_logprobs(model, batch)
     reference = Reference.of(model, lora, device)
-    policy = get_peft_model(model, lora_config(lora)).eval() if enabled else model
+    policy = get_peft_model(model, make_lora_config(lora)).eval() if enabled else model
     with torch.no_grad():
         for weight in policy.parameters():
             if weight.requires_grad:

@@ -12,7 +12,7 @@ from pipeline_lib.errors import BadInputError, BudgetReachedError
 from pipeline_lib.latent.saved_model import LOG_NAME
 from pipeline_lib.latent.train import train_latent
 from pipeline_lib.storage.files import read_json, read_json_lines
-from pipeline_lib.training.tracking.listeners import listening
+from pipeline_lib.training.tracking.step_log import open_trackers
 from tests.unit.latent.small_training import STEPS, small_training
 
 FACTS = {"train": {"lr": 0.01}, "model": {"kind": "prr"}}
@@ -29,7 +29,7 @@ def rows(folder: pathlib.Path, metric: str) -> list[tuple[int, float]]:
 
 def told_training(folder: pathlib.Path, *, broken_at: int = 0, **changes):
     """A training with dvclive at its side."""
-    with listening(["dvclive"], folder / "told", phase="latent", facts=FACTS) as tell:
+    with open_trackers(["dvclive"], folder / "told", phase="latent", facts=FACTS) as tell:
 
         def progress(step, total, metrics):
             tell(step, total, metrics)
@@ -55,7 +55,7 @@ def test_dvclive_has_every_step_and_changes_nothing(tmp_path, monkeypatch):
 def test_metrics_are_there_while_the_training_runs(tmp_path):
     """At the moment of step 3, steps 1 and 2 can be read."""
     seen = []
-    with listening(["dvclive"], tmp_path / "told", phase="latent", facts=FACTS) as tell:
+    with open_trackers(["dvclive"], tmp_path / "told", phase="latent", facts=FACTS) as tell:
 
         def progress(step, total, metrics):
             if step == 3:
@@ -100,7 +100,7 @@ def test_an_unknown_name_is_one_line(tmp_path):
     """Before the training begins."""
     with (
         pytest.raises(BadInputError, match=r"^execution.report_to: bells is unknown"),
-        listening(["bells"], tmp_path, phase="latent", facts=FACTS),
+        open_trackers(["bells"], tmp_path, phase="latent", facts=FACTS),
     ):
         pytest.fail("the training would begin")
 
@@ -108,8 +108,8 @@ def test_an_unknown_name_is_one_line(tmp_path):
 def test_nothing_is_loaded_where_nobody_listens():
     """The command that trains latent branches starts without transformers."""
     script = (
-        "import sys; from pathlib import Path; from pipeline_lib.training.tracking.listeners import listening\n"
-        "with listening([], Path(), phase='latent', facts={}) as tell: tell(1, 2, {})\n"
+        "import sys; from pathlib import Path; from pipeline_lib.training.tracking.step_log import open_trackers\n"
+        "with open_trackers([], Path(), phase='latent', facts={}) as tell: tell(1, 2, {})\n"
         "sys.exit('transformers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
