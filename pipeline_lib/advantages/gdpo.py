@@ -1,5 +1,7 @@
 """GDPO: each part of a reward is standardized within its group before the parts are summed."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from pipeline_lib.advantages.groups import EPSILON, nan_std, sum_parts
@@ -8,7 +10,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def gdpo(rewards_PNK: "torch.Tensor") -> "torch.Tensor":
+def gdpo(rewards_PNK: torch.Tensor) -> torch.Tensor:
     """Sum of the parts' group-relative advantages, standardized over the batch.
 
     A part with a small scale then counts as much as one with a large scale. Example, up to epsilon: of

@@ -1,5 +1,7 @@
 """GRPO: rewards standardized within their group."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from pipeline_lib.advantages.groups import EPSILON, nan_std
@@ -8,7 +10,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def grpo(rewards_PN: "torch.Tensor") -> "torch.Tensor":
+def grpo(rewards_PN: torch.Tensor) -> torch.Tensor:
     """``(r - mean) / (std + 1e-4)`` over the scored paths of a group.
 
     Rewards 1, 0, 0, 1 have mean 1/2 and std sqrt(1/3) = 0.5774: advantages 0.8659 and -0.8659.

@@ -1,12 +1,14 @@
 """REINFORCE leave-one-out: the baseline of a path is the mean reward of the others of its group."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
 
 
-def rloo(rewards_PN: "torch.Tensor") -> "torch.Tensor":
+def rloo(rewards_PN: torch.Tensor) -> torch.Tensor:
     """``r - mean of the other scored paths``: N / (N - 1) times the advantages of Dr. GRPO.
 
     Rewards 1, 0, 0, 1: the others of a right path have mean 1/3, those of a wrong one 2/3, so

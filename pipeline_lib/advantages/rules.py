@@ -3,6 +3,8 @@
 A new rule is a function in a file of its own, and a line in the table.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -26,7 +28,7 @@ AdvantageRule = Callable[["torch.Tensor"], "torch.Tensor"]
 def _of_sum(rule: AdvantageRule) -> AdvantageRule:
     """``rule``, which takes rewards [P, N], on the sum of the parts."""
 
-    def apply(rewards_PNK: "torch.Tensor") -> "torch.Tensor":
+    def apply(rewards_PNK: torch.Tensor) -> torch.Tensor:
         return rule(sum_parts(rewards_PNK, rewards_PNK))
 
     return apply
@@ -54,7 +56,7 @@ def find_rule(name: str) -> AdvantageRule:
     return RULES[name]
 
 
-def compute_advantages(rule: AdvantageRule, rewards_PNK: "torch.Tensor") -> "torch.Tensor":
+def compute_advantages(rule: AdvantageRule, rewards_PNK: torch.Tensor) -> torch.Tensor:
     """Advantages [P, N] of paths with ``rewards_PNK``; 0, which teaches nothing, where there is none."""
     advantages_PN = rule(rewards_PNK)
     return advantages_PN.masked_fill(advantages_PN.isnan(), 0.0)
