@@ -33,7 +33,7 @@ from rich.table import Table
 from training_cases import CASES, Case, make_models
 from training_sides import Block, Job
 
-from pipeline_lib.training.phases import quiet
+from pipeline_lib.training.library_logs import silence_libraries
 
 HERE = pathlib.Path(__file__).parent
 PAIRS = {True: ("grpo, ours", "grpo, TRL"), False: ("sft, ours", "sft, PyTorch")}
@@ -194,7 +194,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         models = options.models or pathlib.Path(folder)
         wanted = sorted({case.model for case in cases.values()})
-        with quiet():
+        with silence_libraries():
             make_models(models, wanted, bootstrap_steps=options.bootstrap_steps)
         for name, case in cases.items():
             results += compared(name, case, models, options)

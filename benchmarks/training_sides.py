@@ -30,13 +30,15 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.training import grpo, sft
-from pipeline_lib.training.live_rollouts import LiveRollouts
-from pipeline_lib.training.online import Rollouts, verified_reward
-from pipeline_lib.training.phases import Phase, Row, Schedule, Setting, ordered, quiet, run_phase
-from pipeline_lib.training.policies import load_policy
-from pipeline_lib.training.rollouts import rollout_func
-from pipeline_lib.verdicts import Verdict
+from pipeline_lib.training.library_logs import silence_libraries
+from pipeline_lib.training.offline import sft
+from pipeline_lib.training.online import grpo
+from pipeline_lib.training.online.live_rollouts import LiveRollouts
+from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rollout_settings import RolloutSettings
+from pipeline_lib.training.online.rollouts import make_rollout_func
+from pipeline_lib.training.phases import Phase, Row, Schedule, TrainContext, order_rows, run_phase
+from pipeline_lib.training.weights.policies import load_policy
 from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
 
 LR = {"grpo": 5e-5, "sft": 2e-3}
@@ -130,10 +132,10 @@ def _ours(
         checkpoint_every=job.steps + 1,
     )
     phase = Phase(name=PHASE, schedule=schedule, make_trainer=make_trainer)
-    setting = Setting(
+    context = TrainContext(
         work=pathlib.Path(job.work), key="key", seed=SEED, threads=job.threads, progress=progress
     )
-    run_phase(phase, job.model, setting)
+    run_phase(phase, job.model, context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,14 +172,14 @@ def grpo_ours(job: Job, meter: Meter) -> None:
     problems = problems_of(400)
     live = LiveRollouts(decoding=Decoding(max_new_tokens=case.max_new_tokens), seed=SEED)
     with judge_of(case) as verifier:
-        make_trainer = grpo.trainer_maker(
+        make_trainer = grpo.trainer_factory(
             prompt_rows(problems, shown=case.shown),
             golds={problem.id: problem.gold for problem in problems},
             verifier=verifier,
-            rollouts=Rollouts(
+            rollouts=RolloutSettings(
                 group_size=case.group_size,
                 max_new_tokens=case.max_new_tokens,
-                opened_on=lambda _source: rollout_func(live),
+                open_for=lambda _source: make_rollout_func(live),
             ),
             objective=grpo.Objective(),
             lora=LoraParams(),
@@ -214,13 +216,13 @@ def grpo_trl(job: Job, meter: Meter) -> None:
         bf16=gpu,
         gradient_checkpointing=gpu,
     )
-    with judge_of(case) as verifier, quiet():
+    with judge_of(case) as verifier, silence_libraries():
         trainer = GRPOTrainer(
             model=policy.model,
             args=config,
             train_dataset=Dataset.from_list(prompt_rows(problems, shown=case.shown)),
             processing_class=policy.tokenizer,
-            reward_funcs=verified_reward({one.id: one.gold for one in problems}, verifier),
+            reward_funcs=make_verified_reward({one.id: one.gold for one in problems}, verifier),
             callbacks=[_Metered(job, meter)],
         )
         trainer.remove_callback(PrinterCallback)
@@ -241,7 +243,7 @@ class _Metered(TrainerCallback):
 def sft_ours(job: Job, meter: Meter) -> None:
     """Our phase of SFT."""
     sizes = [sum(map(len, batch["input_ids"])) for batch in _batches(job)]
-    make_trainer = sft.trainer_maker(_solutions(), lora=LoraParams(enabled=False))
+    make_trainer = sft.trainer_factory(_solutions(), lora=LoraParams(enabled=False))
     _ours(job, make_trainer, meter, tokens=lambda step, _: sizes[step - 1])
 
 
@@ -288,7 +290,7 @@ def _batches(job: Job) -> Iterator[dict[str, list[list[int]]]]:
         "max_steps": job.steps,
         "seed": trainer_seed(SEED, "training", PHASE),
     }
-    chosen = ordered(rows, settings)
+    chosen = order_rows(rows, settings)
     for start in range(0, len(chosen), size):
         yield chosen[start : start + size]
 

@@ -139,7 +139,7 @@ def export_plain_model(
         reasonloop export model models/base --adapter models/policy/adapters/1-sft --output merged
         reasonloop export model Qwen/Qwen2.5-1.5B-Instruct --adapter my-adapter --output merged
     """
-    from pipeline_lib.training.export import export_model  # noqa: PLC0415 - torch takes seconds
+    from pipeline_lib.training.weights.export import export_model  # noqa: PLC0415 - torch takes seconds
 
     done = export_model(source, output, on_top=adapter, dtype=dtype)
     console.print(

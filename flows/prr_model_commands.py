@@ -12,7 +12,7 @@ from flows.progress_bar import progress_bar
 from flows.terminal import PlainConsole
 from pipeline_lib.params.environment import environment
 from pipeline_lib.storage.files import read_json
-from pipeline_lib.training.listeners import listening
+from pipeline_lib.training.tracking.step_log import open_trackers
 
 # Under torchrun every process runs the command, and one of them speaks.
 console = PlainConsole(quiet=environment("RANK") not in {None, "0"})
@@ -74,17 +74,17 @@ def train(
     loaded = params.load()
     from pipeline_lib.latent.runs import train_on  # noqa: PLC0415 - torch takes seconds to import
 
-    told = listening(
+    trackers = open_trackers(
         loaded.execution.report_to,
         output.resolve().with_name(f"{output.resolve().name}.trackers"),
         phase="latent",
         facts=loaded.latent.model_dump(mode="json"),
     )
-    with told as tell, progress_bar(console, "train") as moved:
+    with trackers as log_step, progress_bar(console, "train") as moved:
 
         def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
             moved(step, total)
-            tell(step, total, metrics)
+            log_step(step, total, metrics)
 
         manifest = train_on(
             data.resolve(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipeline_lib.latent.made_folder import build_made
 from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
 from pipeline_lib.telemetry import record_work
-from pipeline_lib.training.listeners import listening
+from pipeline_lib.training.tracking.step_log import open_trackers
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     from collections.abc import Mapping
@@ -30,11 +30,11 @@ def train(run: Run) -> None:
     """Train, unless it is done; a broken training is continued."""
     folders, params = run.workspace.latent, run.params.latent
     facts, report_to = params.model_dump(mode="json"), run.params.execution.report_to
-    with listening(report_to, folders.trackers, phase="latent", facts=facts) as tell:
+    with open_trackers(report_to, folders.trackers, phase="latent", facts=facts) as log_step:
 
         def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
             record_work(run.root, "latent-train", done=step, total=total, unit="step")
-            tell(step, total, metrics)
+            log_step(step, total, metrics)
 
         train_on(_data(run), folders.model, params, seed=run.params.seed, progress=progress)
 

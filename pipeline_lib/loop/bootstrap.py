@@ -10,8 +10,8 @@ from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests
 from pipeline_lib.telemetry import record_work
-from pipeline_lib.training import policies
 from pipeline_lib.training.bootstrap import make_base_policy
+from pipeline_lib.training.weights import policies
 
 if TYPE_CHECKING:  # no part of the stage's code: params of other stages change no result
     from pipeline_lib.stages.stage import Run

@@ -12,11 +12,11 @@ from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.checkpoints import work_folder
-from pipeline_lib.training import policies
-from pipeline_lib.training.compute import Tokens, planned_tokens
 from pipeline_lib.training.control import ControlRequest, train_control
-from pipeline_lib.training.phases import Schedule, Setting
-from pipeline_lib.training.tracking import Trackers
+from pipeline_lib.training.phases import Schedule, TrainContext
+from pipeline_lib.training.token_budget import Tokens, plan_tokens
+from pipeline_lib.training.tracking.trackers import Trackers
+from pipeline_lib.training.weights import policies
 
 if TYPE_CHECKING:  # no part of the stage's code: params of other stages change no result
     from pipeline_lib.stages.stage import Run
@@ -64,7 +64,7 @@ def control(run: Run) -> None:
                 budget_tokens=budget,
                 schedule=schedule,
                 lora=train.lora,
-                setting=Setting(
+                context=TrainContext(
                     work=work_folder(workspace.control, key),
                     key=key,
                     seed=seed,
@@ -80,7 +80,7 @@ def _planned(run: Run) -> Tokens:
     """Tokens of the loop if all its rounds draw as many as the first."""
     counts = manifests.read_manifest(run.workspace.round_folders(1).paths).counts
     prompt, drawn = counts["prompt_tokens"], counts["completion_tokens"]
-    a_round = Tokens(drawn=int(prompt + drawn)) + planned_tokens(
+    a_round = Tokens(drawn=int(prompt + drawn)) + plan_tokens(
         run.params.train,
         prompt_tokens=prompt / counts["requests"],
         path_tokens=drawn / counts["rows"],

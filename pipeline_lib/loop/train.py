@@ -14,7 +14,7 @@ from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.traindata.tables import MAIN_TABLE, WARM_START_TABLE
 from pipeline_lib.training.methods import TrainingRequest, train_policy
-from pipeline_lib.training.tracking import Trackers
+from pipeline_lib.training.tracking.trackers import Trackers
 
 if TYPE_CHECKING:  # no part of the stage's code: params of other stages change no result
     from pipeline_lib.stages.stage import Run

@@ -1,4 +1,4 @@
-"""How verified paths make a better policy."""
+"""Training: from verified paths to the next policy."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -9,7 +9,7 @@ from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Sectio
 
 
 class Method(StrEnum):
-    """How verified paths become a better policy."""
+    """The training method."""
 
     SFT = "sft"
     DPO = "dpo"
@@ -19,13 +19,13 @@ class Method(StrEnum):
 
 
 ONLINE = frozenset({Method.GRPO, Method.RLOO, Method.PPO})
-"""Methods that draw their own paths while they train, ``group_size`` of them a prompt."""
+"""Methods that draw their own paths while they train, ``group_size`` per prompt."""
 _COMPARED = frozenset({Method.GRPO, Method.RLOO})
-"""Of these, the ones that compare the paths of a prompt with each other."""
+"""Online methods whose own advantages compare the paths of a prompt with each other."""
 
 
 class Variant(StrEnum):
-    """The loss of GRPO; what each is made of stands in `training.grpo_variants`."""
+    """The loss of GRPO; `training.online.grpo_variants` defines each."""
 
     DAPO = "dapo"
     GRPO = "grpo"
@@ -41,7 +41,7 @@ class LoraParams(Section):
     rank: Count = 16
     alpha: Count = 32
     quantize: Literal["none", "4bit"] = "none"
-    """What the frozen base is held in while adapters train: QLoRA's NF4 needs CUDA and bitsandbytes."""
+    """Precision of the frozen base under adapters; 4bit is QLoRA's NF4, which needs CUDA and bitsandbytes."""
 
     @model_validator(mode="after")
     def _quantized(self) -> "LoraParams":
@@ -59,17 +59,17 @@ class PpoParams(Section):
     gamma: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Discount of a reward by each token before it."""
     gae_lambda: Fraction = 0.95
-    """1 takes what a path came to, 0 what the critic says of its next token."""
+    """GAE lambda: 1 = Monte Carlo, 0 = one-step TD."""
     clip: Rate = 0.2
-    """How far the ratio of new to old probability may move from 1 and still be rewarded."""
+    """Clip range of the ratio of new to old probability."""
     value_clip: Positive = 0.2
-    """How far a value may move on the paths of one draw and still be rewarded."""
+    """Clip range of the change of a value on the paths of one draw."""
     value_coef: Annotated[float, Field(ge=0)] = 0.0
-    """Weight of the critic's loss in the body that it shares with the policy; 0 trains its head alone."""
+    """Weight of the critic's loss in the body that it shares with the policy; 0 trains the head only."""
     value_lr: Positive = 3e-3
-    """Rate of the critic's head."""
+    """Learning rate of the critic's head."""
     kl_coef: Annotated[float, Field(ge=0)] = 0.0
-    """What a nat of log-probability above the policy at the start costs, in units of reward."""
+    """KL penalty in the reward: per nat of log-ratio to the policy at the start."""
     minibatches: Count = 4
     """Updates of the weights in one pass over the paths of a draw."""
 
@@ -80,39 +80,52 @@ class TrainParams(Section):
     method: Method = Method.SFT
     variant: Variant = Variant.DAPO
     """The loss of GRPO. Variants differ in their clips only where ``updates_per_rollout`` is above 1."""
+    advantage: str | None = None
+    """The group-relative advantage rule of online methods, a name in `advantages.rules.RULES`; null takes
+    that of ``variant`` (GRPO), leave-one-out (RLOO), or plain rewards (PPO)."""
     lr: Positive = 2e-3
     steps: Count = 600
     batch_size: Count = 64
-    """Sequences (SFT), pairs (DPO) or prompts (online methods) a step."""
+    """Sequences (SFT), pairs (DPO) or prompts (online methods) per step."""
     micro_batch_size: Count | None = None
-    """Sequences, pairs or paths that are in memory at once; null takes the whole batch."""
+    """Sequences, pairs or paths per forward/backward pass; null takes the whole batch."""
     warmup_fraction: Fraction = 0.05
     group_size: Annotated[int, Field(ge=1)] = 8
-    """Paths a prompt in online methods."""
+    """Paths per prompt in online methods."""
     updates_per_rollout: Count = 1
-    """Optimizer steps on the paths of one draw in online methods; above 1 a draw takes as many of ``steps``.
-    In PPO passes over these paths, all of them within one of ``steps``."""
+    """Optimizer steps on the paths of one draw in online methods, each counted in ``steps``. In PPO passes
+    over these paths, all within one of ``steps``."""
     rollouts: Literal["in_process", "endpoint"] = "in_process"
-    """What draws the paths of online methods: the policy as it is trained, or the engine of ``serve`` with its adapter."""
+    """Source of the paths of online methods: the policy in memory, or the engine of ``serve`` under its adapter."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of the bonus for the mean entropy of a token, in nats (GRPO and PPO)."""
     warm_start_steps: Whole = 800
-    """Steps of SFT on the distinct correct stored paths before online methods; 0 skips it."""
+    """Steps of SFT on the distinct correct stored paths before an online method; 0 skips it."""
     warm_start_batch_size: Count = 64
     warm_start_lr: Positive = 2e-3
     dpo_beta: Positive = 0.1
     checkpoint_every: Count = 50
     control: bool = True
-    """Train the base on worked solutions alone with as much compute, to tell what the loop adds."""
+    """Train a control: the base on worked solutions alone, with as much compute as the loop."""
     threads: Count = 1
-    """CPU threads of torch; part of the result, since sums round differently."""
+    """CPU threads of torch; they change the rounding of sums, so they are part of the result."""
     lora: LoraParams = LoraParams()
     ppo: PpoParams = PpoParams()
 
     @model_validator(mode="after")
     def _group(self) -> "TrainParams":
-        if self.method in _COMPARED and self.group_size < 2:
+        needs_group = self.method in _COMPARED or self.advantage is not None
+        if needs_group and self.group_size < 2:
+            needing = f"advantage={self.advantage}" if self.advantage else self.method.value.upper()
+            raise ValueError(f"group_size={self.group_size}; {needing} needs at least 2")
+        return self
+
+    @model_validator(mode="after")
+    def _advantage(self) -> "TrainParams":
+        if self.advantage is not None and self.method not in ONLINE:
             raise ValueError(
-                f"group_size={self.group_size}; {self.method.value.upper()} needs at least 2"
+                f"advantage={self.advantage}; method={self.method.value} has no advantages: set an "
+                "online method, as method=grpo, or advantage=null"
             )
         return self
 

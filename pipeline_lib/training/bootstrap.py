@@ -1,7 +1,7 @@
-"""The base policy of the loop: a small Llama made from scratch, or a model that exists already.
+"""The base policy of the loop: a small Llama made from scratch, or an existing model.
 
-From scratch means random weights, a byte-level tokenizer trained on the solver's solutions, and
-supervised steps on them, stopped early on purpose: the loop is to have something to improve.
+From scratch: random weights, a byte-level tokenizer trained on the solver's solutions, and SFT on them.
+SFT stops early on purpose, to leave room for the loop to improve.
 """
 
 import pathlib
@@ -20,10 +20,12 @@ from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.training import policies, sft
-from pipeline_lib.training.compute import Tokens
-from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, Setting, quiet
+from pipeline_lib.training.library_logs import silence_libraries
+from pipeline_lib.training.offline import sft
+from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, TrainContext
 from pipeline_lib.training.sequence import run_phases
+from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.weights import policies
 
 _PAD = "<pad>"
 _EOS = "<eos>"
@@ -43,44 +45,44 @@ def make_base_policy(
     """Make the base policy from worked solutions, or copy ``params.model``.
 
     Args:
-        rows: {prompt, completion} of the solutions; not read if a model is given.
+        rows: {prompt, completion} of the solutions; unused if a model is given.
         output: folder of the policy.
-        params: which model, or how one is made.
+        params: the model, or the settings to make one.
         seed: the root seed.
         key: the stage key.
-        progress: of the supervised steps.
+        progress: called after each step of SFT.
 
     Raises:
-        BadInputError: the named model cannot be loaded, or there are no rows to learn from.
+        BadInputError: the named model cannot be loaded, or there are no rows to train on.
     """
     if params.model is not None:
-        return _adopt(params.model, output, key=key)
+        return _copy_model(params.model, output, key=key)
     if not rows:
         raise BadInputError(
-            "bootstrap: no problem has a worked solution to learn from; set bootstrap.model to a "
+            "bootstrap: no problem has a worked solution to train on; set bootstrap.model to a "
             "Hugging Face folder or hub id, or prepare.bootstrap_problems above 0"
         )
-    setting = Setting(
+    context = TrainContext(
         work=work_folder(output, key),
         key=key,
         seed=seed,
         threads=params.threads,
         progress=progress,
     )
-    blank = setting.work / "blank"
+    blank = context.work / "blank"
     weights_seed = trainer_seed(seed, "bootstrap", "weights")
-    with quiet(), deterministic(threads=params.threads, seed=weights_seed):
+    with silence_libraries(), deterministic(threads=params.threads, seed=weights_seed):
         save_blank_policy(blank, rows, params)
-    return run_phases([_phase(rows, params)], str(blank), output, setting=setting)
+    return run_phases([_make_phase(rows, params)], str(blank), output, context=context)
 
 
-def _adopt(source: str, output: pathlib.Path, *, key: str) -> Manifest:
-    """Copy an existing model into the workspace, so that every later stage reads one folder."""
+def _copy_model(source: str, output: pathlib.Path, *, key: str) -> Manifest:
+    """Copy an existing model into the workspace, so that later stages read a folder."""
     model = policies.load_policy(source).model
     return policies.save_policy(model, output, source=source, log=[], key=key, tokens=Tokens())
 
 
-def _phase(rows: Sequence[Row], params: BootstrapParams) -> Phase:
+def _make_phase(rows: Sequence[Row], params: BootstrapParams) -> Phase:
     return Phase(
         name="bootstrap",
         schedule=Schedule(
@@ -92,12 +94,12 @@ def _phase(rows: Sequence[Row], params: BootstrapParams) -> Phase:
             warmup_fraction=params.warmup_fraction,
             checkpoint_every=params.checkpoint_every,
         ),
-        make_trainer=sft.trainer_maker(rows, lora=LoraParams(enabled=False)),
+        make_trainer=sft.trainer_factory(rows, lora=LoraParams(enabled=False)),
     )
 
 
 def save_blank_policy(folder: pathlib.Path, rows: Sequence[Row], params: BootstrapParams) -> None:
-    """Save a Llama of random weights, from torch's generator, with a tokenizer made from ``rows``."""
+    """Save a Llama with random weights from torch's global generator, and a tokenizer made from ``rows``."""
     tokenizer = make_tokenizer([row["prompt"] + row["completion"] for row in rows])
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -117,10 +119,10 @@ def save_blank_policy(folder: pathlib.Path, rows: Sequence[Row], params: Bootstr
 
 
 def make_tokenizer(texts: Sequence[str]) -> PreTrainedTokenizerFast:
-    """A byte-pair tokenizer for which a number of ``texts`` is one token, as is any other byte.
+    """A byte-level BPE tokenizer with a token for each number of ``texts``, up to 1024 tokens.
 
-    Whole numbers make the sums of Countdown a matter of looking up, which a small model learns in
-    half the time that digits take. It encodes every text, and adds no tokens of its own.
+    With whole numbers a small model learns the sums of Countdown in half the steps that digits take. It
+    encodes every text, and adds no special tokens.
     """
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.Sequence(

@@ -1,9 +1,8 @@
-"""The control: what the loop's compute is worth without the loop.
+"""The control: the base policy trained without the loop, with as much compute as the loop takes.
 
-From the base policy, supervised steps on worked solutions, for as many tokens as the loop takes. The
-budget is divided over schedules of growing length, each from the base, since one long schedule on few
-solutions overfits and ends below a short one. Of all checkpoints, and of the base itself, the one with
-the lowest loss on worked problems held apart is kept: the control is the best that this compute gives.
+SFT on worked solutions. The budget is divided over schedules of increasing length, each from the base,
+since one long schedule on few solutions overfits and ends below a short one. The checkpoint with the
+lowest loss on held-out worked problems is kept, or the base if none has a lower one.
 """
 
 import math
@@ -21,10 +20,18 @@ from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.training import adapters, policies, sft
-from pipeline_lib.training.compute import Tokens
 from pipeline_lib.training.control_report import ControlReport, write_control_report
-from pipeline_lib.training.phases import VALIDATION_LOSS, Phase, Row, Schedule, Setting, run_phase
+from pipeline_lib.training.offline import sft
+from pipeline_lib.training.phases import (
+    VALIDATION_LOSS,
+    Phase,
+    Row,
+    Schedule,
+    TrainContext,
+    run_phase,
+)
+from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.weights import adapters, policies
 
 SHARES = (1, 2, 4)
 """Relative lengths of the schedules."""
@@ -33,25 +40,25 @@ _NOT_WEIGHTS = shutil.ignore_patterns(manifests.MANIFEST_NAME, policies.LOG_NAME
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRequest:
-    """One control of one base policy."""
+    """The control of one base policy."""
 
     base: pathlib.Path
     base_is_given: bool
-    """It was not made here, so nothing is known of how long it was trained."""
+    """The base was given, not made here: its training is unknown."""
     output: pathlib.Path
     worked: WorkedProblems
     budget_tokens: int
     schedule: Schedule
-    """Rates and batches; ``steps`` follow from the budget."""
+    """Rates and batches; ``steps`` are set from the budget."""
     lora: LoraParams
-    setting: Setting
+    context: TrainContext
 
 
 def train_control(request: ControlRequest) -> Manifest:
-    """Train, choose, save and seal the control; a broken training is continued.
+    """Train, select, save and seal the control; an interrupted training is resumed.
 
-    Without worked problems in both parts there is nothing to train on or to choose by: the folder
-    then holds a report that says so, and no weights.
+    Without worked problems for both training and validation the folder holds a report that says so, and
+    no weights.
     """
     chat_format = load_chat_format(str(request.base))
     rows = solution_rows(request.worked.train, chat_format)
@@ -59,11 +66,11 @@ def train_control(request: ControlRequest) -> Manifest:
     if not rows or not validation:
         return _publish(request, ControlReport(is_base=True), weights=None, log=[], tokens=Tokens())
     phases = _phases(request, rows, validation)
-    folders = {phase.name: run_phase(phase, str(request.base), request.setting) for phase in phases}
+    folders = {phase.name: run_phase(phase, str(request.base), request.context) for phase in phases}
     log = [
         row for folder in folders.values() for row in read_json_lines(folder / policies.LOG_NAME)
     ]
-    kept = _lowest(log)
+    kept = _find_lowest(log)
     report = ControlReport(
         is_base=False,
         base_is_given=request.base_is_given,
@@ -91,11 +98,11 @@ def _phases(request: ControlRequest, rows: Sequence[Row], validation: Sequence[R
     tokenizer = policies.load_tokenizer(str(request.base))
     mean = sum(len(sft.tokenize(row, tokenizer)["input_ids"]) for row in rows) / len(rows)
     steps = request.budget_tokens / (mean * request.schedule.batch_size)
-    make_trainer = sft.trainer_maker(rows, lora=request.lora, validation=validation)
+    make_trainer = sft.trainer_factory(rows, lora=request.lora, validation=validation)
     return [
         Phase(
             name=f"control-{number}",
-            schedule=_of_length(request.schedule, math.ceil(steps * share / sum(SHARES))),
+            schedule=_with_length(request.schedule, math.ceil(steps * share / sum(SHARES))),
             make_trainer=make_trainer,
             four_bit=request.lora.quantize == "4bit",
         )
@@ -103,15 +110,15 @@ def _phases(request: ControlRequest, rows: Sequence[Row], validation: Sequence[R
     ]
 
 
-def _of_length(schedule: Schedule, steps: int) -> Schedule:
-    """The last step is a checkpoint: there the rate is lowest, and often the loss."""
+def _with_length(schedule: Schedule, steps: int) -> Schedule:
+    """``schedule`` with about ``steps``, the last of which is a checkpoint: there the rate is lowest."""
     count = max(1, round(steps / schedule.checkpoint_every))
     every = math.ceil(steps / count)
     return replace(schedule, steps=every * count, checkpoint_every=every)
 
 
-def _lowest(log: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The first row of the lowest validation loss."""
+def _find_lowest(log: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The first row with the lowest validation loss."""
     return min((row for row in log if VALIDATION_LOSS in row), key=lambda r: r[VALIDATION_LOSS])
 
 
@@ -125,15 +132,15 @@ def _publish(
 ) -> Manifest:
     with replaced(request.output) as fresh:
         if weights is not None:
-            # Neither the manifest nor the log of one schedule: those of all follow.
+            # Without the manifest and log of the one schedule: those of all schedules follow.
             shutil.copytree(weights, fresh, dirs_exist_ok=True, ignore=_NOT_WEIGHTS)
             write_json_lines(fresh / policies.LOG_NAME, log)
         write_control_report(fresh, report)
         manifest = manifests.seal(
             fresh,
             kind=policies.KIND,
-            key=request.setting.key,
+            key=request.context.key,
             counts=policies.token_counts(tokens),
         )
-    checkpoints.discard(request.setting.work)
+    checkpoints.discard(request.context.work)
     return manifest

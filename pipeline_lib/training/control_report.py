@@ -1,4 +1,4 @@
-"""How a control came about: ``control.json`` of its folder, for whatever reads it without torch."""
+"""The report of a control, ``control.json`` in its folder; it is read without torch."""
 
 import pathlib
 from dataclasses import asdict, dataclass
@@ -12,21 +12,21 @@ REPORT_NAME = "control.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlReport:
-    """What the control was trained on, and which of its checkpoints was kept."""
+    """The data of the control, and the checkpoint that was kept."""
 
     is_base: bool
-    """There was nothing to train on without the loop, so the control is the base policy itself."""
+    """No worked problems to train on, so the control is the base policy itself."""
     base_is_given: bool = False
-    """The base was not made here, so nothing is known of how long it was trained."""
+    """The base was given, not made here: its training is unknown."""
     train_problems: int = 0
     train_rows: int = 0
     validation_problems: int = 0
     budget_tokens: int = 0
-    """What the loop was planned to take, in trained tokens."""
+    """Planned compute of the loop, in trained tokens."""
     steps: int = 0
-    """Of all schedules together."""
+    """Of all schedules."""
     kept_phase: str | None = None
-    """The schedule of the checkpoint that was kept; None if none was better than the base."""
+    """The schedule of the checkpoint that was kept; None if the base was best."""
     kept_step: int = 0
     validation_loss: float | None = None
     """Of the checkpoint that was kept."""
@@ -42,6 +42,6 @@ def read_control_report(folder: pathlib.Path) -> ControlReport:
     """Read the report of a control's folder.
 
     Raises:
-        BadInputError: there is none; the stage ``control`` writes it.
+        BadInputError: there is no report; the stage ``control`` writes it.
     """
     return TypeAdapter(ControlReport).validate_python(read_json(folder / REPORT_NAME))

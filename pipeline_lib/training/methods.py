@@ -1,7 +1,7 @@
-"""From a request to a trained policy: which phases a method has, and in what order.
+"""From a request to a trained policy: the phases of each method, in order.
 
-Online methods may begin with a warm start, supervised on the distinct correct stored paths (expert
-iteration): mass-covering, where the policy gradient sharpens.
+Online methods may begin with a warm start, SFT on the distinct correct stored paths (expert iteration). It
+is mass-covering, whereas the policy gradient sharpens.
 """
 
 import pathlib
@@ -24,15 +24,23 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.training import dpo, grpo, policies, rloo, sft
-from pipeline_lib.training.live_rollouts import LiveRollouts
-from pipeline_lib.training.online import Rollouts, verified_reward
-from pipeline_lib.training.phases import MakeTrainer, Phase, Progress, Row, Schedule, Setting
+from pipeline_lib.training.offline import dpo, sft
+from pipeline_lib.training.online import grpo, rloo
+from pipeline_lib.training.online.live_rollouts import LiveRollouts
+from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rollout_settings import RolloutSettings
+from pipeline_lib.training.online.rollouts import EndpointRollouts, PathSource, make_rollout_func
+from pipeline_lib.training.phases import MakeTrainer, Phase, Progress, Row, TrainContext
 from pipeline_lib.training.ppo import trainer as ppo
-from pipeline_lib.training.quantization import four_bit_config
-from pipeline_lib.training.rollouts import EndpointRollouts, PathSource, rollout_func
+from pipeline_lib.training.schedules import (
+    schedule_drawn_paths,
+    schedule_stored_rows,
+    schedule_warm_start,
+)
 from pipeline_lib.training.sequence import run_phases
-from pipeline_lib.training.tracking import Trackers
+from pipeline_lib.training.tracking.trackers import Trackers
+from pipeline_lib.training.weights import policies
+from pipeline_lib.training.weights.quantization import make_four_bit_config
 from pipeline_lib.verification.dispatch import open_verifier
 
 
@@ -48,13 +56,13 @@ class TrainingRequest:
     warm_start_rows: Sequence[Row] = ()
     """SFT rows for the start of an online method."""
     problems: Sequence[Problem] = ()
-    """The problems that the rows of an online method name."""
+    """Problems of the rows of an online method."""
     params: TrainParams
     verify: VerifyParams
     max_new_tokens: int
     """Length limit of the paths that an online method draws."""
     serve: ServeParams = field(default_factory=ServeParams)
-    """The engine that draws them, where ``params.rollouts`` is ``endpoint``."""
+    """The engine that draws these paths if ``params.rollouts`` is ``endpoint``."""
     seed: int
     key: str
     """The stage key: checkpoints of another key are not resumed."""
@@ -64,26 +72,27 @@ class TrainingRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSummary:
-    """What a training left behind."""
+    """Result of a training."""
 
     digest: str
-    """Of the folder's content."""
+    """Digest of the folder's content."""
     steps: int
     seconds: float
-    """Of this call: near zero where the result stood there already."""
+    """Wall time of this call, which is near zero if the result existed."""
     last: Mapping[str, float]
     """Metrics of the last step."""
 
 
 PhasesOf = Callable[[TrainingRequest, ExitStack], list[Phase]]
+"""The phases of a request; what they open is closed with the stack."""
 
 
 def train_policy(request: TrainingRequest) -> TrainingSummary:
-    """Train, save and seal the policy; what is finished for ``request.key`` is not done again.
+    """Train, save and seal the policy; finished work of the same ``request.key`` is reused.
 
     Raises:
-        BadInputError: the base cannot be loaded, there are no rows to train on, or this machine
-            cannot do what is asked.
+        BadInputError: the base cannot be loaded, there are no rows to train on, or the machine lacks
+            what a setting needs.
     """
     _check(request)
     start = time.perf_counter()
@@ -94,8 +103,10 @@ def train_policy(request: TrainingRequest) -> TrainingSummary:
                 replace(phase, four_bit=_in_four_bits(request))
                 for phase in TRAINERS[request.params.method](request, stack)
             ]
-            manifest = run_phases(phases, request.base, request.output, setting=_setting(request))
-    return summary(request.output, manifest, seconds=time.perf_counter() - start)
+            manifest = run_phases(
+                phases, request.base, request.output, context=_make_context(request)
+            )
+    return summarize(request.output, manifest, seconds=time.perf_counter() - start)
 
 
 def _check(request: TrainingRequest) -> None:
@@ -105,7 +116,7 @@ def _check(request: TrainingRequest) -> None:
             "filters of build: sample more paths, or widen build.min_pass_rate and max_pass_rate"
         )
     if _in_four_bits(request):
-        four_bit_config()
+        make_four_bit_config()
     if request.trackers is not None:
         request.trackers.check()
 
@@ -114,7 +125,7 @@ def _in_four_bits(request: TrainingRequest) -> bool:
     return request.params.lora.quantize == "4bit"
 
 
-def summary(folder: pathlib.Path, manifest: Manifest, *, seconds: float) -> TrainingSummary:
+def summarize(folder: pathlib.Path, manifest: Manifest, *, seconds: float) -> TrainingSummary:
     """Summary of a finished policy folder."""
     log = list(read_json_lines(folder / policies.LOG_NAME))
     last = {name: value for name, value in log[-1].items() if name not in {"phase", "step"}}
@@ -123,8 +134,8 @@ def summary(folder: pathlib.Path, manifest: Manifest, *, seconds: float) -> Trai
     )
 
 
-def _setting(request: TrainingRequest) -> Setting:
-    return Setting(
+def _make_context(request: TrainingRequest) -> TrainContext:
+    return TrainContext(
         work=work_folder(request.output, request.key),
         key=request.key,
         seed=request.seed,
@@ -136,35 +147,40 @@ def _setting(request: TrainingRequest) -> Setting:
 
 def _sft_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
     params = request.params
-    make_trainer = sft.trainer_maker(request.rows, lora=params.lora)
-    return [Phase(name="sft", schedule=_over_stored_rows(params), make_trainer=make_trainer)]
+    make_trainer = sft.trainer_factory(request.rows, lora=params.lora)
+    return [Phase(name="sft", schedule=schedule_stored_rows(params), make_trainer=make_trainer)]
 
 
 def _dpo_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
     params = request.params
-    make_trainer = dpo.trainer_maker(request.rows, beta=params.dpo_beta, lora=params.lora)
-    return [Phase(name="dpo", schedule=_over_stored_rows(params), make_trainer=make_trainer)]
+    make_trainer = dpo.trainer_factory(request.rows, beta=params.dpo_beta, lora=params.lora)
+    return [Phase(name="dpo", schedule=schedule_stored_rows(params), make_trainer=make_trainer)]
 
 
 def _grpo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
     params = request.params
-    make_trainer = grpo.trainer_maker(
+    make_trainer = grpo.trainer_factory(
         request.rows,
         golds=_golds(request),
         verifier=stack.enter_context(open_verifier(request.verify)),
         rollouts=_rollouts(request, stack),
-        objective=grpo.Objective(variant=params.variant, entropy_coef=params.entropy_coef),
+        objective=grpo.Objective(
+            variant=params.variant,
+            advantage=params.advantage,
+            entropy_coef=params.entropy_coef,
+        ),
         lora=params.lora,
     )
     return _online_phases(request, make_trainer)
 
 
 def _rloo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
-    make_trainer = rloo.trainer_maker(
+    make_trainer = rloo.trainer_factory(
         request.rows,
         golds=_golds(request),
         verifier=stack.enter_context(open_verifier(request.verify)),
         rollouts=_rollouts(request, stack),
+        advantage=request.params.advantage,
         lora=request.params.lora,
     )
     return _online_phases(request, make_trainer)
@@ -173,13 +189,14 @@ def _rloo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
 def _ppo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
     params = request.params
     verifier = stack.enter_context(open_verifier(request.verify))
-    make_trainer = ppo.trainer_maker(
+    make_trainer = ppo.trainer_factory(
         request.rows,
-        reward=verified_reward(_golds(request), verifier),
+        reward=make_verified_reward(_golds(request), verifier),
         source_of=_path_source(request, stack),
         plan=ppo.Plan(
             params=params.ppo,
             group_size=params.group_size,
+            advantage=params.advantage,
             updates=params.updates_per_rollout,
             entropy_coef=params.entropy_coef,
             lora=params.lora,
@@ -196,48 +213,25 @@ def _online_phases(request: TrainingRequest, make_trainer: MakeTrainer) -> list[
     params = request.params
     warm = params.warm_start_steps > 0 and len(request.warm_start_rows) > 0
     online = Phase(
-        name=params.method.value, schedule=_over_drawn_paths(params), make_trainer=make_trainer
+        name=params.method.value, schedule=schedule_drawn_paths(params), make_trainer=make_trainer
     )
     return [*([_warm_start(request)] if warm else []), online]
 
 
 def _warm_start(request: TrainingRequest) -> Phase:
     params = request.params
-    schedule = replace(
-        _over_stored_rows(params),
-        steps=params.warm_start_steps,
-        lr=params.warm_start_lr,
-        batch_size=params.warm_start_batch_size,
-        micro_batch_size=_micro(params, params.warm_start_batch_size),
-    )
-    make_trainer = sft.trainer_maker(request.warm_start_rows, lora=params.lora)
-    return Phase(name="warm-start", schedule=schedule, make_trainer=make_trainer)
+    make_trainer = sft.trainer_factory(request.warm_start_rows, lora=params.lora)
+    return Phase(name="warm-start", schedule=schedule_warm_start(params), make_trainer=make_trainer)
 
 
-def _over_drawn_paths(params: TrainParams) -> Schedule:
-    paths_a_step = params.batch_size * params.group_size
-    return replace(
-        _over_stored_rows(params),
-        batch_size=paths_a_step,
-        micro_batch_size=_micro(params, paths_a_step),
-        shape="constant_with_warmup",
-        # The paths of a draw are in no checkpoint, so one is made only where the next draw begins.
-        checkpoint_every=_next_multiple(params.checkpoint_every, of=params.updates_per_rollout),
-    )
-
-
-def _next_multiple(number: int, *, of: int) -> int:
-    return -(-number // of) * of
-
-
-def _rollouts(request: TrainingRequest, stack: ExitStack) -> Rollouts:
+def _rollouts(request: TrainingRequest, stack: ExitStack) -> RolloutSettings:
     source_of = _path_source(request, stack)
-    return Rollouts(
+    return RolloutSettings(
         group_size=request.params.group_size,
         max_new_tokens=request.max_new_tokens,
         updates=request.params.updates_per_rollout,
-        opened_on=lambda policy: rollout_func(source_of(policy)),
-        elsewhere=request.params.rollouts == "endpoint",
+        open_for=lambda policy: make_rollout_func(source_of(policy)),
+        external_engine=request.params.rollouts == "endpoint",
     )
 
 
@@ -248,7 +242,7 @@ def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], 
         return lambda _policy: live
     work = work_folder(request.output, request.key)
 
-    def opened_on(source: str) -> EndpointRollouts:
+    def open_engine(source: str) -> EndpointRollouts:
         engine = stack.enter_context(
             serving_engine(
                 request.serve,
@@ -266,23 +260,7 @@ def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], 
             seed=request.seed,
         )
 
-    return opened_on
-
-
-def _over_stored_rows(params: TrainParams) -> Schedule:
-    return Schedule(
-        steps=params.steps,
-        lr=params.lr,
-        batch_size=params.batch_size,
-        micro_batch_size=_micro(params, params.batch_size),
-        shape="cosine",
-        warmup_fraction=params.warmup_fraction,
-        checkpoint_every=params.checkpoint_every,
-    )
-
-
-def _micro(params: TrainParams, batch_size: int) -> int:
-    return min(params.micro_batch_size or batch_size, batch_size)
+    return open_engine
 
 
 TRAINERS: Mapping[Method, PhasesOf] = {

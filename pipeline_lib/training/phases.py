@@ -1,22 +1,17 @@
-"""One phase of optimization: from a policy folder to a policy folder, by any of TRL's trainers.
+"""One phase of optimization, from a policy folder to a policy folder, by any transformers trainer.
 
-What all methods share stands here: settings, the order of rows, checkpoints, resume, the log. What
-the loss is, the modules `sft`, `dpo` and `grpo` say.
+Shared by all methods: trainer settings, the order of rows, checkpoints, resume, the log. Losses are in
+`offline`, `online` and `ppo`.
 """
 
 import itertools
-import logging
 import math
 import pathlib
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import datasets
 import torch
-import transformers
 from datasets import Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback
 from typing_extensions import override
@@ -24,9 +19,10 @@ from typing_extensions import override
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import checkpoints, manifests
-from pipeline_lib.training import policies
-from pipeline_lib.training.policies import Policy, load_policy
-from pipeline_lib.training.tracking import Trackers
+from pipeline_lib.training.library_logs import silence_libraries
+from pipeline_lib.training.tracking.trackers import Trackers
+from pipeline_lib.training.weights import policies
+from pipeline_lib.training.weights.policies import Policy, load_policy
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
 """Called with step, total steps of the phase and the step's metrics."""
@@ -52,48 +48,48 @@ METRICS: Mapping[str, str] = {
     "value_loss": "value_loss",
     "explained_variance": "explained_variance",
 }
-"""What a log line keeps, by TRL's name. Durations are left out: they differ from run to run."""
+"""Metrics of the log, by TRL's names. Durations are left out, since they differ from run to run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """How long and how fast a phase optimizes."""
+    """Steps, batches and learning rate of a phase."""
 
     steps: int
     lr: float
     batch_size: int
-    """Sequences, pairs or paths a step."""
+    """Sequences, pairs or paths per optimizer step."""
     micro_batch_size: int
-    """Of these, so many are in memory at once."""
+    """Sequences, pairs or paths per forward/backward pass."""
     shape: str
-    """Of the learning rate after warm-up: a name that transformers knows."""
+    """Learning-rate schedule after warm-up, by its name in transformers."""
     warmup_fraction: float
-    """Share of the steps, rounded up, before the full rate. The rate rises linearly from 0, which the
-    first of these steps has. The last step is never one of them, so a single step has the full rate.
+    """Share of the steps, rounded up, over which the rate rises linearly from 0 at the first step. The
+    last step is never one of them, so a single step has the full rate.
     """
     checkpoint_every: int
 
 
 MakeTrainer = Callable[[Policy, Mapping[str, Any]], Any]
-"""Makes the trainer of a method from a policy and the settings that all methods share: a ``Trainer``
-of transformers' with a method ``tokens_read() -> Tokens`` that counts what its training read."""
+"""Makes a trainer from a policy and the settings that all methods share: a transformers ``Trainer``
+with a method ``tokens_read() -> Tokens``."""
 VALIDATION_LOSS = "validation_loss"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """What one phase does; where it reads and writes is given to :func:`run_phase`."""
+    """A trainer and its schedule; :func:`run_phase` gets the folders."""
 
     name: str
     schedule: Schedule
     make_trainer: MakeTrainer
     four_bit: bool = False
-    """Whether the policy is held in 4 bits while adapters on it are trained."""
+    """Hold the policy in 4 bits while adapters on it are trained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What all phases of one training share."""
+class TrainContext:
+    """Values that all phases of one training share."""
 
     work: pathlib.Path
     """Folder for checkpoints and for the results of phases."""
@@ -104,39 +100,41 @@ class Setting:
     trackers: Trackers | None = None
 
 
-def run_phase(phase: Phase, source: str, setting: Setting) -> pathlib.Path:
+def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
     """Train the policy of ``source``; return the sealed folder of the result.
 
-    A finished phase is taken up as it is, a broken one continues from its newest checkpoint that
-    verifies. On a CPU the result is then the same, bit by bit, as that of an unbroken run.
+    A finished phase is reused; an interrupted one resumes from its newest checkpoint that verifies. On a
+    CPU the result is then bit-identical to that of an unbroken run.
     """
-    work = setting.work / phase.name
+    work = context.work / phase.name
     result = work / "result"
-    if manifests.current(result, kind=policies.KIND, key=setting.key) is not None:
+    if manifests.current(result, kind=policies.KIND, key=context.key) is not None:
         return result
-    seed = trainer_seed(setting.seed, "training", phase.name)
-    with quiet(), deterministic(threads=setting.threads, seed=seed):
+    seed = trainer_seed(context.seed, "training", phase.name)
+    with silence_libraries(), deterministic(threads=context.threads, seed=seed):
         policy = load_policy(source, four_bit=phase.four_bit)
-        trainer = phase.make_trainer(policy, _settings(phase, work, seed) | _told(phase, setting))
+        trainer = phase.make_trainer(
+            policy, _settings(phase, work, seed) | _tracker_settings(phase, context)
+        )
         trainer.remove_callback(PrinterCallback)
-        for callback in setting.trackers.callbacks(phase.name) if setting.trackers else ():
+        for callback in context.trackers.callbacks(phase.name) if context.trackers else ():
             trainer.add_callback(callback)
-        trainer.add_callback(_Watch(key=setting.key, progress=setting.progress))
-        resumed = checkpoints.newest(work, key=setting.key)
+        trainer.add_callback(_SealAndReport(key=context.key, progress=context.progress))
+        resumed = checkpoints.newest(work, key=context.key)
         trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
         policies.save_policy(
             trainer.accelerator.unwrap_model(trainer.model),
             result,
             source=source,
             log=_log(trainer, phase.name),
-            key=setting.key,
+            key=context.key,
             tokens=trainer.tokens_read(),
         )
     return result
 
 
 def _settings(phase: Phase, work: pathlib.Path, seed: int) -> dict[str, Any]:
-    """Keyword arguments that every trainer's config takes."""
+    """Keyword arguments for the config of every trainer."""
     schedule = phase.schedule
     gpu = torch.cuda.is_available()
     return {
@@ -149,7 +147,7 @@ def _settings(phase: Phase, work: pathlib.Path, seed: int) -> dict[str, Any]:
         "warmup_steps": _warmup_steps(schedule),
         "max_grad_norm": 1.0,
         "seed": seed,
-        # The order of rows is ours (`ordered`), so that it depends on nothing but the seed.
+        # `order_rows` has shuffled them, so that their order depends on the seed alone.
         "train_sampling_strategy": "sequential",
         "save_steps": schedule.checkpoint_every,
         "save_total_limit": 2,
@@ -165,19 +163,19 @@ def _warmup_steps(schedule: Schedule) -> int:
     return min(math.ceil(schedule.warmup_fraction * schedule.steps), schedule.steps - 1)
 
 
-def _told(phase: Phase, setting: Setting) -> dict[str, Any]:
-    return setting.trackers.settings(phase.name) if setting.trackers else {"report_to": "none"}
+def _tracker_settings(phase: Phase, context: TrainContext) -> dict[str, Any]:
+    return context.trackers.settings(phase.name) if context.trackers else {"report_to": "none"}
 
 
-def ordered(rows: Dataset, settings: Row, *, sequences_per_row: int = 1) -> Dataset:
-    """As many rows as the phase consumes: one shuffled pass over all of them after another.
+def order_rows(rows: Dataset, settings: Row, *, sequences_per_row: int = 1) -> Dataset:
+    """As many rows as the phase consumes, in one shuffled pass over all of them after another.
 
-    A single long epoch has no boundary at which a resumed run could draw differently.
+    They are one long epoch: a boundary between epochs would be a place for a resumed run to differ.
     """
-    sequences_a_step = (
+    sequences_per_step = (
         settings["per_device_train_batch_size"] * settings["gradient_accumulation_steps"]
     )
-    count = settings["max_steps"] * sequences_a_step // sequences_per_row
+    count = settings["max_steps"] * sequences_per_step // sequences_per_row
     indices: list[int] = []
     for turn in itertools.count():
         order = list(range(len(rows)))
@@ -188,13 +186,13 @@ def ordered(rows: Dataset, settings: Row, *, sequences_per_row: int = 1) -> Data
     return rows.select(indices[:count])
 
 
-def total_length(rows: Any, *columns: str) -> int:
-    """Tokens in the ``columns`` of a data set of token ids."""
+def count_tokens(rows: Any, *columns: str) -> int:
+    """Number of tokens in the ``columns`` of a data set of token ids."""
     return sum(len(ids) for column in columns for ids in rows[column])
 
 
-class _Watch(TrainerCallback):
-    """Seals each checkpoint, and reports each step to the caller."""
+class _SealAndReport(TrainerCallback):
+    """Seals each checkpoint, and calls ``progress`` after each step."""
 
     def __init__(self, *, key: str, progress: Progress | None) -> None:
         self._key = key
@@ -215,14 +213,14 @@ class _Watch(TrainerCallback):
 
 def _metrics(entry: Row) -> dict[str, float]:
     return {
-        ours: float(entry[theirs])
-        for theirs, ours in METRICS.items()
-        if entry.get(theirs) is not None
+        name: float(entry[trl_name])
+        for trl_name, name in METRICS.items()
+        if entry.get(trl_name) is not None
     }
 
 
 def _log(trainer: Trainer, name: str) -> list[dict[str, Any]]:
-    """A row a step; a validation loss stands in the row of its step, 0 before the first."""
+    """A row per step with its metrics and its validation loss, which may exist for step 0."""
     rows: dict[int, dict[str, Any]] = {}
     for entry in trainer.state.log_history:
         found = _metrics(entry) if "loss" in entry else {}
@@ -232,21 +230,3 @@ def _log(trainer: Trainer, name: str) -> list[dict[str, Any]]:
             step = int(entry["step"])
             rows[step] = {"phase": name, "step": step} | rows.get(step, {}) | found
     return list(rows.values())
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No bars, tables or advice of the libraries: the caller shows progress in its own way."""
-    loggers = [logging.getLogger(name) for name in ("trl", "accelerate", "transformers", "peft")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    datasets.disable_progress_bars()
-    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

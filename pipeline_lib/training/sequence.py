@@ -1,7 +1,4 @@
-"""Phases one after another, each from the result of the one before; the last one is published.
-
-It knows no method: what the phases do, `methods` and `bootstrap` say.
-"""
+"""A training of several phases, each from the result of the one before; the last result is published."""
 
 import pathlib
 import shutil
@@ -11,24 +8,24 @@ from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.training import adapters, policies
-from pipeline_lib.training.compute import Tokens
-from pipeline_lib.training.phases import Phase, Row, Setting, run_phase
+from pipeline_lib.training.phases import Phase, Row, TrainContext, run_phase
+from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.weights import adapters, policies
 
 
 def run_phases(
-    phases: Sequence[Phase], source: str, output: pathlib.Path, *, setting: Setting
+    phases: Sequence[Phase], source: str, output: pathlib.Path, *, context: TrainContext
 ) -> Manifest:
-    """Run the phases one after another, each from the result of the one before, then publish.
+    """Run the phases in order, each from the result of the one before, then publish the last result.
 
-    The adapter of the N-th phase is kept as ``adapters/N-NAME``: put on the first source in this
-    order they give the policy.
+    The adapter of the N-th phase is kept as ``adapters/N-NAME``: applied to ``source`` in this order they
+    give the policy.
     """
     log: list[Row] = []
     trained: dict[str, pathlib.Path] = {}
     tokens = Tokens()
     for number, phase in enumerate(phases, 1):
-        folder = run_phase(phase, source, setting)
+        folder = run_phase(phase, source, context)
         log.extend(read_json_lines(folder / policies.LOG_NAME))
         tokens += policies.tokens_of(manifests.read_manifest(folder))
         if (folder / adapters.FOLDER).is_dir():
@@ -41,7 +38,7 @@ def run_phases(
             shutil.copytree(folder, fresh / adapters.PUBLISHED / name)
         write_json_lines(fresh / policies.LOG_NAME, log)
         manifest = manifests.seal(
-            fresh, kind=policies.KIND, key=setting.key, counts=policies.token_counts(tokens)
+            fresh, kind=policies.KIND, key=context.key, counts=policies.token_counts(tokens)
         )
-    checkpoints.discard(setting.work)
+    checkpoints.discard(context.work)
     return manifest

@@ -20,7 +20,7 @@ from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.shards import iter_table
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
-from pipeline_lib.training.policies import LOG_NAME
+from pipeline_lib.training.weights.policies import LOG_NAME
 
 SMOKE = ("--profile", "smoke")
 

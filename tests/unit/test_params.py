@@ -76,6 +76,15 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
         ("train: {lora: {enabled: 1}}", "train.lora.enabled: Input should be a valid boolean"),
         ("train: {method: best}", "train.method: Input should be 'sft', 'dpo', 'grpo'"),
         ("train: {method: grpo, group_size: 1}", "train: group_size=1; GRPO needs at least 2"),
+        (
+            "train: {method: ppo, advantage: rloo, group_size: 1}",
+            "train: group_size=1; advantage=rloo needs at least 2",
+        ),
+        ("train: {advantage: rloo}", "train: advantage=rloo; method=sft has no advantages"),
+        (
+            "train: {method: grpo, advantage: mean}",
+            "train.advantage=mean is unknown; known rules are dr_grpo, gdpo, grpo, rloo",
+        ),
         ("train: {ppo: {clip: 1}}", "train.ppo.clip: Input should be less than 1 (got 1)"),
         ("train: {ppo: {gamma: 0}}", "train.ppo.gamma: Input should be greater than 0 (got 0)"),
         ("train: {ppo: {epochs: 4}}", "unknown key 'train.ppo.epochs'"),

@@ -33,7 +33,7 @@ def test_closure_reaches_across_packages():
 
 def test_a_better_comment_in_training_re_runs_nothing():
     """The closure of training holds its modules, whose comments and docstrings are no part of it."""
-    assert "pipeline_lib.training.grpo" in import_closure("pipeline_lib.loop.train")
+    assert "pipeline_lib.training.online.grpo" in import_closure("pipeline_lib.loop.train")
 
 
 def test_source_file_of_modules_and_packages():

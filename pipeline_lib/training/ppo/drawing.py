@@ -1,8 +1,10 @@
-"""The paths of one step: drawn from the policy, judged, and counted.
+"""The paths of one step with their rewards: which of them are trained on, and the metrics of the draw.
 
-A path without reward, because our side failed to draw or to judge it, is not learned from. One that was
-cut at the length limit is, with its verdict: where such paths are left out, a policy that pays for
-divergence or is paid for entropy learns not to end, since what it pays for that is never seen.
+A path without a reward, because drawing or verifying it failed, is left out. One that was cut at the
+length limit is kept with its verdict: without such paths a policy that is charged for KL, or rewarded for
+entropy, learns not to end, since the cost of not ending is never observed.
+
+Axes: P prompts, N paths of a prompt, K parts of a reward (one).
 """
 
 import math
@@ -10,8 +12,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+import torch
+
+from pipeline_lib.advantages.rules import AdvantageRule, compute_advantages
+from pipeline_lib.training.online.rollouts import DrawnPath
 from pipeline_lib.training.ppo.path_batch import TokenPath
-from pipeline_lib.training.rollouts import DrawnPath
 
 Reward = Callable[..., list[float | None]]
 """Called with ``completions`` (texts), ``problem_id`` and ``failed``, each a list; None is no reward."""
@@ -19,41 +24,57 @@ Reward = Callable[..., list[float | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedPaths:
-    """What one draw gave; the lists run side by side, the paths of a problem together."""
+    """The paths of one draw and their rewards, in the same order; the paths of a prompt are adjacent."""
 
     paths: Sequence[DrawnPath]
     rewards: Sequence[float | None]
     end_ids: Collection[int]
     group_size: int
+    advantage_rule: AdvantageRule | None = None
 
-    def counting(self) -> list[TokenPath]:
-        """Those that are learned from."""
+    def trainable(self) -> list[TokenPath]:
+        """The paths with a reward."""
         return [
-            TokenPath(prompt_ids=path.prompt_ids, completion_ids=path.completion_ids, reward=reward)
-            for path, reward in zip(self.paths, self.rewards, strict=True)
-            if reward is not None
+            TokenPath(
+                prompt_ids=path.prompt_ids, completion_ids=path.completion_ids, outcome=outcome
+            )
+            for path, reward, outcome in zip(
+                self.paths, self.rewards, self._outcomes(), strict=True
+            )
+            if reward is not None and outcome is not None
         ]
 
-    def figures(self) -> dict[str, float]:
-        """Means over all paths that were drawn, by TRL's names; nothing where there is none."""
+    def _outcomes(self) -> Sequence[float | None]:
+        """Rewards, or with a rule the group-relative advantages in their place."""
+        if self.advantage_rule is None:
+            return self.rewards
+        rewards = [math.nan if reward is None else reward for reward in self.rewards]
+        rewards_PNK = torch.tensor(rewards).view(-1, self.group_size, 1)
+        advantages: list[float | None] = (
+            compute_advantages(self.advantage_rule, rewards_PNK).flatten().tolist()
+        )
+        return advantages
+
+    def metrics(self) -> dict[str, float]:
+        """Means over all drawn paths, by TRL's names; a mean over nothing is left out."""
         drawn = [path for path in self.paths if not path.failed]
         known = [reward for reward in self.rewards if reward is not None]
-        figures = {"unjudged": 1 - len(known) / len(self.rewards)}
+        metrics = {"unjudged": 1 - len(known) / len(self.rewards)}
         if known:
-            figures["reward"] = fmean(known)
-            figures["frac_reward_zero_std"] = fmean(self._equal(group) for group in self._groups())
+            metrics["reward"] = fmean(known)
+            metrics["frac_reward_zero_std"] = fmean(map(_are_equal, self._groups()))
         if drawn:
-            figures["completions/mean_length"] = fmean(len(path.completion_ids) for path in drawn)
-            figures["completions/clipped_ratio"] = fmean(
+            metrics["completions/mean_length"] = fmean(len(path.completion_ids) for path in drawn)
+            metrics["completions/clipped_ratio"] = fmean(
                 path.completion_ids[-1] not in self.end_ids for path in drawn
             )
-        return figures
+        return metrics
 
     def _groups(self) -> list[list[float]]:
         starts = range(0, len(self.rewards), self.group_size)
         groups = [self.rewards[start : start + self.group_size] for start in starts]
         return [[reward for reward in group if reward is not None] for group in groups]
 
-    @staticmethod
-    def _equal(rewards: Sequence[float]) -> bool:
-        return not rewards or math.isclose(min(rewards), max(rewards))
+
+def _are_equal(rewards: Sequence[float]) -> bool:
+    return not rewards or math.isclose(min(rewards), max(rewards))

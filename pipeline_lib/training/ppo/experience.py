@@ -1,4 +1,4 @@
-"""Paths with what was said of them before they are learned from, and what is to be learned.
+"""Paths with the log-probabilities and values of the policy and critic that drew them, and GAE of both.
 
 Axes: B paths, T tokens of a completion.
 """
@@ -14,19 +14,19 @@ from pipeline_lib.training.ppo.path_batch import PathBatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experience:
-    """All of it is constant to the losses."""
+    """Constants of the losses of one draw."""
 
     batch: PathBatch
     logprobs_BT: torch.Tensor
     """Under the policy that drew the paths."""
     values_BT: torch.Tensor
-    """By the critic of that moment."""
+    """By the critic before any update on the draw."""
     advantages_BT: torch.Tensor
     """Whitened over all tokens of the draw."""
     returns_BT: torch.Tensor
 
     def part(self, places: torch.Tensor) -> "Experience":
-        """That of some of the paths."""
+        """The experience of the paths at ``places``."""
         batch = self.batch.part(places)
         size = batch.mask_BT.shape[1]
         return Experience(
@@ -37,14 +37,14 @@ class Experience:
             returns_BT=self.returns_BT[places, :size],
         )
 
-    def figures(self) -> dict[str, float]:
-        """How well the critic foresaw the returns; nothing where all returns are the same."""
+    def metrics(self) -> dict[str, float]:
+        """Explained variance of the critic; empty if all returns are equal."""
         mask_BT = self.batch.mask_BT
         explained = losses.explained_variance(self.values_BT, self.returns_BT, mask_BT)
         return {} if explained is None else {"explained_variance": explained}
 
 
-def experienced(
+def make_experience(
     batch: PathBatch,
     logprobs_BT: torch.Tensor,
     values_BT: torch.Tensor,
@@ -54,22 +54,22 @@ def experienced(
 ) -> Experience:
     """Advantages and returns of ``batch``.
 
-    The penalty for leaving the reference is part of the reward of each token, ``kl_coef`` times the
-    log-ratio: as an advantage it gives the gradient of the KL divergence of whole paths, which the
-    same term in the loss would not (Ouyang et al. 2022, arXiv:2203.02155, equation 2).
+    The KL penalty is part of the reward of each token, ``kl_coef`` times the log-ratio: through the
+    advantage it gives the gradient of the KL divergence of whole paths, which the same term in the loss
+    would not (Ouyang et al. 2022, arXiv:2203.02155, equation 2).
 
     Args:
         batch: judged paths.
         logprobs_BT: under the policy that drew them.
-        values_BT: by the critic, as it is now.
+        values_BT: by the critic before the update.
         params: discount, GAE and the weight of the penalty.
-        reference_BT: log-probabilities under the reference; None charges nothing.
+        reference_BT: log-probabilities under the reference; None for no penalty.
     """
     penalties_BT = None
     if reference_BT is not None:
         penalties_BT = params.kl_coef * (logprobs_BT - reference_BT)
-    estimate = gae.estimated(
-        gae.token_rewards(batch.rewards_B, batch.mask_BT, penalties_BT=penalties_BT),
+    estimate = gae.compute_gae(
+        gae.token_rewards(batch.outcomes_B, batch.mask_BT, penalties_BT=penalties_BT),
         values_BT,
         batch.mask_BT,
         gamma=params.gamma,
@@ -79,6 +79,6 @@ def experienced(
         batch=batch,
         logprobs_BT=logprobs_BT,
         values_BT=values_BT,
-        advantages_BT=gae.whitened(estimate.advantages_BT, batch.mask_BT),
+        advantages_BT=gae.whiten(estimate.advantages_BT, batch.mask_BT),
         returns_BT=estimate.returns_BT,
     )

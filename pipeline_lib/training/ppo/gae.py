@@ -1,7 +1,6 @@
-"""What each token was worth: rewards on tokens, and generalized advantage estimation (GAE).
+"""Token rewards, generalized advantage estimation (GAE) and whitening, as pure functions of tensors.
 
-Pure tensors; where rewards and values come from is not known here. Tokens that were not drawn
-(``mask_BT`` false) stand after those that were, and get zeros.
+``mask_BT`` is true for drawn tokens, which precede the padding of a row; padding gets zeros.
 
 Axes: B paths, T tokens of a completion.
 """
@@ -10,32 +9,32 @@ from dataclasses import dataclass
 
 import torch
 
-_SMALL = 1e-4
-"""Added to a spread before dividing by it: advantages that differ by rounding alone stay small."""
+_EPSILON = 1e-4
+"""Added to a standard deviation before dividing by it, so that rounding errors are not blown up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Both are constants to the losses."""
+    """Constants of the losses."""
 
     advantages_BT: torch.Tensor
     returns_BT: torch.Tensor
-    """What the values should have been: advantage plus value."""
+    """Targets of the critic: advantage plus value."""
 
 
 def token_rewards(
-    rewards_B: torch.Tensor, mask_BT: torch.Tensor, *, penalties_BT: torch.Tensor | None = None
+    outcomes_B: torch.Tensor, mask_BT: torch.Tensor, *, penalties_BT: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """A path's reward on its last token, less a penalty on every token: [B, T]."""
-    rewards_BT = torch.zeros(mask_BT.shape, dtype=rewards_B.dtype, device=rewards_B.device)
+    """The outcome of a path on its last token, less a penalty on every token: [B, T]."""
+    rewards_BT = torch.zeros(mask_BT.shape, dtype=outcomes_B.dtype, device=outcomes_B.device)
     last_B1 = mask_BT.sum(-1, keepdim=True) - 1
-    rewards_BT.scatter_(-1, last_B1, rewards_B[:, None])
+    rewards_BT.scatter_(-1, last_B1, outcomes_B[:, None])
     if penalties_BT is not None:
         rewards_BT -= penalties_BT * mask_BT
     return rewards_BT
 
 
-def estimated(
+def compute_gae(
     rewards_BT: torch.Tensor,
     values_BT: torch.Tensor,
     mask_BT: torch.Tensor,
@@ -43,7 +42,7 @@ def estimated(
     gamma: float,
     gae_lambda: float,
 ) -> Estimate:
-    """Advantages from the last token backwards. Nothing comes after it: a path ends, its value is 0.
+    """Advantages by the backward recursion; the value after the last token is 0.
 
     Source: Schulman et al. 2016 (arXiv:1506.02438), equations 12 and 16.
     """
@@ -51,15 +50,15 @@ def estimated(
     advantages_BT = torch.zeros_like(values_BT)
     following_B, next_values_B = torch.zeros_like(values_BT[:, :1].expand(-1, 2)).unbind(-1)
     for token in reversed(range(values_BT.shape[1])):
-        surprise_B = rewards_BT[:, token] + gamma * next_values_B - values_BT[:, token]
-        following_B = (surprise_B + gamma * gae_lambda * following_B) * mask_BT[:, token]
+        delta_B = rewards_BT[:, token] + gamma * next_values_B - values_BT[:, token]
+        following_B = (delta_B + gamma * gae_lambda * following_B) * mask_BT[:, token]
         advantages_BT[:, token] = following_B
         next_values_B = values_BT[:, token]
     return Estimate(advantages_BT=advantages_BT, returns_BT=advantages_BT + values_BT)
 
 
-def whitened(numbers_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
-    """Shifted to mean 0 and scaled to spread 1 over the tokens of the mask; zeros elsewhere."""
+def whiten(numbers_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
+    """Mean 0 and standard deviation 1 over the tokens of the mask; zeros elsewhere."""
     chosen = numbers_BT[mask_BT]
-    spread = chosen.std(correction=0)
-    return (numbers_BT - chosen.mean()) / (spread + _SMALL) * mask_BT
+    std = chosen.std(correction=0)
+    return (numbers_BT - chosen.mean()) / (std + _EPSILON) * mask_BT

@@ -1,10 +1,12 @@
-"""The losses of PPO, token by token, and what is measured beside them.
+"""The losses of PPO by token, and the metrics beside them.
 
-Every loss is [B, T] and unreduced: `total` sums it over the tokens of the mask, and the caller
-divides by the tokens of the whole batch, so that micro-batches add up to the same.
+Losses are [B, T] and unreduced: `total` sums over the tokens of the mask, and the caller divides by the
+tokens of the whole batch, so that micro-batches add up to the same loss.
 
 Axes: B paths, T tokens of a completion.
 """
+
+from collections import defaultdict
 
 import torch
 
@@ -16,7 +18,7 @@ def policy_losses(
     *,
     clip: float,
 ) -> torch.Tensor:
-    """Minus the smaller of ratio x advantage and clipped ratio x advantage.
+    """Minus the smaller of ratio x advantage and clipped ratio x advantage: [B, T].
 
     Source: Schulman et al. 2017 (arXiv:1707.06347), equation 7.
     """
@@ -32,9 +34,8 @@ def value_losses(
     *,
     clip: float,
 ) -> torch.Tensor:
-    """Half the squared error, of the value or of the value that moved by ``clip`` at most.
+    """Half the larger squared error of the value and of the value moved by at most ``clip``: [B, T].
 
-    The larger of the two counts, so a value that has moved further gains nothing by it.
     Source: Schulman et al. 2016 (arXiv:1506.02438) for the error; the clipped form is that of
     OpenAI's ``baselines``.
     """
@@ -55,12 +56,12 @@ def mean(numbers_BT: torch.Tensor, mask_BT: torch.Tensor) -> float:
 def clipped(
     logprobs_BT: torch.Tensor, old_logprobs_BT: torch.Tensor, *, clip: float
 ) -> torch.Tensor:
-    """1 where the ratio has left [1 - clip, 1 + clip], 0 elsewhere."""
+    """1 where the ratio is outside [1 - clip, 1 + clip], 0 elsewhere: [B, T]."""
     return (((logprobs_BT - old_logprobs_BT).exp() - 1).abs() > clip).float()
 
 
-def divergences(logprobs_BT: torch.Tensor, other_logprobs_BT: torch.Tensor) -> torch.Tensor:
-    """An estimate of KL(policy || other) from tokens of the policy: never negative, without bias.
+def k3_kl(logprobs_BT: torch.Tensor, other_logprobs_BT: torch.Tensor) -> torch.Tensor:
+    """Unbiased, non-negative estimates of KL(policy || other) from tokens of the policy: [B, T].
 
     Source: Schulman 2020, "Approximating KL divergence", estimator k3.
     """
@@ -71,9 +72,27 @@ def divergences(logprobs_BT: torch.Tensor, other_logprobs_BT: torch.Tensor) -> t
 def explained_variance(
     values_BT: torch.Tensor, returns_BT: torch.Tensor, mask_BT: torch.Tensor
 ) -> float | None:
-    """The share of the returns' variance that the values account for: at most 1, None without variance."""
+    """Share of the returns' variance that the values explain: at most 1, None without variance."""
     returns = returns_BT[mask_BT]
     variance = returns.var(correction=0)
     if variance == 0:
         return None
     return float(1 - (returns - values_BT[mask_BT]).var(correction=0) / variance)
+
+
+class TokenMeans:
+    """Means over the tokens of a step, accumulated over micro-batches."""
+
+    def __init__(self) -> None:
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._tokens = 0
+
+    def add(self, mask_BT: torch.Tensor, **values_BT: torch.Tensor) -> None:
+        """Add the values of the tokens in ``mask_BT``; every call has the same names."""
+        self._tokens += int(mask_BT.sum())
+        for name, value_BT in values_BT.items():
+            self._sums[name] += float((value_BT.detach() * mask_BT).sum())
+
+    def means(self) -> dict[str, float]:
+        """Mean of each value over all tokens so far, of which there is at least one."""
+        return {name: value / self._tokens for name, value in self._sums.items()}

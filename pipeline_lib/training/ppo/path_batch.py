@@ -1,4 +1,4 @@
-"""Paths as tensors: prompts padded on the left, completions on the right, so that all begin alike.
+"""Paths as tensors: prompts padded on the left, completions on the right.
 
 Axes: B paths, S = P + T positions, P of the longest prompt, T tokens of the longest completion.
 """
@@ -11,11 +11,12 @@ import torch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenPath:
-    """One path as it was drawn, and what it is worth."""
+    """One drawn path and its outcome."""
 
     prompt_ids: Sequence[int]
     completion_ids: Sequence[int]
-    reward: float
+    outcome: float
+    """Reward of the last token: the path's reward, or its group-relative advantage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,26 +25,26 @@ class PathBatch:
 
     tokens_BS: torch.Tensor
     pads_B: torch.Tensor
-    """How many positions at the left are no token."""
+    """Number of padding positions on the left."""
     mask_BT: torch.Tensor
-    """Which of the last T positions were drawn; in each row they stand first, and there is one."""
-    rewards_B: torch.Tensor
+    """True for drawn tokens among the last T positions; they come first, and each row has one."""
+    outcomes_B: torch.Tensor
 
     @property
     def count(self) -> int:
-        """How many paths."""
-        return len(self.rewards_B)
+        """Number of paths."""
+        return len(self.outcomes_B)
 
     @property
     def completions(self) -> torch.Tensor:
-        """The drawn tokens, pads after them."""
+        """The drawn tokens [B, T], padded on the right."""
         return self.tokens_BS[:, -self.mask_BT.shape[1] :]
 
     def model_inputs(self) -> dict[str, torch.Tensor]:
         """Arguments of the model's call.
 
-        Pads at the right are seen by no token before them. Without pads at the left nothing is left
-        to hide, and attention takes its fast way.
+        Padding on the right is visible to no token before it. Without padding on the left there is no
+        mask, and attention takes its fast path.
         """
         if not self.pads_B.any():
             return {"input_ids": self.tokens_BS}
@@ -56,7 +57,7 @@ class PathBatch:
         }
 
     def part(self, places: torch.Tensor) -> "PathBatch":
-        """Some of the paths, without positions that are pads of all of them."""
+        """The paths at ``places``, without positions that are padding in all of them."""
         mask_BT = self.mask_BT[places]
         size = int(mask_BT.any(0).sum())
         first = int(self.pads_B[places].min())
@@ -65,25 +66,23 @@ class PathBatch:
             tokens_BS=self.tokens_BS[places, first:end],
             pads_B=self.pads_B[places] - first,
             mask_BT=mask_BT[:, :size],
-            rewards_B=self.rewards_B[places],
+            outcomes_B=self.outcomes_B[places],
         )
 
     def passes(self, size: int) -> Sequence[torch.Tensor]:
-        """Places of all paths, at most ``size`` at a time, those of like length together."""
+        """Places of all paths in parts of at most ``size``, sorted by completion length."""
         return torch.split(self.mask_BT.sum(-1).argsort(stable=True), size)
 
-    def joined(
-        self, passes: Sequence[torch.Tensor], numbers: Sequence[torch.Tensor]
-    ) -> torch.Tensor:
-        """Numbers of the tokens of each pass, as numbers [B, T] of the whole; 0 behind them."""
+    def join(self, passes: Sequence[torch.Tensor], numbers: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Numbers of the tokens of each pass as one tensor [B, T]; 0 behind a path's end."""
         whole_BT = numbers[0].new_zeros(self.mask_BT.shape)
         for places, part in zip(passes, numbers, strict=True):
             whole_BT[places, : part.shape[1]] = part
         return whole_BT
 
 
-def collated(paths: Sequence[TokenPath], *, pad_id: int, device: torch.device) -> PathBatch:
-    """One batch of ``paths``, each with a token at least in prompt and completion."""
+def collate(paths: Sequence[TokenPath], *, pad_id: int, device: torch.device) -> PathBatch:
+    """One batch of ``paths``, each with at least one token in prompt and completion."""
     prompt_size = max(len(path.prompt_ids) for path in paths)
     size = max(len(path.completion_ids) for path in paths)
     pads = [prompt_size - len(path.prompt_ids) for path in paths]
@@ -97,5 +96,5 @@ def collated(paths: Sequence[TokenPath], *, pad_id: int, device: torch.device) -
         tokens_BS=tokens_BS.to(device),
         pads_B=torch.tensor(pads, device=device),
         mask_BT=mask_BT.to(device),
-        rewards_B=torch.tensor([path.reward for path in paths], device=device),
+        outcomes_B=torch.tensor([path.outcome for path in paths], device=device),
     )

@@ -1,12 +1,11 @@
-"""PPO as a trainer of transformers: its loop, checkpoints, schedule and log, with a step of our own.
+"""PPO as a trainer of transformers: its loop, checkpoints, schedule and log, with a training step for PPO.
 
-A step draws new paths, lets critic and reference read them once, and makes ``updates`` passes over
-them in ``minibatches`` parts, each with an update of the weights. All of it is one step of the
-trainer, so that no checkpoint stands between a draw and its last update: what was drawn need not be
-kept, and a run that is continued does what an unbroken one does.
+A step draws new paths, scores them once with policy, critic and reference, and makes ``updates`` passes
+over them in ``minibatches`` parts, each with an update of the weights. All of it is one step of the
+trainer, so that no checkpoint falls between a draw and its last update: drawn paths need not be saved,
+and a resumed run computes what an unbroken one does.
 
-The subclass is the seam that transformers offers. It overrides the step, and what checkpoints and log
-lines hold besides.
+Only public methods of the trainer are overridden.
 """
 
 import pathlib
@@ -16,56 +15,63 @@ from typing import Any
 
 import numpy as np
 import torch
-from peft import get_peft_model
 from torch.nn.utils import clip_grad_norm_
 from transformers import Trainer, TrainingArguments
 from typing_extensions import override
 
+from pipeline_lib.advantages.rules import find_rule
 from pipeline_lib.params.train import LoraParams, PpoParams
 from pipeline_lib.seeding import child_generator
-from pipeline_lib.training.adapters import lora_config
-from pipeline_lib.training.compute import Tokens, reused
-from pipeline_lib.training.online import prompts_of
+from pipeline_lib.training.online.rollout_settings import select_prompts
+from pipeline_lib.training.online.rollouts import PathSource
 from pipeline_lib.training.phases import MakeTrainer, Row
-from pipeline_lib.training.policies import Policy
 from pipeline_lib.training.ppo import losses
 from pipeline_lib.training.ppo.drawing import JudgedPaths, Reward
-from pipeline_lib.training.ppo.experience import Experience, experienced
-from pipeline_lib.training.ppo.path_batch import PathBatch, collated
-from pipeline_lib.training.ppo.reference import Reference
-from pipeline_lib.training.ppo.tally import Tally
-from pipeline_lib.training.ppo.token_scores import TokenScores, logprobs, scored
-from pipeline_lib.training.ppo.value_head import ValueHead
-from pipeline_lib.training.rollouts import PathSource
+from pipeline_lib.training.ppo.experience import Experience, make_experience
+from pipeline_lib.training.ppo.losses import TokenMeans
+from pipeline_lib.training.ppo.path_batch import PathBatch, collate
+from pipeline_lib.training.ppo.token_scores import (
+    Reference,
+    TokenScores,
+    compute_logprobs,
+    score_tokens,
+)
+from pipeline_lib.training.ppo.value_head import SaveValueHead, ValueHead
+from pipeline_lib.training.token_budget import Tokens, count_reused
+from pipeline_lib.training.weights.adapters import attach
+from pipeline_lib.training.weights.policies import Policy
 
-_PATHS_OF_A_PASS = 128
-"""More go through the model no faster, and the longest of them makes all of them long."""
+_MAX_PASS_PATHS = 128
+"""A pass over more paths is no faster, and pads all of them to the longest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a step does."""
+    """Settings of a training step."""
 
     params: PpoParams
     group_size: int
-    """Paths a prompt; PPO compares none of them with each other."""
+    """Paths per prompt."""
+    advantage: str | None = None
+    """A name in `advantages.rules.RULES`: GAE then distributes the group-relative advantage of a path
+    over its tokens, and the critic learns the deviation from the group. None takes the reward."""
     updates: int
     """Passes over the paths of a draw."""
     entropy_coef: float
-    """Weight of the mean entropy of a token (nats), which is rewarded."""
+    """Weight of the bonus for the mean entropy of a token, in nats."""
     lora: LoraParams
 
 
-def trainer_maker(
+def trainer_factory(
     rows: Sequence[Row], *, reward: Reward, source_of: Callable[[str], PathSource], plan: Plan
 ) -> MakeTrainer:
-    """The trainer on rows with a ``problem_id`` and a rendered ``prompt``.
+    """A factory of trainers on rows with a ``problem_id`` and a rendered ``prompt``.
 
     Args:
         rows: the problems to draw paths for.
-        reward: what a path is worth, or None where our side failed.
-        source_of: opens what draws the paths, for the policy of a folder or hub id.
-        plan: what a step does with them.
+        reward: of each path; None where drawing or verifying failed.
+        source_of: opens the source of the paths, for the policy of a folder or hub id.
+        plan: settings of a step.
     """
 
     def make(policy: Policy, settings: Mapping[str, Any]) -> Trainer:
@@ -75,7 +81,7 @@ def trainer_maker(
 
 
 class PpoTrainer(Trainer):
-    """Draws, judges, estimates and updates: see the module."""
+    """Draws, verifies, scores and updates in each step; see the module."""
 
     def __init__(
         self,
@@ -87,9 +93,10 @@ class PpoTrainer(Trainer):
         plan: Plan,
     ) -> None:
         self._plan, self._reward, self._source = plan, reward, source
+        self._advantage_rule = find_rule(plan.advantage) if plan.advantage else None
         self._tokenizer = policy.tokenizer
         micro_batch = settings["per_device_train_batch_size"]
-        self._pass_size = min(micro_batch, _PATHS_OF_A_PASS)
+        self._pass_size = min(micro_batch, _MAX_PASS_PATHS)
         paths = micro_batch * settings["gradient_accumulation_steps"]
         whole = {
             "per_device_train_batch_size": paths // plan.group_size,
@@ -100,43 +107,52 @@ class PpoTrainer(Trainer):
         charged = plan.params.kl_coef > 0
         self._reference = Reference.of(policy.model, plan.lora, args.device) if charged else None
         super().__init__(
-            model=_with_adapters(policy.model, plan.lora, args),
+            model=attach(policy.model, plan.lora, checkpointing=args.gradient_checkpointing),
             args=args,
-            train_dataset=prompts_of(rows, settings, group_size=plan.group_size),
-            data_collator=_as_they_are,
+            train_dataset=select_prompts(rows, settings, group_size=plan.group_size),
+            data_collator=_keep_rows,
             processing_class=policy.tokenizer,
         )
         channels = policy.model.config.get_text_config().hidden_size
         self.value_head = ValueHead(channels).to(args.device)
+        self.add_callback(SaveValueHead(self.value_head))
         self._end_ids = _end_ids(policy)
-        self._figures: dict[str, float] = {}
+        self._step_metrics: dict[str, float] = {}
+
+    @override
+    def train(self, resume_from_checkpoint: Any = None, *more: Any, **options: Any) -> Any:
+        """Train, from the folder of a checkpoint if there is one, which holds the critic, too."""
+        if resume_from_checkpoint:
+            self.value_head.load(pathlib.Path(resume_from_checkpoint))
+        return super().train(resume_from_checkpoint, *more, **options)
 
     @override
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
-        """Everything up to the last update of the weights, which the trainer's loop makes."""
+        """All of a step but its last update of the weights, which the trainer's loop makes."""
         del num_items_in_batch  # It counts labels, of which there are none.
-        # The trainer's loop knows of the policy's gradients alone.
+        # The trainer's loop clears the policy's gradients only.
         self.value_head.zero_grad()
-        judged = self._judged(model, inputs)
-        self._figures = judged.figures()
-        paths = judged.counting()
+        judged = self._draw(model, inputs)
+        self._step_metrics = judged.metrics()
+        paths = judged.trainable()
         if not paths:
-            # Without gradients the update that follows moves nothing.
+            # Without gradients the update that follows changes nothing.
             return torch.zeros((), device=self.args.device)
         pad_id = self._tokenizer.pad_token_id
-        experience = self._read(model, collated(paths, pad_id=pad_id, device=self.args.device))
-        self._figures |= experience.figures()
-        tally = Tally()
+        batch = collate(paths, pad_id=pad_id, device=self.args.device)
+        experience = self._make_experience(model, batch)
+        self._step_metrics |= experience.metrics()
+        means = TokenMeans()
         model.train()
         for number, places in enumerate(self._minibatches(len(paths))):
             if number:
                 self._update(model)
-            self._add_gradients(model, experience.part(places), tally)
-        self._figures |= tally.means()
-        return torch.tensor(self._figures.pop("objective"), device=self.args.device)
+            self._add_gradients(model, experience.part(places), means)
+        self._step_metrics |= means.means()
+        return torch.tensor(self._step_metrics.pop("objective"), device=self.args.device)
 
-    def _judged(self, model: Any, rows: Sequence[Row]) -> JudgedPaths:
-        """A group of new paths for each row, with what they are worth."""
+    def _draw(self, model: Any, rows: Sequence[Row]) -> JudgedPaths:
+        """A group of new paths for each row, with their rewards."""
         rows = [row for row in rows for _ in range(self._plan.group_size)]
         paths = self._source.draw(
             [row["prompt"] for row in rows],
@@ -159,24 +175,27 @@ class PpoTrainer(Trainer):
             rewards=rewards,
             end_ids=self._end_ids,
             group_size=self._plan.group_size,
+            advantage_rule=self._advantage_rule,
         )
 
     @torch.no_grad()
-    def _read(self, model: Any, batch: PathBatch) -> Experience:
-        """What policy, critic and reference say of the paths before any update."""
+    def _make_experience(self, model: Any, batch: PathBatch) -> Experience:
+        """Scores of the paths by policy, critic and reference before any update."""
         model.eval()
         passes = batch.passes(self._pass_size)
         parts = [batch.part(places) for places in passes]
-        scores = [self._scored(model, part) for part in parts]
-        logprobs_BT = batch.joined(passes, [score.logprobs_BT for score in scores])
-        values_BT = batch.joined(passes, [score.values_BT for score in scores])
+        scores = [self._score(model, part) for part in parts]
+        logprobs_BT = batch.join(passes, [score.logprobs_BT for score in scores])
+        values_BT = batch.join(passes, [score.values_BT for score in scores])
         reference_BT = None
         if self._reference is not None:
-            with self._reference.opened(self.accelerator.unwrap_model(model)) as reference:
-                reference_BT = batch.joined(passes, [logprobs(reference, part) for part in parts])
-            divergences_BT = losses.divergences(logprobs_BT, reference_BT)
-            self._figures["kl"] = losses.mean(divergences_BT, batch.mask_BT)
-        return experienced(
+            with self._reference.open(self.accelerator.unwrap_model(model)) as reference:
+                reference_BT = batch.join(
+                    passes, [compute_logprobs(reference, part) for part in parts]
+                )
+            kl_BT = losses.k3_kl(logprobs_BT, reference_BT)
+            self._step_metrics["kl"] = losses.mean(kl_BT, batch.mask_BT)
+        return make_experience(
             batch, logprobs_BT, values_BT, self._plan.params, reference_BT=reference_BT
         )
 
@@ -188,18 +207,18 @@ class PpoTrainer(Trainer):
             for places in np.array_split(order, min(self._plan.params.minibatches, count)):
                 yield torch.from_numpy(places)
 
-    def _add_gradients(self, model: Any, experience: Experience, tally: Tally) -> None:
-        """Gradients of the mean loss of a token, over micro-batches."""
+    def _add_gradients(self, model: Any, experience: Experience, means: TokenMeans) -> None:
+        """Add the gradients of the mean loss of a token, over micro-batches."""
         tokens = experience.batch.mask_BT.sum()
         for places in experience.batch.passes(self._pass_size):
             part = experience.part(places)
-            scores = self._scored(model, part.batch)
-            self.accelerator.backward(self._summed_loss(part, scores, tally) / tokens)
-        # Apart from the policy's, so that a critic that is far off does not slow the policy down.
+            scores = self._score(model, part.batch)
+            self.accelerator.backward(self._summed_loss(part, scores, means) / tokens)
+        # Separately from the policy, so that a large critic loss does not shrink the policy's step.
         clip_grad_norm_(self.value_head.parameters(), self.args.max_grad_norm)
 
-    def _scored(self, model: Any, batch: PathBatch) -> TokenScores:
-        return scored(
+    def _score(self, model: Any, batch: PathBatch) -> TokenScores:
+        return score_tokens(
             model,
             self.value_head,
             batch,
@@ -208,7 +227,7 @@ class PpoTrainer(Trainer):
         )
 
     def _summed_loss(
-        self, experience: Experience, scores: TokenScores, tally: Tally
+        self, experience: Experience, scores: TokenScores, means: TokenMeans
     ) -> torch.Tensor:
         params, mask_BT = self._plan.params, experience.batch.mask_BT
         old_BT = experience.logprobs_BT
@@ -219,19 +238,19 @@ class PpoTrainer(Trainer):
             scores.values_BT, experience.values_BT, experience.returns_BT, clip=params.value_clip
         )
         objective_BT = policy_BT - self._plan.entropy_coef * scores.entropies_BT
-        tally.add(
+        means.add(
             mask_BT,
             objective=objective_BT,
             value_loss=value_BT,
             entropy=scores.entropies_BT,
             clip_fraction=losses.clipped(scores.logprobs_BT, old_BT, clip=params.clip),
-            update_kl=losses.divergences(old_BT, scores.logprobs_BT),
+            update_kl=losses.k3_kl(old_BT, scores.logprobs_BT),
         )
-        # The critic's own weight is its rate; how much of this reaches the body, the head decides.
+        # No weight on the value loss: `value_lr` scales it for the head, `value_coef` for the body.
         return losses.total(objective_BT + value_BT, mask_BT)
 
     def _update(self, model: Any) -> None:
-        """What the trainer's loop does after the last of a step's gradients."""
+        """Update the weights, as the trainer's loop does after the last gradients of a step."""
         assert self.optimizer is not None
         self.accelerator.clip_grad_norm_(model.parameters(), self.args.max_grad_norm)
         self.optimizer.step()
@@ -240,11 +259,11 @@ class PpoTrainer(Trainer):
 
     def tokens_read(self) -> Tokens:
         """Tokens of the drawn paths, prompts included."""
-        return reused(int(self.state.num_input_tokens_seen), passes=self._plan.updates)
+        return count_reused(int(self.state.num_input_tokens_seen), passes=self._plan.updates)
 
     @override
     def create_optimizer(self, model: Any = None) -> Any:
-        """The policy's, with the critic at a rate of its own."""
+        """The policy's optimizer, with the critic as a further group at ``value_lr``."""
         if self.optimizer is None:
             optimizer = super().create_optimizer(model)
             optimizer.add_param_group(
@@ -257,38 +276,18 @@ class PpoTrainer(Trainer):
         return self.optimizer
 
     @override
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        super()._save(output_dir, state_dict)
-        self.value_head.save(pathlib.Path(output_dir or str(self.args.output_dir)))
-
-    @override
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        super()._load_from_checkpoint(resume_from_checkpoint, model)
-        self.value_head.load(pathlib.Path(resume_from_checkpoint))
-
-    @override
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """A line of a step gets the step's figures."""
-        super().log({**logs, **self._figures} if "loss" in logs else logs, start_time)
+        """Log a step together with its own metrics."""
+        super().log({**logs, **self._step_metrics} if "loss" in logs else logs, start_time)
 
 
-def _as_they_are(rows: list[Any]) -> Any:
-    """The collator: prompts become tensors only with the paths that are drawn for them."""
+def _keep_rows(rows: list[Any]) -> Any:
+    """A collator that leaves rows as they are: prompts become tensors with the paths drawn for them."""
     return rows
 
 
-def _with_adapters(model: Any, lora: LoraParams, args: TrainingArguments) -> Any:
-    config = lora_config(lora)
-    if config is None:
-        return model
-    if args.gradient_checkpointing:
-        # The frozen embeddings would otherwise cut the gradient before the first checkpoint.
-        model.enable_input_require_grads()
-    return get_peft_model(model, config)
-
-
 def _end_ids(policy: Policy) -> frozenset[int]:
-    """The tokens that end a path; a model may have several."""
+    """Ids of the end tokens, of which a model may have several."""
     declared = policy.model.generation_config.eos_token_id
     ids = declared if isinstance(declared, list) else [declared]
     return frozenset(i for i in [*ids, policy.tokenizer.eos_token_id] if i is not None)

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.serving import embedded
-from pipeline_lib.training import policies
+from pipeline_lib.training.weights import policies
 
 CODE = "import pathlib\npathlib.Path({mark!r}).touch()\nfrom transformers import PretrainedConfig\nclass Own(PretrainedConfig):\n    model_type = 'own'\n"
 FILES = {

@@ -17,8 +17,8 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.training.control import ControlRequest, train_control
 from pipeline_lib.training.control_report import read_control_report
-from pipeline_lib.training.phases import Schedule, Setting
-from pipeline_lib.training.policies import LOG_NAME, tokens_of
+from pipeline_lib.training.phases import Schedule, TrainContext
+from pipeline_lib.training.weights.policies import LOG_NAME, tokens_of
 
 SCHEDULE = Schedule(
     steps=0,
@@ -46,7 +46,7 @@ def request_of(base: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., Cont
     def make(worked: WorkedProblems, **changes: object) -> ControlRequest:
         name = str(changes.pop("name", "control"))
         progress = changes.pop("progress", None)
-        setting = Setting(
+        context = TrainContext(
             work=tmp_path / f".{name}.work", key="k", seed=3, threads=1, progress=progress
         )
         request = ControlRequest(
@@ -57,7 +57,7 @@ def request_of(base: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., Cont
             budget_tokens=4000,
             schedule=SCHEDULE,
             lora=LoraParams(),
-            setting=setting,
+            context=context,
         )
         return dataclasses.replace(request, **changes)
 

@@ -19,11 +19,13 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import LoraParams, Variant
 from pipeline_lib.storage.files import read_json_lines
-from pipeline_lib.training import dpo, grpo, rloo, sft
-from pipeline_lib.training.grpo import Objective
-from pipeline_lib.training.online import Rollouts
-from pipeline_lib.training.phases import MakeTrainer, Phase, Schedule, Setting, quiet, run_phase
-from pipeline_lib.training.policies import LOG_NAME, Policy, load_policy
+from pipeline_lib.training.library_logs import silence_libraries
+from pipeline_lib.training.offline import dpo, sft
+from pipeline_lib.training.online import grpo, rloo
+from pipeline_lib.training.online.grpo import Objective
+from pipeline_lib.training.online.rollout_settings import RolloutSettings
+from pipeline_lib.training.phases import MakeTrainer, Phase, Schedule, TrainContext, run_phase
+from pipeline_lib.training.weights.policies import LOG_NAME, Policy, load_policy
 from pipeline_lib.verification.dispatch import open_verifier
 
 FULL = LoraParams()
@@ -82,14 +84,14 @@ def zeros(base: pathlib.Path) -> Policy:
     return policy
 
 
-def maker(method: Variant | str, *, verifier: Any, rollouts: Rollouts) -> MakeTrainer:
+def maker(method: Variant | str, *, verifier: Any, rollouts: RolloutSettings) -> MakeTrainer:
     """The product's own trainer of a variant of GRPO, or of RLOO."""
     rows = [{"prompt": PROMPT, "problem_id": "p"}]
     given: dict[str, Any] = {"golds": {"p": GOLD}, "verifier": verifier, "lora": FULL}
     if method == "rloo":
-        return rloo.trainer_maker(rows, rollouts=rollouts, **given)
+        return rloo.trainer_factory(rows, rollouts=rollouts, **given)
     objective = Objective(variant=Variant(method))
-    return grpo.trainer_maker(rows, rollouts=rollouts, objective=objective, **given)
+    return grpo.trainer_factory(rows, rollouts=rollouts, objective=objective, **given)
 
 
 @pytest.mark.parametrize(("method", "sign"), ON_PAPER)
@@ -105,10 +107,10 @@ def test_loss_on_paper(method, sign, zeros: Policy, tmp_path: pathlib.Path):
         "bf16": False,
         "report_to": "none",
     }
-    rollouts = Rollouts(
-        group_size=2, max_new_tokens=LIMIT, updates=2, opened_on=lambda _source: rolled_out
+    rollouts = RolloutSettings(
+        group_size=2, max_new_tokens=LIMIT, updates=2, open_for=lambda _source: rolled_out
     )
-    with quiet():
+    with silence_libraries():
         trainer = maker(method, verifier=NoVerifier(), rollouts=rollouts)(zeros, settings)
     trainer.current_gradient_accumulation_steps = 1
     trainer.model.train()
@@ -144,8 +146,8 @@ def trained(make_trainer: MakeTrainer, base: pathlib.Path, work: pathlib.Path, *
         checkpoint_every=1,
     )
     phase = Phase(name="p", schedule=schedule, make_trainer=make_trainer)
-    setting = Setting(work=work, key="key", seed=5, threads=1, progress=None)
-    log = list(read_json_lines(run_phase(phase, str(base), setting) / LOG_NAME))
+    context = TrainContext(work=work, key="key", seed=5, threads=1, progress=None)
+    log = list(read_json_lines(run_phase(phase, str(base), context) / LOG_NAME))
     return log, Scores(base), Scores(work / "p" / "checkpoint-1")
 
 
@@ -177,7 +179,7 @@ RIGHT, WRONG, SHORT_WRONG = "3+2=5", "3*2=5", "7"
 def test_supervised_loss_is_the_mean_over_completion_tokens(base, tmp_path):
     """6 and 2 tokens: -(sum of 8 log-probabilities) / 8, no token of a prompt, not a mean of means."""
     rows = [{"prompt": PROMPT, "completion": text} for text in (RIGHT, SHORT_WRONG)]
-    log, before, after = trained(sft.trainer_maker(rows, lora=FULL), base, tmp_path, batch=2)
+    log, before, after = trained(sft.trainer_factory(rows, lora=FULL), base, tmp_path, batch=2)
     for entry, scores in zip(log, (before, after), strict=True):
         long, short = (scores.of(scores.tokens(text)) for text in (RIGHT, SHORT_WRONG))
         assert (len(long), len(short)) == (6, 2)
@@ -190,7 +192,7 @@ def test_preference_loss_is_that_of_the_difference_of_log_ratios(base, tmp_path)
     -ln sigmoid(beta * ((chosen - chosen_ref) - (rejected - rejected_ref))), over whole completions.
     """
     row = {"prompt": PROMPT, "chosen": RIGHT, "rejected": SHORT_WRONG}
-    make_trainer = dpo.trainer_maker([row], beta=0.5, lora=FULL)
+    make_trainer = dpo.trainer_factory([row], beta=0.5, lora=FULL)
     log, reference, policy = trained(make_trainer, base, tmp_path, batch=1)
     chosen, rejected = (
         sum(policy.of(policy.tokens(text))) - sum(reference.of(reference.tokens(text)))
@@ -288,8 +290,8 @@ def test_loss_of_a_second_step_on_the_same_paths(method, base, verifier, tmp_pat
     """After one step on the draw the ratios are no longer 1, and the logged loss shows all of it:
     advantages from verdicts, clips, masks, and what is averaged over what.
     """
-    rollouts = Rollouts(
-        group_size=5, max_new_tokens=LIMIT, updates=2, opened_on=lambda _source: rolled_out
+    rollouts = RolloutSettings(
+        group_size=5, max_new_tokens=LIMIT, updates=2, open_for=lambda _source: rolled_out
     )
     make_trainer = maker(method, verifier=verifier, rollouts=rollouts)
     log, before, after = trained(make_trainer, base, tmp_path, batch=5)
@@ -327,7 +329,7 @@ def test_a_group_with_nothing_to_compare_moves_nothing(method, paths, base, veri
             "failed": [False, *[paths is ONE_JUDGED] * 2],
         }
 
-    rollouts = Rollouts(group_size=3, max_new_tokens=LIMIT, opened_on=lambda _source: drawn)
+    rollouts = RolloutSettings(group_size=3, max_new_tokens=LIMIT, open_for=lambda _source: drawn)
     make_trainer = maker(method, verifier=verifier, rollouts=rollouts)
     log, before, after = trained(make_trainer, base, tmp_path, batch=3)
     assert [entry["reward"] for entry in log] == [float(paths is ONE_JUDGED)] * 2

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
+from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.methods import TRAINERS, TrainingRequest
 from pipeline_lib.training.phases import _settings as settings_of
-from pipeline_lib.training.phases import quiet
-from pipeline_lib.training.policies import load_policy
+from pipeline_lib.training.weights.policies import load_policy
 
 ALL = frozenset(Method)
 WITH_ENTROPY = frozenset({Method.GRPO, Method.PPO})
 BASIS = {"steps": 4, "batch_size": 4, "group_size": 4, "checkpoint_every": 2, "lr": 1e-3}
 USES: dict[str, tuple[frozenset[Method], Any]] = {
     "variant": (frozenset({Method.GRPO}), "gspo"),
+    "advantage": (ONLINE, "gdpo"),
     "lr": (ALL, 2e-3),
     "steps": (ALL, 5),
     "batch_size": (ALL, 8),
@@ -53,7 +54,7 @@ def made(
         train = BASIS | {"entropy_coef": 0, "warm_start_steps": 4} | train
         few = {"rows": rows[:2], "warm_start_rows": rows[:2]}
         request = request_for(method, tmp_path / "out", train=train, **few)
-        with ExitStack() as stack, quiet():
+        with ExitStack() as stack, silence_libraries():
             return [
                 made_with(phase, request.base, tmp_path)
                 for phase in TRAINERS[method](request, stack)
@@ -70,6 +71,7 @@ def made_with(phase: Any, base: str, work: pathlib.Path) -> dict[str, Any]:
         "phase": phase.name,
         "args": trainer.args.to_dict(),
         "adapters": [(one.r, one.lora_alpha) for one in adapters.values()],
+        "advantage": getattr(trainer, "_advantage_rule", None),
         "plan": getattr(trainer, "_plan", None),
         "paths in a pass": getattr(trainer, "_pass_size", None),
     }

@@ -10,11 +10,11 @@ from transformers import AutoModelForCausalLM
 from pipeline_lib.params.train import ONLINE, LoraParams, Method
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.storage.files import read_json_lines
-from pipeline_lib.training import sft
 from pipeline_lib.training.bootstrap import make_base_policy
 from pipeline_lib.training.methods import train_policy
-from pipeline_lib.training.phases import Phase, Schedule, Setting, ordered, run_phase
-from pipeline_lib.training.policies import LOG_NAME
+from pipeline_lib.training.offline import sft
+from pipeline_lib.training.phases import Phase, Schedule, TrainContext, order_rows, run_phase
+from pipeline_lib.training.weights.policies import LOG_NAME
 
 LR, WARM_START_LR = 2e-3, 5e-3
 TRAIN = {"lr": LR, "steps": 10, "warm_start_lr": WARM_START_LR, "warm_start_steps": 10}
@@ -95,14 +95,14 @@ def test_gradients_are_clipped_to_a_norm_of_one(base: pathlib.Path, rows, tmp_pa
 
     def make(policy, settings):
         plain = {**settings, "optim": "sgd"}
-        return sft.trainer_maker(rows, lora=LoraParams(enabled=False))(policy, plain)
+        return sft.trainer_factory(rows, lora=LoraParams(enabled=False))(policy, plain)
 
     schedule = Schedule(
         steps=1, lr=0.1, batch_size=4, micro_batch_size=2, shape="cosine", warmup_fraction=0,
         checkpoint_every=1,
     )  # fmt: skip
-    setting = Setting(work=tmp_path, key="key", seed=5, threads=1, progress=None)
-    after = run_phase(Phase(name="p", schedule=schedule, make_trainer=make), str(base), setting)
+    context = TrainContext(work=tmp_path, key="key", seed=5, threads=1, progress=None)
+    after = run_phase(Phase(name="p", schedule=schedule, make_trainer=make), str(base), context)
     [line] = read_json_lines(after / LOG_NAME)
     assert line["grad_norm"] > 1.1
     weights = [
@@ -121,13 +121,13 @@ def test_each_pass_over_the_rows_has_an_order_of_its_own():
     settings = {
         "max_steps": 7, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "seed": 3,
     }  # fmt: skip
-    taken = ordered(rows, settings)["n"]
+    taken = order_rows(rows, settings)["n"]
     assert len(taken) == 28
     passes = [tuple(taken[start : start + 9]) for start in (0, 9, 18)]
     assert all(sorted(one) == list(range(9)) for one in passes)
-    other = tuple(ordered(rows, settings | {"seed": 4})["n"][:9])
+    other = tuple(order_rows(rows, settings | {"seed": 4})["n"][:9])
     assert len({*passes, other, tuple(range(9))}) == 5
-    assert ordered(rows, settings)["n"] == taken
+    assert order_rows(rows, settings)["n"] == taken
 
 
 def test_a_row_of_a_group_counts_once():
@@ -135,4 +135,4 @@ def test_a_row_of_a_group_counts_once():
     settings = {
         "max_steps": 7, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 1, "seed": 3,
     }  # fmt: skip
-    assert len(ordered(Dataset.from_list([{"n": 0}]), settings, sequences_per_row=2)) == 14
+    assert len(order_rows(Dataset.from_list([{"n": 0}]), settings, sequences_per_row=2)) == 14

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.embedded import EmbeddedEngine
-from pipeline_lib.training.adapters import merged
+from pipeline_lib.training.weights.adapters import merge
 from tests.unit.serving.front.random_adapters import random_adapter
 
 MODEL = "models/policy"
@@ -40,7 +40,7 @@ def expected(policy, adapters, prompts, engine, tmp_path_factory) -> dict[str, l
     for name, folder in adapters.items():
         base = AutoModelForCausalLM.from_pretrained(policy, dtype=torch.float32)
         shutil.copytree(policy, root / name)
-        merged(PeftModel.from_pretrained(base, folder)).save_pretrained(root / name)
+        merge(PeftModel.from_pretrained(base, folder)).save_pretrained(root / name)
         whole = EmbeddedEngine.load(str(root / name), batch_size=64)
         texts[name] = [path.text for [path] in whole.complete(requests, DECODING)]
     assert len({tuple(one) for one in texts.values()}) == 3

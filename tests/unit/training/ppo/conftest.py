@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from pipeline_lib.params.train import LoraParams, PpoParams
+from pipeline_lib.training.online.rollouts import DrawnPath, PathSource
 from pipeline_lib.training.phases import Phase, Schedule
 from pipeline_lib.training.phases import _settings as settings_of
-from pipeline_lib.training.policies import load_policy
-from pipeline_lib.training.ppo.trainer import Plan, PpoTrainer, trainer_maker
-from pipeline_lib.training.rollouts import DrawnPath, PathSource
+from pipeline_lib.training.ppo.trainer import Plan, PpoTrainer, trainer_factory
+from pipeline_lib.training.weights.policies import load_policy
 
 
 class GivenPaths:
@@ -56,7 +56,7 @@ def phase_of(
         "warmup_fraction": 0.0,
         "checkpoint_every": 100,
     }
-    make = trainer_maker(rows, reward=reward, source_of=lambda _: source, plan=plan)
+    make = trainer_factory(rows, reward=reward, source_of=lambda _: source, plan=plan)
     return Phase(name="ppo", schedule=Schedule(**(values | schedule)), make_trainer=make)
 
 

@@ -15,10 +15,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.training import sft
 from pipeline_lib.training.bootstrap import save_blank_policy
-from pipeline_lib.training.live_rollouts import LiveRollouts
-from pipeline_lib.training.phases import Phase, Schedule, Setting, run_phase
+from pipeline_lib.training.offline import sft
+from pipeline_lib.training.online.live_rollouts import LiveRollouts
+from pipeline_lib.training.phases import Phase, Schedule, TrainContext, run_phase
 from tests.unit.training.ppo.conftest import phase_of, plan_of
 
 PROMPT = "7\n"
@@ -44,13 +44,13 @@ def arms(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         warmup_fraction=0.0,
         checkpoint_every=1000,
     )
-    make_trainer = sft.trainer_maker(rows, lora=LoraParams())
+    make_trainer = sft.trainer_factory(rows, lora=LoraParams())
     phase = Phase(name="reference", schedule=schedule, make_trainer=make_trainer)
-    return run_phase(phase, str(work / "blank"), setting(work))
+    return run_phase(phase, str(work / "blank"), context(work))
 
 
-def setting(work: pathlib.Path) -> Setting:
-    return Setting(work=work, key="key", seed=3, threads=1, progress=None)
+def context(work: pathlib.Path) -> TrainContext:
+    return TrainContext(work=work, key="key", seed=3, threads=1, progress=None)
 
 
 @torch.no_grad()
@@ -81,7 +81,7 @@ def trained(
         lr=lr,
         shape="cosine",
     )
-    return run_phase(phase, str(arms), setting(work))
+    return run_phase(phase, str(arms), context(work))
 
 
 def boltzmann(reference: Mapping[str, float], price: float) -> dict[str, float]:

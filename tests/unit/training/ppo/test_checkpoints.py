@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.training.live_rollouts import LiveRollouts
-from pipeline_lib.training.phases import Setting, run_phase
+from pipeline_lib.training.online.live_rollouts import LiveRollouts
+from pipeline_lib.training.phases import TrainContext, run_phase
 from pipeline_lib.training.ppo.value_head import FILE_NAME, ValueHead
 from tests.unit.training.ppo.conftest import phase_of, plan_of
 
@@ -28,8 +28,8 @@ def test_the_critic_is_in_the_checkpoint_alone(base: pathlib.Path, tmp_path: pat
         plan=plan_of(group_size=8, lora=lora),
         checkpoint_every=2,
     )
-    setting = Setting(work=tmp_path, key="key", seed=1, threads=1, progress=None)
-    result = run_phase(phase, str(base), setting)
+    context = TrainContext(work=tmp_path, key="key", seed=1, threads=1, progress=None)
+    result = run_phase(phase, str(base), context)
     head = ValueHead(16)
     head.load(tmp_path / "ppo" / "checkpoint-2")
     assert head.out.weight.abs().max() > 0

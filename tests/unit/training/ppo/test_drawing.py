@@ -1,9 +1,10 @@
-"""Which paths are learned from, and the figures of a draw."""
+"""The paths that are trained on, and the metrics of a draw."""
 
 import pytest
 
+from pipeline_lib.advantages.rules import find_rule
+from pipeline_lib.training.online.rollouts import DrawnPath
 from pipeline_lib.training.ppo.drawing import JudgedPaths
-from pipeline_lib.training.rollouts import DrawnPath
 
 END, OTHER_END = 1, 2
 
@@ -20,20 +21,36 @@ def judged(paths: list[DrawnPath], rewards: list[float | None], group_size: int)
     )
 
 
-def test_paths_with_a_reward_are_learned_from():
+def test_paths_with_a_reward_are_trained_on():
     """Of four, one was not judged and one not drawn; one that was cut off counts as it was judged."""
     draw = judged(
         [path(7, END), path(7, END), path(END, failed=True), path(9, 9, 9, 9)],
         [1.0, None, None, 0.0],
         group_size=4,
     )
-    assert [(one.completion_ids, one.reward) for one in draw.counting()] == [
+    assert [(one.completion_ids, one.outcome) for one in draw.trainable()] == [
         ((7, END), 1.0),
         ((9, 9, 9, 9), 0.0),
     ]
 
 
-def test_figures_by_hand():
+def test_with_a_rule_the_outcome_of_a_path_is_its_advantage():
+    """Rewards 1, 0 and none, and 1, 0, 0: Dr. GRPO takes the means 1/2 and 1/3 off."""
+    draw = JudgedPaths(
+        paths=[path(token, END) for token in range(10, 16)],
+        rewards=[1.0, 0.0, None, 1.0, 0.0, 0.0],
+        end_ids={END},
+        group_size=3,
+        advantage_rule=find_rule("dr_grpo"),
+    )
+    trained = draw.trainable()
+    assert [one.completion_ids[0] for one in trained] == [10, 11, 13, 14, 15]
+    expected = [1 / 2, -1 / 2, 2 / 3, -1 / 3, -1 / 3]
+    assert [one.outcome for one in trained] == pytest.approx(expected)
+    assert draw.metrics()["reward"] == pytest.approx(2 / 5)
+
+
+def test_metrics_by_hand():
     """Groups (1, 0), (None, 1) and (None, None): two thirds have equal rewards, half is unjudged.
 
     Five were drawn, of 2, 2, 4, 2 and 2 tokens; one of them was cut off; either end token
@@ -51,7 +68,7 @@ def test_figures_by_hand():
         [1.0, 0.0, None, 1.0, None, None],
         group_size=2,
     )
-    assert draw.figures() == pytest.approx(
+    assert draw.metrics() == pytest.approx(
         {
             "unjudged": 3 / 6,
             "reward": 2 / 3,
@@ -64,4 +81,4 @@ def test_figures_by_hand():
 
 def test_a_draw_without_any_reward_has_no_mean():
     """No reward is not a reward of 0."""
-    assert "reward" not in judged([path(7, END)], [None], group_size=1).figures()
+    assert "reward" not in judged([path(7, END)], [None], group_size=1).metrics()

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.training.ppo.gae import estimated, token_rewards, whitened
+from pipeline_lib.training.ppo.gae import compute_gae, token_rewards, whiten
 
 JUNK = 99.0
 
@@ -21,7 +21,7 @@ def test_two_paths_by_hand():
     mask_BT = torch.tensor([[True, True, True], [True, False, False]])
     values_BT = torch.tensor([[0.5, 0.6, 0.8], [0.3, JUNK, JUNK]])
     rewards_BT = token_rewards(torch.tensor([1.0, 0.0]), mask_BT)
-    found = estimated(rewards_BT, values_BT, mask_BT, gamma=0.9, gae_lambda=0.5)
+    found = compute_gae(rewards_BT, values_BT, mask_BT, gamma=0.9, gae_lambda=0.5)
     expected_BT = torch.tensor([[0.1345, 0.21, 0.2], [-0.3, 0, 0]])
     torch.testing.assert_close(found.advantages_BT, expected_BT)
     torch.testing.assert_close(
@@ -32,10 +32,10 @@ def test_two_paths_by_hand():
 def test_the_reward_stands_on_the_last_token_and_penalties_on_each():
     """Rewards 1 and 0.5 after two tokens and one; 0.25 a token is charged, not behind the end."""
     mask_BT = torch.tensor([[True, True], [True, False]])
-    rewards_B = torch.tensor([1.0, 0.5])
-    assert token_rewards(rewards_B, mask_BT).tolist() == [[0.0, 1.0], [0.5, 0.0]]
+    outcomes_B = torch.tensor([1.0, 0.5])
+    assert token_rewards(outcomes_B, mask_BT).tolist() == [[0.0, 1.0], [0.5, 0.0]]
     penalties_BT = torch.full((2, 2), 0.25)
-    charged_BT = token_rewards(rewards_B, mask_BT, penalties_BT=penalties_BT)
+    charged_BT = token_rewards(outcomes_B, mask_BT, penalties_BT=penalties_BT)
     assert charged_BT.tolist() == [[-0.25, 0.75], [0.25, 0.0]]
 
 
@@ -86,7 +86,7 @@ def test_two_other_computations_give_the_same(definition, paths, gamma, gae_lamb
     for row, path in enumerate(paths):
         rewards_BT[row, : len(path)], values_BT[row, : len(path)] = zip(*path, strict=True)
         mask_BT[row, : len(path)] = True
-    found = estimated(
+    found = compute_gae(
         torch.from_numpy(rewards_BT),
         torch.from_numpy(values_BT),
         torch.from_numpy(mask_BT),
@@ -104,7 +104,7 @@ def test_whitening_sees_the_tokens_of_the_mask_alone():
     """1, 2 and 3 have mean 2 and spread sqrt(2/3): they become -1.2247, 0 and 1.2247."""
     numbers_BT = torch.tensor([[1.0, 2.0], [3.0, JUNK]])
     mask_BT = torch.tensor([[True, True], [True, False]])
-    white_BT = whitened(numbers_BT, mask_BT)
+    white_BT = whiten(numbers_BT, mask_BT)
     expected_BT = torch.tensor([[-1.2247, 0.0], [1.2247, 0.0]])
     torch.testing.assert_close(white_BT, expected_BT, atol=3e-4, rtol=0)
 
@@ -112,4 +112,4 @@ def test_whitening_sees_the_tokens_of_the_mask_alone():
 def test_whitening_does_not_blow_rounding_up():
     """Equal advantages say nothing: the last bits in which they differ do not become 1 and -1."""
     equal_BT = torch.full((1, 1000), 1 / 3) + torch.arange(1000) % 2 * 1e-7
-    assert whitened(equal_BT, torch.ones(1, 1000, dtype=torch.bool)).abs().max() < 1e-2
+    assert whiten(equal_BT, torch.ones(1, 1000, dtype=torch.bool)).abs().max() < 1e-2

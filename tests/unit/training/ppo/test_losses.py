@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from pipeline_lib.training.ppo.losses import (
+    TokenMeans,
     clipped,
-    divergences,
     explained_variance,
+    k3_kl,
     mean,
     policy_losses,
     total,
@@ -74,7 +75,7 @@ def test_the_expected_divergence_is_kl():
     0.5 ln 2.5 + 0.3 ln 1.5 + 0.2 ln (1/3) = 0.4581 + 0.1216 - 0.2197 = 0.3601. No estimate is negative.
     """
     policy_V, other_V = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]], dtype=torch.double)
-    each_V = divergences(policy_V.log(), other_V.log())
+    each_V = k3_kl(policy_V.log(), other_V.log())
     assert each_V.min() >= 0
     assert (policy_V * each_V).sum().item() == pytest.approx(0.3601, abs=5e-5)
 
@@ -91,3 +92,11 @@ def test_explained_variance_by_hand():
     assert explained(0.5, 0.5) == pytest.approx(0)
     assert explained(1.0, 0.0) == pytest.approx(-3)
     assert explained_variance(returns_BT, torch.ones(1, 3), mask_BT) is None
+
+
+def test_a_mean_is_over_all_tokens_not_over_parts():
+    """1 and 2 in one part, 6 in another: 3, not the mean 3.75 of the parts' means."""
+    means = TokenMeans()
+    means.add(torch.tensor([[True, True]]), loss=torch.tensor([[1.0, 2.0]]))
+    means.add(torch.tensor([[True, False]]), loss=torch.tensor([[6.0, 50.0]]))
+    assert means.means() == {"loss": 3.0}

@@ -4,26 +4,26 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.training.ppo.path_batch import PathBatch, TokenPath, collated
+from pipeline_lib.training.ppo.path_batch import PathBatch, TokenPath, collate
 
 ids = st.lists(st.integers(1, 9), min_size=1, max_size=5)
 paths = st.lists(
-    st.builds(TokenPath, prompt_ids=ids, completion_ids=ids, reward=st.floats(0, 1, width=32)),
+    st.builds(TokenPath, prompt_ids=ids, completion_ids=ids, outcome=st.floats(0, 1, width=32)),
     min_size=1,
     max_size=5,
 )
 
 
 def batch_of(some: list[TokenPath]) -> PathBatch:
-    return collated(some, pad_id=0, device=torch.device("cpu"))
+    return collate(some, pad_id=0, device=torch.device("cpu"))
 
 
 def test_two_paths_by_hand():
     """Prompts 1 2 and 3, completions 4 and 5 6, with pads of 0 on the outer sides."""
     batch = batch_of(
         [
-            TokenPath(prompt_ids=[1, 2], completion_ids=[4], reward=1.0),
-            TokenPath(prompt_ids=[3], completion_ids=[5, 6], reward=0.0),
+            TokenPath(prompt_ids=[1, 2], completion_ids=[4], outcome=1.0),
+            TokenPath(prompt_ids=[3], completion_ids=[5, 6], outcome=0.0),
         ]
     )
     assert batch.tokens_BS.tolist() == [[1, 2, 4, 0], [0, 3, 5, 6]]
@@ -56,5 +56,5 @@ def test_passes_can_be_joined(all_paths, size):
     assert sorted(order) == list(range(len(all_paths)))
     lengths = [len(all_paths[place].completion_ids) for place in order]
     assert lengths == sorted(lengths)
-    joined_BT = batch.joined(passes, [batch.part(places).completions for places in passes])
+    joined_BT = batch.join(passes, [batch.part(places).completions for places in passes])
     assert torch.equal(joined_BT, batch.completions)

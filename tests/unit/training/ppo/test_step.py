@@ -6,10 +6,10 @@ from itertools import chain
 import pytest
 import torch
 
-from pipeline_lib.training.ppo.path_batch import TokenPath, collated
-from pipeline_lib.training.ppo.token_scores import logprobs
+from pipeline_lib.training.online.rollouts import DrawnPath
+from pipeline_lib.training.ppo.path_batch import TokenPath, collate
+from pipeline_lib.training.ppo.token_scores import compute_logprobs
 from pipeline_lib.training.ppo.trainer import PpoTrainer
-from pipeline_lib.training.rollouts import DrawnPath
 
 END = 1
 """The end token of policies that are made here."""
@@ -96,20 +96,20 @@ def test_a_right_path_gets_likelier_and_a_wrong_one_rarer(trainer_of):
     """Of two paths, over one update at a small rate, in every token."""
     right, wrong = path(30, 31, END), path(32, 33, END)
     trainer = trainer_of([right, wrong], [1.0, 0.0])
-    batch = collated(
+    batch = collate(
         [
-            TokenPath(prompt_ids=one.prompt_ids, completion_ids=one.completion_ids, reward=0.0)
+            TokenPath(prompt_ids=one.prompt_ids, completion_ids=one.completion_ids, outcome=0.0)
             for one in (right, wrong)
         ],
         pad_id=0,
         device=trainer.args.device,
     )
-    before_BT = logprobs(trainer.model, batch)
+    before_BT = compute_logprobs(trainer.model, batch)
     trainer.training_step(trainer.model, ROWS)
     with torch.no_grad():
         for weight in trainer.model.parameters():
             weight.sub_(0.01 * weight.grad)
-    moved_B = (logprobs(trainer.model, batch) - before_BT).sum(-1)
+    moved_B = (compute_logprobs(trainer.model, batch) - before_BT).sum(-1)
     assert moved_B[0] > 0 > moved_B[1]
 
 

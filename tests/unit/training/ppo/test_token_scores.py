@@ -4,16 +4,20 @@ import pathlib
 
 import pytest
 import torch
+from peft import get_peft_model
 from transformers import AutoModelForCausalLM
 
-from pipeline_lib.training.ppo.path_batch import TokenPath, collated
-from pipeline_lib.training.ppo.token_scores import logprobs, scored
+from pipeline_lib.params.train import LoraParams
+from pipeline_lib.training.ppo.path_batch import TokenPath, collate
+from pipeline_lib.training.ppo.token_scores import Reference, compute_logprobs, score_tokens
 from pipeline_lib.training.ppo.value_head import ValueHead
+from pipeline_lib.training.weights.adapters import make_lora_config
+from pipeline_lib.training.weights.policies import load_policy
 
 PATHS = [
-    TokenPath(prompt_ids=[5, 6, 7, 8], completion_ids=[9, 10], reward=0.0),
-    TokenPath(prompt_ids=[5], completion_ids=[11, 12, 13, 14], reward=0.0),
-    TokenPath(prompt_ids=[8, 7], completion_ids=[6], reward=0.0),
+    TokenPath(prompt_ids=[5, 6, 7, 8], completion_ids=[9, 10], outcome=0.0),
+    TokenPath(prompt_ids=[5], completion_ids=[11, 12, 13, 14], outcome=0.0),
+    TokenPath(prompt_ids=[8, 7], completion_ids=[6], outcome=0.0),
 ]
 
 
@@ -27,9 +31,9 @@ def test_scores_of_a_padded_batch_are_those_of_each_path_alone(model):
     """Three paths of unlike prompts and lengths; each token by a pass over what stands before it."""
     head = ValueHead(model.config.hidden_size)
     torch.nn.init.ones_(head.out.weight)
-    batch = collated(PATHS, pad_id=0, device=model.device)
-    found = scored(model, head, batch, body_share=0.0, entropy_gradient=False)
-    plain_BT = logprobs(model, batch)
+    batch = collate(PATHS, pad_id=0, device=model.device)
+    found = score_tokens(model, head, batch, body_share=0.0, entropy_gradient=False)
+    plain_BT = compute_logprobs(model, batch)
     for row, path in enumerate(PATHS):
         for place, token in enumerate(path.completion_ids):
             before = torch.tensor([[*path.prompt_ids, *path.completion_ids[:place]]])
@@ -49,8 +53,28 @@ def test_scores_of_a_padded_batch_are_those_of_each_path_alone(model):
 def test_entropy_has_a_gradient_where_it_is_wanted(model):
     """Log-probabilities always have one."""
     head = ValueHead(model.config.hidden_size)
-    batch = collated(PATHS, pad_id=0, device=model.device)
+    batch = collate(PATHS, pad_id=0, device=model.device)
     for wanted in (False, True):
-        found = scored(model, head, batch, body_share=0.0, entropy_gradient=wanted)
+        found = score_tokens(model, head, batch, body_share=0.0, entropy_gradient=wanted)
         assert found.logprobs_BT.requires_grad
         assert found.entropies_BT.requires_grad is wanted
+
+
+@pytest.mark.parametrize("enabled", [False, True], ids=["full", "lora"])
+def test_it_is_the_policy_at_the_start(base: pathlib.Path, enabled: bool):
+    """All weights that are trained are moved: the policy says something else then, the reference not."""
+    lora = LoraParams(enabled=enabled, rank=4)
+    model = load_policy(str(base)).model.eval()
+    device = torch.device("cpu")
+    paths = [TokenPath(prompt_ids=[5, 6], completion_ids=[7, 8, 1], outcome=0.0)]
+    batch = collate(paths, pad_id=0, device=device)
+    start_BT = compute_logprobs(model, batch)
+    reference = Reference.of(model, lora, device)
+    policy = get_peft_model(model, make_lora_config(lora)).eval() if enabled else model
+    with torch.no_grad():
+        for weight in policy.parameters():
+            if weight.requires_grad:
+                weight.add_(1)
+    with reference.open(policy) as opened:
+        torch.testing.assert_close(compute_logprobs(opened, batch), start_BT)
+    assert (compute_logprobs(policy, batch) - start_BT).abs().max() > 0.05

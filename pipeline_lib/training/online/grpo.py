@@ -1,0 +1,75 @@
+"""Group-relative policy optimization by TRL, online: each draw samples new paths and verifies them.
+
+Source: Shao et al. 2024 (arXiv:2402.03300); `grpo_variants` lists the losses that followed it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trl.trainer.grpo_config import GRPOConfig
+
+from pipeline_lib.advantages.rules import find_rule
+from pipeline_lib.kinds.kind import Gold
+from pipeline_lib.params.train import LoraParams, Variant
+from pipeline_lib.training.online.grpo_variants import LOSSES
+from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rollout_settings import (
+    RolloutSettings,
+    select_prompts,
+    trl_settings,
+)
+from pipeline_lib.training.online.trl_internals import GrpoTrainer
+from pipeline_lib.training.phases import MakeTrainer, Row
+from pipeline_lib.training.weights.adapters import make_lora_config
+from pipeline_lib.training.weights.policies import Policy
+from pipeline_lib.verification.dispatch import Verifier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """The objective that GRPO maximizes."""
+
+    variant: Variant = Variant.DAPO
+    advantage: str | None = None
+    """A name in `advantages.rules.RULES`; None takes the rule of the variant."""
+    entropy_coef: float = 0.0
+    """Weight of the bonus for the mean entropy of a token, in nats."""
+
+
+def trainer_factory(
+    rows: Sequence[Row],
+    *,
+    golds: Mapping[str, Gold],
+    verifier: Verifier,
+    rollouts: RolloutSettings,
+    objective: Objective,
+    lora: LoraParams,
+) -> MakeTrainer:
+    """A factory of trainers on rows with a ``problem_id`` (a key of ``golds``) and a rendered ``prompt``.
+
+    Raises:
+        BadInputError: there is no advantage rule of that name.
+    """
+    loss = LOSSES[objective.variant]
+    rule = find_rule(objective.advantage or loss.advantage)
+
+    def make(policy: Policy, settings: Mapping[str, Any]) -> GrpoTrainer:
+        return GrpoTrainer(
+            model=policy.model,
+            args=GRPOConfig(
+                **settings,
+                **trl_settings(rollouts),
+                **loss.settings(),
+                entropy_coef=objective.entropy_coef,
+            ),
+            train_dataset=select_prompts(rows, settings, group_size=rollouts.group_size),
+            processing_class=policy.tokenizer,
+            reward_funcs=make_verified_reward(golds, verifier),
+            peft_config=make_lora_config(lora),
+            rollout_func=rollouts.open_for(policy.source),
+            advantage_rule=rule,
+            external_engine=rollouts.external_engine,
+        )
+
+    return make

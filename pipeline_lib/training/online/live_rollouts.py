@@ -1,0 +1,89 @@
+"""Paths of a training step drawn in this process, from the weights in training.
+
+Nothing is copied: the embedded engine's scheduler decodes on the weights that the optimizer updates,
+adapters included. A model that it cannot decode is sampled by transformers' `generate`, with the same
+choice of tokens.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline_lib.serving.chat_model import Decoding
+from pipeline_lib.serving.continuous import Drawn, RowRequest
+from pipeline_lib.serving.decode_pass import is_decodable
+from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.training.online.plain_loop import generate_rows
+from pipeline_lib.training.online.rollouts import DrawnPath, StepRequests
+
+_MAX_ROWS = 512
+"""Paths that are decoded together; more take memory and make a pass no cheaper."""
+
+
+@dataclass(kw_only=True)
+class LiveRollouts:
+    """Paths from the policy in memory. Implements PathSource.
+
+    A path depends on the weights, the prompt and its seed, up to rounding. The same calls with the same
+    weights give the same paths bit by bit on a CPU with the same number of threads.
+    """
+
+    decoding: Decoding
+    seed: int
+    _requests: StepRequests = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._requests = StepRequests(seed=self.seed)
+
+    def draw(
+        self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
+    ) -> list[DrawnPath]:
+        """One path for each prompt, from the present weights of ``model``; its mode is restored."""
+        requests = self._requests.make(prompts, step=step)
+        ids = [tokenizer(one.prompt, add_special_tokens=False)["input_ids"] for one in requests]
+        places = (
+            (tokens, seed) for tokens, one in zip(ids, requests, strict=True) for seed in one.seeds
+        )
+        rows = [
+            RowRequest(id=place, prompt_ids=tokens, seed=seed, decoding=self.decoding)
+            for place, (tokens, seed) in enumerate(places)
+        ]
+        # A new engine for each draw: its memory layout does not depend on earlier draws, and is free
+        # for the loss that follows.
+        engine = EmbeddedEngine(
+            model=model, tokenizer=tokenizer, identity=f"step {step}", batch_size=_MAX_ROWS
+        )
+        with _eval_mode(model):
+            draw = _decode_rows if is_decodable(model) else generate_rows
+            drawn = draw(engine, rows)
+        return [
+            DrawnPath(
+                prompt_ids=row.prompt_ids,
+                completion_ids=[one.token for one in path],
+                logprobs=[one.logprob for one in path],
+            )
+            for row, path in zip(rows, drawn, strict=True)
+        ]
+
+
+def _decode_rows(engine: EmbeddedEngine, rows: Sequence[RowRequest]) -> list[list[Drawn]]:
+    """The tokens of each row; the id of a row is its place."""
+    drawn: list[list[Drawn]] = [[] for _ in rows]
+    batch = engine.open_batch()
+    batch.add(rows)
+    while not batch.idle:
+        for one in batch.step():
+            drawn[one.id].append(one)
+    return drawn
+
+
+@contextmanager
+def _eval_mode(model: Any) -> Iterator[None]:
+    """Disable dropout, and enable the cache, which gradient checkpointing turns off in training."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

@@ -1,0 +1,60 @@
+"""REINFORCE leave-one-out by TRL: the baseline of a path is the mean reward of the others of its group.
+
+A path is one action: the clipped ratio is that of its whole probability, not of each token's.
+Source: Ahmadian et al. 2024 (arXiv:2402.14740), after Kool et al. 2019; without a KL term.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trl.trainer.rloo_config import RLOOConfig
+
+from pipeline_lib.advantages.rules import find_rule
+from pipeline_lib.kinds.kind import Gold
+from pipeline_lib.params.train import LoraParams
+from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rollout_settings import (
+    RolloutSettings,
+    select_prompts,
+    trl_settings,
+)
+from pipeline_lib.training.online.trl_internals import RlooTrainer
+from pipeline_lib.training.phases import MakeTrainer, Row
+from pipeline_lib.training.weights.adapters import make_lora_config
+from pipeline_lib.training.weights.policies import Policy
+from pipeline_lib.verification.dispatch import Verifier
+
+_CLIP = 0.2
+
+
+def trainer_factory(
+    rows: Sequence[Row],
+    *,
+    golds: Mapping[str, Gold],
+    verifier: Verifier,
+    rollouts: RolloutSettings,
+    advantage: str | None = None,
+    lora: LoraParams,
+) -> MakeTrainer:
+    """A factory of trainers on rows with a ``problem_id`` (a key of ``golds``) and a rendered ``prompt``.
+
+    ``advantage`` is a name in `advantages.rules.RULES`; None takes leave-one-out.
+
+    Raises:
+        BadInputError: there is no advantage rule of that name.
+    """
+    rule = find_rule(advantage or "rloo")
+
+    def make(policy: Policy, settings: Mapping[str, Any]) -> RlooTrainer:
+        return RlooTrainer(
+            model=policy.model,
+            args=RLOOConfig(**settings, **trl_settings(rollouts), epsilon=_CLIP),
+            train_dataset=select_prompts(rows, settings, group_size=rollouts.group_size),
+            processing_class=policy.tokenizer,
+            reward_funcs=make_verified_reward(golds, verifier),
+            peft_config=make_lora_config(lora),
+            rollout_func=rollouts.open_for(policy.source),
+            advantage_rule=rule,
+        )
+
+    return make

@@ -1,0 +1,53 @@
+"""Settings of the draws of TRL's online trainers, and the prompts that they draw for.
+
+The losses are in `grpo` and `rloo`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from datasets import Dataset
+
+from pipeline_lib.training.online.rollouts import RolloutFunc
+from pipeline_lib.training.phases import Row, order_rows
+
+_COLUMNS = ("prompt", "problem_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSettings:
+    """Source, number and reuse of the paths of a draw."""
+
+    group_size: int
+    """Paths per prompt."""
+    max_new_tokens: int
+    open_for: Callable[[str], RolloutFunc]
+    """Opens the source of the paths, for the policy of a folder or hub id."""
+    updates: int = 1
+    """Optimizer steps on the paths of one draw."""
+    external_engine: bool = False
+    """An engine outside of the trainer draws. It rounds differently, so its policy differs slightly."""
+
+
+def select_prompts(rows: Sequence[Row], settings: Row, *, group_size: int) -> Dataset:
+    """``prompt`` and ``problem_id`` of as many rows as the phase consumes."""
+    problems = Dataset.from_list([{name: row[name] for name in _COLUMNS} for row in rows])
+    return order_rows(problems, settings, sequences_per_row=group_size)
+
+
+def trl_settings(rollouts: RolloutSettings) -> dict[str, Any]:
+    """Keyword arguments that the configs of TRL's online trainers share."""
+    return {
+        "num_generations": rollouts.group_size,
+        "max_completion_length": rollouts.max_new_tokens,
+        "num_iterations": rollouts.updates,
+        "temperature": 1.0,
+        # TRL's default of 0 means no cut, but a model's own generation config may set one.
+        "top_k": 0,
+        "top_p": 1.0,
+        "shuffle_dataset": False,
+        "beta": 0.0,
+        # The verdict on a truncated path is no verdict on its reasoning (DAPO's overlong filtering).
+        "mask_truncated_completions": True,
+    }

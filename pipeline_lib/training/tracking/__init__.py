@@ -1,0 +1,1 @@
+"""Experiment trackers such as DVCLive, TensorBoard or W&B; no part of a result."""

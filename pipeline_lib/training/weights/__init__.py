@@ -1,0 +1,1 @@
+"""Model weights on disk: policies, low-rank adapters, 4-bit bases, exported models."""

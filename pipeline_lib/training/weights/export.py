@@ -1,0 +1,73 @@
+"""Export of a model with adapters merged into it, in any precision, as a Hugging Face folder."""
+
+import pathlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.storage.folders import replaced
+from pipeline_lib.training.library_logs import silence_libraries
+from pipeline_lib.training.weights import adapters
+from pipeline_lib.training.weights.policies import load_model, load_tokenizer
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+_CARD = "README.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """Size and precision of the exported model."""
+
+    num_weights: int
+    dtype: str
+
+
+def export_model(
+    source: str,
+    output: pathlib.Path,
+    *,
+    on_top: Sequence[pathlib.Path] = (),
+    dtype: Dtype | None = None,
+) -> Exported:
+    """Write the model of ``source`` with the adapters ``on_top`` merged into it, in this order.
+
+    Adapters are added in float32. The folder gets weights, config, tokenizer with chat template, and the
+    model card if ``source`` has one.
+
+    Args:
+        source: a Hugging Face folder or hub id.
+        output: the folder to write; it must not exist.
+        on_top: folders of adapters.
+        dtype: precision of the weights; None keeps that of ``source``.
+
+    Raises:
+        BadInputError: ``output`` exists, or something cannot be read or does not fit.
+    """
+    if output.exists():
+        raise BadInputError(f"{output}: exists; remove it or choose another --output")
+    if on_top:
+        adapters.check_base(on_top[0], source)
+    with silence_libraries():
+        model = load_model(source, dtype="auto")
+        target = getattr(torch, dtype) if dtype else model.dtype
+        model = _merge_adapters(model, on_top).to(target)
+        with replaced(output) as fresh:
+            model.save_pretrained(fresh)
+            load_tokenizer(source).save_pretrained(fresh)
+            card = pathlib.Path(source) / _CARD
+            if card.is_file():
+                shutil.copyfile(card, fresh / _CARD)
+    return Exported(num_weights=model.num_parameters(), dtype=str(target).removeprefix("torch."))
+
+
+def _merge_adapters(model: Any, on_top: Sequence[pathlib.Path]) -> Any:
+    if on_top:
+        model = model.to(torch.float32)
+    for folder in on_top:
+        adapters.check(folder)
+        model = adapters.merge(adapters.load(model, folder))
+    return model

@@ -1,0 +1,100 @@
+"""What our side failed to judge, from the verifier through to the policy: it teaches nothing."""
+
+import pathlib
+
+from transformers import AutoModelForCausalLM
+
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.params.paths import MathLimits, VerifyParams
+from pipeline_lib.params.train import LoraParams
+from pipeline_lib.serving.chat_model import Decoding
+from pipeline_lib.training.online.grpo import Objective, trainer_factory
+from pipeline_lib.training.online.live_rollouts import LiveRollouts
+from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rollout_settings import RolloutSettings
+from pipeline_lib.training.online.rollouts import make_rollout_func
+from pipeline_lib.training.phases import Phase, Row, Schedule, TrainContext, run_phase
+from pipeline_lib.verification.dispatch import open_verifier
+
+GOLDS = {
+    "math": MathGold(answer="x^2-1"),
+    "unreadable": MathGold(answer="\\frac{"),
+    "broken": CountdownGold(numbers=None, target=5),
+}
+COMPLETIONS = [
+    ("math", "\\boxed{(x-1)(x+1)}", 1.0),
+    ("math", "\\boxed{x}", 0.0),
+    ("math", "\\boxed{|(x+y+z+w+a+b+c)^{60}|}", None),
+    ("unreadable", "\\boxed{x}", None),
+    ("broken", "3+2=5", None),
+    ("math", "no answer", 0.0),
+]
+
+
+def test_rewards_of_a_real_verifier():
+    """Right is 1, wrong is 0; a comparison without end, a bad gold and a bug of ours are None."""
+    limits = VerifyParams(math=MathLimits(soft_timeout_s=0.5, hard_timeout_s=30.0))
+    names, texts, expected = zip(*COMPLETIONS, strict=True)
+    with open_verifier(limits) as verifier:
+        rewards = make_verified_reward(GOLDS, verifier)(completions=texts, problem_id=names)
+    assert rewards == list(expected)
+
+
+class HalfTheTexts:
+    """A verifier that finds texts of even length right, and says ``otherwise`` of all others."""
+
+    def __init__(self, otherwise: Verdict) -> None:
+        self.otherwise = otherwise
+        self.found: list[bool | None] = []
+
+    def judge(self, items):
+        right = Verdict(status=Status.CORRECT, strict=True, lenient=True)
+        verdicts = [self.otherwise if len(item.text) % 2 else right for item in items]
+        self.found += [verdict.strict for verdict in verdicts]
+        return verdicts
+
+
+def moved_by(
+    verifier: HalfTheTexts, base: pathlib.Path, rows: list[Row], work: pathlib.Path
+) -> bool:
+    """Whether two steps of GRPO with these verdicts change any weight."""
+    live = LiveRollouts(decoding=Decoding(max_new_tokens=64), seed=5)
+    make_trainer = trainer_factory(
+        rows,
+        golds={row["problem_id"]: GOLDS["math"] for row in rows},
+        verifier=verifier,
+        rollouts=RolloutSettings(
+            group_size=4,
+            max_new_tokens=64,
+            open_for=lambda _source: make_rollout_func(live),
+        ),
+        objective=Objective(),
+        lora=LoraParams(),
+    )
+    schedule = Schedule(
+        steps=2,
+        lr=0.01,
+        batch_size=16,
+        micro_batch_size=16,
+        shape="constant",
+        warmup_fraction=0.0,
+        checkpoint_every=2,
+    )
+    phase = Phase(name="grpo", schedule=schedule, make_trainer=make_trainer)
+    context = TrainContext(work=work, key="key", seed=5, threads=1, progress=None)
+    trained = run_phase(phase, str(base), context)
+    before = AutoModelForCausalLM.from_pretrained(base).state_dict()
+    after = AutoModelForCausalLM.from_pretrained(trained).state_dict()
+    return not all(before[name].equal(after[name]) for name in before)
+
+
+def test_a_path_that_was_not_judged_is_no_bad_example(base, rows, tmp_path: pathlib.Path):
+    """Rewards 1, 1, None, 1 are equal rewards and move no weight; 1, 1, 0, 1 are not, and do."""
+    failed = Verdict(status=Status.VERIFIER_ERROR, strict=None, lenient=None)
+    wrong = Verdict(status=Status.WRONG, strict=False, lenient=False)
+    unjudged, judged = HalfTheTexts(failed), HalfTheTexts(wrong)
+    assert not moved_by(unjudged, base, rows, tmp_path / "failed")
+    assert moved_by(judged, base, rows, tmp_path / "wrong")
+    assert {True, None} == set(unjudged.found)
+    assert {True, False} == set(judged.found)

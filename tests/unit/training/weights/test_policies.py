@@ -1,0 +1,61 @@
+"""Policies on disk: loaded so that a prompt is tokenized as in sampling."""
+
+import pathlib
+import shutil
+
+import pytest
+from tokenizers import processors
+from transformers import AutoTokenizer
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.weights.policies import load_policy, save_policy
+
+
+@pytest.fixture
+def greeting(base: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    """The base with a tokenizer that puts its pad token before every text, as many put a BOS."""
+    folder = tmp_path / "greeting"
+    shutil.copytree(base, folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<pad> $A", special_tokens=[("<pad>", tokenizer.pad_token_id)]
+    )
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_rendered_prompt_gets_no_tokens_of_the_tokenizers_own(greeting: pathlib.Path):
+    """By default this tokenizer adds one token; in training it adds none, as in sampling."""
+    plain = AutoTokenizer.from_pretrained(greeting)
+    sampled = plain.encode("3,5=8\n", add_special_tokens=False)
+    assert plain("3,5=8\n")["input_ids"] == [plain.pad_token_id, *sampled]
+    assert load_policy(str(greeting)).tokenizer("3,5=8\n")["input_ids"] == sampled
+
+
+def test_a_saved_policy_keeps_the_tokenizer_as_it_was(
+    greeting: pathlib.Path, tmp_path: pathlib.Path
+):
+    """What training needs is not written into the model that others load."""
+    policy = load_policy(str(greeting))
+    save_policy(
+        policy.model,
+        tmp_path / "out",
+        source=str(greeting),
+        log=[],
+        key="k",
+        tokens=Tokens(trained=7, drawn=5),
+    )
+    saved = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert saved("3")["input_ids"][0] == saved.pad_token_id
+
+
+def test_a_tokenizer_without_an_end_token_is_bad_input(base: pathlib.Path, tmp_path: pathlib.Path):
+    """A policy that cannot end would be trained to run on; the message says what to set."""
+    folder = tmp_path / "endless"
+    shutil.copytree(base, folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.eos_token = None
+    tokenizer.save_pretrained(folder)
+    with pytest.raises(BadInputError, match="no eos_token"):
+        load_policy(str(folder))
