@@ -13,9 +13,10 @@ from rich.console import Console
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
-from pipeline_lib.serving.engines import RunningEngine, serving_engine
+from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.lifetime.adapters import Adapter, read_adapter
+from pipeline_lib.serving.running_engine import RunningEngine, serving_engine
 
 _POLL_S = 0.5
 _PROMPT = "2,3,7=42\n"
@@ -45,7 +46,8 @@ def serve_until_told(
     """
     adapters = _read_all(lora)
     signal.signal(signal.SIGTERM, _terminate)
-    if params.engine == "url":
+    is_external = engine_named(params.engine).is_external
+    if is_external:
         params = params.model_copy(update={"model": model})
     _say(console, f"starting {params.engine}; its output goes to {log_folder}")
     with serving_engine(
@@ -57,7 +59,7 @@ def serve_until_told(
     ) as engine:
         loaded = [engine.load_adapter(a.name, a.folder, a.version) for a in adapters]
         _show(console, [engine.endpoint, *loaded])
-        if params.engine != "url":
+        if not is_external:
             _follow(engine, console)
 
 

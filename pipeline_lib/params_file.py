@@ -13,9 +13,10 @@ from typing_extensions import override
 
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.params.whole import Params
+from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.serving.engines.table import check_engine
 from pipeline_lib.terminal_text import one_line
 
-REPOSITORY = pathlib.Path(__file__).parents[1]
 PARAMS_FILE = REPOSITORY / "params.yaml"
 PROFILES_FOLDER = REPOSITORY / "profiles"
 
@@ -98,12 +99,18 @@ def load_params(
             values = _merged(values, _parsed_override(assignment))
         # By way of JSON, strict still takes a list for a tuple and a text for an enum, but neither
         # true nor "7" for a number.
-        return Params.model_validate_json(json.dumps(values, default=str), strict=True)
+        params = Params.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
         raise BadInputError(f"{', '.join(sources)}: {_first_problem(error)}") from error
     except (TypeError, ValueError, RecursionError) as error:
         # Keys that are no text, numbers of thousands of digits, nesting without end.
         raise BadInputError(f"{', '.join(sources)}: {reason_of(error)}") from error
+    try:
+        # Not in the models: `params` is below `serving` in the import order.
+        check_engine(params.serve)
+    except BadInputError as error:
+        raise BadInputError(f"{', '.join(sources)}: {error}") from error
+    return params
 
 
 def _cut(text: str) -> str:

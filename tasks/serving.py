@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
-from pipeline_lib.serving.engines import serving_engine
+from pipeline_lib.serving.engines.table import engine_named
+from pipeline_lib.serving.running_engine import serving_engine
 
 LOGS = "logs"
 """Folder of the workspace that holds the engines' output."""
@@ -22,7 +23,7 @@ def endpoint_for(
 
     No task, since the engine must live in the flow's process, and longer than one task.
     """
-    if serve.engine == "embedded" or not wanted:
+    if engine_named(serve.engine).in_process or not wanted:
         yield None
         return
     with serving_engine(serve, model=model, log_folder=root / LOGS) as engine:

@@ -14,6 +14,7 @@ from pipeline_lib.serving.chat_model import ChatModel
 from pipeline_lib.serving.connect import served_model
 from pipeline_lib.serving.embedded import shared_engine, visible_gpus
 from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Rows, Unit, make_shard
@@ -104,7 +105,7 @@ def sample(shard: SampleShard) -> None:
             draw=plan.draw,
             shard=shard.index,
             engine_seconds=time.perf_counter() - start,
-            gpus=0 if plan.serve.engine == "url" else visible_gpus(),
+            gpus=0 if engine_named(plan.serve.engine).is_external else visible_gpus(),
         )
         return Rows(rows=[path.row() for path in drawn], counts=paths.path_counts(drawn))
 

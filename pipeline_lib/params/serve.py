@@ -1,6 +1,6 @@
 """What draws the paths, and what that may cost."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -10,8 +10,8 @@ from pipeline_lib.params.sections import Count, Positive, Section
 class ServeParams(Section):
     """The rollout engine that draws paths, what it may cost, and where it answers."""
 
-    engine: Literal["embedded", "vllm", "sglang", "url"] = "embedded"
-    """In this process; a server that is started and stopped with the run; or one that runs."""
+    engine: str = "embedded"
+    """A name in `serving.engines.table`, which `params_file` checks."""
     url: str | None = None
     """Address of a running OpenAI-compatible server, version included (``http://host:8000/v1``)."""
     model: str | None = None
@@ -40,12 +40,6 @@ class ServeParams(Section):
     budget_tokens: Count | None = None
     """Prompt and completion tokens after which the run stops; null sets no limit."""
     budget_money: Positive | None = None
-
-    @model_validator(mode="after")
-    def _address(self) -> "ServeParams":
-        if self.engine == "url" and not self.url:
-            raise ValueError("url=null; engine=url needs the address, as in http://host:8000/v1")
-        return self
 
     @model_validator(mode="after")
     def _prices(self) -> "ServeParams":

@@ -13,6 +13,7 @@ from itertools import groupby
 from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Path
+from pipeline_lib.serving.engines.table import is_in_process
 from pipeline_lib.storage.shards import shard_manifests
 from pipeline_lib.telemetry import Event, covered, interval, record_event, record_service
 
@@ -139,12 +140,12 @@ class EngineTime:
 def engine_time(events: Iterable[Event]) -> EngineTime:
     """From the events of a run; a shard that was drawn again counts as it was drawn last.
 
-    Each worker has an embedded engine of its own, so their seconds add up. Workers share a server:
-    it is at work while any of them waits for it.
+    Engines in the workers' own processes run side by side, so their seconds add up. A server is
+    shared: it is at work while any worker waits for it.
     """
     last = {(e["draw"], e["shard"]): e for e in events if e["event"] == SPENDING}
-    alone = [e for e in last.values() if e["engine"] == "embedded"]
-    shared = [e for e in last.values() if e["engine"] != "embedded"]
+    alone = [e for e in last.values() if is_in_process(e["engine"])]
+    shared = [e for e in last.values() if not is_in_process(e["engine"])]
     seconds = sum(float(e["engine_seconds"]) for e in alone)
     gpu_seconds = sum(float(e["engine_seconds"]) * e["gpus"] for e in alone)
     for gpus in {e["gpus"] for e in shared}:

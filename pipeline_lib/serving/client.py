@@ -23,14 +23,9 @@ from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.answers import BadAnswerError, read_answer
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
 from pipeline_lib.serving.connection import Connection
-from pipeline_lib.serving.dialects import (
-    Dialect,
-    chat_fields,
-    completion_fields,
-    dialect_of,
-    seed_runs,
-)
+from pipeline_lib.serving.dialects import Dialect, chat_fields, completion_fields, seed_runs
 from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.engines.table import dialect_of
 
 
 class DrawCancelledError(ReasonloopError):
@@ -166,7 +161,7 @@ class OpenAIModel:
         rendered_here = not isinstance(self.chat_format, ServerChat)
         if dialect.prompts_as_ids and rendered_here and self.encode is None:
             raise BadInputError(
-                f"{self.endpoint.base_url}: SGLang puts special tokens before a text; set "
+                f"{self.endpoint.base_url}: the server puts special tokens before a text; set "
                 "serve.tokenizer to the model's Hugging Face folder or id"
             )
         return dialect
@@ -199,7 +194,7 @@ class OpenAIModel:
                 content = await self._answer(session, prompt, seeds, decoding)
             latency_s = time.perf_counter() - start
             # An alias at a foreign server answers under the model's full name.
-            model = None if connection.is_foreign else self.endpoint.model
+            model = None if connection.is_external else self.endpoint.model
             return read_answer(content, wanted=len(seeds), model=model, latency_s=latency_s)
         except (OpenAIError, BadAnswerError, TimeoutError) as error:
             failed = Completion(

@@ -8,6 +8,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.client import OpenAIModel, ServerChat
 from pipeline_lib.serving.embedded import chat_format_of, load_tokenizer
 from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity
 
 
@@ -21,7 +22,7 @@ def served_model(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenA
     Raises:
         BadInputError: the tokenizer cannot be loaded.
     """
-    source = serve.tokenizer if endpoint.engine == "url" else model
+    source = serve.tokenizer if engine_named(endpoint.engine).is_external else model
     if source is None:
         return OpenAIModel(endpoint=endpoint, serve=serve, chat_format=ServerChat())
     tokenizer = _tokenizer(source, model_identity(source))

@@ -20,11 +20,12 @@ from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.answers import BadAnswerError, read_models
 from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.engines.table import engine_named
 
 # 0.5 + 1 + 2 s of waiting: longer than a dying engine takes to close its port.
 _RETRIES = 3
 # 40 s of waiting: who sells tokens limits their rate, and does not always say for how long.
-_FOREIGN_RETRIES = 8
+_EXTERNAL_RETRIES = 8
 _CONNECT_TIMEOUT_S = 10.0
 _POLL_S = 0.5
 _POLL_TIMEOUT_S = 5.0
@@ -52,13 +53,13 @@ class Connection:
 
     def __post_init__(self) -> None:
         # It goes to no engine of ours. Stripped, since HTTP errors quote a header that is malformed.
-        key = environment(self.serve.api_key_env) if self.is_foreign else None
+        key = environment(self.serve.api_key_env) if self.is_external else None
         object.__setattr__(self, "_key", (key or _NO_KEY).strip())
 
     @property
-    def is_foreign(self) -> bool:
-        """Whether somebody else runs the server."""
-        return self.endpoint.engine == "url"
+    def is_external(self) -> bool:
+        """Whether the server is neither started nor stopped here."""
+        return engine_named(self.endpoint.engine).is_external
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[AsyncOpenAI]:
@@ -66,17 +67,17 @@ class Connection:
         async with AsyncOpenAI(
             base_url=self.endpoint.base_url,
             api_key=self._key,
-            max_retries=_FOREIGN_RETRIES if self.is_foreign else _RETRIES,
+            max_retries=_EXTERNAL_RETRIES if self.is_external else _RETRIES,
             # How long an answer may take is ruled by one deadline over all retries, see `client`.
             timeout=Timeout(None, connect=_CONNECT_TIMEOUT_S),
             # A proxy of the environment would be asked even for 127.0.0.1.
-            http_client=DefaultAsyncHttpxClient(trust_env=self.is_foreign),
+            http_client=DefaultAsyncHttpxClient(trust_env=self.is_external),
         ) as client:
             yield client
 
     async def first_contact(self, client: AsyncOpenAI) -> str:
         """As `await_model`; a foreign server must be running, one of ours may be starting again."""
-        patience_s = _URL_PATIENCE_S if self.is_foreign else self.serve.start_timeout_s
+        patience_s = _URL_PATIENCE_S if self.is_external else self.serve.start_timeout_s
         return await self.await_model(client, patience_s=patience_s)
 
     async def await_model(self, client: AsyncOpenAI, *, patience_s: float) -> str:
@@ -104,7 +105,7 @@ class Connection:
                 listed_since = listed_since or time.monotonic()
                 problem = f"it serves {', '.join([*models][:_MODELS_SHOWN]) or 'nothing'}"
             now = time.monotonic()
-            grace_s = 0.0 if self.is_foreign else _ADAPTER_GRACE_S
+            grace_s = 0.0 if self.is_external else _ADAPTER_GRACE_S
             if listed_since is not None and now - listed_since >= grace_s:
                 raise BadInputError(
                     f"{self.endpoint.base_url}: {problem}, not {self.endpoint.model}; correct "

@@ -11,8 +11,8 @@ from typing import Any
 
 from pipeline_lib.serving.chat_model import Decoding
 
-# In vLLM and SGLang a model's generation_config.json would set these; here nothing is cut but by top-p.
-_NOTHING_CUT = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+# In vLLM and SGLang a model's generation_config.json would set these; only top-p truncates here.
+NO_TRUNCATION: Mapping[str, Any] = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,33 +31,8 @@ class Dialect:
     """It is known to report log-probabilities of before temperature."""
 
 
-DIALECTS: Mapping[str, Dialect] = {
-    # Source: vllm 0.32, v1/engine/parallel_sampling.py: the seed of child i is seed + i. Greedy
-    # requests with n > 1 are refused (sampling_params.py).
-    "vllm": Dialect(
-        consecutive_seeds=True,
-        fields={**_NOTHING_CUT, "add_special_tokens": False, "return_token_ids": True},
-        logprobs=True,
-    ),
-    # Our own server, which does as vLLM does.
-    "embedded": Dialect(
-        consecutive_seeds=True,
-        fields={**_NOTHING_CUT, "add_special_tokens": False, "return_token_ids": True},
-        logprobs=True,
-    ),
-    # Source: sglang, entrypoints/openai/serving_completions.py: all N completions get the same
-    # sampling_seed; texts are tokenized with special tokens, ids are taken as they are.
-    "sglang": Dialect(
-        fields={**_NOTHING_CUT, "return_token_ids": True}, prompts_as_ids=True, logprobs=True
-    ),
-}
 UNKNOWN = Dialect()
 """Any other server: nothing but OpenAI's own fields, since some refuse what they do not know."""
-
-
-def dialect_of(engine: str, *, owned_by: str) -> Dialect:
-    """Of an engine of ours by its name, of a server at a URL by what its list of models says."""
-    return DIALECTS.get(owned_by if engine == "url" else engine, UNKNOWN)
 
 
 def seed_runs(

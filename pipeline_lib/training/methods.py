@@ -19,7 +19,7 @@ from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.records import Problem
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.connect import served_model
-from pipeline_lib.serving.engines import serving_engine
+from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.files import read_json_lines

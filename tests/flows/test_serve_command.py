@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from pipeline_lib.params.paths import BootstrapParams
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.training.bootstrap import save_blank_policy
 from tests.unit.serving.lifetime.small_environment import small_environment
 

@@ -110,4 +110,5 @@ class ServedNames:
         return cards
 
     def _card(self, name: str) -> dict[str, Any]:
-        return {"id": name, "object": "model", "created": self._since, "owned_by": "embedded"}
+        owner = self.live.model.engine.engine
+        return {"id": name, "object": "model", "created": self._since, "owned_by": owner}

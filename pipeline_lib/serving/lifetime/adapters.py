@@ -9,10 +9,10 @@ import contextlib
 import json
 import pathlib
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.serving.engines.engine import AdapterRoutes
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.lifetime.probes import NoAnswerError, Probes
 
@@ -37,49 +37,20 @@ class Adapter:
         return f"{self.name}@{self.version}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdapterRoutes:
-    """What an engine calls the same thing."""
-
-    load: str
-    unload: str
-    request_model: Callable[[str, str], str]
-    """The model's name in a request, from the base's name and the adapter's."""
-
-
-def _adapter_alone(_base: str, adapter: str) -> str:
-    return adapter
-
-
-def _base_and_adapter(base: str, adapter: str) -> str:
-    return f"{base}:{adapter}"
-
-
-_OPENAI_STYLE = AdapterRoutes(
-    load="/v1/load_lora_adapter",
-    unload="/v1/unload_lora_adapter",
-    request_model=_adapter_alone,
-)
-ROUTES: Mapping[str, AdapterRoutes] = {
-    "vllm": _OPENAI_STYLE,
-    "embedded": _OPENAI_STYLE,
-    # SGLang takes any model's name for its base, and looks only at what follows a colon.
-    "sglang": AdapterRoutes(
-        load="/load_lora_adapter",
-        unload="/unload_lora_adapter",
-        request_model=_base_and_adapter,
-    ),
-}
-
-
 class LoadedAdapters:
     """The adapters of one engine, by name; at most one version of each."""
 
     def __init__(
-        self, engine: str, probes: Probes, *, base: str, max_rank: int | None, timeout_s: float
+        self,
+        routes: AdapterRoutes,
+        probes: Probes,
+        *,
+        base: str,
+        max_rank: int,
+        timeout_s: float,
     ) -> None:
-        """``base`` is the model's own name; ``max_rank`` None means an engine without adapters."""
-        self._routes = ROUTES[engine]
+        """``base`` is the base model's name; ``max_rank`` is what the engine was started for."""
+        self._routes = routes
         self._probes = probes
         self._base = base
         self._max_rank = max_rank
@@ -92,8 +63,6 @@ class LoadedAdapters:
         Raises:
             BadInputError: it cannot: the message says why.
         """
-        if self._max_rank is None:
-            raise BadInputError(f"adapter {name}: the engine was started for its base model alone")
         adapter = read_adapter(name, folder, version)
         if adapter.rank > self._max_rank:
             raise BadInputError(

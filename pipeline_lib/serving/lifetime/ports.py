@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import psutil
 
 from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.serving.engines.engine import HOST
 
-HOST = "127.0.0.1"
 _PORTS_TRIED = 200
 
 

@@ -17,8 +17,8 @@ import tempfile
 import psutil
 
 from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.serving.engines.engine import Launch
 from pipeline_lib.serving.lifetime import gpu_memory
-from pipeline_lib.serving.lifetime.launch import Launch
 
 GRACE_S = 10.0
 """How long an engine may take to end by itself after SIGTERM."""

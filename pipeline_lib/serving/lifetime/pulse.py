@@ -16,8 +16,6 @@ from collections.abc import Callable
 
 from pipeline_lib.serving.lifetime.probes import NoAnswerError, Probes
 
-HEALTH_ROUTES = {"sglang": "/health_generate"}
-"""Routes that answer only as long as the engine computes, whatever waits in its queue."""
 _SLOWEST_LOOK_S = 3.0
 _LOOKS = 10
 """Looks per hang timeout, or more."""
@@ -28,16 +26,16 @@ class Pulse:
 
     def __init__(
         self,
-        engine: str,
         probes: Probes,
         model: str,
         *,
+        health_route: str | None,
         hang_timeout_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._probes = probes
         self._model = model
-        self._health_route = HEALTH_ROUTES.get(engine)
+        self._health_route = health_route
         self._hang_timeout_s = hang_timeout_s
         self.look_s = min(_SLOWEST_LOOK_S, hang_timeout_s / _LOOKS)
         """The time from one look to the next, and the longest that a look takes."""

@@ -4,8 +4,8 @@ import threading
 import time
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.serving.lifetime.launch import Served
-from pipeline_lib.serving.lifetime.ports import HOST, is_free, listening_processes
+from pipeline_lib.serving.engines.engine import HOST, Served
+from pipeline_lib.serving.lifetime.ports import is_free, listening_processes
 from pipeline_lib.serving.lifetime.probes import NoAnswerError, Probes
 from pipeline_lib.serving.lifetime.process import EngineProcess
 

@@ -10,12 +10,12 @@ import threading
 import time
 from dataclasses import replace
 
-from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.engines.engine import Engine, Served
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.lifetime.adapters import LoadedAdapters
-from pipeline_lib.serving.lifetime.launch import Served, launch_of
 from pipeline_lib.serving.lifetime.ports import PortLease, lease_port
 from pipeline_lib.serving.lifetime.probes import NoAnswerError, RefusedError
 from pipeline_lib.serving.lifetime.process import EngineProcess
@@ -39,21 +39,22 @@ class SupervisedEngine:
     """Implements RunningEngine for an engine whose processes are ours."""
 
     def __init__(
-        self, serve: ServeParams, served: Served, *, lease: PortLease, log_folder: pathlib.Path
+        self,
+        kind: Engine,
+        serve: ServeParams,
+        served: Served,
+        *,
+        lease: PortLease,
+        log_folder: pathlib.Path,
     ) -> None:
+        self._kind = kind
         self._serve = serve
         self._served = served
         self._lease = lease
-        self._log = log_folder / f"{serve.engine}-{served.port}.log"
+        self._log = log_folder / f"{kind.name}-{served.port}.log"
         self._identity = model_identity(served.model)
         self._probes = local_probes(served.port)
-        self._adapters = LoadedAdapters(
-            serve.engine,
-            self._probes,
-            base=served.name,
-            max_rank=served.lora_rank,
-            timeout_s=serve.start_timeout_s,
-        )
+        self._adapters = self._loadable_adapters()
         self._restarts = 0
         self._troubles: list[str] = []
         self._failure: ReasonloopError | None = None
@@ -63,11 +64,24 @@ class SupervisedEngine:
         self._process: EngineProcess | None = None
         self._watcher = threading.Thread(target=self._watch, name="engine-watch", daemon=True)
 
+    def _loadable_adapters(self) -> LoadedAdapters | None:
+        """None for an engine that is started without adapters."""
+        routes, max_rank = self._kind.adapter_routes, self._served.lora_rank
+        if routes is None or max_rank is None:
+            return None
+        return LoadedAdapters(
+            routes,
+            self._probes,
+            base=self._served.name,
+            max_rank=max_rank,
+            timeout_s=self._serve.start_timeout_s,
+        )
+
     @property
     def endpoint(self) -> Endpoint:
         """The model itself, without an adapter."""
         return Endpoint(
-            engine=self._serve.engine,
+            engine=self._kind.name,
             base_url=self._probes.base_url,
             model=self._served.name,
             identity=self._identity,
@@ -130,8 +144,10 @@ class SupervisedEngine:
     def _start_process(self) -> None:
         if model_identity(self._served.model) != self._identity:
             raise ReasonloopError(f"{self._served.model} has changed since it was first served")
-        launch = launch_of(self._serve, self._served)
-        process = self._process = EngineProcess(self._serve.engine, launch, self._log)
+        # An external engine is attached to, see `running_engine`.
+        assert self._kind.launch is not None
+        launch = self._kind.launch(self._serve, self._served)
+        process = self._process = EngineProcess(self._kind.name, launch, self._log)
         try:
             wait_until_ready(
                 process,
@@ -139,7 +155,8 @@ class SupervisedEngine:
                 timeout_s=self._serve.start_timeout_s,
                 unwanted=self._unwanted,
             )
-            self._adapters.load_again()
+            if self._adapters is not None:
+                self._adapters.load_again()
         except NoAnswerError as error:
             process.kill()
             raise ReasonloopError(f"adapters were not loaded again: {error}") from error
@@ -161,9 +178,9 @@ class SupervisedEngine:
         """What is wrong, once something is; None when the engine is no longer wanted."""
         assert self._process is not None
         pulse = Pulse(
-            self._serve.engine,
             self._probes,
             self._served.name,
+            health_route=self._kind.health_route,
             hang_timeout_s=self._serve.hang_timeout_s,
         )
         while not self._unwanted.wait(_CRASH_POLL_S):
@@ -192,8 +209,7 @@ class SupervisedEngine:
         except ReasonloopError as error:
             self._troubles.append(str(error))
         self._failure = ReasonloopError(
-            f"{self._serve.engine} was given up after {self._restarts} restarts: "
-            f"{self._troubles[-1]}"
+            f"{self._kind.name} was given up after {self._restarts} restarts: {self._troubles[-1]}"
         )
         return False
 
@@ -212,6 +228,8 @@ class SupervisedEngine:
             BadInputError: no adapter, or one that this engine cannot take.
             ReasonloopError: the engine refused it, or was given up.
         """
+        if self._adapters is None:
+            raise BadInputError(f"adapter {name}: the engine was started for its base model alone")
         adapter = self._adapters.read(name, folder, version)
         for may_wait in (True, False):
             self.check()
@@ -245,19 +263,30 @@ class SupervisedEngine:
 
 
 def start_supervised(
-    serve: ServeParams, *, model: str, lora_rank: int | None, log_folder: pathlib.Path
+    kind: Engine,
+    serve: ServeParams,
+    *,
+    model: str,
+    lora_rank: int | None,
+    log_folder: pathlib.Path,
 ) -> SupervisedEngine:
     """Start an engine on the first port that is free, and watch it.
 
     Raises:
-        BadInputError: the model is no folder, or the engine's environment has not been made.
+        BadInputError: the model is no folder, the engine's environment has not been made, or
+            adapters are wanted of an engine that has no routes for them.
         ReasonloopError: the engine does not start; with its last words.
     """
+    if lora_rank is not None and kind.adapter_routes is None:
+        raise BadInputError(
+            f"serve.engine={kind.name} cannot load LoRA adapters while it runs; merge the adapter "
+            "into the model, or choose another engine"
+        )
     first = serve.port
     for _ in range(_PORTS_TRIED):
         lease = lease_port(first)
         served = Served(model=model, name=_served_name(model), port=lease.port, lora_rank=lora_rank)
-        engine = SupervisedEngine(serve, served, lease=lease, log_folder=log_folder)
+        engine = SupervisedEngine(kind, serve, served, lease=lease, log_folder=log_folder)
         try:
             engine.start()
         except PortTakenError:

@@ -13,9 +13,9 @@ import torch
 
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import FinishReason
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.seeding import consecutive_seeds
@@ -23,7 +23,7 @@ from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.client import DrawCancelledError
 from pipeline_lib.serving.connect import served_model
 from pipeline_lib.serving.embedded import EmbeddedEngine
-from pipeline_lib.serving.engines import serving_engine
+from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.training.bootstrap import make_base_policy
 
 ENVIRONMENT = REPOSITORY / ".venv-serve"

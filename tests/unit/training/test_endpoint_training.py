@@ -10,7 +10,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import LoraParams, Method
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.connect import served_model
-from pipeline_lib.serving.engines import serving_engine
+from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.training.adapters import lora_config
 from pipeline_lib.training.methods import train_policy
 from pipeline_lib.training.policies import load_policy

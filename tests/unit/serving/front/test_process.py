@@ -11,7 +11,7 @@ import httpx
 import pytest
 from transformers import MambaConfig, MambaForCausalLM
 
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.serving.http_front import main
 
 LONG = {"model": "served", "prompt": "a secret question", "max_tokens": 480, "n": 512}

@@ -11,7 +11,7 @@ import httpx
 import psutil
 import pytest
 
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 from tests.unit.serving.front import bad_adapters
 from tests.unit.serving.front.random_adapters import random_adapter
 

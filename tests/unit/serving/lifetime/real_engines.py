@@ -15,7 +15,7 @@ from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.client import OpenAIModel
 from pipeline_lib.serving.endpoint import Endpoint
-from pipeline_lib.serving.engines import RunningEngine
+from pipeline_lib.serving.running_engine import RunningEngine
 
 PROMPTS = ["12,5,3=51\n", "5,3=8\n", "3=", "12+5=17\n"]
 

@@ -3,7 +3,7 @@
 import pathlib
 
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.engines import serving_engine
+from pipeline_lib.serving.running_engine import serving_engine
 from tests.unit.serving.lifetime.real_engines import kill_in_mid_sampling, swap_adapters
 
 SERVE = ServeParams(engine="embedded", port=18800, start_timeout_s=120)

@@ -12,7 +12,8 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from pipeline_lib.serving.lifetime.launch import Served, launch_of
+from pipeline_lib.serving.engines.engine import Served
+from pipeline_lib.serving.engines.vllm import VLLM
 from pipeline_lib.serving.lifetime.ports import listening_processes
 from pipeline_lib.serving.lifetime.process import EngineProcess
 
@@ -20,11 +21,12 @@ PORT = 18600
 START = """
 import pathlib, sys, time
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.lifetime.launch import Served, launch_of
+from pipeline_lib.serving.engines.engine import Served
+from pipeline_lib.serving.engines.vllm import VLLM
 from pipeline_lib.serving.lifetime.process import EngineProcess
 environment, log, port = sys.argv[1:]
 serve = ServeParams(engine="vllm", environment=environment, options=("--workers",))
-launch = launch_of(serve, Served(model="m", name="m", port=int(port)))
+launch = VLLM.launch(serve, Served(model="m", name="m", port=int(port)))
 EngineProcess("vllm", launch, pathlib.Path(log))
 time.sleep(600)
 """
@@ -55,7 +57,7 @@ def alive(pids) -> list[int]:
 
 def started(small, tmp_path, *options: str) -> EngineProcess:
     """The small server with its children, once it listens."""
-    launch = launch_of(small(*options), Served(model="m", name="m", port=PORT))
+    launch = VLLM.launch(small(*options), Served(model="m", name="m", port=PORT))
     process = EngineProcess("vllm", launch, tmp_path / "log")
     assert until(lambda: listening_processes(PORT)), process.last_words()
     return process
@@ -149,7 +151,7 @@ def test_sockets_go_with_the_engine(small, tmp_path):
 def test_last_words_are_of_this_start(small, tmp_path):
     """The log is added to, but an error of an earlier start is not told again."""
     (tmp_path / "log").write_text("ValueError: long ago\n", encoding="utf-8")
-    launch = launch_of(small("--die"), Served(model="m", name="m", port=PORT))
+    launch = VLLM.launch(small("--die"), Served(model="m", name="m", port=PORT))
     process = EngineProcess("vllm", launch, tmp_path / "log")
     assert until(lambda: process.exit_code is not None)
     assert process.ending == (

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from pipeline_lib.serving.engines.sglang import SGLANG
 from pipeline_lib.serving.lifetime.probes import NoAnswerError
 from pipeline_lib.serving.lifetime.pulse import Pulse
 
@@ -52,11 +53,11 @@ class ScriptedProbes:
 
 
 def looked(
-    probes: ScriptedProbes, *, times: int, step_s: float = 0.5, engine: str = "vllm"
+    probes: ScriptedProbes, *, times: int, step_s: float = 0.5, health_route: str | None = None
 ) -> list[bool]:
     """Whether the engine hangs after each look, once what the look asked is answered."""
     clock = Clock()
-    pulse = Pulse(engine, probes, "policy", hang_timeout_s=5.0, clock=clock)
+    pulse = Pulse(probes, "policy", health_route=health_route, hang_timeout_s=5.0, clock=clock)
     found = []
     for _ in range(times):
         clock.now += step_s
@@ -108,8 +109,8 @@ def test_nothing_is_asked_before_a_look_is_due():
     assert probes.looks == 1
 
 
-def test_sglang_is_asked_by_its_health_route():
-    """Its scheduler answers there whatever waits in its queue."""
+def test_a_health_route_is_asked_instead_of_a_token():
+    """SGLang's scheduler answers there whatever waits in its queue."""
     probes = ScriptedProbes(draws=True)
-    assert not any(looked(probes, times=12, engine="sglang"))
+    assert not any(looked(probes, times=12, health_route=SGLANG.health_route))
     assert set(probes.asked) == {"/health_generate"}

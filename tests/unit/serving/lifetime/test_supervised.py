@@ -10,16 +10,18 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 
 import httpx
 import psutil
 import pytest
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.serving.engines import serving_engine
+from pipeline_lib.serving.engines.vllm import VLLM
 from pipeline_lib.serving.lifetime import supervised
 from pipeline_lib.serving.lifetime.ports import is_free, listening_processes
 from pipeline_lib.serving.lifetime.process import EngineProcess
+from pipeline_lib.serving.running_engine import serving_engine
 
 HANG_S = 5.0
 """Of tests in which the engine hangs: long enough that one that answers is not taken for hung."""
@@ -84,6 +86,16 @@ def test_nothing_is_left_after_the_block(opened, tmp_path):
     assert engine.process_ids == []
     assert is_free(18300)
     assert engine.log == tmp_path / "logs" / f"vllm-{engine.endpoint.base_url[-8:-3]}.log"
+
+
+def test_an_engine_without_adapter_routes(small, model, tmp_path):
+    """Adapters are refused before anything is started."""
+    engine = replace(VLLM, adapter_routes=None)
+    with pytest.raises(BadInputError, match=r"serve\.engine=vllm cannot load LoRA adapters"):
+        supervised.start_supervised(
+            engine, small(), model=model, lora_rank=8, log_folder=tmp_path / "logs"
+        )
+    assert not (tmp_path / "logs").exists()
 
 
 def test_a_crash_is_answered_by_a_restart_on_the_same_port(opened):

@@ -14,11 +14,12 @@ import psutil
 import pytest
 
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.params_file import REPOSITORY
-from pipeline_lib.serving.engines import serving_engine
+from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.serving.engines.vllm import VLLM
 from pipeline_lib.serving.lifetime.ports import is_free, listening_processes
 from pipeline_lib.serving.lifetime.probes import NoAnswerError, Probes
 from pipeline_lib.serving.lifetime.pulse import Pulse
+from pipeline_lib.serving.running_engine import serving_engine
 from tests.unit.serving.lifetime.real_engines import (
     PROMPTS,
     complete,
@@ -48,7 +49,7 @@ SERVE = ServeParams(
 START = """
 import pathlib, sys, time
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.engines import serving_engine
+from pipeline_lib.serving.running_engine import serving_engine
 serve = ServeParams.model_validate_json(sys.argv[1])
 with serving_engine(serve, model=sys.argv[2], log_folder=pathlib.Path(sys.argv[3])) as engine:
     print(*engine.process_ids, flush=True)
@@ -115,7 +116,7 @@ def test_a_client_that_goes_frees_its_request(engine):
 def test_a_long_queue_is_no_hang(engine):
     """256 long completions, 16 at once: a token cannot be had in 3 s, but the pulse goes on."""
     probes = Probes(base_url=engine.endpoint.base_url)
-    pulse = Pulse("vllm", probes, engine.endpoint.model, hang_timeout_s=3)
+    pulse = Pulse(probes, engine.endpoint.model, health_route=VLLM.health_route, hang_timeout_s=3)
     with ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(ask_for_long, engine.endpoint, prompt) for prompt in PROMPTS]
         until(lambda: metric(engine.endpoint, "vllm:num_requests_waiting") > 100, timeout_s=10)

@@ -10,8 +10,8 @@ import pytest
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.engines import serving_engine
 from pipeline_lib.serving.lifetime.ports import lease_port
+from pipeline_lib.serving.running_engine import serving_engine
 
 SERVER = pathlib.Path(__file__).parent / "lifetime" / "small_server.py"
 

@@ -10,7 +10,8 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.lifetime.launch import Served, launch_of
+from pipeline_lib.serving.engines.engine import Launch, Served
+from pipeline_lib.serving.engines.table import engine_named
 
 
 @pytest.fixture
@@ -19,6 +20,13 @@ def environment(tmp_path: pathlib.Path) -> pathlib.Path:
     python.parent.mkdir()
     python.touch()
     return tmp_path
+
+
+def launch_of(serve: ServeParams, served: Served) -> Launch:
+    """The launch of the engine that ``serve`` names."""
+    launch = engine_named(serve.engine).launch
+    assert launch is not None
+    return launch(serve, served)
 
 
 def options(command: tuple[str, ...]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.engines.table import check_engine, engine_named
 from pipeline_lib.serving.lifetime.probes import NoAnswerError, Probes
 from pipeline_lib.serving.lifetime.supervised import start_supervised
 
@@ -70,12 +71,14 @@ def serving_engine(
         BadInputError: no such model, no environment with the engine, no such name at the URL.
         ReasonloopError: the engine does not start, or had to be given up while the block ran.
     """
-    if serve.engine == "url":
+    check_engine(serve)
+    kind = engine_named(serve.engine)
+    if kind.is_external:
         yield attached_engine(serve)
         return
     _check_model(model)
     engine = start_supervised(
-        serve, model=model, lora_rank=max_lora_rank if lora else None, log_folder=log_folder
+        kind, serve, model=model, lora_rank=max_lora_rank if lora else None, log_folder=log_folder
     )
     try:
         yield engine
@@ -132,7 +135,7 @@ def attached_engine(serve: ServeParams) -> AttachedEngine:
         BadInputError: it serves no model of that name, or several and none was named.
         ReasonloopError: it does not answer.
     """
-    assert serve.url is not None  # ServeParams sees to it
+    assert serve.url is not None  # `check_engine` sees to it
     # Stripped, since an error about a malformed header quotes it.
     key = (environment(serve.api_key_env) or "").strip()
     probes = Probes(
@@ -147,7 +150,7 @@ def attached_engine(serve: ServeParams) -> AttachedEngine:
     except NoAnswerError as error:
         said = str(error).replace(key, "***") if key else str(error)
         raise ReasonloopError(f"serve.url: {said}") from None
-    endpoint = Endpoint(engine="url", base_url=probes.base_url, model=model, identity=model)
+    endpoint = Endpoint(engine=serve.engine, base_url=probes.base_url, model=model, identity=model)
     return AttachedEngine(endpoint=endpoint)
 
 
