@@ -19,7 +19,7 @@ from sampling_models import DEVICE, Work, load_model
 from transformers import ContinuousBatchingConfig, GenerationConfig
 
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.continuous import ContinuousBatch, RowRequest
+from pipeline_lib.serving.decoding.continuous_batch import ContinuousBatch, RowRequest
 
 BATCH_ROWS = 512
 """Rows that our engine decodes together: the default of `sample.batch_size`."""

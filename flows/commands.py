@@ -217,7 +217,7 @@ def _engine(model: str, params: Params, log_folder: pathlib.Path) -> Iterator[Ch
     """What draws: in this process, on a server that is started for it, or on one that runs."""
     serve = params.serve
     if engine_named(serve.engine).in_process:
-        from pipeline_lib.serving.embedded import EmbeddedEngine  # noqa: PLC0415 - torch
+        from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine  # noqa: PLC0415 - torch
 
         yield EmbeddedEngine.load(model, batch_size=params.sample.batch_size)
         return

@@ -15,8 +15,8 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity
-from pipeline_lib.serving.lifetime.adapters import Adapter, read_adapter
 from pipeline_lib.serving.running_engine import RunningEngine, serving_engine
+from pipeline_lib.serving.supervisor.adapters import Adapter, read_adapter
 
 _POLL_S = 0.5
 _PROMPT = "2,3,7=42\n"

@@ -12,7 +12,7 @@ from pipeline_lib.sampling import paths
 from pipeline_lib.sampling.accounting import record_spending, require_budget
 from pipeline_lib.serving.chat_model import ChatModel
 from pipeline_lib.serving.connect import served_model
-from pipeline_lib.serving.embedded import shared_engine, visible_gpus
+from pipeline_lib.serving.decoding.embedded_engine import shared_engine, visible_gpus
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity

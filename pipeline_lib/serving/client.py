@@ -20,12 +20,12 @@ from openai import APIConnectionError, AsyncOpenAI, OpenAIError
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import FinishReason
-from pipeline_lib.serving.answers import BadAnswerError, read_answer
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
 from pipeline_lib.serving.connection import Connection
 from pipeline_lib.serving.dialects import Dialect, chat_fields, completion_fields, seed_runs
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import dialect_of
+from pipeline_lib.serving.response_parsing import BadAnswerError, read_answer
 
 
 class DrawCancelledError(ReasonloopError):

@@ -6,10 +6,10 @@ from transformers import PreTrainedTokenizerBase
 
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.client import OpenAIModel, ServerChat
-from pipeline_lib.serving.embedded import chat_format_of, load_tokenizer
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.serving.pretrained import chat_format_of, load_tokenizer
 
 
 def served_model(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIModel:

@@ -18,9 +18,9 @@ from openai import (
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.answers import BadAnswerError, read_models
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
+from pipeline_lib.serving.response_parsing import BadAnswerError, read_models
 
 # 0.5 + 1 + 2 s of waiting: longer than a dying engine takes to close its port.
 _RETRIES = 3

@@ -14,8 +14,8 @@ from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import check_engine, engine_named
-from pipeline_lib.serving.lifetime.probes import NoAnswerError, Probes
-from pipeline_lib.serving.lifetime.supervised import start_supervised
+from pipeline_lib.serving.supervisor.probes import NoAnswerError, Probes
+from pipeline_lib.serving.supervisor.supervised import start_supervised
 
 
 class RunningEngine(Protocol):

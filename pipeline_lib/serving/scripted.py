@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
-from pipeline_lib.serving.stop_texts import stop_place
+from pipeline_lib.serving.stop_strings import stop_place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

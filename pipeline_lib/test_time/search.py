@@ -10,8 +10,8 @@ from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.sampling.accounting import PATHS, SPENDING, require_budget
 from pipeline_lib.serving.chat_model import ChatModel, Decoding
 from pipeline_lib.serving.connect import served_model
-from pipeline_lib.serving.embedded import shared_engine, visible_gpus
-from pipeline_lib.serving.scoring import PolicyScorer
+from pipeline_lib.serving.decoding.embedded_engine import shared_engine, visible_gpus
+from pipeline_lib.serving.decoding.scoring import PolicyScorer
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import recorded
 from pipeline_lib.storage import shards

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.continuous import Drawn, RowRequest
-from pipeline_lib.serving.decode_pass import is_decodable
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.continuous_batch import Drawn, RowRequest
+from pipeline_lib.serving.decoding.decode_pass import is_decodable
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.training.plain_loop import generated
 from pipeline_lib.training.rollouts import DrawnPath, StepRequests
 

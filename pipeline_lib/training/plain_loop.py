@@ -14,8 +14,8 @@ import torch
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 from typing_extensions import override
 
-from pipeline_lib.serving.embedded import EmbeddedEngine
-from pipeline_lib.serving.row_table import Drawn, RowRequest, RowTable
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
+from pipeline_lib.serving.decoding.sequence_table import Drawn, RowRequest, RowTable
 
 
 class _SeededChoice(LogitsProcessor):

@@ -13,7 +13,7 @@ import pytest
 from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.training.bootstrap import save_blank_policy
-from tests.unit.serving.lifetime.small_environment import small_environment
+from tests.unit.serving.supervisor.small_environment import small_environment
 
 
 @pytest.fixture(scope="module")

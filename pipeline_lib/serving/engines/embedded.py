@@ -12,7 +12,7 @@ from pipeline_lib.serving.engines.vllm import VLLM
 
 def _launch(serve: ServeParams, served: Served) -> Launch:
     command = (
-        *(sys.executable, "-m", "pipeline_lib.serving.http_front"),
+        *(sys.executable, "-m", "pipeline_lib.serving.front.server"),
         *(served.model, "--name", served.name, "--port", str(served.port)),
     )
     return Launch(command=(*command, *serve.options), environment=common_environment(served))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import torch
 
 from pipeline_lib.records import FinishReason
-from pipeline_lib.serving.continuous import ContinuousBatch
+from pipeline_lib.serving.decoding.continuous_batch import ContinuousBatch
 from pipeline_lib.serving.front.generation import GrowingChoice
 
 

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from pipeline_lib.serving.front.live_engine import LiveEngine
+from pipeline_lib.serving.front.async_engine import LiveEngine
 
 _LABELS = ("model_name",)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from pipeline_lib.serving.front.bodies import LoadAdapterBody, UnloadAdapterBody
+from pipeline_lib.serving.front.async_engine import LiveEngine
 from pipeline_lib.serving.front.errors import ApiError
-from pipeline_lib.serving.front.live_engine import LiveEngine
+from pipeline_lib.serving.front.schemas import LoadAdapterBody, UnloadAdapterBody
 
 MAX_ADAPTERS = 64
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline_lib.errors import reason_of
-from pipeline_lib.serving.front.bodies import Message
 from pipeline_lib.serving.front.errors import ApiError
+from pipeline_lib.serving.front.schemas import Message
 
 MAX_PROMPT_TOKENS = 1 << 20
 """Of all prompts of a request."""

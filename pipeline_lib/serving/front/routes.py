@@ -11,9 +11,16 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 
-from pipeline_lib.serving.decode_pass import decode_pass_of
-from pipeline_lib.serving.embedded import EmbeddedEngine
-from pipeline_lib.serving.front.answers import (
+from pipeline_lib.serving.decoding.decode_pass import decode_pass_of
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
+from pipeline_lib.serving.front.async_engine import LiveEngine, Prompt
+from pipeline_lib.serving.front.body_limit import BodyLimit
+from pipeline_lib.serving.front.errors import ApiError, answer_errors
+from pipeline_lib.serving.front.generation import EngineGoneError, QueueFullError
+from pipeline_lib.serving.front.metrics import EngineMetrics
+from pipeline_lib.serving.front.names import ServedNames
+from pipeline_lib.serving.front.prompts import PromptReader
+from pipeline_lib.serving.front.responses import (
     ChatForm,
     CompletionForm,
     Envelope,
@@ -22,22 +29,15 @@ from pipeline_lib.serving.front.answers import (
     Usage,
     Wanted,
 )
-from pipeline_lib.serving.front.bodies import (
+from pipeline_lib.serving.front.schemas import (
     ChatBody,
     CompletionBody,
     LoadAdapterBody,
     UnloadAdapterBody,
     choice_seeds,
 )
-from pipeline_lib.serving.front.body_limit import BodyLimit
-from pipeline_lib.serving.front.delivery import Delivery, engine_gone
-from pipeline_lib.serving.front.errors import ApiError, answer_errors
-from pipeline_lib.serving.front.generation import EngineGoneError, QueueFullError
-from pipeline_lib.serving.front.live_engine import LiveEngine, Prompt
-from pipeline_lib.serving.front.metrics import EngineMetrics
-from pipeline_lib.serving.front.names import ServedNames
-from pipeline_lib.serving.front.prompts import PromptReader
 from pipeline_lib.serving.front.served_model import ServedModel
+from pipeline_lib.serving.front.streaming import Delivery, engine_gone
 from pipeline_lib.serving.front.token_text import TokenDecoder
 from pipeline_lib.serving.middleware.host_guard import HostGuard, Hosts
 

@@ -22,7 +22,7 @@ from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.client import DrawCancelledError
 from pipeline_lib.serving.connect import served_model
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.training.bootstrap import make_base_policy
 

@@ -6,7 +6,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.client import ServerChat
 from pipeline_lib.serving.connect import served_model
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.endpoint import Endpoint
 
 URL = "http://127.0.0.1:9/v1"

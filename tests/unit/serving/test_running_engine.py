@@ -10,10 +10,10 @@ import pytest
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.lifetime.ports import lease_port
 from pipeline_lib.serving.running_engine import serving_engine
+from pipeline_lib.serving.supervisor.ports import lease_port
 
-SERVER = pathlib.Path(__file__).parent / "lifetime" / "small_server.py"
+SERVER = pathlib.Path(__file__).parent / "supervisor" / "small_server.py"
 
 
 @pytest.fixture(scope="module")

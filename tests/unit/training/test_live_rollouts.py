@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, LlamaForCausalLM, MambaConfig
 
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.training.adapters import lora_config
 from pipeline_lib.training.live_rollouts import LiveRollouts
 from pipeline_lib.training.policies import Policy, load_policy

@@ -130,7 +130,7 @@ def test_embedded_runs_in_this_environment():
     serve = ServeParams(engine="embedded", environment="nowhere")
     launch = launch_of(serve, Served(model="m", name="m@1", port=8303))
     assert launch.command == (
-        *(sys.executable, "-m", "pipeline_lib.serving.http_front"),
+        *(sys.executable, "-m", "pipeline_lib.serving.front.server"),
         *("m", "--name", "m@1", "--port", "8303"),
     )
 

@@ -9,8 +9,8 @@ from flows.options import Engine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving import engines
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.dialects import UNKNOWN
-from pipeline_lib.serving.embedded import EmbeddedEngine
 from pipeline_lib.serving.engines.embedded import EMBEDDED
 from pipeline_lib.serving.engines.table import ENGINES, dialect_of, is_in_process
 from pipeline_lib.serving.running_engine import serving_engine

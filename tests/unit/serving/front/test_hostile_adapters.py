@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.front import names
 from pipeline_lib.serving.front.served_model import ServedModel
 from tests.unit.serving.front import bad_adapters

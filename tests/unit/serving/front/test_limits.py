@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.front.body_limit import MAX_BODY_BYTES, BodyLimit
 from pipeline_lib.serving.front.errors import ApiError
 from pipeline_lib.serving.front.prompts import MAX_PROMPT_TOKENS, PromptReader

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
 from pipeline_lib.serving.front.token_text import StopWatch, TokenDecoder, TokenText
-from pipeline_lib.serving.stop_texts import stop_place
+from pipeline_lib.serving.stop_strings import stop_place
 from pipeline_lib.training.bootstrap import make_tokenizer
 
 EURO = "€".encode()
