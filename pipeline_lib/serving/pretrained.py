@@ -1,4 +1,4 @@
-"""Hugging Face folders and hub ids: tokenizers, their chat templates, and safe loading."""
+"""Loading from Hugging Face folders and hub ids: tokenizers, chat templates, models."""
 
 import hashlib
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class TokenizerChatFormat:
         return hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()[:16]
 
     def render(self, user_message: str) -> str:
-        """One user turn and the opening of the assistant's."""
+        """One user turn, and the start of the assistant's."""
         messages = [{"role": "user", "content": user_message}]
         text = self.tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True
@@ -32,7 +32,7 @@ class TokenizerChatFormat:
 
 
 def chat_format_of(tokenizer: PreTrainedTokenizerBase) -> ChatFormat | None:
-    """The tokenizer's chat format, or None when it has no template."""
+    """The tokenizer's chat format, or None without a template."""
     return TokenizerChatFormat(tokenizer) if tokenizer.chat_template else None
 
 
@@ -52,13 +52,13 @@ def load_tokenizer(source: str) -> PreTrainedTokenizerBase:
 
 
 def load_pretrained(loader: Callable[..., Any], source: str, **options: Any) -> Any:
-    """What a ``from_pretrained`` gives for ``source``; code in the model's folder is never run.
+    """The result of ``loader``, a ``from_pretrained``; code in the model's folder is never run.
 
     Raises:
-        BadInputError: there is nothing, or it cannot be read.
+        BadInputError: ``source`` cannot be found or read.
     """
     try:
-        # Explicit: left out, transformers asks on the terminal.
+        # By default, transformers asks on the terminal.
         return loader(source, trust_remote_code=False, **options)
     except Exception as error:  # files from outside can be wrong in any way
         raise BadInputError(

@@ -1,12 +1,9 @@
-"""Where a completion ends because a stop text came up."""
+"""Search for stop strings in a completion."""
 
 from collections.abc import Sequence
 
 
-def stop_place(text: str, stops: Sequence[str]) -> int | None:
-    """Where the first of ``stops`` begins in ``text``; None when there is none.
-
-    An empty stop text is ignored: it would end everything before its first character.
-    """
+def find_stop(text: str, stops: Sequence[str]) -> int | None:
+    """Index of the first stop string in ``text``, or None. Empty stop strings are ignored."""
     places = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
     return min(places, default=None)

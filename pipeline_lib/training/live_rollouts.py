@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.decoding.continuous_batch import Drawn, RowRequest
+from pipeline_lib.serving.decoding.continuous_batch import DrawnToken, SequenceRequest
 from pipeline_lib.serving.decoding.decode_pass import is_decodable
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.training.plain_loop import generated
@@ -46,7 +46,7 @@ class LiveRollouts:
             (tokens, seed) for tokens, one in zip(ids, requests, strict=True) for seed in one.seeds
         )
         rows = [
-            RowRequest(id=place, prompt_ids=tokens, seed=seed, decoding=self.decoding)
+            SequenceRequest(id=place, prompt_ids=tokens, seed=seed, decoding=self.decoding)
             for place, (tokens, seed) in enumerate(places)
         ]
         # A fresh engine for each draw: where its memory stands is then no matter of what was drawn
@@ -66,9 +66,9 @@ class LiveRollouts:
         ]
 
 
-def _decoded(engine: EmbeddedEngine, rows: Sequence[RowRequest]) -> list[list[Drawn]]:
+def _decoded(engine: EmbeddedEngine, rows: Sequence[SequenceRequest]) -> list[list[DrawnToken]]:
     """The tokens of each row; ids of rows are their places."""
-    drawn: list[list[Drawn]] = [[] for _ in rows]
+    drawn: list[list[DrawnToken]] = [[] for _ in rows]
     batch = engine.open_batch()
     batch.add(rows)
     while not batch.idle:

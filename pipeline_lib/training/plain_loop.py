@@ -15,16 +15,16 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 from typing_extensions import override
 
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.serving.decoding.sequence_table import Drawn, RowRequest, RowTable
+from pipeline_lib.serving.decoding.sequence_table import DrawnToken, SequenceRequest, SequenceTable
 
 
 class _SeededChoice(LogitsProcessor):
     """Draws a token for each row, and leaves `generate` no other choice."""
 
-    def __init__(self, rows: Sequence[RowRequest], eos_ids: frozenset[int]) -> None:
-        self._table = RowTable(len(rows), eos_ids)
-        self._slots_B = np.array([self._table.seat(row, cached_tokens=0) for row in rows])
-        self.drawn: list[list[Drawn]] = [[] for _ in rows]
+    def __init__(self, rows: Sequence[SequenceRequest], eos_ids: frozenset[int]) -> None:
+        self._table = SequenceTable(len(rows), eos_ids)
+        self._slots_B = np.array([self._table.assign(row, cached_tokens=0) for row in rows])
+        self.drawn: list[list[DrawnToken]] = [[] for _ in rows]
 
     @override
     def __call__(self, _ids: torch.LongTensor, logits_BV: torch.FloatTensor) -> torch.FloatTensor:
@@ -37,7 +37,7 @@ class _SeededChoice(LogitsProcessor):
         return torch.full_like(logits_BV, -torch.inf).scatter_(1, chosen_B1, 0)  # type: ignore[return-value]
 
 
-def generated(engine: EmbeddedEngine, rows: Sequence[RowRequest]) -> list[list[Drawn]]:
+def generated(engine: EmbeddedEngine, rows: Sequence[SequenceRequest]) -> list[list[DrawnToken]]:
     """The tokens of each row; all rows are drawn together, with one limit of length."""
     longest = max(len(row.prompt_ids) for row in rows)
     pad = engine.tokenizer.pad_token_id or 0

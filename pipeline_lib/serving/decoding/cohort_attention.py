@@ -1,11 +1,11 @@
-"""Attention of one new token a row over cohorts of rows, each with its own window of columns.
+"""Attention of one new token a sequence over cohorts, each with its own rectangle of columns.
 
-transformers hands attention to functions that are registered by name. Ours gets the cohorts of the
-step as the keyword ``cohorts`` of the model's call; without it, it is plain sdpa, so a model that is
-set to it can be used as before.
+transformers calls attention functions that are registered by name. This one gets the cohorts of the
+step as the keyword ``cohorts`` of the model's call. Without it, it is plain sdpa, so that a model
+set to it works as before.
 
-Axes: B rows of all cohorts in order, Q query heads, H key-value heads, D channels, R rows of one
-cohort, G query heads that share a key-value head, C columns.
+Axes: B sequences of all cohorts in order, Q query heads, H key-value heads, D channels, R rows of
+one cohort, G query heads of one key-value head, C columns.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from pipeline_lib.serving.decoding.cohorts import Cohort
 
 NAME = "reasonloop_cohorts"
 
-# What models hand to attention that changes nothing for one new token over all that is kept.
+# Options that do not affect one new token which attends to everything in the cache.
 _WITHOUT_EFFECT = frozenset(
     {"dropout", "is_causal", "position_ids", "use_cache", "cache_position", "sliding_window"}
 )
 
 
-class NotPlainError(Exception):
-    """The model's attention does more than score, softmax and sum."""
+class UnsupportedAttentionError(Exception):
+    """The model's attention is more than scaled scores, softmax and weighted sum."""
 
 
 def _attention(  # noqa: PLR0913 - transformers' signature
@@ -41,7 +41,7 @@ def _attention(  # noqa: PLR0913 - transformers' signature
     cohorts: Sequence[Cohort] | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """What transformers calls: output [B, 1, Q, D]."""
+    """The function that transformers calls: output [B, 1, Q, D]."""
     if cohorts is None:
         output, _ = sdpa_attention_forward(
             module,
@@ -60,7 +60,9 @@ def _attention(  # noqa: PLR0913 - transformers' signature
     ]
     kept = cohorts[0].block.keys[module.layer_idx].shape[1::2]
     if unknown or attention_mask is not None or key_BH1D.shape[1:] != (kept[0], 1, kept[1]):
-        raise NotPlainError(f"options {unknown}, keys {tuple(key_BH1D.shape[1:])}, kept {kept}")
+        raise UnsupportedAttentionError(
+            f"options {unknown}, keys {tuple(key_BH1D.shape[1:])}, kept {kept}"
+        )
     if scaling is None:
         scaling = query_BQ1D.shape[-1] ** -0.5
     output_BQD = attend(
@@ -81,9 +83,9 @@ def attend(
     key_BHD: torch.Tensor,
     value_BHD: torch.Tensor,
 ) -> torch.Tensor:
-    """Write the new keys and values at each cohort's ``length``, and attend to all up to there.
+    """Write keys and values to column ``length`` of each cohort, and attend up to it: [B, Q, D].
 
-    That column is not hidden any more.
+    The mask must already admit that column. Queries are scaled.
     """
     heads = key_BHD.shape[1]
     group = query_BQD.shape[1] // heads
@@ -96,19 +98,19 @@ def attend(
         values_RHCD = cohort.block.values[layer][: cohort.size]
         keys_RHCD[:, :, cohort.length] = key_BHD[rows]
         values_RHCD[:, :, cohort.length] = value_BHD[rows]
-        # Rows and heads are one axis: bmm reads such a view in place, matmul would copy it. Empty
-        # columns are read and hidden: leaving them out breaks the stream, which costs far more.
-        together = cohort.size * heads
+        # Rows and heads as one axis: bmm reads such a view in place, matmul would copy it. Masked
+        # columns are read, too: skipping them breaks the contiguous read, which costs far more.
+        rows_heads = cohort.size * heads
         scores = torch.baddbmm(
-            cohort.hidden_RHC[: cohort.size].view(together, 1, -1),
-            query_BQD[rows].reshape(together, group, -1),
+            cohort.mask_RHC[: cohort.size].view(rows_heads, 1, -1),
+            query_BQD[rows].reshape(rows_heads, group, -1),
             keys_RHCD.flatten(0, 1).mT,
         )
         weights = scores.softmax(-1, dtype=torch.float32).to(scores.dtype)
         torch.bmm(
             weights,
             values_RHCD.flatten(0, 1),
-            out=output_BQD[rows].view(together, group, -1),
+            out=output_BQD[rows].view(rows_heads, group, -1),
         )
     return output_BQD
 

@@ -1,9 +1,20 @@
-"""Rows of about one age, decoded in step: their newest tokens share a column of one block.
+"""Cohorts: sequences that are decoded in lockstep, in one rectangle of keys and values.
 
-Rows that joined together differ in length by their prompts alone, so attention over them reads a
-rectangle with little waste, however long older rows of the batch have grown.
+A batch holds several cohorts. The sequences of one joined at about the same time; their newest
+tokens are in the same column. Three sequences with prompts of 4, 2 and 3 tokens, after two steps:
 
-Axes: N tensors of one shape, R rows of a cohort, H key-value heads, C columns (positions).
+    column    0  1  2  3  4  5  6  7
+    row 0     p  p  p  p  d  d  .  .     starts_R = 0
+    row 1     -  -  p  p  d  d  .  .                2
+    row 2     -  p  p  p  d  d  .  .                1
+                                ^ length = 6: the column that the next step writes
+
+    p prompt, d decoded, - padding (masked), . spare columns (masked)
+
+Padding within a cohort is at most the spread of its prompt lengths, however long the older cohorts
+have grown, so attention reads little that is masked.
+
+Axes: N tensors of one shape, R rows of a cohort (one a sequence), H key-value heads, C columns.
 """
 
 import math
@@ -20,53 +31,54 @@ from pipeline_lib.serving.decoding.prefill import PromptState
 
 @dataclass(slots=True, kw_only=True)
 class Cohort:
-    """Row r of the block belongs to ``slots_R[r]`` and uses columns ``starts_R[r]`` to ``length``.
+    """Row r of the block holds the sequence in ``slots_R[r]``, in columns ``starts_R[r]:length``.
 
-    The block may have more rows than that; they have left.
+    The block may have further rows, of sequences that have ended.
     """
 
     slots_R: np.ndarray
     starts_R: np.ndarray
     length: int
     block: KvBlock
-    hidden_RHC: torch.Tensor
-    """What is added to attention scores: 0 where a row has written, minus infinity elsewhere."""
+    mask_RHC: torch.Tensor
+    """Added to attention scores: 0 in used columns, minus infinity in all others."""
 
     @property
     def size(self) -> int:
-        """Rows."""
+        """Sequences."""
         return len(self.slots_R)
 
     @property
-    def used(self) -> int:
-        """Columns from the first that any row uses to the newest."""
+    def used_columns(self) -> int:
+        """Columns from the first used by any row to the newest."""
         return self.length - int(self.starts_R.min())
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether there is no column for one more token."""
         return self.length == self.block.columns
 
-    def drop(self, gone_R: np.ndarray) -> None:
-        """Let the rows that ``gone_R`` marks go; rows from the end take their places."""
-        left = self.size - int(gone_R.sum())
-        holes = np.flatnonzero(gone_R[:left])
-        movers = left + np.flatnonzero(~gone_R[left:])
+    def drop(self, ended_R: np.ndarray) -> None:
+        """Remove the rows marked in ``ended_R``; rows from the end fill the gaps."""
+        left = self.size - int(ended_R.sum())
+        holes = np.flatnonzero(ended_R[:left])
+        movers = left + np.flatnonzero(~ended_R[left:])
         for hole, mover in zip(holes.tolist(), movers.tolist(), strict=True):
             columns = slice(int(self.starts_R[mover]), self.length)
             for slab in self.block.slabs:
                 slab[:, hole, :, columns] = slab[:, mover, :, columns]
-            self.hidden_RHC[hole] = self.hidden_RHC[mover]
+            self.mask_RHC[hole] = self.mask_RHC[mover]
         for per_row in (self.slots_R, self.starts_R):
             per_row[holes] = per_row[movers]
         self.slots_R, self.starts_R = self.slots_R[:left], self.starts_R[:left]
 
 
-def cohort_of(states: Sequence[PromptState], slots_R: np.ndarray, pool: KvPool) -> Cohort:
-    """A cohort of rows that start from prompts: row r has slot ``slots_R[r]`` and ``states[r]``."""
+def make_cohort(states: Sequence[PromptState], slots_R: np.ndarray, pool: KvPool) -> Cohort:
+    """A cohort of new sequences: row r has slot ``slots_R[r]`` and the prompt ``states[r]``."""
     lengths_R = np.array([len(state.tokens) for state in states])
     length = int(lengths_R.max())
-    block = pool.take(states[0].shape, rows=len(states), columns=length + _room(length))
+    columns = length + _spare_columns(length)
+    block = pool.allocate(states[0].shape, rows=len(states), columns=columns)
     row = 0
     for _, same in groupby(states, key=id):
         count = len(list(same))
@@ -75,53 +87,54 @@ def cohort_of(states: Sequence[PromptState], slots_R: np.ndarray, pool: KvPool) 
     return _cohort(block, slots_R, length - lengths_R, length)
 
 
-def gathered(cohorts: Sequence[Cohort], pool: KvPool) -> Cohort:
-    """One cohort of all rows, in order, with room for new tokens; the old blocks go back."""
-    length = max(cohort.used for cohort in cohorts)
+def merge_cohorts(cohorts: Sequence[Cohort], pool: KvPool) -> Cohort:
+    """One cohort of all sequences, in order, with new spare columns; the old blocks are released."""
+    length = max(cohort.used_columns for cohort in cohorts)
     rows = sum(cohort.size for cohort in cohorts)
-    block = pool.take(cohorts[0].block.shape, rows=rows, columns=length + _room(length))
+    columns = length + _spare_columns(length)
+    block = pool.allocate(cohorts[0].block.shape, rows=rows, columns=columns)
     row = 0
     starts = []
     for cohort in cohorts:
-        used, size = cohort.used, cohort.size
+        used, size = cohort.used_columns, cohort.size
         for mine, theirs in zip(cohort.block.slabs, block.slabs, strict=True):
             theirs[:, row : row + size, :, length - used : length] = mine[
                 :, :size, :, cohort.length - used : cohort.length
             ]
         starts.append(cohort.starts_R + (length - cohort.length))
         row += size
-        pool.give(cohort.block)
+        pool.release(cohort.block)
     slots_R = np.concatenate([cohort.slots_R for cohort in cohorts])
     return _cohort(block, slots_R, np.concatenate(starts), length)
 
 
 def _cohort(block: KvBlock, slots_R: np.ndarray, starts_R: np.ndarray, length: int) -> Cohort:
     columns_C = torch.arange(block.columns)
-    hidden_RC = (columns_C < torch.from_numpy(starts_R)[:, None]) | (columns_C >= length)
+    masked_RC = (columns_C < torch.from_numpy(starts_R)[:, None]) | (columns_C >= length)
     heads = block.keys[0].shape[1]
     return Cohort(
         slots_R=slots_R,
         starts_R=starts_R,
         length=length,
         block=block,
-        hidden_RHC=torch.zeros(hidden_RC.shape, dtype=block.shape.dtype)
-        .masked_fill_(hidden_RC, -torch.inf)
+        mask_RHC=torch.zeros(masked_RC.shape, dtype=block.shape.dtype)
+        .masked_fill_(masked_RC, -torch.inf)
         .to(block.shape.device)[:, None]
         .repeat(1, heads, 1),
     )
 
 
-def _room(length: int) -> int:
-    """Columns for new tokens: reading empty ones and moving to the next block cost about the same."""
+def _spare_columns(length: int) -> int:
+    """Spare columns of a new block: balances reading masked ones against copying to a new block."""
     return 8 + math.isqrt(4 * length)
 
 
-def cheapest_merge(cohorts: Sequence[Cohort]) -> tuple[int, int]:
-    """The places of the two cohorts that waste the fewest columns when they become one."""
-    order = sorted(range(len(cohorts)), key=lambda place: cohorts[place].used)
+def choose_merge(cohorts: Sequence[Cohort]) -> tuple[int, int]:
+    """Indices of the two cohorts whose merge adds the fewest padded columns."""
+    order = sorted(range(len(cohorts)), key=lambda place: cohorts[place].used_columns)
 
-    def wasted(pair: tuple[int, int]) -> int:
+    def padding(pair: tuple[int, int]) -> int:
         shorter, longer = (cohorts[place] for place in pair)
-        return shorter.size * (longer.used - shorter.used)
+        return shorter.size * (longer.used_columns - shorter.used_columns)
 
-    return min(pairwise(order), key=wasted)
+    return min(pairwise(order), key=padding)

@@ -1,12 +1,12 @@
-"""One step of the model: the newest token of every row goes in, the logits of the next come out.
+"""One decoding step of the model: the newest token of every sequence in, next-token logits out.
 
-There are two ways. The plain one attends cohort by cohort and reads only what each needs. The general
-one hands all rows to the model's own attention as one padded batch, which any attention cache of
-transformers allows for. Which one a model gets is tried out, once: the plain way is taken where both
-give the same.
+Two implementations. `COHORT_PASS` attends cohort by cohort and reads only each cohort's columns.
+`PADDED_PASS` gives all sequences to the model's own attention as one padded batch, which works for
+every key-value cache of transformers. `choose_decode_pass` compares them once per model on a few
+tokens, and takes the first where both agree.
 
-Axes: B rows of all cohorts in order, R rows and C columns of the one cohort of the general way,
-V vocabulary.
+Axes: B sequences of all cohorts in order, R rows and C columns of the single cohort of the padded
+pass, V vocabulary.
 """
 
 import threading
@@ -24,34 +24,34 @@ from typing_extensions import override
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.serving.decoding import cohort_attention
-from pipeline_lib.serving.decoding.cohorts import Cohort, cohort_of, gathered
+from pipeline_lib.serving.decoding.cohorts import Cohort, make_cohort, merge_cohorts
 from pipeline_lib.serving.decoding.kv_blocks import KvPool
-from pipeline_lib.serving.decoding.prefill import computed
+from pipeline_lib.serving.decoding.prefill import prefill
 
-_MOST_COHORTS = 8
-"""More are merged: each costs some calls a layer."""
-_SAME = {torch.float32: 1e-3, torch.float64: 1e-6}
-"""Largest difference of logits, as a share of the largest, by which two ways count as one."""
-_SAME_IN_HALF_PRECISION = 0.05
-_TRIED_LENGTHS = (5, 2)
-"""Prompts of two rows, each with one token more for the step."""
+_MAX_COHORTS = 8
+"""More are merged: each costs a few kernel calls a layer."""
+_TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}
+"""Largest difference of logits at which two passes agree, relative to the largest logit."""
+_TOLERANCE_HALF_PRECISION = 0.05
+_TRIAL_LENGTHS = (5, 2)
+"""Tokens of the two trial prompts; each is followed by one step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodePass:
-    """A way of making a step. ``run`` is given no more cohorts than ``most_cohorts``."""
+    """One implementation of the step, for at most ``max_cohorts`` cohorts."""
 
-    most_cohorts: int
+    max_cohorts: int
     run: Callable[[Any, Sequence[Cohort], torch.Tensor, torch.Tensor], torch.Tensor]
-    """From the model, cohorts with a free column each, tokens [B] and their positions [B]: logits
-    [B, V] in float32. Keys and values stand in the free column then."""
+    """From the model, cohorts with a spare column each, tokens [B] and their positions [B]: float32
+    logits [B, V]. Keys and values are written to the spare column."""
 
 
-def _plain(
+def _run_cohorts(
     model: Any, cohorts: Sequence[Cohort], tokens_B: torch.Tensor, positions_B: torch.Tensor
 ) -> torch.Tensor:
     for cohort in cohorts:
-        cohort.hidden_RHC[:, :, cohort.length] = 0
+        cohort.mask_RHC[:, :, cohort.length] = 0
     output = model(
         input_ids=tokens_B[:, None],
         position_ids=positions_B[:, None],
@@ -62,12 +62,12 @@ def _plain(
     return logits_BV
 
 
-def _general(
+def _run_padded(
     model: Any, cohorts: Sequence[Cohort], tokens_B: torch.Tensor, positions_B: torch.Tensor
 ) -> torch.Tensor:
     [cohort] = cohorts
-    cohort.hidden_RHC[:, :, cohort.length] = 0
-    columns_C = torch.arange(cohort.length - cohort.used, cohort.length + 1)
+    cohort.mask_RHC[:, :, cohort.length] = 0
+    columns_C = torch.arange(cohort.length - cohort.used_columns, cohort.length + 1)
     seen_RC = columns_C >= torch.from_numpy(cohort.starts_R)[:, None]
     output = model(
         input_ids=tokens_B[:, None],
@@ -80,12 +80,12 @@ def _general(
     return logits_BV
 
 
-PLAIN = DecodePass(most_cohorts=_MOST_COHORTS, run=_plain)
-GENERAL = DecodePass(most_cohorts=1, run=_general)
+COHORT_PASS = DecodePass(max_cohorts=_MAX_COHORTS, run=_run_cohorts)
+PADDED_PASS = DecodePass(max_cohorts=1, run=_run_padded)
 
 
 class _CohortLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """One layer of a cohort as transformers sees it: written in place, read as a view."""
+    """A cohort as one layer of a transformers cache: written in place, read as a view."""
 
     def __init__(self, keys_RHCD: torch.Tensor, values_RHCD: torch.Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -106,7 +106,11 @@ class _CohortLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 
 def _cache_of(cohort: Cohort) -> Cache:
-    seen = (slice(cohort.size), slice(None), slice(cohort.length - cohort.used, cohort.length + 1))
+    seen = (
+        slice(cohort.size),
+        slice(None),
+        slice(cohort.length - cohort.used_columns, cohort.length + 1),
+    )
     blocks = zip(cohort.block.keys, cohort.block.values, strict=True)
     return Cache(layers=[_CohortLayer(keys[seen], values[seen]) for keys, values in blocks])
 
@@ -115,98 +119,102 @@ _CHOSEN: "weakref.WeakKeyDictionary[Any, DecodePass]" = weakref.WeakKeyDictionar
 _CHOOSING = threading.Lock()
 
 
-def decode_pass_of(model: Any) -> DecodePass:
-    """How steps of ``model`` are made. The first call runs it on a few tokens.
+def choose_decode_pass(model: Any) -> DecodePass:
+    """The fastest pass that ``model`` supports. The first call runs the model on a few tokens.
 
     Raises:
-        BadInputError: the model keeps more of the past than keys and values.
+        BadInputError: the model's cache is more than keys and values.
     """
     with _CHOOSING:
         if model not in _CHOSEN:
-            _CHOSEN[model] = _chosen(model)
+            _CHOSEN[model] = _choose(model)
         return _CHOSEN[model]
 
 
 def is_decodable(model: Any) -> bool:
-    """Whether all that ``model`` keeps of the past is keys and values."""
-    return _kept_layers(model) <= {DynamicLayer, DynamicSlidingWindowLayer}
+    """Whether the cache of ``model`` is keys and values alone, without recurrent states."""
+    return _cache_layers(model) <= {DynamicLayer, DynamicSlidingWindowLayer}
 
 
-def _kept_layers(model: Any) -> set[type]:
+def _cache_layers(model: Any) -> set[type]:
     return {type(layer) for layer in DynamicCache(config=model.config).layers}
 
 
-def _chosen(model: Any) -> DecodePass:
-    layers = _kept_layers(model)
+def _choose(model: Any) -> DecodePass:
+    layers = _cache_layers(model)
     if not is_decodable(model):
         names = sorted(layer.__name__ for layer in layers)
         raise BadInputError(
-            f"model {type(model).__name__} keeps {', '.join(names)}; the embedded engine knows "
+            f"model {type(model).__name__} caches {', '.join(names)}; the embedded engine supports "
             "attention only: serve it with vLLM"
         )
     before = model.config._attn_implementation  # noqa: SLF001 - it has no public name
     if layers != {DynamicLayer} or before not in {"sdpa", cohort_attention.NAME}:
-        return GENERAL
+        return PADDED_PASS
     model.set_attn_implementation(cohort_attention.NAME)
     try:
-        if _agree(model):
-            return PLAIN
-    except (cohort_attention.NotPlainError, TypeError):
-        # Options that ours does not know, or a model that takes no keyword of ours.
+        if _passes_agree(model):
+            return COHORT_PASS
+    except (cohort_attention.UnsupportedAttentionError, TypeError):
+        # Options without support, or a model that does not pass keywords on to its attention.
         pass
     model.set_attn_implementation("sdpa")
-    return GENERAL
+    return PADDED_PASS
 
 
-def _agree(model: Any) -> bool:
-    """Whether the plain way gives the next logits of two rows of unlike length."""
-    given_BV, expected_BV = _tried(model, PLAIN), _tried(model, GENERAL)
-    if model.dtype in _SAME:
-        return _apart(given_BV, expected_BV) <= _SAME[model.dtype]
-    if _apart(given_BV, expected_BV) <= _SAME_IN_HALF_PRECISION:
+def _passes_agree(model: Any) -> bool:
+    """Whether both passes give the same logits for two sequences of different length.
+
+    In half precision, rounding alone may exceed the tolerance; the cohort pass must then be as close
+    to float32 as the padded pass is.
+    """
+    cohort_BV, padded_BV = _trial_logits(model, COHORT_PASS), _trial_logits(model, PADDED_PASS)
+    if model.dtype in _TOLERANCE:
+        return _relative_error(cohort_BV, padded_BV) <= _TOLERANCE[model.dtype]
+    if _relative_error(cohort_BV, padded_BV) <= _TOLERANCE_HALF_PRECISION:
         return True
     try:
         with _in_float32(model):
-            exact_BV = _tried(model, GENERAL)
+            exact_BV = _trial_logits(model, PADDED_PASS)
     except RuntimeError:
         return False
-    rounding = _apart(expected_BV, exact_BV)
-    return _apart(given_BV, exact_BV) <= max(_SAME_IN_HALF_PRECISION, rounding)
+    rounding = _relative_error(padded_BV, exact_BV)
+    return _relative_error(cohort_BV, exact_BV) <= max(_TOLERANCE_HALF_PRECISION, rounding)
 
 
-def _apart(logits_BV: torch.Tensor, from_BV: torch.Tensor) -> float:
-    """Largest difference, as a share of the largest logit; NaN where one is not finite."""
-    return float((logits_BV - from_BV).abs().max() / from_BV.abs().max())
+def _relative_error(logits_BV: torch.Tensor, reference_BV: torch.Tensor) -> float:
+    """Largest difference relative to the largest reference logit; NaN if one is not finite."""
+    return float((logits_BV - reference_BV).abs().max() / reference_BV.abs().max())
 
 
-# Not inference mode, whose tensors cannot stand in for weights.
+# Not in inference mode: its tensors cannot replace weights, see `_in_float32`.
 @torch.inference_mode(mode=False)
 @torch.no_grad()
-def _tried(model: Any, way: DecodePass) -> torch.Tensor:
+def _trial_logits(model: Any, decode: DecodePass) -> torch.Tensor:
     """The logits [B, V] of one step after two short prompts."""
-    ids = _ordinary_tokens(model.config.get_text_config().vocab_size)
-    prompts = [tuple(ids[:length]) for length in _TRIED_LENGTHS]
+    ids = _trial_tokens(model.config.get_text_config().vocab_size)
+    prompts = [tuple(ids[:length]) for length in _TRIAL_LENGTHS]
     tokens_B = torch.tensor([ids[-1]] * len(prompts), device=model.device)
-    positions_B = torch.tensor(_TRIED_LENGTHS, device=model.device)
+    positions_B = torch.tensor(_TRIAL_LENGTHS, device=model.device)
     pool = KvPool()
-    states = computed(model, prompts, pad_id=0)
-    cohorts = [cohort_of([state], np.array([row]), pool) for row, state in enumerate(states)]
-    if way.most_cohorts < len(cohorts):
-        cohorts = [gathered(cohorts, pool)]
-    return way.run(model, cohorts, tokens_B, positions_B)
+    states = prefill(model, prompts, pad_id=0)
+    cohorts = [make_cohort([state], np.array([row]), pool) for row, state in enumerate(states)]
+    if decode.max_cohorts < len(cohorts):
+        cohorts = [merge_cohorts(cohorts, pool)]
+    return decode.run(model, cohorts, tokens_B, positions_B)
 
 
-def _ordinary_tokens(vocabulary: int) -> list[int]:
-    """Ids from the middle half: control tokens, on which models were not trained, lie at the ends."""
-    count = max(_TRIED_LENGTHS) + 1
+def _trial_tokens(vocabulary: int) -> list[int]:
+    """Ids from the middle half of the vocabulary: untrained control tokens are at its ends."""
+    count = max(_TRIAL_LENGTHS) + 1
     return [vocabulary // 4 + place * vocabulary // (2 * count) for place in range(count)]
 
 
 @contextmanager
 def _in_float32(model: Any) -> Iterator[None]:
-    """Let each module compute with its weights in float32; they are converted one module at a time.
+    """Run each module with float32 weights, converted for the duration of its call.
 
-    A module that reads the weights of another without calling it raises RuntimeError.
+    A module that reads another's weights without calling it raises RuntimeError.
     """
     own: dict[Any, torch.Tensor] = {}
 

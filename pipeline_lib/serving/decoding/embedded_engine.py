@@ -1,6 +1,6 @@
-"""The embedded engine: transformers, in this process. No server, no port, ready in seconds.
+"""The embedded engine: a transformers model in this process, without a server.
 
-It turns text into rows and back; `continuous` decodes them.
+It tokenizes prompts and detokenizes completions; `continuous_batch` decodes.
 """
 
 import functools
@@ -18,28 +18,32 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
-from pipeline_lib.serving.decoding.continuous_batch import ContinuousBatch, Drawn, RowRequest
+from pipeline_lib.serving.decoding.continuous_batch import (
+    ContinuousBatch,
+    DrawnToken,
+    SequenceRequest,
+)
 from pipeline_lib.serving.decoding.kv_blocks import KvPool
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.pretrained import chat_format_of, load_pretrained
-from pipeline_lib.serving.stop_strings import stop_place
+from pipeline_lib.serving.stop_strings import find_stop
 
 
 @dataclass(kw_only=True)
 class EmbeddedEngine:
-    """Implements ChatModel on a model that is held in this process."""
+    """Implements ChatModel on a model in this process."""
 
     model: Any
     tokenizer: Any
     identity: str
     batch_size: int
-    """Paths that are decoded together."""
+    """Paths decoded together."""
     engine: str = "embedded"
     adapter: str | None = None
     eos_ids: frozenset[int] = field(init=False)
-    """Tokens that end a text."""
+    """Tokens that end a completion."""
     _pool: KvPool = field(init=False, default_factory=KvPool)
-    """Memory of batches that have ended serves the next ones."""
+    """Shared by all batches, one after another or at once."""
 
     def __post_init__(self) -> None:
         self.eos_ids = _eos_ids(self.model, self.tokenizer)
@@ -49,7 +53,7 @@ class EmbeddedEngine:
         """Load a Hugging Face folder or hub id: float32 on a CPU, bfloat16 on a GPU.
 
         Raises:
-            BadInputError: there is no such model, or it cannot be read.
+            BadInputError: no such model, or it cannot be read.
         """
         device = "cuda" if torch.cuda.is_available() else "cpu"
         dtype = torch.bfloat16 if device == "cuda" else torch.float32
@@ -69,33 +73,33 @@ class EmbeddedEngine:
 
     @property
     def held_bytes(self) -> int:
-        """Memory for keys and values, that of running batches included."""
+        """Bytes of key-value memory, in use or free."""
         return self._pool.held_bytes
 
     def open_batch(self) -> ContinuousBatch:
-        """A batch of this model that rows join and leave; `complete` uses one of its own."""
+        """A new continuous batch of this model."""
         return ContinuousBatch(
             model=self.model,
-            max_rows=self.batch_size,
+            max_sequences=self.batch_size,
             eos_ids=self.eos_ids,
             pad_id=self.tokenizer.pad_token_id or 0,
             pool=self._pool,
         )
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
-        """Draw all completions; results stand in the order of requests and seeds.
+        """Draw all completions, in the order of requests and seeds.
 
         Raises:
             BadInputError: a prompt has no token.
         """
-        # Engines are fanned out, one a core; sums over other numbers of threads round differently.
-        # Set here and not at load, since the number belongs to the calling thread.
+        # Workers run one engine per core, and another number of threads rounds differently. Set
+        # here and not at load: the number belongs to the calling thread.
         torch.set_num_threads(1)
         start = time.perf_counter()
-        rows = list(self._rows(requests, decoding))
+        sequences = list(self._sequences(requests, decoding))
         batch = self.open_batch()
-        batch.add(rows)
-        paths: list[list[Drawn]] = [[] for _ in rows]
+        batch.add(sequences)
+        paths: list[list[DrawnToken]] = [[] for _ in sequences]
         done: dict[int, Completion] = {}
         while not batch.idle:
             for drawn in batch.step():
@@ -104,42 +108,50 @@ class EmbeddedEngine:
                 path = paths[drawn.id]
                 path.append(drawn)
                 if drawn.finished is None:
-                    if not (decoding.stop and self._says_stop(path, decoding.stop)):
+                    if not (decoding.stop and self._ends_in_stop(path, decoding.stop)):
                         continue
                     batch.cancel(drawn.id)
                 seconds = time.perf_counter() - start
-                done[drawn.id] = self._completion(path, rows[drawn.id], seconds)
-        completions = iter([done[row.id] for row in rows])
+                done[drawn.id] = self._completion(path, sequences[drawn.id], seconds)
+        completions = iter([done[sequence.id] for sequence in sequences])
         results = [list(islice(completions, len(request.seeds))) for request in requests]
-        return [_with_cache_of_first(drawn) for drawn in results]
+        return [_share_cached_tokens(drawn) for drawn in results]
 
-    def _rows(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[RowRequest]:
+    def _sequences(
+        self, requests: Sequence[Request], decoding: Decoding
+    ) -> Iterator[SequenceRequest]:
         ids = itertools.count()
         for request in requests:
             prompt = self.tokenizer.encode(request.prompt, add_special_tokens=False)
             if not prompt:
-                raise BadInputError("a prompt has no token; there is nothing to go on from")
+                raise BadInputError("a prompt has no token; give at least one")
             for seed in request.seeds:
-                yield RowRequest(id=next(ids), prompt_ids=prompt, seed=seed, decoding=decoding)
+                yield SequenceRequest(id=next(ids), prompt_ids=prompt, seed=seed, decoding=decoding)
 
-    def _says_stop(self, path: Sequence[Drawn], stops: Sequence[str]) -> bool:
-        """Whether a stop text ends in the newest token."""
-        # A stop text has no more tokens than bytes, and the newest may be the middle of a character.
+    def _ends_in_stop(self, path: Sequence[DrawnToken], stops: Sequence[str]) -> bool:
+        """Whether the newest token completes a stop string."""
+        # A stop string has no more tokens than bytes; the newest token may split a character.
         reach = max(len(stop.encode()) for stop in stops) + 4
         tail = self.tokenizer.decode([one.token for one in path[-reach:]], skip_special_tokens=True)
-        return stop_place(tail, stops) is not None
+        return find_stop(tail, stops) is not None
 
-    def _completion(self, path: Sequence[Drawn], row: RowRequest, seconds: float) -> Completion:
+    def _completion(
+        self, path: Sequence[DrawnToken], sequence: SequenceRequest, seconds: float
+    ) -> Completion:
         tokens = tuple(one.token for one in path)
         logprobs = tuple(one.logprob for one in path)
         text = self.tokenizer.decode(tokens, skip_special_tokens=True)
-        place = stop_place(text, row.decoding.stop)
-        stops = [] if place is None else [s for s in row.decoding.stop if text.startswith(s, place)]
+        place = find_stop(text, sequence.decoding.stop)
+        stops = (
+            []
+            if place is None
+            else [s for s in sequence.decoding.stop if text.startswith(s, place)]
+        )
         finished = path[-1].finished or FinishReason.STOP
         return Completion(
             text=text[:place],
             finish_reason=finished if place is None else FinishReason.STOP,
-            prompt_tokens=len(row.prompt_ids),
+            prompt_tokens=len(sequence.prompt_ids),
             completion_tokens=len(tokens),
             logprob=sum(logprobs),
             cached_tokens=path[0].cached_tokens,
@@ -150,13 +162,13 @@ class EmbeddedEngine:
         )
 
 
-def _with_cache_of_first(completions: Sequence[Completion]) -> list[Completion]:
-    """The prompt of a request counts once: its cache is what the first completion found."""
+def _share_cached_tokens(completions: Sequence[Completion]) -> list[Completion]:
+    """The completions of a request with the cached tokens of the first; the others reuse its prefill."""
     return [replace(one, cached_tokens=completions[0].cached_tokens) for one in completions]
 
 
 def visible_gpus() -> int:
-    """How many CUDA devices an engine of this process, or one that it starts, may use."""
+    """CUDA devices visible to this process and to the engines that it starts."""
     return torch.cuda.device_count()
 
 
@@ -164,10 +176,10 @@ _LOADING = threading.Lock()
 
 
 def shared_engine(source: str, *, batch_size: int) -> EmbeddedEngine:
-    """The engine of this process for ``source``; other weights under the same name are seen.
+    """The engine of this process for ``source``, loaded again if the folder's content has changed.
 
-    One at a time: transformers builds models under a process-wide default device, so two threads
-    that load at once get broken weights.
+    Loading is serialized: transformers builds models under a process-wide default device, so two
+    threads that load at once get broken weights.
     """
     with _LOADING:
         return _engine(source, model_identity(source), batch_size)

@@ -1,12 +1,12 @@
-"""Memory for keys and values that is written in place and used again.
+"""Reusable memory for keys and values, written in place.
 
-Memory that is read as one stream comes three times as fast as rows with gaps between them, fresh
-memory costs ten times what writing to it again does, and a tensor that grows by one position a step
-is copied at every step. So blocks are tight, have room for a few positions more, and are cut from
-buffers that serve one block after another.
+Three measurements decide the layout: memory read as one contiguous stream is three times as fast as
+rows with gaps, a fresh allocation costs ten times a write to memory in use, and a tensor that grows by one
+position is copied at every step. So blocks are contiguous, have spare columns, and are cut from
+large buffers that are reused.
 
-Axes: N tensors of one shape (keys and values of all layers), R rows, H key-value heads, C columns
-(positions), D channels of a head.
+Axes: N tensors of one shape (keys and values of all layers), R rows (one a sequence), H key-value
+heads, C columns (positions), D channels of a head.
 """
 
 import math
@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 import torch
 
 _GROWTH = 0.125
-"""A new buffer has at least this share of the memory that is held."""
+"""Size of a new buffer, at least, as a share of the memory held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvShape:
-    """What one position of one row holds."""
+    """Layout of one position of one sequence."""
 
     tensors: tuple[tuple[int, int], ...]
     """(heads, channels) of the keys of layer 0, its values, the keys of layer 1 and so on."""
@@ -31,7 +31,7 @@ class KvShape:
 
     @property
     def numbers(self) -> int:
-        """How many numbers that is."""
+        """Numbers of all tensors."""
         return sum(heads * channels for heads, channels in self.tensors)
 
 
@@ -45,7 +45,7 @@ class Span:
 
     @property
     def size(self) -> int:
-        """How many numbers."""
+        """Numbers."""
         return self.stop - self.start
 
 
@@ -56,36 +56,37 @@ class KvBlock:
     shape: KvShape
     columns: int
     slabs: tuple[torch.Tensor, ...]
-    """[N, R, H, C, D]: tensors of one shape stand together, so that one operation moves them all."""
+    """[N, R, H, C, D]: tensors of one shape together, so that one operation moves them all."""
     keys: tuple[torch.Tensor, ...]
     """[R, H, C, D] of each layer, a view of a slab."""
     values: tuple[torch.Tensor, ...]
+    """As ``keys``."""
     span: Span
-    """Where the slabs stand."""
+    """The memory of the slabs."""
 
 
 @dataclass(slots=True)
 class KvPool:
-    """Lends blocks of a few large buffers. Safe to use from several threads."""
+    """Allocates blocks from a few large buffers. Thread-safe."""
 
     _free: list[Span] = field(default_factory=list)
-    """No two of them touch."""
+    """Adjacent free spans are merged."""
     _held_bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all buffers."""
+        """Bytes of all buffers, in use or free."""
         return self._held_bytes
 
-    def take(self, shape: KvShape, *, rows: int, columns: int) -> KvBlock:
-        """A block of ``rows`` x ``columns``. What it holds has no meaning."""
+    def allocate(self, shape: KvShape, *, rows: int, columns: int) -> KvBlock:
+        """A block of ``rows`` x ``columns`` with undefined content."""
         with self._lock:
-            span = self._span(shape, shape.numbers * rows * columns)
+            span = self._take_span(shape, shape.numbers * rows * columns)
         return _block(span, shape, rows=rows, columns=columns)
 
-    def give(self, block: KvBlock) -> None:
-        """Take back a block that nobody reads any more."""
+    def release(self, block: KvBlock) -> None:
+        """Make the memory of a block available again; no view of it may be read afterwards."""
         with self._lock:
             whole = block.span
             for free in [free for free in self._free if free.buffer is whole.buffer]:
@@ -98,7 +99,7 @@ class KvPool:
                     )
             self._free.append(whole)
 
-    def _span(self, shape: KvShape, size: int) -> Span:
+    def _take_span(self, shape: KvShape, size: int) -> Span:
         """The start of the smallest free span that is large enough, or of a new buffer."""
         kind = (shape.dtype, shape.device)
         fitting = [
@@ -116,10 +117,10 @@ class KvPool:
         return replace(found, stop=found.start + size)
 
     def _new_buffer(self, shape: KvShape, size: int) -> Span:
-        # Growing by a share of what there is makes few buffers, and few gaps between spans.
+        # Growth by a share of the whole gives few buffers, and few gaps between spans.
         size = max(size, int(_GROWTH * self._held_bytes / shape.dtype.itemsize))
         self._held_bytes += size * shape.dtype.itemsize
-        # Zeros, not any bits: a masked position is multiplied by 0, and 0 x NaN is NaN.
+        # Zeros: a masked position is multiplied by 0, and 0 x NaN is NaN.
         buffer = torch.zeros(size, dtype=shape.dtype, device=shape.device)
         return Span(buffer=buffer, start=0, stop=size)
 

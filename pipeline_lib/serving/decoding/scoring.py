@@ -1,8 +1,9 @@
-"""Self-certainty: one pass of the policy over finished texts, for the whole distribution at each token.
+"""Self-certainty of finished texts: one teacher-forced forward pass of the policy.
 
-It works on the text, whatever drew it; where a path held a special token in its midst, or another
-split into tokens than the tokenizer gives, the pass sees the tokenizer's. Axes: B texts of a pass,
-L positions, V vocabulary.
+Texts are tokenized again, so special tokens within a path and splits that differ from the
+tokenizer's are lost.
+
+Axes: B texts of a batch, L positions, V vocabulary.
 """
 
 import math
@@ -14,8 +15,8 @@ import torch
 
 from pipeline_lib.serving.scored_text import ScoredText, TextScore
 
-_PASS_NUMBERS = 1 << 25
-"""Logits that are in memory at once: 128 MiB in float32; a single text may need more."""
+_MAX_LOGITS = 1 << 25
+"""Logits of one batch: 128 MiB in float32. A single text may need more."""
 
 
 def self_certainty(logits_LV: torch.Tensor) -> torch.Tensor:
@@ -32,20 +33,20 @@ def self_certainty(logits_LV: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyScorer:
-    """Implements Scorer on a model that is held in this process."""
+    """Implements Scorer on a model in this process."""
 
     model: Any
     tokenizer: Any
 
     def score(self, texts: Sequence[ScoredText]) -> list[TextScore]:
         """One score a text, in order; a text without a token has certainty 0."""
-        # As the embedded engine does: sums over other numbers of threads round differently.
+        # As in the embedded engine: another number of threads rounds differently.
         torch.set_num_threads(1)
         rows = [self._row(one) for one in texts]
         order = sorted(range(len(rows)), key=lambda place: len(rows[place].tokens))
         scores: dict[int, TextScore] = {}
-        for places in self._passes(rows, order):
-            found = self._one_pass([rows[place] for place in places])
+        for places in self._batches(rows, order):
+            found = self._score_batch([rows[place] for place in places])
             scores.update(zip(places, found, strict=True))
         return [scores[place] for place in range(len(rows))]
 
@@ -55,29 +56,29 @@ class PolicyScorer:
         end = [self.tokenizer.eos_token_id] if one.ended else []
         return _Row(tokens=[*prompt, *text, *end], start=len(prompt))
 
-    def _passes(self, rows: Sequence["_Row"], order: Sequence[int]) -> list[list[int]]:
-        """Texts of like length together, as many as fit."""
-        passes: list[list[int]] = []
+    def _batches(self, rows: Sequence["_Row"], order: Sequence[int]) -> list[list[int]]:
+        """Texts of similar length together, up to `_MAX_LOGITS`."""
+        batches: list[list[int]] = []
         vocabulary = self.model.config.get_text_config().vocab_size
         for place in order:
             numbers = len(rows[place].tokens) * vocabulary
-            if passes and (len(passes[-1]) + 1) * numbers <= _PASS_NUMBERS:
-                passes[-1].append(place)
+            if batches and (len(batches[-1]) + 1) * numbers <= _MAX_LOGITS:
+                batches[-1].append(place)
             else:
-                passes.append([place])
-        return passes
+                batches.append([place])
+        return batches
 
     @torch.inference_mode()
-    def _one_pass(self, rows: Sequence["_Row"]) -> list[TextScore]:
+    def _score_batch(self, rows: Sequence["_Row"]) -> list[TextScore]:
         longest = max(len(row.tokens) for row in rows)
         pad = self.tokenizer.pad_token_id or 0
         padded = [[*row.tokens, *[pad] * (longest - len(row.tokens))] for row in rows]
         ids_BL = torch.tensor(padded, device=self.model.device)
-        # Padding stands on the right, where a causal model does not look.
+        # Padding on the right does not affect a causal model.
         logits_BLV = self.model(input_ids=ids_BL, use_cache=False).logits
         scores = []
         for row, logits_LV in zip(rows, logits_BLV, strict=True):
-            # The logits at a position are for the token after it.
+            # The logits at a position predict the next token.
             own_LV = logits_LV[row.start - 1 : len(row.tokens) - 1]
             certainty = float(self_certainty(own_LV).mean()) if len(own_LV) else 0.0
             scores.append(TextScore(self_certainty=certainty, read_tokens=len(row.tokens)))
@@ -88,4 +89,4 @@ class PolicyScorer:
 class _Row:
     tokens: list[int]
     start: int
-    """Where the text begins, after at least one token of the prompt."""
+    """Index of the text's first token; the prompt has at least one."""

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.decoding.continuous_batch import Drawn, RowRequest
+from pipeline_lib.serving.decoding.continuous_batch import DrawnToken, SequenceRequest
 from pipeline_lib.serving.front.generation import (
     DrawFailedError,
     EngineGoneError,
@@ -173,7 +173,7 @@ class LiveEngine:
             del self._lanes[key]
             self.model.detach(key)
 
-    def _step(self, key: str | None, lane: Lane) -> list[Drawn]:
+    def _step(self, key: str | None, lane: Lane) -> list[DrawnToken]:
         """The lane's next tokens. What its requests broke costs them, and not the engine."""
         try:
             return lane.batch.step()
@@ -183,7 +183,7 @@ class LiveEngine:
                 raise
             for generation in {choice.generation for choice in lane.choices.values()}:
                 self._fail(generation, f"{type(error).__name__}: {reason_of(error)}")
-            lane.batch.abandon()
+            lane.batch.reset()
             return []
 
     def _fail(self, generation: Generation, reason: str) -> None:
@@ -191,7 +191,7 @@ class LiveEngine:
         self._told.append((generation, DrawFailedError(f"this cannot be drawn: {reason}")))
         self._cancel(generation)
 
-    def _take(self, lane: Lane, drawn: Drawn) -> None:
+    def _take(self, lane: Lane, drawn: DrawnToken) -> None:
         choice = lane.choices.get(drawn.id)
         if choice is None:  # it was cancelled
             return
@@ -245,7 +245,7 @@ class LiveEngine:
         places = iter(choices)
         for prompt in prompts:
             for first, seed in enumerate(prompt.seeds):
-                row = RowRequest(
+                row = SequenceRequest(
                     id=next(self._ids), prompt_ids=prompt.ids, seed=seed, decoding=plain
                 )
                 rows.append(row)

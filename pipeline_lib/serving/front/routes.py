@@ -11,7 +11,7 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 
-from pipeline_lib.serving.decoding.decode_pass import decode_pass_of
+from pipeline_lib.serving.decoding.decode_pass import choose_decode_pass
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.front.async_engine import LiveEngine, Prompt
 from pipeline_lib.serving.front.body_limit import BodyLimit
@@ -207,7 +207,7 @@ def make_app(
     Raises:
         BadInputError: the embedded engine cannot decode such a model.
     """
-    decode_pass_of(engine.model)
+    choose_decode_pass(engine.model)
     tokenizer, config = engine.tokenizer, engine.model.config.get_text_config()
     live = LiveEngine(
         model=ServedModel(engine=engine, threads=threads),

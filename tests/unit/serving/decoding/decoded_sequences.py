@@ -1,4 +1,4 @@
-"""Rows for a batch, what the batch draws for them, and what `model.generate` says of them."""
+"""Sequences for a batch, the tokens it draws, and those of `model.generate`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,36 +6,45 @@ from typing import Any
 import torch
 
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.decoding.continuous_batch import ContinuousBatch, Drawn, RowRequest
+from pipeline_lib.serving.decoding.continuous_batch import (
+    ContinuousBatch,
+    DrawnToken,
+    SequenceRequest,
+)
 
 EOS = 1
 
 
-def batch_of(model: Any, *, max_rows: int) -> ContinuousBatch:
-    return ContinuousBatch(model=model, max_rows=max_rows, eos_ids={EOS}, pad_id=0)
+def batch_of(model: Any, *, max_sequences: int) -> ContinuousBatch:
+    return ContinuousBatch(model=model, max_sequences=max_sequences, eos_ids={EOS}, pad_id=0)
 
 
-def row(
-    row_id: int, prompt: Sequence[int], *, limit: int = 12, temperature: float = 0, top_p: float = 1
-) -> RowRequest:
+def sequence(
+    sequence_id: int,
+    prompt: Sequence[int],
+    *,
+    limit: int = 12,
+    temperature: float = 0,
+    top_p: float = 1,
+) -> SequenceRequest:
     decoding = Decoding(temperature=temperature, top_p=top_p, max_new_tokens=limit)
-    return RowRequest(id=row_id, prompt_ids=prompt, seed=row_id, decoding=decoding)
+    return SequenceRequest(id=sequence_id, prompt_ids=prompt, seed=sequence_id, decoding=decoding)
 
 
-def drained(batch: ContinuousBatch) -> dict[int, list[Drawn]]:
-    """Steps until nothing is left: what every row drew, by its id."""
-    drawn: dict[int, list[Drawn]] = {}
+def drained(batch: ContinuousBatch) -> dict[int, list[DrawnToken]]:
+    """Steps until the batch is idle; the tokens of each sequence by its id."""
+    drawn: dict[int, list[DrawnToken]] = {}
     while not batch.idle:
         for one in batch.step():
             drawn.setdefault(one.id, []).append(one)
     return drawn
 
 
-def tokens_of(drawn: dict[int, list[Drawn]]) -> dict[int, list[int]]:
-    return {row_id: [one.token for one in path] for row_id, path in drawn.items()}
+def tokens_of(drawn: dict[int, list[DrawnToken]]) -> dict[int, list[int]]:
+    return {sequence_id: [one.token for one in path] for sequence_id, path in drawn.items()}
 
 
-def by_generate(model: Any, request: RowRequest) -> list[int]:
+def by_generate(model: Any, request: SequenceRequest) -> list[int]:
     """The greedy continuation of one prompt, alone, by transformers itself."""
     ids = torch.tensor([list(request.prompt_ids)])
     drawn = model.generate(

@@ -12,7 +12,6 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine, shared_engine
-from pipeline_lib.serving.decoding.sampler import choose_tokens
 
 GREEDY = Decoding(temperature=0, max_new_tokens=20)
 PROMPTS = ["ab", "abcdabcdab", "d", "ccba", "abab"]
@@ -91,14 +90,6 @@ def test_logprob_is_the_sum_over_tokens(engine):
             logits[place, token].item() for place, token in zip(places, tokens, strict=True)
         )
         assert completion.logprob == pytest.approx(total, abs=1e-4)
-
-
-@pytest.mark.parametrize(("uniform", "expected"), [(0.0, 1), (0.49, 1), (0.51, 2), (0.999, 2)])
-def test_top_p_keeps_the_smallest_set(uniform, expected):
-    """Probabilities 0, .45, .45, .1 with top-p .5: the two likely tokens share the mass."""
-    logits = torch.tensor([[0.0, 0.45, 0.45, 0.1]]).log()
-    chosen = choose_tokens(logits, torch.tensor([uniform]), Decoding(top_p=0.5))
-    assert chosen.item() == expected
 
 
 def test_a_completion_ends_before_a_stop_text(engine):

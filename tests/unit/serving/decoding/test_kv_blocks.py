@@ -1,4 +1,4 @@
-"""Memory for keys and values is used again, and stays within what is in use."""
+"""Memory for keys and values is reused."""
 
 import hypothesis.strategies as st
 import torch
@@ -12,9 +12,9 @@ SHAPE = KvShape(
 """Two layers; values have fewer channels than keys."""
 
 
-def test_a_block_is_cut_as_its_shape_says():
-    """Keys and values of each layer are views of the slabs: what is written in one is in the other."""
-    block = KvPool().take(SHAPE, rows=3, columns=5)
+def test_keys_and_values_are_views_of_the_slabs():
+    """What is written to a layer's keys or values is in the slab of its shape."""
+    block = KvPool().allocate(SHAPE, rows=3, columns=5)
     assert [tuple(keys.shape) for keys in block.keys] == [(3, 2, 5, 4)] * 2
     assert [tuple(values.shape) for values in block.values] == [(3, 2, 5, 3)] * 2
     for number, tensor in enumerate([*block.keys, *block.values]):
@@ -22,14 +22,14 @@ def test_a_block_is_cut_as_its_shape_says():
     assert [slab[:, 0, 0, 0, 0].tolist() for slab in block.slabs] == [[0, 1], [2, 3]]
 
 
-def test_a_block_that_came_back_serves_again():
-    """Smaller blocks stand in its memory, and when they are back too, one of its size again."""
+def test_released_memory_is_reused():
+    """Smaller blocks are cut from it, and after their release a block of the first size again."""
     pool = KvPool()
-    pool.give(pool.take(SHAPE, rows=8, columns=40))
+    pool.release(pool.allocate(SHAPE, rows=8, columns=40))
     held = pool.held_bytes
-    for block in [pool.take(SHAPE, rows=2, columns=40) for _ in range(4)]:
-        pool.give(block)
-    pool.take(SHAPE, rows=8, columns=40)
+    for block in [pool.allocate(SHAPE, rows=2, columns=40) for _ in range(4)]:
+        pool.release(block)
+    pool.allocate(SHAPE, rows=8, columns=40)
     assert pool.held_bytes == held
 
 
@@ -39,25 +39,25 @@ def test_a_block_that_came_back_serves_again():
         max_size=60,
     )
 )
-def test_lent_blocks_keep_what_is_written(actions):
-    """Any order of taking (rows, columns) and giving back: nobody writes into a block that is lent,
-    and once all are back, one as large as the largest needs no new memory."""
+def test_allocated_blocks_do_not_overlap(actions):
+    """In any order of allocation (rows, columns) and release, each block keeps its content; after
+    the last release, one as large as the largest needs no new memory."""
     pool = KvPool()
-    lent: dict[int, KvBlock] = {}
+    allocated: dict[int, KvBlock] = {}
     largest = 0
     for number, action in enumerate(actions):
         if isinstance(action, tuple):
             rows, columns = action
-            lent[number] = pool.take(SHAPE, rows=rows, columns=columns)
+            allocated[number] = pool.allocate(SHAPE, rows=rows, columns=columns)
             largest = max(largest, rows * columns)
-            for slab in lent[number].slabs:
+            for slab in allocated[number].slabs:
                 slab.fill_(number)
-        elif lent:
-            pool.give(lent.pop(sorted(lent)[action % len(lent)]))
-        assert all((slab == n).all() for n, block in lent.items() for slab in block.slabs)
-    for block in lent.values():
-        pool.give(block)
+        elif allocated:
+            pool.release(allocated.pop(sorted(allocated)[action % len(allocated)]))
+        assert all((slab == n).all() for n, block in allocated.items() for slab in block.slabs)
+    for block in allocated.values():
+        pool.release(block)
     held = pool.held_bytes
     if largest:
-        pool.take(SHAPE, rows=1, columns=largest)
+        pool.allocate(SHAPE, rows=1, columns=largest)
     assert pool.held_bytes == held

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
 from pipeline_lib.serving.front.token_text import StopWatch, TokenDecoder, TokenText
-from pipeline_lib.serving.stop_strings import stop_place
+from pipeline_lib.serving.stop_strings import find_stop
 from pipeline_lib.training.bootstrap import make_tokenizer
 
 EURO = "€".encode()
@@ -113,7 +113,7 @@ def test_a_stop_string_cuts_before_its_first_place(stop, chunks):
     """However the text is cut into chunks, what is shown is the text before the stop string."""
     shown, watch = _watched([stop], chunks)
     text = "".join(chunks)
-    assert "".join(shown) == text[: stop_place(text, [stop])]
+    assert "".join(shown) == text[: find_stop(text, [stop])]
     assert watch.hit == (stop in text)
 
 
