@@ -221,13 +221,13 @@ def _engine(model: str, params: Params, log_folder: pathlib.Path) -> Iterator[Ch
 
         yield EmbeddedEngine.load(model, batch_size=params.sample.batch_size)
         return
-    from pipeline_lib.serving.connect import served_model  # noqa: PLC0415 - transformers
+    from pipeline_lib.serving.connect import connect  # noqa: PLC0415 - transformers
     from pipeline_lib.serving.running_engine import serving_engine  # noqa: PLC0415 - not for verify
 
     if engine_named(serve.engine).is_external:
         serve = serve.model_copy(update={"model": model})
     with serving_engine(serve, model=model, log_folder=log_folder) as engine:
-        yield served_model(engine.endpoint, serve, model=model)
+        yield connect(engine.endpoint, serve, model=model)
 
 
 def _line(path: Path, problem: Problem) -> Row:

@@ -11,7 +11,7 @@ from pipeline_lib.records import Problem
 from pipeline_lib.sampling import paths
 from pipeline_lib.sampling.accounting import record_spending, require_budget
 from pipeline_lib.serving.chat_model import ChatModel
-from pipeline_lib.serving.connect import served_model
+from pipeline_lib.serving.connect import connect
 from pipeline_lib.serving.decoding.embedded_engine import shared_engine, visible_gpus
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
@@ -123,7 +123,7 @@ def sample(shard: SampleShard) -> None:
 def _model(plan: SamplePlan) -> ChatModel:
     if plan.endpoint is None:
         return shared_engine(plan.model, batch_size=plan.params.batch_size)
-    return served_model(plan.endpoint, plan.serve, model=plan.model)
+    return connect(plan.endpoint, plan.serve, model=plan.model)
 
 
 def _problems(shard: SampleShard) -> list[Problem]:

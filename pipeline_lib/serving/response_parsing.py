@@ -1,4 +1,4 @@
-"""What servers answer, read with suspicion: a gap is an error, never an invented value."""
+"""Strict parsing of responses: a missing field is an error, never a default."""
 
 from itertools import starmap
 from typing import TypeVar
@@ -12,12 +12,12 @@ from pipeline_lib.serving.chat_model import Completion
 _FINISHED = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 
 
-class BadAnswerError(ReasonloopError):
-    """A server answered with success, but not with completions that can be used."""
+class BadResponseError(ReasonloopError):
+    """A response with a success status and unusable content."""
 
 
 class _Part(BaseModel):
-    # Every server adds fields of its own.
+    # Servers add fields of their own.
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
 
@@ -36,14 +36,14 @@ class _TokenLogprob(_Part):
 
 
 class _Logprobs(_Part):
-    """Of a completion (``token_logprobs``) or of a chat (``content``)."""
+    """Log-probabilities of a completion (``token_logprobs``) or a chat (``content``)."""
 
     token_logprobs: list[float | None] | None = None
     content: list[_TokenLogprob] | None = None
 
     @property
     def values(self) -> tuple[float, ...] | None:
-        """One a token; None where one of them is missing."""
+        """One per token; None if any is missing."""
         if self.content is not None:
             return tuple(token.logprob for token in self.content)
         found = [value for value in self.token_logprobs or () if value is not None]
@@ -64,61 +64,61 @@ class _Choice(_Part):
     stop_reason: int | str | None = Field(
         default=None, validation_alias=AliasChoices("stop_reason", "matched_stop")
     )
-    """What ended it: a text, or the id of an end token. vLLM has the one name, SGLang the other."""
+    """A stop string, or the id of an end token. The names are vLLM's and SGLang's."""
 
 
-class _Answer(_Part):
+class _Completions(_Part):
     model: str | None = None
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
 
 
-class _Card(_Part):
+class _Model(_Part):
     id: str
     owned_by: str = ""
 
 
-class _Cards(_Part):
-    data: list[_Card]
+class _Models(_Part):
+    data: list[_Model]
 
 
-def read_models(content: bytes) -> dict[str, str]:
-    """The names of the models that a server lists, each with its owner.
+def parse_models(content: bytes) -> dict[str, str]:
+    """Model names and their owners in a response of ``/v1/models``.
 
     Raises:
-        BadAnswerError: it is no such list.
+        BadResponseError: it is not a list of models.
     """
-    return {card.id: card.owned_by for card in _parsed(_Cards, content).data}
+    return {model.id: model.owned_by for model in _parse(_Models, content).data}
 
 
-def read_answer(
+def parse_completions(
     content: bytes, *, wanted: int, model: str | None, latency_s: float
 ) -> list[Completion]:
-    """The completions of one answer, in the order of their indices.
+    """The completions of one response, in the order of their indices.
 
     Args:
-        content: the body.
-        wanted: so many were asked for; a server that does not know ``n`` gives fewer.
-        model: whose answer it must be; None accepts any (aliases answer under a full name).
-        latency_s: how long the answer took.
+        content: Response body.
+        wanted: Requested completions; a server that ignores ``n`` returns fewer.
+        model: Expected model name; None accepts any (aliases answer under a full name).
+        latency_s: Seconds from request to response.
 
     Raises:
-        BadAnswerError: not JSON, no choices, more choices than asked for, or another model's; or
-            no token counts, without which nothing could be accounted for.
+        BadResponseError: not JSON; no choices, or more than ``wanted``; another model; no token
+            counts.
     """
-    answer = _parsed(_Answer, content)
-    if model is not None and answer.model != model:
-        raise BadAnswerError(f"the answer is from model {answer.model}, not {model}")
-    if len(answer.choices) > wanted:
-        raise BadAnswerError(f"{len(answer.choices)} completions came for {wanted}")
-    if answer.usage is None:
-        raise BadAnswerError("the answer has no usage, so its tokens cannot be counted")
-    usage, alone = answer.usage, len(answer.choices) == 1
+    response = _parse(_Completions, content)
+    if model is not None and response.model != model:
+        raise BadResponseError(f"the response is from model {response.model}, not {model}")
+    if len(response.choices) > wanted:
+        raise BadResponseError(f"{len(response.choices)} completions for {wanted} requested")
+    if response.usage is None:
+        raise BadResponseError("the response has no usage, so its tokens cannot be counted")
+    usage, alone = response.usage, len(response.choices) == 1
     details = usage.prompt_tokens_details
     cached = details.cached_tokens if details else None
 
     def completion(place: int, choice: _Choice) -> Completion:
-        drawn = usage.completion_tokens if alone else _counted(choice)
+        drawn = usage.completion_tokens if alone else _token_count(choice)
         finish_reason = _FINISHED.get(choice.finish_reason or "")
         failed = finish_reason is None
         logprobs = choice.logprobs.values if choice.logprobs else None
@@ -137,37 +137,37 @@ def read_answer(
             opens_request=place == 0,
         )
 
-    ordered = sorted(answer.choices, key=lambda choice: choice.index)
+    ordered = sorted(response.choices, key=lambda choice: choice.index)
     return list(starmap(completion, enumerate(ordered)))
 
 
 def _text(choice: _Choice) -> str:
     if choice.message is not None:
-        # Null where a server keeps all that was said as reasoning, or as a refusal.
+        # Null if a server reports all text as reasoning, or as a refusal.
         return choice.message.content or ""
     if choice.text is None:
-        raise BadAnswerError("a completion has neither text nor message")
+        raise BadResponseError("a completion has neither text nor message")
     return choice.text
 
 
-def _counted(choice: _Choice) -> int:
-    """Tokens of one of several completions; the answer's usage has but their sum."""
+def _token_count(choice: _Choice) -> int:
+    """Tokens of one of several completions; usage holds only their sum."""
     if choice.token_ids is not None:
         return len(choice.token_ids)
     if choice.logprobs and choice.logprobs.values:
         return len(choice.logprobs.values)
-    raise BadAnswerError("several completions without token ids or log-probabilities to count by")
+    raise BadResponseError("several completions without token ids or log-probabilities to count by")
 
 
-_Read = TypeVar("_Read", bound=_Part)
+_Response = TypeVar("_Response", bound=_Part)
 
 
-def _parsed(kind: type[_Read], content: bytes) -> _Read:
+def _parse(kind: type[_Response], content: bytes) -> _Response:
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise BadAnswerError(
-            f"the answer cannot be read: {f'{place}: ' if place else ''}{first['msg']}"
+        raise BadResponseError(
+            f"the response cannot be read: {f'{place}: ' if place else ''}{first['msg']}"
         ) from error

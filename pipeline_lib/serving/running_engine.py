@@ -1,6 +1,6 @@
-"""The rollout engine of a run: started, watched and stopped here, or one that already runs.
+"""The rollout engine of a run: a supervised one, or a server that already runs.
 
-For the process of the flow. An engine that a Ray task started would die or leak with its worker.
+For the flow's process: an engine started by a Ray task would die, or leak, with its worker.
 """
 
 import pathlib
@@ -19,25 +19,25 @@ from pipeline_lib.serving.supervisor.supervised import start_supervised
 
 
 class RunningEngine(Protocol):
-    """An engine that was seen to work."""
+    """An engine that has drawn a token."""
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where its model is asked; it stays the same over restarts."""
+        """Address and name of its model; unchanged by restarts."""
         ...
 
     @property
     def restarts(self) -> int:
-        """How often it was started again."""
+        """Restarts so far."""
         ...
 
     @property
-    def troubles(self) -> tuple[str, ...]:
-        """Why it was, oldest first."""
+    def restart_reasons(self) -> tuple[str, ...]:
+        """Causes of the restarts, oldest first."""
         ...
 
     def check(self) -> None:
-        """Raise the ReasonloopError for which the engine was given up, if it was."""
+        """Raise the failure, a ReasonloopError, if the engine was given up."""
         ...
 
     def load_adapter(self, name: str, folder: pathlib.Path, version: str) -> Endpoint:
@@ -45,7 +45,7 @@ class RunningEngine(Protocol):
         ...
 
     def stop(self) -> None:
-        """End all of it; a second time does nothing."""
+        """Stop the engine; idempotent."""
         ...
 
 
@@ -58,23 +58,24 @@ def serving_engine(
     lora: bool = False,
     max_lora_rank: int = 16,
 ) -> Iterator[RunningEngine]:
-    """A working engine while the block runs; nothing of it is left afterwards.
+    """A working engine for the duration of the block; no process of it is left afterwards.
 
     Args:
-        serve: Which engine, and where.
-        model: A Hugging Face folder or hub id; a server that already runs has its own.
-        log_folder: Where the engine's output goes.
-        lora: Whether adapters are to be loaded.
-        max_lora_rank: The largest rank of them.
+        serve: The engine, its port or address, and its timeouts.
+        model: A Hugging Face folder or hub id; ignored by a server that already runs.
+        log_folder: For the log of the engine.
+        lora: Start the engine for LoRA adapters.
+        max_lora_rank: Their largest rank.
 
     Raises:
-        BadInputError: no such model, no environment with the engine, no such name at the URL.
-        ReasonloopError: the engine does not start, or had to be given up while the block ran.
+        BadInputError: no such model, the engine is not installed, or the server does not serve
+            ``serve.model``.
+        ReasonloopError: the engine does not start, or was given up during the block.
     """
     check_engine(serve)
     kind = engine_named(serve.engine)
     if kind.is_external:
-        yield attached_engine(serve)
+        yield attach(serve)
         return
     _check_model(model)
     engine = start_supervised(
@@ -84,7 +85,7 @@ def serving_engine(
         yield engine
         engine.check()
     except Exception as error:
-        # What fails without its engine fails for that reason, whatever it says of it.
+        # Errors of clients are consequences of the engine's failure, if there is one.
         _raise_failure(engine, error)
         raise
     finally:
@@ -100,7 +101,7 @@ def _raise_failure(engine: RunningEngine, error: Exception) -> None:
 
 
 def _check_model(model: str) -> None:
-    """A hub id is NAME or OWNER/NAME; all else must be a folder."""
+    """A hub id is NAME or OWNER/NAME; anything else must be a folder."""
     is_path = model.startswith((".", "/", "~")) or model.count("/") > 1
     if is_path and not pathlib.Path(model).is_dir():
         raise BadInputError(f"model {model}: no such folder; give one, or a hub id")
@@ -108,35 +109,39 @@ def _check_model(model: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachedEngine:
-    """Implements RunningEngine for a server that somebody else runs."""
+    """Implements RunningEngine for an external server."""
 
     endpoint: Endpoint
     restarts: int = 0
-    troubles: tuple[str, ...] = ()
+    restart_reasons: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Its life is not ours to judge: clients see their own failures."""
+        """Nothing is supervised: clients see their own failures."""
 
     def load_adapter(self, name: str, folder: pathlib.Path, version: str) -> Endpoint:
-        """Refused: what a server of somebody else's serves is theirs to say."""
+        """Always refused.
+
+        Raises:
+            BadInputError: an external server loads its adapters itself.
+        """
         raise BadInputError(
             f"adapter {name}@{version} ({folder}): adapters cannot be loaded at "
             f"{self.endpoint.base_url}; serve it there and set serve.model to its name"
         )
 
     def stop(self) -> None:
-        """It goes on running."""
+        """The server keeps running."""
 
 
-def attached_engine(serve: ServeParams) -> AttachedEngine:
-    """The server at ``serve.url``, once it has drawn a token.
+def attach(serve: ServeParams) -> AttachedEngine:
+    """The server at ``serve.url``, after it has drawn a token.
 
     Raises:
-        BadInputError: it serves no model of that name, or several and none was named.
-        ReasonloopError: it does not answer.
+        BadInputError: ``serve.model`` is not served, or is null while several models are.
+        ReasonloopError: the server does not answer.
     """
-    assert serve.url is not None  # `check_engine` sees to it
-    # Stripped, since an error about a malformed header quotes it.
+    assert serve.url is not None  # by `check_engine`
+    # Stripped: httpx quotes a malformed header in its error.
     key = (environment(serve.api_key_env) or "").strip()
     probes = Probes(
         base_url=serve.url.rstrip("/"),
@@ -144,17 +149,17 @@ def attached_engine(serve: ServeParams) -> AttachedEngine:
         through_proxy=True,
     )
     try:
-        model = _named(serve, probes.models())
+        model = _model_name(serve, probes.models())
         by_chat = serve.tokenizer is None
-        probes.one_token(model, timeout_s=serve.start_timeout_s, by_chat=by_chat)
+        probes.draw_token(model, timeout_s=serve.start_timeout_s, by_chat=by_chat)
     except NoAnswerError as error:
-        said = str(error).replace(key, "***") if key else str(error)
-        raise ReasonloopError(f"serve.url: {said}") from None
+        message = str(error).replace(key, "***") if key else str(error)
+        raise ReasonloopError(f"serve.url: {message}") from None
     endpoint = Endpoint(engine=serve.engine, base_url=probes.base_url, model=model, identity=model)
     return AttachedEngine(endpoint=endpoint)
 
 
-def _named(serve: ServeParams, served: list[str]) -> str:
+def _model_name(serve: ServeParams, served: list[str]) -> str:
     if serve.model is not None and serve.model in served:
         return serve.model
     if serve.model is None and len(served) == 1:

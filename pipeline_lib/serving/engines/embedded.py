@@ -6,11 +6,11 @@ Its server has vLLM's dialect and adapter routes.
 import sys
 
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.engines.engine import Engine, Launch, Served, common_environment
+from pipeline_lib.serving.engines.engine import Engine, Launch, ServedModel, common_environment
 from pipeline_lib.serving.engines.vllm import VLLM
 
 
-def _launch(serve: ServeParams, served: Served) -> Launch:
+def _launch(serve: ServeParams, served: ServedModel) -> Launch:
     command = (
         *(sys.executable, "-m", "pipeline_lib.serving.front.server"),
         *(served.model, "--name", served.name, "--port", str(served.port)),

@@ -23,7 +23,7 @@ FOREIGN_ENVIRONMENT: Mapping[str, str | None] = {"PYTHONPATH": None, "VIRTUAL_EN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ServedModel:
     """The model that an engine serves, and its port."""
 
     model: str
@@ -59,7 +59,7 @@ class Engine:
 
     name: str
     """The value of ``serve.engine``; part of every path's provenance."""
-    launch: Callable[[ServeParams, Served], Launch] | None
+    launch: Callable[[ServeParams, ServedModel], Launch] | None
     """Raises BadInputError if the engine is not installed. None: a server that already runs at
     ``serve.url``; it keeps its own model and adapters, and its GPUs are not counted."""
     dialect: Dialect | None
@@ -77,7 +77,7 @@ class Engine:
         return self.launch is None
 
 
-def common_environment(served: Served) -> dict[str, str | None]:
+def common_environment(served: ServedModel) -> dict[str, str | None]:
     """Unbuffered logs, which survive a kill. No telemetry; offline for local models."""
     offline = {"HF_HUB_OFFLINE": "1"} if pathlib.Path(served.model).is_dir() else {}
     return {"PYTHONUNBUFFERED": "1", "DO_NOT_TRACK": "1", **offline}

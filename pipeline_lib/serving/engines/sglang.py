@@ -9,13 +9,13 @@ from pipeline_lib.serving.engines.engine import (
     AdapterRoutes,
     Engine,
     Launch,
-    Served,
+    ServedModel,
     common_environment,
     environment_python,
 )
 
 
-def _launch(serve: ServeParams, served: Served) -> Launch:
+def _launch(serve: ServeParams, served: ServedModel) -> Launch:
     command = [
         *(environment_python(serve), "-m", "sglang.launch_server"),
         *("--model-path", served.model, "--served-model-name", served.name),

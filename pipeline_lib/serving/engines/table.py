@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.dialects import UNKNOWN, Dialect
+from pipeline_lib.serving.dialects import OPENAI, Dialect
 from pipeline_lib.serving.engines.embedded import EMBEDDED
 from pipeline_lib.serving.engines.engine import Engine
 from pipeline_lib.serving.engines.sglang import SGLANG
@@ -49,4 +49,4 @@ def dialect_of(engine: str, *, owned_by: str) -> Dialect:
     known = engine_named(engine).dialect
     if known is None and owned_by in ENGINES:
         known = ENGINES[owned_by].dialect
-    return known or UNKNOWN
+    return known or OPENAI

@@ -14,7 +14,7 @@ from pipeline_lib.serving.engines.engine import (
     AdapterRoutes,
     Engine,
     Launch,
-    Served,
+    ServedModel,
     common_environment,
     environment_python,
 )
@@ -29,7 +29,7 @@ _MIDDLEWARE_FOLDER = pathlib.Path(middleware.__path__[0])
 _HOST_GUARD = f"{host_guard.__name__.rpartition('.')[2]}.{host_guard.HostGuard.__name__}"
 
 
-def _launch(serve: ServeParams, served: Served) -> Launch:
+def _launch(serve: ServeParams, served: ServedModel) -> Launch:
     command = [
         # `vllm serve` looks for a distribution named vllm, which the build for CPUs is not.
         *(environment_python(serve), "-m", "vllm.entrypoints.openai.api_server"),

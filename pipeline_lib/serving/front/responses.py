@@ -1,7 +1,7 @@
-"""Answers in OpenAI's form: whole ones, and the chunks of a stream.
+"""Responses in OpenAI's format: whole ones, and the chunks of a stream.
 
-The two dialects differ in names and in how log-probabilities are laid out, so each is a class with
-the same three methods (`Form`).
+Completions and chat differ in names and in the layout of log-probabilities; each is a
+`ResponseLayout`.
 """
 
 import secrets
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from pipeline_lib.serving.front.generation import Piece
-from pipeline_lib.serving.front.token_text import TokenDecoder, TokenText
+from pipeline_lib.serving.front.generation import ChoiceDelta
+from pipeline_lib.serving.front.token_text import IncrementalDetokenizer, TokenDecoder
 
 Json = dict[str, Any]
 
@@ -19,35 +19,35 @@ Json = dict[str, Any]
 _LEAST_LOGPROB = -9999.0
 
 
-class Form(Protocol):
-    """One of OpenAI's two ways to write completions down."""
+class ResponseLayout(Protocol):
+    """JSON layout of a choice, for one of the two routes."""
 
-    def whole(self, piece: Piece) -> Json:
-        """A choice that came in one piece."""
+    def choice(self, delta: ChoiceDelta) -> Json:
+        """A choice of a whole response."""
         ...
 
-    def opening(self, index: int, /) -> Json | None:
-        """What a stream says of a choice before its text, if anything."""
+    def first_chunk(self, index: int, /) -> Json | None:
+        """The chunk of a stream before the choice's text, or None."""
         ...
 
-    def part(self, piece: Piece) -> Json:
+    def chunk(self, delta: ChoiceDelta) -> Json:
         """A choice in a chunk of a stream."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is to stand beside the text."""
+class ChoiceFields:
+    """Fields of a choice besides its text."""
 
     logprobs: bool
     alternatives: int
-    """0 or 1; the one is the drawn token itself."""
+    """0 or 1: the drawn token itself."""
     token_ids: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What is the same in all chunks of an answer."""
+    """Fields common to all chunks of a response."""
 
     kind: str
     model: str
@@ -55,8 +55,8 @@ class Envelope:
     created: int
 
     @classmethod
-    def seal(cls, *, kind: str, prefix: str, model: str) -> "Envelope":
-        """A new one."""
+    def new(cls, *, kind: str, prefix: str, model: str) -> "Envelope":
+        """An envelope with a new id and the current time."""
         return cls(
             kind=kind,
             model=model,
@@ -64,28 +64,28 @@ class Envelope:
             created=int(datetime.now(UTC).timestamp()),
         )
 
-    def around(self, choices: Sequence[Json], **more: Any) -> Json:
-        """The answer that holds these choices."""
+    def wrap(self, choices: Sequence[Json], **more: Any) -> Json:
+        """The response, or chunk, with these choices."""
         head = {"id": self.id, "object": self.kind, "created": self.created, "model": self.model}
         return {**head, "choices": list(choices), **more}
 
 
 @dataclass(slots=True, kw_only=True)
 class Usage:
-    """Tokens of one request. A prompt counts once, however many completions it has."""
+    """Token counts of one request. A prompt counts once for all its completions."""
 
     prompt_tokens: int
     cached_tokens: int = 0
-    """Those that had been computed before, for this request or for another."""
+    """Prompt tokens whose prefill was reused, from this request or another."""
     completion_tokens: int = 0
 
-    def count(self, pieces: Sequence[Piece]) -> None:
-        """Add what was drawn."""
-        self.completion_tokens += sum(len(piece.tokens) for piece in pieces)
-        self.cached_tokens += sum(piece.cached_tokens for piece in pieces)
+    def add(self, deltas: Sequence[ChoiceDelta]) -> None:
+        """Count the tokens of deltas."""
+        self.completion_tokens += sum(len(delta.tokens) for delta in deltas)
+        self.cached_tokens += sum(delta.cached_tokens for delta in deltas)
 
     def json(self) -> Json:
-        """In OpenAI's names."""
+        """With OpenAI's names."""
         return {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
@@ -95,95 +95,98 @@ class Usage:
 
 
 @dataclass(slots=True, kw_only=True)
-class CompletionForm:
-    """Of ``/v1/completions``. Implements Form."""
+class CompletionLayout:
+    """Layout of ``/v1/completions``. Implements ResponseLayout."""
 
-    wanted: Wanted
+    fields: ChoiceFields
     name_of: Callable[[int], str]
     decoder: TokenDecoder
-    _texts: dict[int, tuple[TokenText, int]] = field(init=False, default_factory=dict)
-    """By choice: its text so far and the characters of it."""
+    _texts: dict[int, tuple[IncrementalDetokenizer, int]] = field(init=False, default_factory=dict)
+    """Detokenizer and number of characters so far, by choice."""
 
-    def whole(self, piece: Piece) -> Json:
-        """Text, index, finish reason, and what was asked for beside them."""
+    def choice(self, delta: ChoiceDelta) -> Json:
+        """Text, index, finish reason, and the requested fields."""
         choice: Json = {
-            "index": piece.index,
-            "text": piece.text,
-            "logprobs": self._logprobs(piece) if self.wanted.logprobs else None,
-            "finish_reason": piece.finished.value if piece.finished else None,
+            "index": delta.index,
+            "text": delta.text,
+            "logprobs": self._logprobs(delta) if self.fields.logprobs else None,
+            "finish_reason": delta.finished.value if delta.finished else None,
         }
-        return choice | ({"token_ids": list(piece.tokens)} if self.wanted.token_ids else {})
+        return choice | ({"token_ids": list(delta.tokens)} if self.fields.token_ids else {})
 
-    def opening(self, _index: int) -> None:
-        """Nothing comes before the text."""
+    def first_chunk(self, _index: int) -> None:
+        """None: nothing precedes the text."""
 
-    def part(self, piece: Piece) -> Json:
-        """As a whole one: text is the text of the piece."""
-        return self.whole(piece)
+    def chunk(self, delta: ChoiceDelta) -> Json:
+        """As `choice`, with the text of the delta."""
+        return self.choice(delta)
 
-    def _logprobs(self, piece: Piece) -> Json:
-        names = [self.name_of(token) for token in piece.tokens]
-        values = [max(value, _LEAST_LOGPROB) for value in piece.logprobs]
+    def _logprobs(self, delta: ChoiceDelta) -> Json:
+        names = [self.name_of(token) for token in delta.tokens]
+        values = [max(value, _LEAST_LOGPROB) for value in delta.logprobs]
         tops = [{name: value} for name, value in zip(names, values, strict=True)]
         return {
             "tokens": names,
             "token_logprobs": values,
-            "top_logprobs": tops if self.wanted.alternatives else None,
-            "text_offset": self._offsets(piece, names),
+            "top_logprobs": tops if self.fields.alternatives else None,
+            "text_offset": self._offsets(delta, names),
         }
 
-    def _offsets(self, piece: Piece, names: Sequence[str]) -> list[int]:
-        """Where in the text each token begins; for a part of a character, where that begins."""
-        text, end = self._texts.get(piece.index) or (TokenText(decoder=self.decoder), 0)
+    def _offsets(self, delta: ChoiceDelta, names: Sequence[str]) -> list[int]:
+        """Character offset of each token; a part of a character has the character's offset."""
+        text, end = self._texts.get(delta.index) or (
+            IncrementalDetokenizer(decoder=self.decoder),
+            0,
+        )
         offsets = []
-        for token, name in zip(piece.tokens, names, strict=True):
-            settled = text.push(token)
-            # It may have settled what bytes before it are, too.
-            offsets.append(end + (len(settled) - len(name) if settled.endswith(name) else 0))
-            end += len(settled)
-        self._texts[piece.index] = text, end
+        for token, name in zip(delta.tokens, names, strict=True):
+            final = text.push(token)
+            # The token may complete a character of earlier byte tokens, too.
+            offsets.append(end + (len(final) - len(name) if final.endswith(name) else 0))
+            end += len(final)
+        self._texts[delta.index] = text, end
         return offsets
 
 
 @dataclass(slots=True, kw_only=True)
-class ChatForm:
-    """Of ``/v1/chat/completions``. Implements Form."""
+class ChatLayout:
+    """Layout of ``/v1/chat/completions``. Implements ResponseLayout."""
 
-    wanted: Wanted
+    fields: ChoiceFields
     name_of: Callable[[int], str]
 
-    def whole(self, piece: Piece) -> Json:
-        """A message of the assistant."""
-        return self._choice(piece, message={"role": "assistant", "content": piece.text})
+    def choice(self, delta: ChoiceDelta) -> Json:
+        """The assistant's message."""
+        return self._choice(delta, {"message": {"role": "assistant", "content": delta.text}})
 
-    def opening(self, index: int) -> Json:
-        """Whose turn it is."""
-        delta = {"role": "assistant", "content": ""}
-        return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
+    def first_chunk(self, index: int) -> Json:
+        """The role, before the text."""
+        content = {"role": "assistant", "content": ""}
+        return {"index": index, "delta": content, "logprobs": None, "finish_reason": None}
 
-    def part(self, piece: Piece) -> Json:
-        """What the message grew by."""
-        return self._choice(piece, delta={"content": piece.text} if piece.text else {})
+    def chunk(self, delta: ChoiceDelta) -> Json:
+        """The new text of the message."""
+        return self._choice(delta, {"delta": {"content": delta.text} if delta.text else {}})
 
-    def _choice(self, piece: Piece, **said: Json) -> Json:
+    def _choice(self, delta: ChoiceDelta, content: Json) -> Json:
         choice: Json = {
-            "index": piece.index,
-            **said,
-            "logprobs": {"content": self._logprobs(piece)} if self.wanted.logprobs else None,
-            "finish_reason": piece.finished.value if piece.finished else None,
+            "index": delta.index,
+            **content,
+            "logprobs": {"content": self._logprobs(delta)} if self.fields.logprobs else None,
+            "finish_reason": delta.finished.value if delta.finished else None,
         }
-        return choice | ({"token_ids": list(piece.tokens)} if self.wanted.token_ids else {})
+        return choice | ({"token_ids": list(delta.tokens)} if self.fields.token_ids else {})
 
-    def _logprobs(self, piece: Piece) -> list[Json]:
+    def _logprobs(self, delta: ChoiceDelta) -> list[Json]:
         lines = []
-        for token, logprob in zip(piece.tokens, piece.logprobs, strict=True):
+        for token, logprob in zip(delta.tokens, delta.logprobs, strict=True):
             name = self.name_of(token)
-            # Half a character has bytes too, but a tokenizer does not tell which.
+            # A part of a character has bytes, too, but the tokenizer does not report them.
             known = "\N{REPLACEMENT CHARACTER}" not in name
             line: Json = {
                 "token": name,
                 "logprob": max(logprob, _LEAST_LOGPROB),
                 "bytes": list(name.encode()) if known else None,
             }
-            lines.append(line | {"top_logprobs": [dict(line)] if self.wanted.alternatives else []})
+            lines.append(line | {"top_logprobs": [dict(line)] if self.fields.alternatives else []})
         return lines

@@ -1,7 +1,7 @@
-"""Bodies of requests in OpenAI's form, as far as the embedded engine can serve them.
+"""Request schemas: the part of OpenAI's API that the embedded engine supports.
 
-What it cannot do is refused, never ignored: a sampling parameter that is dropped in silence gives
-results of another distribution. A null means that the field is left out.
+Unsupported fields are refused, never ignored: a sampling parameter that is dropped silently changes
+the distribution. A null field counts as absent.
 """
 
 from typing import Annotated, Any, Literal
@@ -14,15 +14,15 @@ from pipeline_lib.terminal_text import printable
 _SEEDS = 2**64
 _COMPLETION_TOKENS = 16
 _MOST_TOKENS = 2**31
-"""More than any context holds, and still a number that a tensor can."""
+"""Above any context length, and within the range of a tensor's integers."""
 _MOST_STOPS = 4
-"""As at OpenAI."""
+"""OpenAI's limit."""
 _STOP_CHARACTERS = 1000
-"""Each new token is compared with the beginnings of all stop strings."""
+"""Each new token is compared with the prefixes of all stop strings."""
 _NAME_CHARACTERS = 256
 _PATH_CHARACTERS = 4096
 
-# Fields of other servers, and the values that ask for nothing.
+# Fields of other servers, with their neutral values.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "best_of": (1,),
     "echo": (False,),
@@ -44,7 +44,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "tools": ([],),
     "top_k": (0, -1),
 }
-# They say who asks and what for, and change no answer.
+# Labels of the caller, without effect on the response.
 _LABELS = {
     "metadata",
     "prompt_cache_key",
@@ -55,14 +55,14 @@ _LABELS = {
 }
 
 
-class _Body(BaseModel):
+class _Schema(BaseModel):
     """A JSON object from outside."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
-    def _without_what_asks_for_nothing(cls, data: Any) -> Any:
+    def _drop_neutral_fields(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
         rest = {}
@@ -85,7 +85,7 @@ def _is_text(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_is_text)]
-"""JSON's escapes can say what neither a tokenizer nor an answer can hold."""
+"""JSON can escape lone surrogates, which neither a tokenizer nor a response can encode."""
 FullText = Annotated[str, Field(min_length=1), AfterValidator(_is_text)]
 
 
@@ -96,7 +96,7 @@ def _is_plain(name: str) -> str:
 
 
 Name = Annotated[FullText, Field(max_length=_NAME_CHARACTERS), AfterValidator(_is_plain)]
-"""It is listed, logged and printed."""
+"""A model name: it is listed, logged and printed."""
 
 
 def _listed(stop: Any) -> Any:
@@ -125,17 +125,17 @@ def _are_texts(prompts: list[str | list[int]]) -> list[str | list[int]]:
     return [_is_text(prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
 
 
-class StreamOptions(_Body):
-    """What a stream tells beside text."""
+class StreamOptions(_Schema):
+    """Options of a stream."""
 
     include_usage: bool = False
 
 
-class _Sampling(_Body):
-    """What completions and chat share."""
+class _Sampling(_Schema):
+    """Fields common to completions and chat."""
 
     model: Annotated[Text, Field(max_length=_PATH_CHARACTERS)] | None = None
-    """A served name; without one, the base model."""
+    """A served name; None: the base model."""
     max_tokens: Annotated[int, Field(ge=1, le=_MOST_TOKENS)] | None = None
     temperature: Annotated[float, Field(ge=0)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -146,11 +146,11 @@ class _Sampling(_Body):
         BeforeValidator(_listed),
         Field(max_length=_MOST_STOPS),
     ] = []
-    """Always a list here; on the wire a single one may stand alone."""
+    """A single string is accepted, too."""
     stream: bool = False
     stream_options: StreamOptions | None = None
     return_token_ids: bool = False
-    """vLLM's field: choices carry ``token_ids``, the end token included."""
+    """vLLM's field: choices have ``token_ids``, the end token included."""
 
     @model_validator(mode="after")
     def _temperature_can_divide(self) -> "_Sampling":
@@ -162,11 +162,11 @@ class _Sampling(_Body):
 
     @property
     def include_usage(self) -> bool:
-        """Whether a stream ends with the token counts."""
+        """Whether a stream ends with token counts."""
         return self.stream_options is not None and self.stream_options.include_usage
 
     def decoding(self, *, max_new_tokens: int) -> Decoding:
-        """The same in the project's own terms."""
+        """The sampling parameters as `Decoding`."""
         return Decoding(
             temperature=self.temperature,
             top_p=self.top_p,
@@ -175,70 +175,70 @@ class _Sampling(_Body):
         )
 
 
-class CompletionBody(_Sampling):
-    """Of ``/v1/completions``."""
+class CompletionRequest(_Sampling):
+    """Request of ``/v1/completions``."""
 
     prompt: Annotated[list[str | list[int]], BeforeValidator(_prompts), AfterValidator(_are_texts)]
-    """Always a list here; on the wire a single text or the ids of a single prompt stand alone."""
+    """A single text, or the token ids of a single prompt, is accepted, too."""
     logprobs: Annotated[int, Field(ge=0, le=1)] | None = None
-    """0 or 1: the drawn token's own; alternatives are not reported."""
+    """0 or 1: of the drawn token; alternatives are not supported."""
     add_special_tokens: bool = False
-    """vLLM's field, but false when left out: a prompt is taken as it stands, as in process."""
+    """vLLM's field, with default false: prompts are taken as they are, as in process."""
 
     @property
     def wanted_tokens(self) -> int:
-        """The limit of a completion, 16 as at OpenAI when it is left out."""
+        """Limit of a completion; 16 by default, as at OpenAI."""
         return self.max_tokens or _COMPLETION_TOKENS
 
 
-class TextPart(_Body):
-    """One part of a message's content; only text is understood."""
+class TextPart(_Schema):
+    """One part of a message's content; only text is supported."""
 
     type: Literal["text"]
     text: Text
 
 
-class Message(_Body):
-    """One turn. The model's chat template decides which roles it takes."""
+class Message(_Schema):
+    """One turn. The model's chat template may refuse roles."""
 
     role: Literal["system", "developer", "user", "assistant"]
     content: Annotated[list[TextPart], BeforeValidator(_parts)]
-    """On the wire a text alone is usual."""
+    """A single text is accepted, too."""
     name: Text | None = None
 
     def plain(self) -> dict[str, str]:
-        """For the template: the text parts joined by line ends."""
+        """For the chat template: text parts joined by newlines."""
         text = "\n".join(part.text for part in self.content)
         return {"role": self.role, "content": text} | ({"name": self.name} if self.name else {})
 
 
-class ChatBody(_Sampling):
-    """Of ``/v1/chat/completions``."""
+class ChatRequest(_Sampling):
+    """Request of ``/v1/chat/completions``."""
 
     messages: Annotated[list[Message], Field(min_length=1)]
     max_completion_tokens: Annotated[int, Field(ge=1, le=_MOST_TOKENS)] | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=1)] | None = None
-    """0 or 1: the drawn token's own; alternatives are not reported."""
+    """0 or 1: of the drawn token; alternatives are not supported."""
 
     @property
     def wanted_tokens(self) -> int | None:
-        """The limit of a completion; None means all that the context has left."""
+        """Limit of a completion; None: the rest of the context."""
         return self.max_completion_tokens or self.max_tokens
 
 
-class LoadAdapterBody(_Body):
-    """Of ``/v1/load_lora_adapter``, as at vLLM."""
+class LoadAdapterRequest(_Schema):
+    """Request of ``/v1/load_lora_adapter``, as in vLLM."""
 
     lora_name: Name
     lora_path: Annotated[FullText, Field(max_length=_PATH_CHARACTERS)]
-    """A folder that the server can read."""
+    """A folder on the server's machine."""
     load_inplace: bool = False
     """Replace an adapter of the same name."""
 
 
-class UnloadAdapterBody(_Body):
-    """Of ``/v1/unload_lora_adapter``, as at vLLM."""
+class UnloadAdapterRequest(_Schema):
+    """Request of ``/v1/unload_lora_adapter``, as in vLLM."""
 
     lora_name: Name
 
@@ -246,8 +246,7 @@ class UnloadAdapterBody(_Body):
 def choice_seeds(seed: int, *, count: int) -> list[int]:
     """Seeds of the ``count`` completions of one prompt: ``seed``, ``seed + 1`` and so on.
 
-    As at vLLM, where every prompt of a list starts anew from ``seed``. Negative seeds are read as
-    unsigned numbers of 64 bits. So n seeds of one's own are n requests, or n prompts of one token
-    each; a single completion has just the seed that was sent, as in process.
+    As in vLLM, every prompt of a list starts from ``seed``. Negative seeds are read as unsigned
+    64-bit numbers. A single completion has the seed of the request, as in process.
     """
     return [(seed + index) % _SEEDS for index in range(count)]

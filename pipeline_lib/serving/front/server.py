@@ -1,7 +1,7 @@
-"""Serves one model over HTTP, OpenAI-compatible, without vLLM: ``python -m`` this module.
+"""The embedded engine as an OpenAI-compatible HTTP server: ``python -m`` this module.
 
-`reasonloop serve MODEL --engine embedded` starts it as it starts the other engines. What the routes
-do stands in `front`. Prompts are never logged.
+`reasonloop serve MODEL --engine embedded` starts it, as it starts the other engines. Prompts are
+never logged.
 """
 
 import argparse
@@ -16,23 +16,23 @@ import uvicorn
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.serving.front.async_engine import LiveEngine
+from pipeline_lib.serving.front.async_engine import AsyncEngine
 from pipeline_lib.serving.front.routes import MAX_PENDING, make_app
 from pipeline_lib.serving.middleware.host_guard import Hosts
 from pipeline_lib.terminal_text import one_line
 
 _POLL_S = 0.05
 _STOP_S = 1
-_EVERY_ADDRESS = {"0.0.0.0", "::", ""}  # noqa: S104 - compared with, not bound to
+_EVERY_ADDRESS = {"0.0.0.0", "::", ""}  # noqa: S104 - compared, not bound
 _KEEP_ALIVE_S = 75
-"""Longer than clients keep idle connections, so that they are never closed under a request."""
+"""Longer than clients keep idle connections, so none is closed under a request."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until SIGTERM or SIGINT; exit code 2 for bad input, 1 when the engine failed."""
+    """Serve until SIGTERM or SIGINT; exit code 2 for bad input, 1 if the engine failed."""
     options = _parser().parse_args(arguments)
     try:
-        with _bound(options.host, options.port) as listener:
+        with _bind(options.host, options.port) as listener:
             return _serve(options, listener)
     except (ReasonloopError, OSError) as error:
         sys.stderr.write(f"http_front: {one_line(str(error))}\n")
@@ -68,10 +68,10 @@ def _count(text: str) -> int:
     return number
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    """A socket that has the port before the model is loaded; it listens only once all is ready."""
+def _bind(host: str, port: int) -> socket.socket:
+    """A socket bound to the port before the model is loaded; uvicorn listens once it is ready."""
     listener = socket.socket()
-    # A port that an earlier server has just left is free.
+    # Ports of servers that have just ended can be bound.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
@@ -105,32 +105,33 @@ def _serve(options: argparse.Namespace, listener: socket.socket) -> int:
         )
     )
     host, port = listener.getsockname()[:2]
-    asyncio.run(_run(server, app.state.live, listener, f"http://{host}:{port}/v1"))
-    live: LiveEngine = app.state.live
-    live.join(_STOP_S)
-    return 1 if live.gone is not None and live.gone.failed else 0
+    asyncio.run(_run(server, app.state.engine, listener, f"http://{host}:{port}/v1"))
+    async_engine: AsyncEngine = app.state.engine
+    async_engine.join(_STOP_S)
+    stopped = async_engine.stopped
+    return 1 if stopped is not None and stopped.failed else 0
 
 
 async def _run(
-    server: uvicorn.Server, live: LiveEngine, listener: socket.socket, address: str
+    server: uvicorn.Server, engine: AsyncEngine, listener: socket.socket, address: str
 ) -> None:
-    """Serve until a signal comes; requests in flight are then answered with 503 at once."""
-    # uvicorn raises a signal anew once it has shut down. That must not end the process before
-    # the engine's thread has ended.
-    told = asyncio.Event()
+    """Serve until a signal; requests in flight then get 503 at once."""
+    # uvicorn raises the signal again after its shutdown; it must not end the process before the
+    # engine's thread has ended.
+    signalled = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told.set())
+        signal.signal(number, lambda *_: signalled.set())
     serving = asyncio.create_task(server.serve([listener]))
     announced = False
     while not (server.should_exit or serving.done()):
-        if told.is_set():  # it came before uvicorn listened to signals
+        if signalled.is_set():  # before uvicorn installed its handlers
             server.should_exit = True
         if server.started and not announced:
             sys.stdout.write(f"serving at {address}\n")
             sys.stdout.flush()
             announced = True
         await asyncio.sleep(_POLL_S)
-    live.stop()
+    engine.stop()
     await serving
 
 
@@ -138,5 +139,5 @@ if __name__ == "__main__":
     exit_code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    # The interpreter takes seconds to take torch apart, and would wait for a step that hangs.
+    # Interpreter shutdown takes seconds with torch, and would wait for a hung step.
     os._exit(exit_code)

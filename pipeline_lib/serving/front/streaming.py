@@ -1,4 +1,4 @@
-"""Takes what is drawn to the client, whole or as a stream, and stops drawing when it is gone."""
+"""Delivery of completions, whole or as server-sent events; a disconnect cancels the request."""
 
 import asyncio
 import json
@@ -10,89 +10,91 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from pipeline_lib.serving.front.async_engine import LiveEngine
+from pipeline_lib.serving.front.async_engine import AsyncEngine
 from pipeline_lib.serving.front.errors import ApiError
-from pipeline_lib.serving.front.generation import EngineGoneError, Generation
-from pipeline_lib.serving.front.responses import Envelope, Form, Json, Usage
+from pipeline_lib.serving.front.generation import EngineStoppedError, Generation
+from pipeline_lib.serving.front.responses import Envelope, Json, ResponseLayout, Usage
 
-# Nobody reads it; the number is that of other servers' logs.
-_CLIENT_LEFT = 499
+# Never received; the status that other servers log in this case.
+_CLIENT_CLOSED_REQUEST = 499
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """One request whose completions are being drawn, and how its answer is written."""
+class PendingResponse:
+    """A request whose completions are being drawn, and the layout of its response."""
 
-    live: LiveEngine
+    engine: AsyncEngine
     generation: Generation
-    form: Form
+    layout: ResponseLayout
     envelope: Envelope
     usage: Usage
 
-    async def whole(self, request: Request) -> Response:
-        """One JSON object when all completions have ended.
+    async def json_response(self, request: Request) -> Response:
+        """One JSON object, after all completions have ended.
 
         Raises:
-            ApiError: 500 or 503; the engine is gone.
+            ApiError: 500 or 503; the engine has stopped.
         """
-        drawing = asyncio.ensure_future(self._answer())
-        leaving = asyncio.ensure_future(_leaving(request))
+        drawing = asyncio.ensure_future(self._collect())
+        disconnect = asyncio.ensure_future(_await_disconnect(request))
         try:
-            await asyncio.wait({drawing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({drawing, disconnect}, return_when=asyncio.FIRST_COMPLETED)
             return (
-                JSONResponse(drawing.result()) if drawing.done() else Response(None, _CLIENT_LEFT)
+                JSONResponse(drawing.result())
+                if drawing.done()
+                else Response(None, _CLIENT_CLOSED_REQUEST)
             )
         finally:
             drawing.cancel()
-            leaving.cancel()
+            disconnect.cancel()
             self.release()
 
-    async def _answer(self) -> Json:
+    async def _collect(self) -> Json:
         choices: list[Json] = []
         try:
-            async for pieces in self.generation:
-                self.usage.count(pieces)
-                choices += map(self.form.whole, pieces)
-        except EngineGoneError as error:
-            raise engine_gone(error) from error
+            async for deltas in self.generation:
+                self.usage.add(deltas)
+                choices += map(self.layout.choice, deltas)
+        except EngineStoppedError as error:
+            raise stopped_error(error) from error
         choices.sort(key=lambda choice: int(choice["index"]))
-        return self.envelope.around(choices, usage=self.usage.json())
+        return self.envelope.wrap(choices, usage=self.usage.json())
 
-    def stream(self, *, include_usage: bool) -> StreamingResponse:
-        """Server-sent events: chunks, then the usage if it is wanted, then ``[DONE]``."""
+    def event_stream(self, *, include_usage: bool) -> StreamingResponse:
+        """Server-sent events: chunks, usage if requested, then ``[DONE]``."""
         return _Events(self, include_usage=include_usage)
 
     async def chunks(self, *, include_usage: bool) -> AsyncIterator[list[Json]]:
-        """The chunks of a stream; an engine that goes is told in one of them."""
+        """The chunks of a stream in groups; a stopped engine ends it with an error chunk."""
         none = {"usage": None} if include_usage else {}
 
-        def around(choices: Iterable[Json | None]) -> list[Json]:
-            return [self.envelope.around([choice], **none) for choice in choices if choice]
+        def wrap(choices: Iterable[Json | None]) -> list[Json]:
+            return [self.envelope.wrap([choice], **none) for choice in choices if choice]
 
-        yield around(map(self.form.opening, range(self.generation.size)))
+        yield wrap(map(self.layout.first_chunk, range(self.generation.size)))
         try:
-            async for pieces in self.generation:
-                self.usage.count(pieces)
-                yield around(map(self.form.part, pieces))
-        except EngineGoneError as error:
-            yield [engine_gone(error).body()]
+            async for deltas in self.generation:
+                self.usage.add(deltas)
+                yield wrap(map(self.layout.chunk, deltas))
+        except EngineStoppedError as error:
+            yield [stopped_error(error).body()]
             return
         if include_usage:
-            yield [self.envelope.around([], usage=self.usage.json())]
+            yield [self.envelope.wrap([], usage=self.usage.json())]
 
     def release(self) -> None:
-        """Give up what is not drawn yet."""
-        if self.generation.going:
-            self.live.cancel(self.generation)
+        """Cancel the unfinished completions."""
+        if self.generation.unfinished:
+            self.engine.cancel(self.generation)
 
 
 class _Events(StreamingResponse):
-    """A stream that gives its rows up however it ends, also before its first event."""
+    """A stream that cancels its completions however it ends, also before its first event."""
 
-    def __init__(self, delivery: Delivery, *, include_usage: bool) -> None:
-        self._delivery = delivery
+    def __init__(self, pending: PendingResponse, *, include_usage: bool) -> None:
+        self._pending = pending
         super().__init__(
-            _events(delivery.chunks(include_usage=include_usage)),
+            _events(pending.chunks(include_usage=include_usage)),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-cache"},
         )
@@ -102,11 +104,11 @@ class _Events(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._delivery.release()
+            self._pending.release()
 
 
 async def _events(chunks: AsyncIterator[list[Json]]) -> AsyncIterator[str]:
-    """What comes together is sent together: a write costs more than the events in it."""
+    """Chunks that arrive together are sent in one write, which costs more than the events in it."""
     async for together in chunks:
         lines = (json.dumps(chunk, ensure_ascii=False, separators=(",", ":")) for chunk in together)
         if text := "".join(f"data: {line}\n\n" for line in lines):
@@ -114,11 +116,11 @@ async def _events(chunks: AsyncIterator[list[Json]]) -> AsyncIterator[str]:
     yield "data: [DONE]\n\n"
 
 
-async def _leaving(request: Request) -> None:
+async def _await_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def engine_gone(error: EngineGoneError) -> ApiError:
-    """What a client is told: another try helps when the server is only stopping."""
+def stopped_error(error: EngineStoppedError) -> ApiError:
+    """503 while the server is stopping, which clients may retry; 500 after a failure."""
     return ApiError(500 if error.failed else 503, str(error))

@@ -1,1 +1,1 @@
-"""An engine from its start to its end: launch, readiness, watch, restart, adapters, stop."""
+"""Processes of engines: start, readiness, hang detection, restarts, adapters, stop."""

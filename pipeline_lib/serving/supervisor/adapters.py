@@ -1,8 +1,8 @@
-"""LoRA adapters of a running engine: loaded, replaced and checked over HTTP.
+"""LoRA adapters of a running engine: loaded, replaced and verified over HTTP.
 
-An adapter is served under ``name@version``, so that a request for a version that is gone is refused
-by the server, and never answered by another one. Its content is digested when it is loaded: after a
-restart of the engine the same bytes are loaded again, or nothing.
+An adapter is served as ``name@version``, so a request for an unloaded version is refused by the
+server instead of being answered with other weights. The folder's digest is taken at the first load:
+after a restart of the engine the same bytes are loaded again, or nothing.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.supervisor.probes import NoAnswerError, Probes
 
 _CONFIG = "adapter_config.json"
-# A colon would end the base's name for SGLang, and @ ends the adapter's for us.
+# Not allowed: a colon ends the base's name in SGLang, and @ separates name and version here.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
-    """One version of an adapter, as it was when it was first loaded."""
+    """One version of an adapter, as of its first load."""
 
     name: str
     version: str
@@ -33,12 +33,12 @@ class Adapter:
 
     @property
     def full_name(self) -> str:
-        """What the server lists."""
+        """Its model name at the server."""
         return f"{self.name}@{self.version}"
 
 
 class LoadedAdapters:
-    """The adapters of one engine, by name; at most one version of each."""
+    """The adapters loaded in one engine; at most one version of a name."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class LoadedAdapters:
         self._by_name: dict[str, Adapter] = {}
 
     def read(self, name: str, folder: pathlib.Path, version: str) -> Adapter:
-        """The adapter in ``folder``, if it can be loaded here.
+        """Read the adapter in ``folder`` and check that the engine can load it.
 
         Raises:
-            BadInputError: it cannot: the message says why.
+            BadInputError: it cannot; the message says why.
         """
         adapter = read_adapter(name, folder, version)
         if adapter.rank > self._max_rank:
@@ -77,12 +77,12 @@ class LoadedAdapters:
         return adapter
 
     def swap(self, adapter: Adapter) -> None:
-        """Load it, then unload the version that it replaces. Raises as `load` does."""
+        """Load an adapter, then unload the version that it replaces. Raises as `load` does."""
         old = self._by_name.get(adapter.name)
         try:
             self.load(adapter)
         except BaseException:
-            # What was taken but not seen to work must not be found loaded, under any weights.
+            # A load that was accepted but not verified must not stay at the server.
             if old is None or old.full_name != adapter.full_name:
                 with contextlib.suppress(ReasonloopError, NoAnswerError):
                     self._unload(adapter)
@@ -91,32 +91,32 @@ class LoadedAdapters:
         if old is not None and old.version != adapter.version:
             self._unload(old)
 
-    def load_again(self) -> None:
-        """Give a new start of the engine what the last one had. Raises as `load` does."""
+    def reload(self) -> None:
+        """Load all adapters into a restarted engine. Raises as `load` does."""
         for adapter in self._by_name.values():
             self.load(adapter)
 
     def load(self, adapter: Adapter) -> None:
-        """Load it, and see that the server lists it and draws a token with it.
+        """Load an adapter; verify that the server lists it and draws a token with it.
 
         Raises:
             NoAnswerError: the server refused, or did not answer.
-            ReasonloopError: the folder has changed since it was digested, or the server's word is
-                not its deed.
+            ReasonloopError: the folder has changed since its first load, or the server reported
+                success and does not list the adapter.
         """
         if _digest(adapter.folder) != adapter.digest:
             raise ReasonloopError(
-                f"adapter {adapter.full_name}: {adapter.folder} is not what it was when this version "
-                "was first loaded; give changed weights a new version and a folder of their own"
+                f"adapter {adapter.full_name}: {adapter.folder} has changed since this version was "
+                "first loaded; give changed weights a new version and a folder of their own"
             )
         if adapter.full_name not in self._probes.models():
             body = {"lora_name": adapter.full_name, "lora_path": str(adapter.folder)}
             self._probes.post(self._routes.load, body, timeout_s=self._timeout_s)
         if adapter.full_name not in self._probes.models():
             raise ReasonloopError(
-                f"adapter {adapter.full_name}: {self._probes.base_url} took it and does not list it"
+                f"adapter {adapter.full_name}: {self._probes.base_url} accepted it but does not list it"
             )
-        self._probes.one_token(self.request_model(adapter), timeout_s=self._timeout_s)
+        self._probes.draw_token(self.request_model(adapter), timeout_s=self._timeout_s)
 
     def _unload(self, adapter: Adapter) -> None:
         if adapter.full_name in self._probes.models():
@@ -124,7 +124,7 @@ class LoadedAdapters:
             self._probes.post(self._routes.unload, body, timeout_s=self._timeout_s)
 
     def request_model(self, adapter: Adapter) -> str:
-        """The model's name in a request to the adapter."""
+        """The model name of requests to the adapter."""
         return self._routes.request_model(self._base, adapter.full_name)
 
 
@@ -132,7 +132,7 @@ def read_adapter(name: str, folder: pathlib.Path, version: str) -> Adapter:
     """The adapter in ``folder``, with its digest.
 
     Raises:
-        BadInputError: a name that cannot be served, or no folder of a PEFT adapter.
+        BadInputError: an invalid name or version, or ``folder`` is not a PEFT adapter.
     """
     for what, text in (("name", name), ("version", version)):
         if not _NAME.fullmatch(text):

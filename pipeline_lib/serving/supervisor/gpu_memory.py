@@ -1,4 +1,4 @@
-"""Whether GPU memory of ended processes has come back. Says nothing where there is no GPU."""
+"""Detection of GPU memory that ended processes still hold. Without a GPU nothing is reported."""
 
 import shutil
 import subprocess
@@ -9,10 +9,10 @@ _TIMEOUT_S = 15.0
 _POLL_S = 0.5
 
 
-def still_held_by(pids: AbstractSet[int]) -> str | None:
-    """What the driver still counts for processes that have ended, after some patience; or None.
+def find_leak(pids: AbstractSet[int]) -> str | None:
+    """GPU memory that the driver still reports for ended processes after 15 s; None if there is none.
 
-    It frees the memory of a killed process a moment after the process is gone.
+    The driver frees the memory of a killed process a moment after the process is gone.
     """
     client = shutil.which("nvidia-smi")
     if client is None:

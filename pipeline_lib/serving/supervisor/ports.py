@@ -1,9 +1,8 @@
-"""Ports on 127.0.0.1: one for an engine of ours, kept for as long as the engine is wanted.
+"""Leases of ports on 127.0.0.1, held for the life of an engine, restarts included.
 
-A bind test alone leaves a gap: an engine needs seconds until it binds the port itself, and vLLM
-binds with SO_REUSEPORT, so that two of them that chose the same port would *share* it and answer
-each other's requests. So a port is leased: no other run of ours takes it, even while its engine is
-being started again. Against strangers there is `listening_processes`.
+A bind test alone leaves a gap: an engine needs seconds until it binds the port, and vLLM binds with
+SO_REUSEPORT, so two of them on one port would *share* it and receive each other's requests. A lease
+keeps other runs of this project off the port; `listening_pids` finds any other process on it.
 """
 
 import socket
@@ -19,25 +18,25 @@ _PORTS_TRIED = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortLease:
-    """A port that no other run of ours chooses until it is released, or this process ends."""
+    """A port reserved against other runs until it is released, or this process ends."""
 
     port: int
     _holder: socket.socket
 
     def release(self) -> None:
-        """Give the port back; a second time does nothing."""
+        """Release the port; idempotent."""
         self._holder.close()
 
 
 def lease_port(first: int) -> PortLease:
-    """Lease the first port from ``first`` on that is free.
+    """Lease the first free port from ``first`` on.
 
     Raises:
-        ReasonloopError: all ports that were tried are in use.
+        ReasonloopError: the next 200 ports are all in use.
     """
     end = min(first + _PORTS_TRIED, 65536)
     for port in range(first, end):
-        holder = _hold(port)
+        holder = _acquire(port)
         if holder is None:
             continue
         if is_free(port):
@@ -48,8 +47,8 @@ def lease_port(first: int) -> PortLease:
     )
 
 
-def _hold(port: int) -> socket.socket | None:
-    # A name in Linux's abstract namespace: the kernel frees it with its holder, whoever owns /tmp.
+def _acquire(port: int) -> socket.socket | None:
+    # Linux's abstract namespace: the kernel frees the name with the process, without files in /tmp.
     holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         holder.bind(f"\0reasonloop/engine-port/{port}")
@@ -60,9 +59,9 @@ def _hold(port: int) -> socket.socket | None:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on the port now."""
+    """Whether a server could bind the port now."""
     with socket.socket() as probe:
-        # As servers do: connections that were closed a moment ago do not keep the port.
+        # As servers do: recently closed connections do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
@@ -71,8 +70,8 @@ def is_free(port: int) -> bool:
     return True
 
 
-def listening_processes(port: int) -> frozenset[int | None]:
-    """Ids of the processes that listen on the port; None stands for one we may not look into."""
+def listening_pids(port: int) -> frozenset[int | None]:
+    """Ids of the processes that listen on the port; None for a process of another user."""
     return frozenset(
         connection.pid
         for connection in psutil.net_connections("tcp")

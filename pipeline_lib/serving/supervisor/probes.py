@@ -1,4 +1,4 @@
-"""What is asked of a running engine to see that it lives: its models, one token, its counters."""
+"""HTTP probes of a running engine: models, one token, token counters, health."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ _QUICK_S = 5.0
 
 
 class NoAnswerError(Exception):
-    """No answer, or none that can be used; the text says which."""
+    """No response, or an unusable one; the message says which."""
 
 
 class RefusedError(NoAnswerError):
-    """The server answered, and said no."""
+    """The server responded with an error status."""
 
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)
@@ -24,38 +24,38 @@ class RefusedError(NoAnswerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
-    """Requests to one OpenAI-compatible server. Every failure is a NoAnswerError."""
+    """Probes of one OpenAI-compatible server. Every failure is a NoAnswerError."""
 
     base_url: str
     """With the version, as in ``http://127.0.0.1:8300/v1``."""
     headers: Mapping[str, str] = field(default_factory=dict)
     through_proxy: bool = False
-    """Whether the proxy of the environment applies; never for an engine on this machine."""
+    """Use the proxy of the environment; never for an engine on this machine."""
 
     @property
     def root_url(self) -> str:
-        """The address without the version: metrics, and SGLang's own routes."""
+        """The address without the version, for metrics and SGLang's own routes."""
         return self.base_url.rstrip("/").removesuffix("/v1")
 
     def models(self) -> list[str]:
-        """The names under which the server can be asked now, adapters included."""
+        """Model names that requests may use now, adapters included."""
         answer = self._json("GET", f"{self.base_url}/models", timeout_s=_QUICK_S)
         try:
             return [str(model["id"]) for model in answer["data"]]
         except (KeyError, TypeError) as error:
             raise NoAnswerError(f"{self.base_url}/models: no list of models") from error
 
-    def one_token(self, model: str, *, timeout_s: float, by_chat: bool = False) -> None:
-        """Have one token drawn: the one proof that an engine works.
+    def draw_token(self, model: str, *, timeout_s: float, by_chat: bool = False) -> None:
+        """Draw one token: the only proof that an engine works.
 
-        Servers were seen to list their models, and to call themselves healthy, while the process
-        that computes was dead. Some have the chat route alone.
+        Servers were seen to list their models, and to report health, while the process that
+        computes was dead. Servers with the chat route alone need ``by_chat``.
         """
         route = "chat/completions" if by_chat else "completions"
-        asked: Mapping[str, Any] = {"prompt": _PROMPT}
+        prompt: Mapping[str, Any] = {"prompt": _PROMPT}
         if by_chat:
-            asked = {"messages": [{"role": "user", "content": _PROMPT}]}
-        body = {"model": model, **asked, "max_tokens": 1, "temperature": 0}
+            prompt = {"messages": [{"role": "user", "content": _PROMPT}]}
+        body = {"model": model, **prompt, "max_tokens": 1, "temperature": 0}
         answer = self._json("POST", f"{self.base_url}/{route}", body=body, timeout_s=timeout_s)
         try:
             drawn = answer["usage"]["completion_tokens"]
@@ -65,9 +65,9 @@ class Probes:
             raise NoAnswerError(f"{self.base_url}/{route}: {drawn} tokens; 1 was asked for")
 
     def tokens_so_far(self, *, timeout_s: float) -> float | None:
-        """The sum of all token counters in /metrics; None where there are none.
+        """The sum of all token counters in /metrics; None without any.
 
-        Only whether it moves has a meaning: a counter may be part of another.
+        Only changes are meaningful: one counter may include another.
         """
         try:
             text = self._send("GET", f"{self.root_url}/metrics", timeout_s=timeout_s).text
@@ -80,12 +80,12 @@ class Probes:
         ]
         return sum(counts) if counts else None
 
-    def healthy(self, path: str, *, timeout_s: float) -> None:
-        """A route of the engine that answers 200 as long as it computes."""
+    def check_health(self, path: str, *, timeout_s: float) -> None:
+        """Request a route that answers 200 only while the engine computes."""
         self._send("GET", f"{self.root_url}{path}", timeout_s=timeout_s)
 
     def post(self, path: str, body: Mapping[str, Any], *, timeout_s: float) -> None:
-        """An order to the server; a refusal's own words are in the error."""
+        """Send a command; the error holds the server's own message."""
         self._send("POST", f"{self.root_url}{path}", body=body, timeout_s=timeout_s)
 
     def _json(
@@ -100,7 +100,7 @@ class Probes:
         try:
             return answer.json()
         except ValueError as error:
-            raise NoAnswerError(f"{url}: what came is no JSON") from error
+            raise NoAnswerError(f"{url}: the response is not JSON") from error
 
     def _send(
         self,
@@ -122,8 +122,8 @@ class Probes:
         except httpx.HTTPError as error:
             raise NoAnswerError(f"{url}: {str(error) or type(error).__name__}") from error
         if answer.status_code != httpx.codes.OK:
-            said = " ".join(answer.text.split())[:500]
+            message = " ".join(answer.text.split())[:500]
             raise RefusedError(
-                f"{url}: status {answer.status_code}: {said}", status=answer.status_code
+                f"{url}: status {answer.status_code}: {message}", status=answer.status_code
             )
         return answer

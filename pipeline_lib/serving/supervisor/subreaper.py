@@ -1,16 +1,16 @@
-"""Runs one engine and sees to it that no process of it is left: a script, not a part of ours.
+"""Runs one engine and leaves no process of it behind. A script, which imports nothing of the project.
 
-It stands between an engine and the process that wants it. It adopts every process of the engine
-whose parent dies (vLLM's EngineCore and workers live on when their server is killed), and ends them
-all when the engine ends, when it is told to, or when the process that started it is gone, however
-that died. PR_SET_PDEATHSIG alone would not do: it comes when the *thread* ends that started a
-child, and to that child only.
+It is the parent of the engine's first process and a child subreaper: it adopts every descendant
+whose parent dies (vLLM's EngineCore and workers survive the kill of their server). It ends them all
+when the engine ends, on a signal, or when the process that started it is gone, however that died.
+PR_SET_PDEATHSIG alone is not enough: it is sent when the *thread* that started a child ends, and to
+that child only.
 
-Told by SIGTERM it asks the engine to end and waits; by SIGQUIT it kills at once. Its exit code is
-that of the engine, 128 + N where signal N ended it.
+SIGTERM ends the engine by SIGTERM with a grace period, SIGQUIT kills at once. The exit code is that
+of the engine, 128 + N if signal N ended it.
 
-Usage: subreaper.py ORDER. ORDER is JSON: the process id of the ``parent``, the engine's ``command`` and
-changes of its ``environment``, a ``scratch`` folder that goes with it, and ``grace_s``.
+Usage: subreaper.py ORDER. ORDER is JSON: process id of the ``parent``, the engine's ``command``,
+changes to its ``environment``, a ``scratch`` folder that is removed with it, and ``grace_s``.
 """
 
 import ctypes
@@ -28,21 +28,21 @@ from collections.abc import Iterable
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _POLL_S, _FAST_POLL_S = 0.25, 0.05
 _ORPHANED_GRACE_S = 3.0
-"""For an engine whose starter is gone: nobody waits for what it still has to say."""
+"""For an engine whose parent is gone: no client waits for its responses."""
 _HEADLESS_GRACE_S = 2.0
-"""For processes whose first one has ended without them."""
+"""For descendants after the engine's first process has ended."""
 _TRACKER_GRACE_S = 5.0
 _TRACKER = b"multiprocessing.resource_tracker"
 _AWAITED = {signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD}
 _PRCTL = ctypes.CDLL(None).prctl
 
 
-class Guard:
+class Subreaper:
     """One engine with all of its processes."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self._exit_codes: dict[int, int] = {}
-        self._engine = subprocess.Popen(  # noqa: S603 - the command line of an engine of ours
+        self._engine = subprocess.Popen(  # noqa: S603 - the launch of an engine
             command,
             stdin=subprocess.DEVNULL,
             env=environment,
@@ -51,11 +51,11 @@ class Guard:
 
     @property
     def exit_code(self) -> int | None:
-        """Of the engine's first process; None while it runs."""
+        """Exit code of the engine's first process; None while it runs."""
         return self._exit_codes.get(self._engine)
 
     def wait(self, *, parent: int, grace_s: float) -> float:
-        """Wait for a reason to end; returns how long the engine may take for its own end."""
+        """Wait for a reason to end the engine; returns the grace period in seconds."""
         while True:
             received = self._next_signal(_POLL_S)
             if self.exit_code is not None or received == signal.SIGQUIT:
@@ -66,7 +66,7 @@ class Guard:
                 return _ORPHANED_GRACE_S
 
     def end(self, grace_s: float) -> None:
-        """Ask, wait, kill. Returns when no process is left."""
+        """SIGTERM, wait, SIGKILL. Returns when no process is left."""
         if grace_s:
             _send(signal.SIGTERM, _descendants())
         deadline = time.monotonic() + grace_s
@@ -78,8 +78,8 @@ class Guard:
         self._kill()
 
     def _kill(self) -> None:
-        # The trackers of multiprocessing go last: each ends by itself once its clients are gone,
-        # and first unlinks the shared memory and semaphores that they left.
+        # The resource trackers of multiprocessing go last: each ends once its clients are gone,
+        # and unlinks their shared memory and semaphores.
         deadline = time.monotonic() + _TRACKER_GRACE_S
         while left := _descendants():
             trackers = [pid for pid in left if _is_tracker(pid)]
@@ -89,7 +89,7 @@ class Guard:
             self._next_signal(_FAST_POLL_S)
 
     def _next_signal(self, timeout_s: float) -> int | None:
-        """The next signal, if one comes in time; ended children are taken note of."""
+        """The next signal, or None after the timeout; records the exit codes of ended children."""
         received = signal.sigtimedwait(_AWAITED, timeout_s)
         while (ended := _ended_child()) is not None:
             pid, code = ended
@@ -98,14 +98,14 @@ class Guard:
 
 
 def _become_engine() -> None:
-    # Should the guard itself be killed, the engine's first process goes with it.
+    # If the subreaper is killed, the engine's first process dies with it.
     _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def _ended_child() -> tuple[int, int] | None:
-    """Process id and exit code of a child that has ended, adopted ones too."""
+    """Process id and exit code of one ended child, adopted ones included; None without any."""
     try:
         pid, status = os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -115,13 +115,13 @@ def _ended_child() -> tuple[int, int] | None:
 
 
 def _descendants() -> list[int]:
-    """Process ids of all that descend from here; zombies too, until they are waited for."""
+    """Process ids of all descendants, zombies included."""
     children: dict[int, list[int]] = {}
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            # PID (NAME) STATE PARENT ..., where NAME may hold anything.
+            # PID (NAME) STATE PARENT ...; NAME may contain spaces and parentheses.
             fields = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        except OSError:  # gone meanwhile
+        except OSError:  # it has ended meanwhile
             continue
         children.setdefault(int(fields[1]), []).append(int(entry.name))
     found = children.get(os.getpid(), [])
@@ -146,27 +146,27 @@ def _send(number: int, pids: Iterable[int]) -> None:
 
 
 def _environment(changes: dict[str, str | None], scratch: str) -> dict[str, str]:
-    """This one with the engine's changes; its sockets go to ``scratch``."""
-    # Compiled kernels are worth keeping, so they do not go with the scratch folder. By number: not
-    # every user in a container has a name.
+    """This environment with the engine's changes; temporary files go to ``scratch``."""
+    # Compiled kernels are kept, outside the scratch folder. By user id: in a container a user may
+    # have no name.
     kernels = pathlib.Path(tempfile.gettempdir()) / f"torchinductor_{os.getuid()}"
-    given = dict(os.environ)  # noqa: TID251 - handed on, not read
+    given = dict(os.environ)  # noqa: TID251 - passed on, not read
     merged = {"TORCHINDUCTOR_CACHE_DIR": str(kernels), **given, "TMPDIR": scratch, **changes}
     return {name: value for name, value in merged.items() if value is not None}
 
 
 def main() -> int:
-    """Run the engine until it ends or must end."""
+    """Run the engine until it ends or is ended."""
     order = json.loads(sys.argv[1])
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
-        guard = Guard(order["command"], _environment(order["environment"], order["scratch"]))
-        guard.end(guard.wait(parent=order["parent"], grace_s=order["grace_s"]))
+        reaper = Subreaper(order["command"], _environment(order["environment"], order["scratch"]))
+        reaper.end(reaper.wait(parent=order["parent"], grace_s=order["grace_s"]))
     finally:
         shutil.rmtree(order["scratch"], ignore_errors=True)
-    return guard.exit_code if guard.exit_code is not None else 128 + signal.SIGKILL
+    return reaper.exit_code if reaper.exit_code is not None else 128 + signal.SIGKILL
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""An engine that is started here, watched, started again when it fails, and stopped.
+"""A supervised engine: started, watched, restarted after failures, stopped.
 
-One thread watches. It takes a crash (the process is gone) and a hang (see `pulse`) alike: the engine
-is killed with all its processes and started on the same port with the same adapters, so that clients
-only have to ask again. After too many restarts it gives up, and says so to whoever asks.
+One thread watches. After a crash (the process is gone) or a hang (see `watchdog`) the engine is
+killed with all its processes and started on the same port with the same adapters, so clients only
+have to retry. After too many restarts the engine is given up, and `check` raises.
 """
 
 import pathlib
@@ -13,7 +13,7 @@ from dataclasses import replace
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
-from pipeline_lib.serving.engines.engine import Engine, Served
+from pipeline_lib.serving.engines.engine import Engine, ServedModel
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.supervisor.adapters import LoadedAdapters
 from pipeline_lib.serving.supervisor.ports import PortLease, lease_port
@@ -21,28 +21,28 @@ from pipeline_lib.serving.supervisor.probes import NoAnswerError, RefusedError
 from pipeline_lib.serving.supervisor.process import EngineProcess
 from pipeline_lib.serving.supervisor.readiness import (
     PortTakenError,
-    UnwantedError,
+    StartCancelledError,
     local_probes,
     wait_until_ready,
 )
-from pipeline_lib.serving.supervisor.watchdog import Pulse
+from pipeline_lib.serving.supervisor.watchdog import Watchdog
 
 MAX_RESTARTS = 3
-"""In the life of one engine. What fails more often has a cause that a restart does not cure."""
+"""Per engine. A more frequent failure has a cause that a restart does not fix."""
 _PORTS_TRIED = 5
 _CRASH_POLL_S = 0.25
 _DYING_S = 3.0
-"""How long an engine that is dying may go on refusing before its process is gone."""
+"""An engine that is going down may answer with errors for this long before its process ends."""
 
 
 class SupervisedEngine:
-    """Implements RunningEngine for an engine whose processes are ours."""
+    """Implements RunningEngine for an engine that is started here."""
 
     def __init__(
         self,
         kind: Engine,
         serve: ServeParams,
-        served: Served,
+        served: ServedModel,
         *,
         lease: PortLease,
         log_folder: pathlib.Path,
@@ -56,10 +56,10 @@ class SupervisedEngine:
         self._probes = local_probes(served.port)
         self._adapters = self._loadable_adapters()
         self._restarts = 0
-        self._troubles: list[str] = []
+        self._restart_reasons: list[str] = []
         self._failure: ReasonloopError | None = None
-        self._unwanted = threading.Event()
-        # Held by whoever changes the engine: the watcher to restart it, `load_adapter` to swap.
+        self._stopping = threading.Event()
+        # Serializes restarts by the watcher thread and swaps by `load_adapter`.
         self._changing = threading.Lock()
         self._process: EngineProcess | None = None
         self._watcher = threading.Thread(target=self._watch, name="engine-watch", daemon=True)
@@ -79,7 +79,7 @@ class SupervisedEngine:
 
     @property
     def endpoint(self) -> Endpoint:
-        """The model itself, without an adapter."""
+        """The base model."""
         return Endpoint(
             engine=self._kind.name,
             base_url=self._probes.base_url,
@@ -89,31 +89,31 @@ class SupervisedEngine:
 
     @property
     def restarts(self) -> int:
-        """How often the engine was started again."""
+        """Restarts so far."""
         return self._restarts
 
     @property
-    def troubles(self) -> tuple[str, ...]:
-        """Why it was, oldest first."""
-        return tuple(self._troubles)
+    def restart_reasons(self) -> tuple[str, ...]:
+        """Causes of the restarts, oldest first."""
+        return tuple(self._restart_reasons)
 
     @property
     def log(self) -> pathlib.Path:
-        """What the engine prints."""
+        """The engine's output."""
         return self._log
 
     @property
     def process_ids(self) -> list[int]:
-        """Of all its processes."""
+        """Process ids of the engine."""
         return [child.pid for child in self._process.processes] if self._process else []
 
     def check(self) -> None:
-        """Raise the ReasonloopError for which the engine was given up, if it was."""
+        """Raise the failure, a ReasonloopError, if the engine was given up."""
         if self._failure is not None:
             raise self._failure
 
     def start(self) -> None:
-        """Start the engine and the thread that watches it; if it fails, nothing is left of it."""
+        """Start the engine, then the watcher thread. After a failure no process is left."""
         try:
             self._start_process()
         except BaseException:
@@ -122,17 +122,17 @@ class SupervisedEngine:
         self._watcher.start()
 
     def stop(self) -> None:
-        """End all of it; a second time does nothing.
+        """Stop the engine; idempotent.
 
         Raises:
-            ReasonloopError: a process, or GPU memory that it held, is left.
+            ReasonloopError: a process is left, or GPU memory that it held.
         """
-        self._unwanted.set()
+        self._stopping.set()
         try:
             self._end_process()
             if self._watcher.is_alive():
                 self._watcher.join()
-                # The watcher may have been about to start another one.
+                # The watcher may have started another process meanwhile.
                 self._end_process()
         finally:
             self._lease.release()
@@ -144,7 +144,7 @@ class SupervisedEngine:
     def _start_process(self) -> None:
         if model_identity(self._served.model) != self._identity:
             raise ReasonloopError(f"{self._served.model} has changed since it was first served")
-        # An external engine is attached to, see `running_engine`.
+        # External engines are attached, see `running_engine`.
         assert self._kind.launch is not None
         launch = self._kind.launch(self._serve, self._served)
         process = self._process = EngineProcess(self._kind.name, launch, self._log)
@@ -153,10 +153,10 @@ class SupervisedEngine:
                 process,
                 self._served,
                 timeout_s=self._serve.start_timeout_s,
-                unwanted=self._unwanted,
+                stopping=self._stopping,
             )
             if self._adapters is not None:
-                self._adapters.load_again()
+                self._adapters.reload()
         except NoAnswerError as error:
             process.kill()
             raise ReasonloopError(f"adapters were not loaded again: {error}") from error
@@ -166,58 +166,58 @@ class SupervisedEngine:
 
     def _watch(self) -> None:
         try:
-            while (trouble := self._next_trouble()) is not None:
-                self._troubles.append(trouble)
+            while (reason := self._await_failure()) is not None:
+                self._restart_reasons.append(reason)
                 if not self._restart():
                     return
         except Exception as error:
-            self._failure = ReasonloopError(f"nobody watches the engine any more: {error!r}")
+            self._failure = ReasonloopError(f"the watcher of the engine failed: {error!r}")
             raise
 
-    def _next_trouble(self) -> str | None:
-        """What is wrong, once something is; None when the engine is no longer wanted."""
+    def _await_failure(self) -> str | None:
+        """Wait for a crash or a hang and return its description; None once `stop` is called."""
         assert self._process is not None
-        pulse = Pulse(
+        watchdog = Watchdog(
             self._probes,
             self._served.name,
             health_route=self._kind.health_route,
             hang_timeout_s=self._serve.hang_timeout_s,
         )
-        while not self._unwanted.wait(_CRASH_POLL_S):
+        while not self._stopping.wait(_CRASH_POLL_S):
             if self._process.exit_code is not None:
-                return f"it {self._process.ending}"
-            pulse.look()
-            if pulse.hangs:
+                return f"it {self._process.exit_summary}"
+            watchdog.poll()
+            if watchdog.is_hung:
                 return (
                     f"it hung: no token in {self._serve.hang_timeout_s:g} s (serve.hang_timeout_s)"
                 )
         return None
 
     def _restart(self) -> bool:
-        """Start it again, whether that succeeded; `check` raises after False."""
+        """Restart the engine; False if it was stopped or given up."""
         assert self._process is not None
         try:
-            # Before the lock: a swap that waits for an engine that hangs must be set free.
+            # Before the lock: this ends a swap that holds it and waits for the hung engine.
             self._process.kill()
             with self._changing:
-                while self._restarts < MAX_RESTARTS and not self._unwanted.is_set():
+                while self._restarts < MAX_RESTARTS and not self._stopping.is_set():
                     self._restarts += 1
-                    if self._started_again():
+                    if self._try_start():
                         return True
-        except UnwantedError:
+        except StartCancelledError:
             return False
         except ReasonloopError as error:
-            self._troubles.append(str(error))
+            self._restart_reasons.append(str(error))
         self._failure = ReasonloopError(
-            f"{self._kind.name} was given up after {self._restarts} restarts: {self._troubles[-1]}"
+            f"{self._kind.name} was given up after {self._restarts} restarts: {self._restart_reasons[-1]}"
         )
         return False
 
-    def _started_again(self) -> bool:
+    def _try_start(self) -> bool:
         try:
             self._start_process()
         except ReasonloopError as error:
-            self._troubles.append(str(error))
+            self._restart_reasons.append(str(error))
             return False
         return True
 
@@ -225,13 +225,13 @@ class SupervisedEngine:
         """Serve a LoRA adapter as ``name@version``; another version of that name is unloaded.
 
         Raises:
-            BadInputError: no adapter, or one that this engine cannot take.
+            BadInputError: no adapter, or one that this engine cannot load.
             ReasonloopError: the engine refused it, or was given up.
         """
         if self._adapters is None:
             raise BadInputError(f"adapter {name}: the engine was started for its base model alone")
         adapter = self._adapters.read(name, folder, version)
-        for may_wait in (True, False):
+        for may_retry in (True, False):
             self.check()
             restarts = self._restarts
             try:
@@ -239,7 +239,7 @@ class SupervisedEngine:
                     self._adapters.swap(adapter)
                 break
             except NoAnswerError as error:
-                if not (may_wait and self._restarts_soon(restarts, error)):
+                if not (may_retry and self._await_restart(restarts, error)):
                     raise ReasonloopError(
                         f"adapter {adapter.full_name} was not loaded: {error}"
                     ) from error
@@ -249,8 +249,8 @@ class SupervisedEngine:
             adapter=adapter.full_name,
         )
 
-    def _restarts_soon(self, restarts: int, error: NoAnswerError) -> bool:
-        """Whether the failure of an order was that of an engine which is then started again."""
+    def _await_restart(self, restarts: int, error: NoAnswerError) -> bool:
+        """Whether the engine restarts after a failed request, because it crashed or hung."""
         patience_s = self._serve.hang_timeout_s + _DYING_S
         if isinstance(error, RefusedError):
             patience_s = _DYING_S if error.status >= 500 else 0.0
@@ -270,12 +270,12 @@ def start_supervised(
     lora_rank: int | None,
     log_folder: pathlib.Path,
 ) -> SupervisedEngine:
-    """Start an engine on the first port that is free, and watch it.
+    """Start an engine on the first free port from ``serve.port`` on, and watch it.
 
     Raises:
-        BadInputError: the model is no folder, the engine's environment has not been made, or
-            adapters are wanted of an engine that has no routes for them.
-        ReasonloopError: the engine does not start; with its last words.
+        BadInputError: the engine is not installed, or ``lora_rank`` is given for an engine that
+            cannot load adapters.
+        ReasonloopError: the engine does not start; with the end of its log.
     """
     if lora_rank is not None and kind.adapter_routes is None:
         raise BadInputError(
@@ -285,7 +285,9 @@ def start_supervised(
     first = serve.port
     for _ in range(_PORTS_TRIED):
         lease = lease_port(first)
-        served = Served(model=model, name=_served_name(model), port=lease.port, lora_rank=lora_rank)
+        served = ServedModel(
+            model=model, name=_served_name(model), port=lease.port, lora_rank=lora_rank
+        )
         engine = SupervisedEngine(kind, serve, served, lease=lease, log_folder=log_folder)
         try:
             engine.start()
@@ -300,7 +302,7 @@ def start_supervised(
 
 
 def _served_name(model: str) -> str:
-    """The name with the weights' digest: a request that reaches another run's engine is refused."""
+    """The model's name with its digest, so that another run's engine refuses the request."""
     identity = model_identity(model)
     name = pathlib.PurePath(model).name
     return name if identity == model else f"{name}@{identity}"

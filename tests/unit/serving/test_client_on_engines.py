@@ -21,7 +21,7 @@ from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.client import DrawCancelledError
-from pipeline_lib.serving.connect import served_model
+from pipeline_lib.serving.connect import connect
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.training.bootstrap import make_base_policy
@@ -71,7 +71,7 @@ def client(request, policy, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
         with serving_engine(serve, model=str(policy), log_folder=logs) as engine:
-            yield served_model(engine.endpoint, serve, model=str(policy))
+            yield connect(engine.endpoint, serve, model=str(policy))
 
 
 def metric(client, name: str) -> float:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline_lib.serving.response_parsing import read_answer
+from pipeline_lib.serving.response_parsing import parse_completions
 
 
 def answer(**choice):
@@ -13,7 +13,7 @@ def answer(**choice):
         "choices": [{"index": 0, "text": "3+5=8", "finish_reason": "stop", **choice}],
         "usage": {"prompt_tokens": 4, "completion_tokens": 6},
     }
-    [found] = read_answer(json.dumps(body).encode(), wanted=1, model="m", latency_s=0.1)
+    [found] = parse_completions(json.dumps(body).encode(), wanted=1, model="m", latency_s=0.1)
     return found
 
 

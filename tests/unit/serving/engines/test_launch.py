@@ -10,7 +10,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.engines.engine import Launch, Served
+from pipeline_lib.serving.engines.engine import Launch, ServedModel
 from pipeline_lib.serving.engines.table import engine_named
 
 
@@ -22,7 +22,7 @@ def environment(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
-def launch_of(serve: ServeParams, served: Served) -> Launch:
+def launch_of(serve: ServeParams, served: ServedModel) -> Launch:
     """The launch of the engine that ``serve`` names."""
     launch = engine_named(serve.engine).launch
     assert launch is not None
@@ -39,7 +39,7 @@ def test_vllm(environment, monkeypatch):
     monkeypatch.delenv("VLLM_CPU_KVCACHE_SPACE", raising=False)
     monkeypatch.setenv("PATH", "")
     serve = ServeParams(engine="vllm", environment=str(environment), options=("--dtype", "float32"))
-    launch = launch_of(serve, Served(model=str(environment), name="policy@1", port=8301))
+    launch = launch_of(serve, ServedModel(model=str(environment), name="policy@1", port=8301))
     assert launch.command[:3] == (
         str(environment / "bin" / "python"),
         "-m",
@@ -83,7 +83,7 @@ def test_prompts_are_computed_in_parts_on_a_gpu(environment, tmp_path, monkeypat
     client.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     serve = ServeParams(engine="vllm", environment=str(environment))
-    launch = launch_of(serve, Served(model="owner/name", name="name", port=1))
+    launch = launch_of(serve, ServedModel(model="owner/name", name="name", port=1))
     assert "--no-enable-chunked-prefill" not in launch.command
 
 
@@ -91,7 +91,7 @@ def test_the_cache_size_of_the_environment_stands(environment, monkeypatch):
     """Whoever set vLLM's own variable meant it."""
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
     serve = ServeParams(engine="vllm", environment=str(environment))
-    launch = launch_of(serve, Served(model="owner/name", name="name", port=1))
+    launch = launch_of(serve, ServedModel(model="owner/name", name="name", port=1))
     assert launch.environment["VLLM_CPU_KVCACHE_SPACE"] == "1"
     assert "HF_HUB_OFFLINE" not in launch.environment  # a hub id must be fetched
 
@@ -100,7 +100,7 @@ def test_the_cache_size_of_the_environment_stands(environment, monkeypatch):
 def test_vllm_has_kernels_for_some_ranks(environment, wanted, given):
     """The next rank that it takes is asked for."""
     serve = ServeParams(engine="vllm", environment=str(environment))
-    launch = launch_of(serve, Served(model="m", name="m", port=1, lora_rank=wanted))
+    launch = launch_of(serve, ServedModel(model="m", name="m", port=1, lora_rank=wanted))
     assert options(launch.command)["--max-lora-rank"] == given
     assert launch.environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "True"
 
@@ -108,7 +108,7 @@ def test_vllm_has_kernels_for_some_ranks(environment, wanted, given):
 def test_sglang(environment):
     """The options that SGLang documents for adapters which come later, and for accounts."""
     serve = ServeParams(engine="sglang", environment=str(environment))
-    launch = launch_of(serve, Served(model="owner/name", name="name", port=8302, lora_rank=12))
+    launch = launch_of(serve, ServedModel(model="owner/name", name="name", port=8302, lora_rank=12))
     assert launch.command[1:3] == ("-m", "sglang.launch_server")
     assert options(launch.command) == {
         "--model-path": "owner/name",
@@ -128,7 +128,7 @@ def test_sglang(environment):
 def test_embedded_runs_in_this_environment():
     """Our own interpreter, our own front, and no second environment needed."""
     serve = ServeParams(engine="embedded", environment="nowhere")
-    launch = launch_of(serve, Served(model="m", name="m@1", port=8303))
+    launch = launch_of(serve, ServedModel(model="m", name="m@1", port=8303))
     assert launch.command == (
         *(sys.executable, "-m", "pipeline_lib.serving.front.server"),
         *("m", "--name", "m@1", "--port", "8303"),
@@ -140,4 +140,4 @@ def test_a_missing_environment_names_the_remedy(engine, tmp_path):
     """One line, with the command that makes it."""
     serve = ServeParams(engine=engine, environment=str(tmp_path / "none"))
     with pytest.raises(BadInputError, match=r"none/bin/python.*make serve-env"):
-        launch_of(serve, Served(model="m", name="m", port=1))
+        launch_of(serve, ServedModel(model="m", name="m", port=1))

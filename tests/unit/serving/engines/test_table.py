@@ -10,7 +10,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving import engines
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.serving.dialects import UNKNOWN
+from pipeline_lib.serving.dialects import OPENAI
 from pipeline_lib.serving.engines.embedded import EMBEDDED
 from pipeline_lib.serving.engines.table import ENGINES, dialect_of, is_in_process
 from pipeline_lib.serving.running_engine import serving_engine
@@ -36,7 +36,7 @@ def test_the_default_engine_exists():
 def test_the_dialect_of_an_external_server_is_its_owner_s():
     """A server at a URL is known by its list of models; any other owner gets OpenAI's fields alone."""
     assert dialect_of("url", owned_by="vllm") == ENGINES["vllm"].dialect
-    assert dialect_of("url", owned_by="someone") == dialect_of("url", owned_by="url") == UNKNOWN
+    assert dialect_of("url", owned_by="someone") == dialect_of("url", owned_by="url") == OPENAI
     assert dialect_of("sglang", owned_by="vllm") == ENGINES["sglang"].dialect
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.serving.supervisor.ports import is_free, lease_port, listening_processes
+from pipeline_lib.serving.supervisor.ports import is_free, lease_port, listening_pids
 
 HOLD = """
 import sys
@@ -72,7 +72,7 @@ def test_the_kernel_frees_the_lease_of_a_killed_process():
 
 def test_who_listens(listener):
     """It is this process."""
-    assert listening_processes(listener.getsockname()[1]) == {os.getpid()}
+    assert listening_pids(listener.getsockname()[1]) == {os.getpid()}
 
 
 def test_no_free_port_is_an_error():

@@ -12,21 +12,21 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from pipeline_lib.serving.engines.engine import Served
+from pipeline_lib.serving.engines.engine import ServedModel
 from pipeline_lib.serving.engines.vllm import VLLM
-from pipeline_lib.serving.supervisor.ports import listening_processes
+from pipeline_lib.serving.supervisor.ports import listening_pids
 from pipeline_lib.serving.supervisor.process import EngineProcess
 
 PORT = 18600
 START = """
 import pathlib, sys, time
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.engines.engine import Served
+from pipeline_lib.serving.engines.engine import ServedModel
 from pipeline_lib.serving.engines.vllm import VLLM
 from pipeline_lib.serving.supervisor.process import EngineProcess
 environment, log, port = sys.argv[1:]
 serve = ServeParams(engine="vllm", environment=environment, options=("--workers",))
-launch = VLLM.launch(serve, Served(model="m", name="m", port=int(port)))
+launch = VLLM.launch(serve, ServedModel(model="m", name="m", port=int(port)))
 EngineProcess("vllm", launch, pathlib.Path(log))
 time.sleep(600)
 """
@@ -57,9 +57,9 @@ def alive(pids) -> list[int]:
 
 def started(small, tmp_path, *options: str) -> EngineProcess:
     """The small server with its children, once it listens."""
-    launch = VLLM.launch(small(*options), Served(model="m", name="m", port=PORT))
+    launch = VLLM.launch(small(*options), ServedModel(model="m", name="m", port=PORT))
     process = EngineProcess("vllm", launch, tmp_path / "log")
-    assert until(lambda: listening_processes(PORT)), process.last_words()
+    assert until(lambda: listening_pids(PORT)), process.log_tail()
     return process
 
 
@@ -72,12 +72,12 @@ def test_children_that_ignore_the_request_go_too(small, tmp_path, how):
     getattr(process, how)()
     assert alive(pids) == []
     assert process.processes == []
-    assert listening_processes(PORT) == frozenset()
+    assert listening_pids(PORT) == frozenset()
 
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_a_killed_server_takes_its_workers_and_memory_along(small, tmp_path, frozen):
-    """Workers live on without their server, and its shared memory too, until the guard ends both.
+    """Workers live on without their server, and its shared memory too, until the subreaper ends both.
 
     That holds for processes which were stopped as well, multiprocessing's tracker among them.
     """
@@ -88,7 +88,7 @@ def test_a_killed_server_takes_its_workers_and_memory_along(small, tmp_path, fro
     if frozen:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-    server = next(iter(listening_processes(PORT)))
+    server = next(iter(listening_pids(PORT)))
     os.kill(server, signal.SIGKILL)
     assert until(lambda: process.exit_code is not None)
     assert process.exit_code == 128 + signal.SIGKILL
@@ -98,7 +98,7 @@ def test_a_killed_server_takes_its_workers_and_memory_along(small, tmp_path, fro
 
 
 def test_a_killed_guard_leaves_nothing_behind(small, tmp_path):
-    """The server goes with the guard; what it leaves in its session is found and killed."""
+    """The server dies with the subreaper; what it leaves in its session is found and killed."""
     process = started(small, tmp_path, "--workers")
     everyone = {child.pid for child in process.processes}
     pids = [pid for pid in everyone if os.getsid(pid) == process.session]
@@ -118,13 +118,13 @@ def test_no_engine_outlives_the_process_that_started_it(small, tmp_path):
     starter = subprocess.Popen(
         [sys.executable, "-c", START, environment, str(tmp_path / "log"), str(PORT)]
     )
-    assert until(lambda: listening_processes(PORT))
+    assert until(lambda: listening_pids(PORT))
     family = [child.pid for child in psutil.Process(starter.pid).children(recursive=True)]
-    assert len(family) == 4  # the guard, the server and two children
+    assert len(family) == 4  # the subreaper, the server and two children
     starter.kill()
     starter.wait()
     assert until(lambda: not alive(family))
-    assert listening_processes(PORT) == frozenset()
+    assert listening_pids(PORT) == frozenset()
 
 
 def test_an_engine_survives_the_thread_that_started_it(small, tmp_path):
@@ -141,7 +141,7 @@ def test_an_engine_survives_the_thread_that_started_it(small, tmp_path):
 def test_sockets_go_with_the_engine(small, tmp_path):
     """The engine's temporary folder is one of its own, and removed at its end."""
     process = started(small, tmp_path)
-    server = psutil.Process(next(iter(listening_processes(PORT))))
+    server = psutil.Process(next(iter(listening_pids(PORT))))
     scratch = pathlib.Path(server.environ()["TMPDIR"])
     assert scratch.is_dir()
     process.stop()
@@ -151,10 +151,10 @@ def test_sockets_go_with_the_engine(small, tmp_path):
 def test_last_words_are_of_this_start(small, tmp_path):
     """The log is added to, but an error of an earlier start is not told again."""
     (tmp_path / "log").write_text("ValueError: long ago\n", encoding="utf-8")
-    launch = VLLM.launch(small("--die"), Served(model="m", name="m", port=PORT))
+    launch = VLLM.launch(small("--die"), ServedModel(model="m", name="m", port=PORT))
     process = EngineProcess("vllm", launch, tmp_path / "log")
     assert until(lambda: process.exit_code is not None)
-    assert process.ending == (
+    assert process.exit_summary == (
         "ended with exit code 1: ValueError: this model cannot be served "
         f"(all of it: {tmp_path / 'log'})"
     )

@@ -20,7 +20,7 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.serving.engines.vllm import VLLM
 from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.serving.supervisor import supervised
-from pipeline_lib.serving.supervisor.ports import is_free, listening_processes
+from pipeline_lib.serving.supervisor.ports import is_free, listening_pids
 from pipeline_lib.serving.supervisor.process import EngineProcess
 
 HANG_S = 5.0
@@ -51,7 +51,7 @@ def answers(endpoint) -> bool:
     return answer.status_code == 200
 
 
-def looks_at(endpoint) -> int:
+def polls_of(endpoint) -> int:
     """How often the counters of the small server were read."""
     url = endpoint.base_url.removesuffix("/v1")
     return int(httpx.get(f"{url}/looks", timeout=30, trust_env=False).text)
@@ -106,7 +106,7 @@ def test_a_crash_is_answered_by_a_restart_on_the_same_port(opened):
         until(lambda: engine.restarts == 1 and answers(engine.endpoint))
         [after] = engine.process_ids
         assert after != before
-        assert engine.troubles[0].startswith("it was killed by signal 9")
+        assert engine.restart_reasons[0].startswith("it was killed by signal 9")
 
 
 def test_a_hung_engine_with_an_open_port_is_restarted(opened):
@@ -118,13 +118,13 @@ def test_a_hung_engine_with_an_open_port_is_restarted(opened):
         socket.create_connection(("127.0.0.1", port)).close()
         until(lambda: engine.restarts == 1 and answers(engine.endpoint))
         assert engine.process_ids != [before]
-        assert engine.troubles == (HUNG,)
+        assert engine.restart_reasons == (HUNG,)
 
 
 def test_a_busy_engine_is_not_hung(opened):
     """No completion ever comes back, as behind an endless queue, but tokens are drawn.
 
-    A look lasts and waits for a tenth of the timeout, so that after 12 silent ones it has passed.
+    A poll lasts and waits for a tenth of the timeout, so that after 12 silent ones it has passed.
     """
     with opened("--queue", hang_timeout_s=HANG_S) as engine:
         with pytest.raises(httpx.ReadTimeout):
@@ -134,7 +134,7 @@ def test_a_busy_engine_is_not_hung(opened):
                 timeout=0.5,
                 trust_env=False,
             )
-        until(lambda: looks_at(engine.endpoint) > 12)
+        until(lambda: polls_of(engine.endpoint) > 12)
         engine.check()
         assert engine.restarts == 0
 
@@ -144,7 +144,7 @@ def test_a_server_whose_engine_stalls_is_restarted(opened):
     with opened("--stall", hang_timeout_s=HANG_S) as engine:
         assert httpx.get(f"{engine.endpoint.base_url}/models", trust_env=False).is_success
         until(lambda: engine.restarts == 1)
-        assert engine.troubles == (HUNG,)
+        assert engine.restart_reasons == (HUNG,)
 
 
 def test_a_listed_model_is_not_enough(opened):
@@ -190,7 +190,7 @@ def test_a_port_that_is_taken_during_the_start(opened, tmp_path, shared):
             taken = listener.getsockname()[1]
             assert int(engine.endpoint.base_url[-8:-3]) > taken
             assert answers(engine.endpoint)
-            assert listening_processes(taken) == {os.getpid()}
+            assert listening_pids(taken) == {os.getpid()}
 
 
 def take_from_engine(taken_file: pathlib.Path, *, shared: bool) -> socket.socket:
@@ -207,7 +207,7 @@ def ports_awaited() -> list[int]:
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             words = child.cmdline()
-            # The guard's own command line holds the same words in one argument.
+            # The subreaper's own command line holds the same words in one argument.
             if "--bind-once" in words and "--port" in words:
                 found.append(int(words[words.index("--port") + 1]))
     return found
@@ -286,7 +286,7 @@ def test_an_adapter_that_changed_is_not_loaded_again(opened, tmp_path):
             os.kill(engine.process_ids[0], signal.SIGKILL)
             until(lambda: given_up(engine))
 
-    with pytest.raises(ReasonloopError, match=r"policy@1.*is not what it was"):
+    with pytest.raises(ReasonloopError, match=r"policy@1.*has changed since"):
         run()
 
 
@@ -305,7 +305,7 @@ def test_a_swap_is_set_free_from_an_engine_that_hangs(opened, tmp_path):
         "--stuck-once", str(tmp_path / "was"), lora=True, start_timeout_s=200, hang_timeout_s=HANG_S
     ) as engine:
         endpoint = engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
-        assert engine.troubles == (HUNG,)
+        assert engine.restart_reasons == (HUNG,)
         assert answers(endpoint)
 
 

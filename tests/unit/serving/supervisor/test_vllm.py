@@ -17,9 +17,9 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.serving.engines.vllm import VLLM
 from pipeline_lib.serving.running_engine import serving_engine
-from pipeline_lib.serving.supervisor.ports import is_free, listening_processes
+from pipeline_lib.serving.supervisor.ports import is_free, listening_pids
 from pipeline_lib.serving.supervisor.probes import NoAnswerError, Probes
-from pipeline_lib.serving.supervisor.watchdog import Pulse
+from pipeline_lib.serving.supervisor.watchdog import Watchdog
 from tests.unit.serving.supervisor.real_engines import (
     PROMPTS,
     complete,
@@ -75,7 +75,7 @@ def engine(llama, tmp_path_factory):
 def server_of(engine) -> int:
     """The process that speaks HTTP."""
     port = int(engine.endpoint.base_url[:-3].rpartition(":")[2])
-    [server] = listening_processes(port)
+    [server] = listening_pids(port)
     return server
 
 
@@ -114,17 +114,19 @@ def test_a_client_that_goes_frees_its_request(engine):
 
 
 def test_a_long_queue_is_no_hang(engine):
-    """256 long completions, 16 at once: a token cannot be had in 3 s, but the pulse goes on."""
+    """256 long completions, 16 at once: a token cannot be had in 3 s, but the counters move."""
     probes = Probes(base_url=engine.endpoint.base_url)
-    pulse = Pulse(probes, engine.endpoint.model, health_route=VLLM.health_route, hang_timeout_s=3)
+    watchdog = Watchdog(
+        probes, engine.endpoint.model, health_route=VLLM.health_route, hang_timeout_s=3
+    )
     with ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(ask_for_long, engine.endpoint, prompt) for prompt in PROMPTS]
         until(lambda: metric(engine.endpoint, "vllm:num_requests_waiting") > 100, timeout_s=10)
         with pytest.raises(NoAnswerError):
-            probes.one_token(engine.endpoint.model, timeout_s=3)
+            probes.draw_token(engine.endpoint.model, timeout_s=3)
         for _ in range(30):
-            pulse.look()
-            assert not pulse.hangs
+            watchdog.poll()
+            assert not watchdog.is_hung
             time.sleep(0.3)
         assert [future.result() for future in asked] == ["given up"] * 4
 
@@ -147,14 +149,14 @@ def test_a_core_that_hangs_is_restarted_with_its_adapter(engine, adapters):
     """The core is stopped while its server answers lists and metrics; 30 s later that is known."""
     endpoint = engine.load_adapter("policy", adapters[0], "3")
     ids = greedy_ids(endpoint, tokens=16)
-    troubles = len(engine.troubles)
+    restart_reasons = len(engine.restart_reasons)
     core = core_of(engine)
     assert len(core) >= 2
     send(signal.SIGSTOP, core)
     assert httpx.get(f"{endpoint.base_url}/models", trust_env=False).is_success
-    until(lambda: len(engine.troubles) > troubles, timeout_s=SERVE.hang_timeout_s)
-    assert engine.troubles[-1].startswith("it hung")
-    until(lambda: engine.restarts == len(engine.troubles), timeout_s=30)
+    until(lambda: len(engine.restart_reasons) > restart_reasons, timeout_s=SERVE.hang_timeout_s)
+    assert engine.restart_reasons[-1].startswith("it hung")
+    until(lambda: engine.restarts == len(engine.restart_reasons), timeout_s=30)
     # A swap waits for the restart; loading the same version again changes nothing.
     assert engine.load_adapter("policy", adapters[0], "3") == endpoint
     assert greedy_ids(endpoint, tokens=16) == ids

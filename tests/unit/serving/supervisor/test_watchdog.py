@@ -1,6 +1,6 @@
-"""A pulse by a clock of the test's own: when an engine counts as hung, to the look.
+"""When an engine counts as hung, to the poll, by a simulated clock.
 
-With a hang timeout of 5 s a look is due every 0.5 s, and an engine hangs after more than
+With a hang timeout of 5 s a poll is due every 0.5 s, and an engine hangs after more than
 5 - 2 x 0.5 = 4 s of silence.
 """
 
@@ -10,11 +10,11 @@ import pytest
 
 from pipeline_lib.serving.engines.sglang import SGLANG
 from pipeline_lib.serving.supervisor.probes import NoAnswerError
-from pipeline_lib.serving.supervisor.watchdog import Pulse
+from pipeline_lib.serving.supervisor.watchdog import Watchdog
 
 
 class Clock:
-    """Stands still between two looks."""
+    """Advances only between two polls."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -30,19 +30,19 @@ class ScriptedProbes:
         self.draws = draws
         self.counts = counts
         self.moves = moves
-        self.looks = 0
+        self.polls = 0
         self.asked: list[str] = []
         self.may_answer = threading.Event()
         self.may_answer.set()
 
     def tokens_so_far(self, *, timeout_s: float) -> float | None:  # noqa: ARG002
-        self.looks += 1
-        return (float(self.looks) if self.moves else 7.0) if self.counts else None
+        self.polls += 1
+        return (float(self.polls) if self.moves else 7.0) if self.counts else None
 
-    def one_token(self, model: str, *, timeout_s: float) -> None:  # noqa: ARG002
+    def draw_token(self, model: str, *, timeout_s: float) -> None:  # noqa: ARG002
         self._answer(model)
 
-    def healthy(self, path: str, *, timeout_s: float) -> None:  # noqa: ARG002
+    def check_health(self, path: str, *, timeout_s: float) -> None:  # noqa: ARG002
         self._answer(path)
 
     def _answer(self, what: str) -> None:
@@ -52,37 +52,39 @@ class ScriptedProbes:
             raise NoAnswerError(what)
 
 
-def looked(
+def hung_after(
     probes: ScriptedProbes, *, times: int, step_s: float = 0.5, health_route: str | None = None
 ) -> list[bool]:
-    """Whether the engine hangs after each look, once what the look asked is answered."""
+    """Whether the engine is hung after each poll, once the poll's request is answered."""
     clock = Clock()
-    pulse = Pulse(probes, "policy", health_route=health_route, hang_timeout_s=5.0, clock=clock)
+    watchdog = Watchdog(
+        probes, "policy", health_route=health_route, hang_timeout_s=5.0, clock=clock
+    )
     found = []
     for _ in range(times):
         clock.now += step_s
-        pulse.look()
-        if pulse._probe is not None and probes.may_answer.is_set():
-            pulse._probe.join()
-        found.append(pulse.hangs)
+        watchdog.poll()
+        if watchdog._probe is not None and probes.may_answer.is_set():
+            watchdog._probe.join()
+        found.append(watchdog.is_hung)
     return found
 
 
 def test_an_engine_whose_counter_moves_is_busy():
     """It answers no request, as behind an endless queue, for five hang timeouts."""
-    assert not any(looked(ScriptedProbes(draws=False, moves=True), times=50))
+    assert not any(hung_after(ScriptedProbes(draws=False, moves=True), times=50))
 
 
 def test_an_engine_that_draws_when_asked_is_idle():
     """Its counter stays, since nobody wants anything of it."""
-    assert not any(looked(ScriptedProbes(draws=True), times=50))
-    assert not any(looked(ScriptedProbes(draws=True, counts=False), times=50))
+    assert not any(hung_after(ScriptedProbes(draws=True), times=50))
+    assert not any(hung_after(ScriptedProbes(draws=True, counts=False), times=50))
 
 
 @pytest.mark.parametrize(("counts", "first"), [(True, 10), (False, 9)])
 def test_silence_is_a_hang(counts, first):
-    """The first value of a counter is a sign of life; then 9 looks are 4.5 s, the first above 4."""
-    found = looked(ScriptedProbes(draws=False, counts=counts), times=12)
+    """The first value of a counter is a sign of life; then 9 polls are 4.5 s, the first above 4."""
+    found = hung_after(ScriptedProbes(draws=False, counts=counts), times=12)
     assert found.index(True) + 1 == first
     assert all(found[first - 1 :])
 
@@ -91,26 +93,26 @@ def test_a_request_that_waits_is_no_sign_of_life():
     """It is not repeated while it waits, and the silence goes on."""
     probes = ScriptedProbes(draws=True)
     probes.may_answer.clear()
-    assert looked(probes, times=10)[-1]
+    assert hung_after(probes, times=10)[-1]
     assert probes.asked == ["policy"]
     probes.may_answer.set()
 
 
-def test_time_in_which_nobody_looked_counts_for_little():
-    """An hour between two looks is 1.5 s of silence: two of them are not 4 s, three are."""
+def test_a_pause_between_polls_counts_for_little():
+    """An hour between two polls is 1.5 s of silence: two of them are not 4 s, three are."""
     silent = ScriptedProbes(draws=False, counts=False)
-    assert looked(silent, times=3, step_s=3600.0) == [False, False, True]
+    assert hung_after(silent, times=3, step_s=3600.0) == [False, False, True]
 
 
-def test_nothing_is_asked_before_a_look_is_due():
-    """Four calls 0.2 s apart are one look, at 0.6 s."""
+def test_nothing_is_requested_before_a_poll_is_due():
+    """Four calls 0.2 s apart are one poll, at 0.6 s."""
     probes = ScriptedProbes(draws=True)
-    looked(probes, times=4, step_s=0.2)
-    assert probes.looks == 1
+    hung_after(probes, times=4, step_s=0.2)
+    assert probes.polls == 1
 
 
 def test_a_health_route_is_asked_instead_of_a_token():
     """SGLang's scheduler answers there whatever waits in its queue."""
     probes = ScriptedProbes(draws=True)
-    assert not any(looked(probes, times=12, health_route=SGLANG.health_route))
+    assert not any(hung_after(probes, times=12, health_route=SGLANG.health_route))
     assert set(probes.asked) == {"/health_generate"}

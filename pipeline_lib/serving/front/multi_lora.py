@@ -1,7 +1,7 @@
-"""The embedded engine's model with LoRA adapters that come and go while it serves.
+"""The embedded engine's model with LoRA adapters that are attached and detached while it serves.
 
-Adapters sit on the model's own layers, so one copy of the weights serves the base and all of them;
-which of them takes part in a step is switched before it. Nothing here locks: one thread calls.
+Adapters wrap the layers of the one copy of the base weights; the active one is switched between
+steps. Not thread-safe: only the engine's thread calls, except for `MultiLoraModel.read`.
 """
 
 import itertools
@@ -23,56 +23,56 @@ _SPARE_BYTES = 64 << 20
 
 
 @dataclass(kw_only=True)
-class ServedModel:
-    """What the serving thread drives: batches of one model, each under one adapter or none."""
+class MultiLoraModel:
+    """A base model and its adapters; each batch runs under one of them or under none."""
 
-    engine: EmbeddedEngine
+    base: EmbeddedEngine
     threads: int
-    """CPU threads of torch. Sums over other numbers of threads round differently."""
+    """CPU threads of torch; another number rounds differently."""
     _peft: Any = field(init=False, default=None)
     _active: str | None = field(init=False, default=None)
     _serial: Iterator[int] = field(init=False, default_factory=itertools.count)
 
     @property
     def _most_bytes(self) -> int:
-        """Of an adapter's file: one on all layers, of a rank as large as they are, is twice the model."""
-        numbers: int = sum(weight.numel() for weight in self.engine.model.parameters())
+        """Limit of an adapter's file: with full rank on all layers it is twice the model."""
+        numbers: int = sum(weight.numel() for weight in self.base.model.parameters())
         return _SPARE_BYTES + 4 * numbers
 
     def use_this_thread(self) -> None:
-        """Set what torch keeps per thread; to be called by the thread that makes the steps."""
+        """Set torch's thread-local settings; call in the engine's thread."""
         torch.set_num_threads(self.threads)
 
     def open_batch(self) -> ContinuousBatch:
-        """A new batch; before each of its steps `activate` says whose it is."""
-        return self.engine.open_batch()
+        """A new batch; call `activate` before each of its steps."""
+        return self.base.open_batch()
 
     def activate(self, key: str | None) -> None:
-        """Let one adapter take part in what is computed next; None means the base alone."""
+        """Switch to one adapter; None: the base alone."""
         if self._peft is not None and key != self._active:
             self._peft.base_model.set_adapter([] if key is None else key, inference_mode=True)
             self._active = key
 
     def read(self, folder: pathlib.Path) -> AdapterWeights:
-        """Read an adapter, to be attached; in any thread, since the model stays as it is.
+        """Read an adapter from ``folder``, in any thread: the model is not touched.
 
         Raises:
-            BadInputError: no LoRA adapter of the plain kind.
+            BadInputError: it is not a plain LoRA adapter.
         """
         return read_adapter(folder, max_bytes=self._most_bytes)
 
     def attach(self, adapter: AdapterWeights, *, source: pathlib.Path) -> str:
-        """Put an adapter on the model; the answer names it for `activate` and `detach`.
+        """Attach an adapter to the model and return its key, for `activate` and `detach`.
 
-        A reload gets another name, so that rows under the old weights can end under them.
+        Every call gives a new key, so that sequences under replaced weights end under these.
 
         Raises:
-            BadInputError: it does not fit this model, which is then as it was.
+            BadInputError: it does not fit the model, which is left unchanged.
         """
         key = f"adapter_{next(self._serial)}"
         try:
-            problem = self._put(adapter, key)
-        except Exception as error:  # noqa: BLE001 - PEFT raises whatever its parts do
+            problem = self._load_weights(adapter, key)
+        except Exception as error:  # noqa: BLE001 - PEFT raises errors of many kinds
             problem = reason_of(error)
         if problem:
             self.detach(key)
@@ -81,44 +81,44 @@ class ServedModel:
             )
         return key
 
-    def _put(self, adapter: AdapterWeights, key: str) -> str | None:
-        """Put the weights in place; what does not fit is the answer."""
+    def _load_weights(self, adapter: AdapterWeights, key: str) -> str | None:
+        """Load the weights; returns a description of any mismatch."""
         if self._peft is None:
-            self._peft = PeftModel(self.engine.model, adapter.config, adapter_name=key)
+            self._peft = PeftModel(self.base.model, adapter.config, adapter_name=key)
         else:
             self._peft.add_adapter(key, adapter.config)
         result: Any = set_peft_model_state_dict(self._peft, dict(adapter.tensors), adapter_name=key)
         self._peft.eval()
-        # A new adapter is active at first; none is until `activate` says so.
+        # PEFT activates a new adapter.
         self._peft.base_model.set_adapter([], inference_mode=True)
         self._active = None
-        # The weights of the base and of other adapters are missing from an adapter's file by nature.
+        # An adapter's file holds neither the base's weights nor those of other adapters.
         missing = [name for name in result.missing_keys if f".{key}." in f"{name}."]
         if names := [*missing, *result.unexpected_keys]:
             return f"{len(names)} weights do not match the model, the first is {names[0]}"
         return None
 
     def detach(self, key: str) -> None:
-        """Drop an adapter's weights; with the last one the model's own layers come back."""
+        """Drop an adapter's weights; after the last one the base's layers are unwrapped."""
         self._deactivate()
         if self._peft is None or not set(self._peft.peft_config) - {key}:
             self._peft = None
-            _unwrap(self.engine.model)
+            _unwrap(self.base.model)
         else:
             self._peft.peft_config.pop(key, None)
-            for module in self.engine.model.modules():
+            for module in self.base.model.modules():
                 if isinstance(module, BaseTunerLayer):
                     module.delete_adapter(key)
 
     def _deactivate(self) -> None:
-        """Let no adapter take part; PEFT may have given up with the new one half in place."""
+        """Switch all adapters off, also after PEFT failed half-way through a new one."""
         if self._peft is not None:
             self._peft.base_model.set_adapter([], inference_mode=True)
         self._active = None
 
 
 def _unwrap(model: Any) -> None:
-    """Put the model's own layers back after PEFT gave up in the middle."""
+    """Restore the base's layers, also after PEFT failed half-way."""
     for name, layer in list(model.named_modules()):
         if isinstance(layer, BaseTunerLayer):
             model.set_submodule(name, layer.get_base_layer())
