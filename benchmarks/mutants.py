@@ -47,8 +47,8 @@ TARGETS = {
     "training": ["training"],
     "latent": ["latent"],
     "storage": ["storage"],
-    "serving/decode_pass.py": ["serving"],
-    "serving/token_choice.py": ["serving"],
+    "serving/decoding/decode_pass.py": ["serving"],
+    "serving/decoding/sampler.py": ["serving"],
 }
 LATENT = {
     "arc_votes",

@@ -19,7 +19,7 @@ from sampling_models import DEVICE, Work, load_model
 from transformers import ContinuousBatchingConfig, GenerationConfig
 
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.continuous import ContinuousBatch, RowRequest
+from pipeline_lib.serving.decoding.continuous_batch import ContinuousBatch, SequenceRequest
 
 BATCH_ROWS = 512
 """Rows that our engine decodes together: the default of `sample.batch_size`."""
@@ -46,12 +46,12 @@ Lengths = list[tuple[int, int]]
 
 def joined(model: Any, work: Work) -> Lengths:
     """Our engine: waiting rows join as others leave."""
-    return _drain(_batch(model, work), _rows(work))
+    return _drain(_batch(model, work), _sequences(work))
 
 
 def batch_after_batch(model: Any, work: Work) -> Lengths:
     """Our engine, but the next rows wait until the whole batch has ended."""
-    rows = sorted(_rows(work), key=lambda row: -len(row.prompt_ids))
+    rows = sorted(_sequences(work), key=lambda row: -len(row.prompt_ids))
     batch = _batch(model, work)
     lengths = []
     for start in range(0, len(rows), BATCH_ROWS):
@@ -60,13 +60,13 @@ def batch_after_batch(model: Any, work: Work) -> Lengths:
 
 
 def _batch(model: Any, work: Work) -> ContinuousBatch:
-    return ContinuousBatch(model=model, max_rows=BATCH_ROWS, eos_ids=work.end_ids, pad_id=0)
+    return ContinuousBatch(model=model, max_sequences=BATCH_ROWS, eos_ids=work.end_ids, pad_id=0)
 
 
-def _rows(work: Work) -> list[RowRequest]:
+def _sequences(work: Work) -> list[SequenceRequest]:
     decoding = Decoding(max_new_tokens=work.max_new_tokens)
     return [
-        RowRequest(
+        SequenceRequest(
             id=p * work.paths + i, prompt_ids=prompt, seed=p * work.paths + i, decoding=decoding
         )
         for p, prompt in enumerate(work.prompts)
@@ -74,7 +74,7 @@ def _rows(work: Work) -> list[RowRequest]:
     ]
 
 
-def _drain(batch: ContinuousBatch, rows: Sequence[RowRequest]) -> Lengths:
+def _drain(batch: ContinuousBatch, rows: Sequence[SequenceRequest]) -> Lengths:
     counts = {row.id: 0 for row in rows}
     batch.add(rows)
     while not batch.idle:

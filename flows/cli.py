@@ -178,10 +178,10 @@ def serve(
     more = [f"serve.engine={engine}"] if engine is not None else []
     more += [f"serve.port={port}"] if port is not None else []
     loaded = params.load(*more)
-    from flows.serve_command import serve_until_told  # noqa: PLC0415 - only this command needs it
+    from flows.serve_command import serve_until_signal  # noqa: PLC0415 - only this command needs it
 
     log_folder = workspace.resolve() / "logs"
-    serve_until_told(model, loaded.serve, console, lora=lora, log_folder=log_folder)
+    serve_until_signal(model, loaded.serve, console, lora=lora, log_folder=log_folder)
 
 
 @app.command

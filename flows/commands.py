@@ -21,6 +21,7 @@ from pipeline_lib.params.train import Method
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Group, Path, Problem, Row
 from pipeline_lib.sampling.prompts import render
+from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.storage.files import check_output, write_json_lines, write_text
 from pipeline_lib.verification.line_summary import FormatAudit, LabelAgreement, LineSummary
 from pipeline_lib.verification.lines import groups_from_lines, verify_lines
@@ -215,18 +216,18 @@ def sample_to_file(model: str, output: pathlib.Path, params: Params, console: Co
 def _engine(model: str, params: Params, log_folder: pathlib.Path) -> Iterator[ChatModel]:
     """What draws: in this process, on a server that is started for it, or on one that runs."""
     serve = params.serve
-    if serve.engine == "embedded":
-        from pipeline_lib.serving.embedded import EmbeddedEngine  # noqa: PLC0415 - torch
+    if engine_named(serve.engine).in_process:
+        from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine  # noqa: PLC0415 - torch
 
         yield EmbeddedEngine.load(model, batch_size=params.sample.batch_size)
         return
-    from pipeline_lib.serving.connect import served_model  # noqa: PLC0415 - transformers
-    from pipeline_lib.serving.engines import serving_engine  # noqa: PLC0415 - not for verify
+    from pipeline_lib.serving.connect import connect  # noqa: PLC0415 - transformers
+    from pipeline_lib.serving.running_engine import serving_engine  # noqa: PLC0415 - not for verify
 
-    if serve.engine == "url":
+    if engine_named(serve.engine).is_external:
         serve = serve.model_copy(update={"model": model})
     with serving_engine(serve, model=model, log_folder=log_folder) as engine:
-        yield served_model(engine.endpoint, serve, model=model)
+        yield connect(engine.endpoint, serve, model=model)
 
 
 def _line(path: Path, problem: Problem) -> Row:

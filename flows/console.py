@@ -30,6 +30,7 @@ from flows.watch import SERVER_POLL_S, server_problem, watched
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import Params
+from pipeline_lib.serving.engines.table import ENGINES, engine_named
 from pipeline_lib.stages.latent import LATENT
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.stages.stage import Run
@@ -236,10 +237,12 @@ def _preflight(params: Params) -> None:
     model = params.bootstrap.model
     if model is not None and _is_path(model) and not pathlib.Path(model).is_dir():
         raise BadInputError(f"bootstrap.model: {model} is no folder; give one, or a hub id")
-    if params.serve.engine == "url":
+    if engine_named(params.serve.engine).is_external:
+        others = [name for name, engine in ENGINES.items() if not engine.is_external]
         raise BadInputError(
-            "serve.engine=url: the loop draws from policies that it trains, and a running server has "
-            "its own; set vllm, sglang or embedded (`reasonloop sample` can use a url)"
+            f"serve.engine={params.serve.engine}: the loop draws from policies that it trains, and "
+            f"a running server has its own model; set one of {', '.join(others)} (`reasonloop "
+            "sample` can use a running server)"
         )
 
 

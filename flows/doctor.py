@@ -14,7 +14,7 @@ from rich.markup import escape
 from flows import server
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 
 _PACKAGES = ("prefect", "prefect-ray", "ray", "dvc", "torch", "transformers", "trl", "peft")
 _CONSTRAINTS = REPOSITORY / "constraints.txt"

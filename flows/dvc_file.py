@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from flows.terminal import PlainConsole
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.stages.keys import import_closure, source_file
 from pipeline_lib.stages.stage import Stage
 from pipeline_lib.stages.systems import STAGES, SYSTEMS

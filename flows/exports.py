@@ -10,7 +10,7 @@ from flows.options import ParamsOptions
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.storage.files import check_output, write_json
 from pipeline_lib.storage.workspace import Workspace
 

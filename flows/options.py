@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter, validators
 
 from pipeline_lib.params.whole import Params
-from pipeline_lib.params_file import PARAMS_FILE, REPOSITORY, load_params
+from pipeline_lib.params_file import PARAMS_FILE, load_params
+from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.serving.engines.table import ENGINES
 from pipeline_lib.stages.systems import STAGES
 
-Engine = Literal["vllm", "sglang", "embedded", "url"]
+if TYPE_CHECKING:
+    Engine = str
+else:
+    # The choices of the command line; a type checker takes literals alone.
+    Engine = Literal[tuple(ENGINES)]
 
 
 @Parameter(name="*")

@@ -1,4 +1,4 @@
-"""`reasonloop serve`: one engine for any OpenAI client, until it is told to stop."""
+"""`reasonloop serve`: one engine for any OpenAI client, until Ctrl-C or SIGTERM."""
 
 import json
 import pathlib
@@ -13,16 +13,17 @@ from rich.console import Console
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
-from pipeline_lib.serving.engines import RunningEngine, serving_engine
+from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity
-from pipeline_lib.serving.lifetime.adapters import Adapter, read_adapter
+from pipeline_lib.serving.running_engine import RunningEngine, serving_engine
+from pipeline_lib.serving.supervisor.adapters import Adapter, read_adapter
 
 _POLL_S = 0.5
 _PROMPT = "2,3,7=42\n"
 _MAX_TOKENS = 32
 
 
-def serve_until_told(
+def serve_until_signal(
     model: str,
     params: ServeParams,
     console: Console,
@@ -30,22 +31,23 @@ def serve_until_told(
     lora: Sequence[str],
     log_folder: pathlib.Path,
 ) -> None:
-    """Serve ``model`` until Ctrl-C or SIGTERM; then nothing of the engine is left.
+    """Serve ``model`` until Ctrl-C or SIGTERM; no process of the engine is left afterwards.
 
     Args:
         model: A Hugging Face folder or hub id; with a server at a URL, the name that it has there.
-        params: Which engine, and where.
-        console: Where the address and the examples are printed.
+        params: The engine, and its port or address.
+        console: For the address and the examples.
         lora: Adapters as NAME=FOLDER; each is served under NAME@DIGEST.
-        log_folder: Where the engine's output goes.
+        log_folder: For the log of the engine.
 
     Raises:
         BadInputError: no such model, adapter or environment.
-        ReasonloopError: the engine does not start, or had to be given up.
+        ReasonloopError: the engine does not start, or was given up.
     """
     adapters = _read_all(lora)
     signal.signal(signal.SIGTERM, _terminate)
-    if params.engine == "url":
+    is_external = engine_named(params.engine).is_external
+    if is_external:
         params = params.model_copy(update={"model": model})
     _say(console, f"starting {params.engine}; its output goes to {log_folder}")
     with serving_engine(
@@ -57,7 +59,7 @@ def serve_until_told(
     ) as engine:
         loaded = [engine.load_adapter(a.name, a.folder, a.version) for a in adapters]
         _show(console, [engine.endpoint, *loaded])
-        if params.engine != "url":
+        if not is_external:
             _follow(engine, console)
 
 
@@ -76,7 +78,7 @@ def _read(text: str) -> Adapter:
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    # The engine is being stopped; a second signal would only break that off.
+    # A second signal would interrupt the stop of the engine.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + signal.SIGTERM)
 
@@ -86,7 +88,7 @@ def _say(console: Console, text: str) -> None:
 
 
 def _show(console: Console, endpoints: Sequence[Endpoint]) -> None:
-    """The address, and requests that can be copied."""
+    """Print the address, and example requests to copy."""
     last = endpoints[-1]
     _say(console, f"base URL: {last.base_url}")
     for endpoint in endpoints:
@@ -106,12 +108,12 @@ print(answer.choices[0].text)
 
 
 def _follow(engine: RunningEngine, console: Console) -> None:
-    """Tell of restarts, for as long as the engine can be kept alive."""
+    """Report restarts until the engine is given up."""
     _say(console, "serving; Ctrl-C stops it")
-    told = 0
+    shown = 0
     while True:
         time.sleep(_POLL_S)
         engine.check()
-        for trouble in engine.troubles[told:]:
-            _say(console, f"the engine is started again: {trouble}")
-        told = len(engine.troubles)
+        for reason in engine.restart_reasons[shown:]:
+            _say(console, f"the engine is started again: {reason}")
+        shown = len(engine.restart_reasons)

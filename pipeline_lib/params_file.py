@@ -14,9 +14,10 @@ from typing_extensions import override
 from pipeline_lib.advantages.rules import find_rule
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.params.whole import Params
+from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.serving.engines.table import check_engine
 from pipeline_lib.terminal_text import one_line
 
-REPOSITORY = pathlib.Path(__file__).parents[1]
 PARAMS_FILE = REPOSITORY / "params.yaml"
 PROFILES_FOLDER = REPOSITORY / "profiles"
 
@@ -108,6 +109,8 @@ def load_params(
     try:
         if params.train.advantage is not None:
             find_rule(params.train.advantage)
+        # Not in the models: `params` is below `serving` in the import order.
+        check_engine(params.serve)
     except BadInputError as error:
         raise BadInputError(f"{', '.join(sources)}: {error}") from error
     return params

@@ -1,4 +1,4 @@
-"""Serving: the engine of a draw, for as long as something is left to draw."""
+"""The rollout engine of a draw, running while shards are left to draw."""
 
 import pathlib
 from collections.abc import Iterator
@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
-from pipeline_lib.serving.engines import serving_engine
+from pipeline_lib.serving.engines.table import engine_named
+from pipeline_lib.serving.running_engine import serving_engine
 
 LOGS = "logs"
 """Folder of the workspace that holds the engines' output."""
@@ -16,13 +17,12 @@ LOGS = "logs"
 def endpoint_for(
     serve: ServeParams, root: pathlib.Path, *, model: str, wanted: bool
 ) -> Iterator[Endpoint | None]:
-    """Where ``model`` is served while the block runs; None: in the process that draws.
+    """The endpoint of ``model`` for the duration of the block; None: workers draw in process.
 
-    ``wanted`` says whether there is anything left to draw.
-
-    No task, since the engine must live in the flow's process, and longer than one task.
+    ``wanted`` is False if no shard is left to draw. Not a task: the engine runs in the flow's process,
+    for longer than one task.
     """
-    if serve.engine == "embedded" or not wanted:
+    if engine_named(serve.engine).in_process or not wanted:
         yield None
         return
     with serving_engine(serve, model=model, log_folder=root / LOGS) as engine:

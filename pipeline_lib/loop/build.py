@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipeline_lib.problems.worked import read_worked
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.serving.embedded import load_chat_format
+from pipeline_lib.serving.pretrained import load_chat_format
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Unit, make_folder
 from pipeline_lib.storage import manifests, shards

@@ -11,9 +11,10 @@ from pipeline_lib.records import Problem
 from pipeline_lib.sampling import paths
 from pipeline_lib.sampling.accounting import record_spending, require_budget
 from pipeline_lib.serving.chat_model import ChatModel
-from pipeline_lib.serving.connect import served_model
-from pipeline_lib.serving.embedded import shared_engine, visible_gpus
+from pipeline_lib.serving.connect import connect
+from pipeline_lib.serving.decoding.embedded_engine import shared_engine, visible_gpus
 from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Rows, Unit, make_shard
@@ -104,7 +105,7 @@ def sample(shard: SampleShard) -> None:
             draw=plan.draw,
             shard=shard.index,
             engine_seconds=time.perf_counter() - start,
-            gpus=0 if plan.serve.engine == "url" else visible_gpus(),
+            gpus=0 if engine_named(plan.serve.engine).is_external else visible_gpus(),
         )
         return Rows(rows=[path.row() for path in drawn], counts=paths.path_counts(drawn))
 
@@ -122,7 +123,7 @@ def sample(shard: SampleShard) -> None:
 def _model(plan: SamplePlan) -> ChatModel:
     if plan.endpoint is None:
         return shared_engine(plan.model, batch_size=plan.params.batch_size)
-    return served_model(plan.endpoint, plan.serve, model=plan.model)
+    return connect(plan.endpoint, plan.serve, model=plan.model)
 
 
 def _problems(shard: SampleShard) -> list[Problem]:

@@ -1,6 +1,6 @@
-"""What draws the paths, and what that may cost."""
+"""Params of the rollout engine."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -8,44 +8,38 @@ from pipeline_lib.params.sections import Count, Positive, Section
 
 
 class ServeParams(Section):
-    """The rollout engine that draws paths, what it may cost, and where it answers."""
+    """The rollout engine: which one, its address, timeouts, prices and budget."""
 
-    engine: Literal["embedded", "vllm", "sglang", "url"] = "embedded"
-    """In this process; a server that is started and stopped with the run; or one that runs."""
+    engine: str = "embedded"
+    """A name in `serving.engines.table`, which `params_file` checks."""
     url: str | None = None
-    """Address of a running OpenAI-compatible server, version included (``http://host:8000/v1``)."""
+    """Address of a running OpenAI-compatible server, with the version (``http://host:8000/v1``)."""
     model: str | None = None
-    """The model's name at ``url``; null takes the only one that is served there."""
+    """The model's name at ``url``; null: the only one served there."""
     tokenizer: str | None = None
-    """Hugging Face folder or id with the tokenizer of the model at ``url``, which then renders the
-    prompts here; null leaves that to the server, by its chat route."""
+    """Hugging Face folder or id with the tokenizer of the model at ``url``, to render prompts; null:
+    the server renders them, by its chat route."""
     api_key_env: str = "OPENAI_API_KEY"
-    """Name of the variable that holds the key. The key itself stands in no file of ours."""
+    """Environment variable with the API key of the server at ``url``."""
     port: Annotated[int, Field(ge=1, le=65535)] = 8300
-    """The first port that is tried on 127.0.0.1; one in use gives the next free one."""
+    """First port to try on 127.0.0.1; the next free one is taken."""
     environment: str = ".venv-serve"
-    """Folder of the virtual environment in which the engine is installed."""
+    """Folder of the engine's virtual environment, relative to the repository."""
     options: tuple[str, ...] = ()
-    """Further options of the engine's own command line."""
+    """Appended to the engine's command line."""
     concurrency: Count = 64
-    """Requests in flight at once; each asks for all paths of a problem where the engine can."""
+    """Requests in flight; one covers all paths of a problem where the engine supports it."""
     request_timeout_s: Positive = 600.0
     start_timeout_s: Positive = 300.0
-    """From the start of an engine, or from its death, until it must answer."""
+    """Time from the start or restart of an engine until it must be ready."""
     hang_timeout_s: Positive = 30.0
-    """An engine that answers nothing for so long is stopped and started again."""
+    """An engine without progress for this long is restarted."""
     price_per_million_prompt_tokens: Annotated[float, Field(ge=0)] = 0.0
     price_per_million_completion_tokens: Annotated[float, Field(ge=0)] = 0.0
-    """In any currency; ``budget_money`` and the report's cost are in the same."""
+    """In any currency; ``budget_money`` and the reported cost are in the same one."""
     budget_tokens: Count | None = None
-    """Prompt and completion tokens after which the run stops; null sets no limit."""
+    """Prompt and completion tokens after which the run stops; null: no limit."""
     budget_money: Positive | None = None
-
-    @model_validator(mode="after")
-    def _address(self) -> "ServeParams":
-        if self.engine == "url" and not self.url:
-            raise ValueError("url=null; engine=url needs the address, as in http://host:8000/v1")
-        return self
 
     @model_validator(mode="after")
     def _prices(self) -> "ServeParams":

@@ -1,8 +1,8 @@
-"""What drawing paths has used up, what it costs, and the budget that stops it.
+"""Usage of rollout engines: tokens, cost, budget, engine time.
 
-Tokens and requests are counted from the manifests of the finished shards of a workspace, so the
-totals are the same for every process, and after a run was killed and continued. Seconds differ
-from run to run and stand outside every digest, in the events.
+Tokens and requests are summed from the manifests of the finished shards of a workspace, so totals
+agree between processes and after a resumed run. Seconds differ between runs; they are recorded in
+the events, outside every digest.
 """
 
 import pathlib
@@ -13,6 +13,7 @@ from itertools import groupby
 from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Path
+from pipeline_lib.serving.engines.table import is_in_process
 from pipeline_lib.storage.shards import shard_manifests
 from pipeline_lib.telemetry import Event, covered, interval, record_event, record_service
 
@@ -24,27 +25,27 @@ SPENDING = "spending"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What the engine was asked for and what it drew."""
+    """Requests and tokens."""
 
     requests: int = 0
     prompt_tokens: int = 0
-    """A prompt that the paths of one request share counts once, as providers bill it."""
+    """A prompt counts once a request, whatever its number of paths, as providers bill it."""
     cached_tokens: int = 0
-    """Those of the prompt tokens that the engine had computed before."""
+    """Part of the prompt tokens whose prefill was reused."""
     completion_tokens: int = 0
 
     @property
     def tokens(self) -> int:
-        """All that ``serve.budget_tokens`` limits."""
+        """The tokens that ``serve.budget_tokens`` limits."""
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: "Spent") -> "Spent":
-        """Both together."""
+        """The sum, field by field."""
         mine, theirs = asdict(self), asdict(other)
         return Spent(**{name: mine[name] + theirs[name] for name in mine})
 
     def cost(self, serve: ServeParams) -> float:
-        """At the prices of ``serve``, in their currency; cached tokens are charged like others."""
+        """Cost at the prices of ``serve``, in their currency; cached tokens cost as others."""
         return (
             self.prompt_tokens * serve.price_per_million_prompt_tokens
             + self.completion_tokens * serve.price_per_million_completion_tokens
@@ -52,7 +53,7 @@ class Spent:
 
 
 def spent_on(paths: Sequence[Path]) -> Spent:
-    """What ``paths`` took, those of one problem standing together."""
+    """Usage of ``paths``, which must be grouped by problem."""
     requests = prompt_tokens = cached_tokens = 0
     for _, group in groupby(paths, key=lambda path: path.problem_id):
         first, *others = group
@@ -69,18 +70,18 @@ def spent_on(paths: Sequence[Path]) -> Spent:
 
 
 def spent_in(workspace: pathlib.Path) -> Spent:
-    """The sum over all finished shards of paths below ``workspace``."""
+    """Usage of all finished shards of paths in ``workspace``."""
     counts = [manifest.counts for manifest in shard_manifests(workspace / "data", kind=PATHS)]
-    # Shards of before these counts existed lack some.
+    # Shards of earlier versions lack some counts.
     names = Spent.__dataclass_fields__
     return Spent(**{name: int(sum(count.get(name, 0) for count in counts)) for name in names})
 
 
 def require_budget(workspace: pathlib.Path, serve: ServeParams) -> None:
-    """Call before a shard is drawn: at most one shard a worker goes beyond the budget.
+    """Check the budget before a shard is drawn; each worker may exceed it by one shard.
 
     Raises:
-        BudgetReachedError: what the workspace holds took as much as the budget allows, or more.
+        BudgetReachedError: the shards of the workspace have used up the budget.
     """
     if serve.budget_tokens is None and serve.budget_money is None:
         return
@@ -91,7 +92,7 @@ def require_budget(workspace: pathlib.Path, serve: ServeParams) -> None:
 
 
 def budget_reached(spent: Spent, serve: ServeParams) -> str | None:
-    """Which budget ``spent`` has used up, in words; None while there is something left."""
+    """The budget that ``spent`` has used up, as a message; None if there is none."""
     for name, used in (("budget_tokens", spent.tokens), ("budget_money", spent.cost(serve))):
         limit = getattr(serve, name)
         if limit is not None and used >= limit:
@@ -108,7 +109,7 @@ def record_spending(
     engine_seconds: float,
     gpus: int = 0,
 ) -> None:
-    """Call after a shard was drawn: its spending as an event, and how each path was served."""
+    """Record a drawn shard: an event with its usage, and the service data of each path."""
     engine = paths[0].provenance.engine
     record_event(
         workspace,
@@ -129,22 +130,22 @@ def record_spending(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineTime:
-    """Seconds in which engines were at work for a run."""
+    """Time in which engines worked for a run."""
 
     engine_seconds: float
     gpu_seconds: float
-    """Engine seconds times the GPUs of the engine."""
+    """Engine seconds times the engine's GPUs."""
 
 
 def engine_time(events: Iterable[Event]) -> EngineTime:
-    """From the events of a run; a shard that was drawn again counts as it was drawn last.
+    """Engine time from the events of a run; a shard drawn again counts once, as of its last draw.
 
-    Each worker has an embedded engine of its own, so their seconds add up. Workers share a server:
-    it is at work while any of them waits for it.
+    Engines in the workers' own processes run side by side, so their seconds add up. A server is
+    shared: it is at work while any worker waits for it.
     """
     last = {(e["draw"], e["shard"]): e for e in events if e["event"] == SPENDING}
-    alone = [e for e in last.values() if e["engine"] == "embedded"]
-    shared = [e for e in last.values() if e["engine"] != "embedded"]
+    alone = [e for e in last.values() if is_in_process(e["engine"])]
+    shared = [e for e in last.values() if not is_in_process(e["engine"])]
     seconds = sum(float(e["engine_seconds"]) for e in alone)
     gpu_seconds = sum(float(e["engine_seconds"]) * e["gpus"] for e in alone)
     for gpus in {e["gpus"] for e in shared}:

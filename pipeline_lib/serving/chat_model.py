@@ -1,8 +1,8 @@
-"""The one seam between reasonloop and whatever generates text.
+"""The seam between the loop and rollout engines: ChatModel, its requests and its completions.
 
-An engine takes rendered prompts (see `sampling.prompts`) and draws paths for each. It knows nothing
-of problems, verdicts or files. Every path has a seed of its own, so the same request gives the same
-text whatever else is in the batch, up to rounding.
+An engine takes rendered prompts (see `sampling.prompts`) and draws completions. Problems, verdicts
+and files are outside. Every completion has its own seed, so a request gives the same text whatever
+else is in the batch, up to rounding.
 """
 
 from collections.abc import Sequence
@@ -14,47 +14,47 @@ from pipeline_lib.records import FinishReason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """How completions are drawn. Temperature 0 is greedy."""
+    """Sampling parameters. Temperature 0 is greedy."""
 
     temperature: float = 1.0
     top_p: float = 1.0
     max_new_tokens: int = 256
     stop: tuple[str, ...] = ()
-    """Texts that end a completion; it is cut before the first of them."""
+    """Stop strings; the text ends before the first of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One prompt and the seeds of the completions wanted for it (N paths: N seeds)."""
+    """One prompt and one seed per completion (N paths: N seeds)."""
 
     prompt: str
-    """Rendered, special tokens included: it is tokenized without adding any."""
+    """Rendered, with its special tokens; tokenization adds none."""
     seeds: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """One completion. With FinishReason.ERROR the text is empty and ``error`` says why."""
+    """One completion. With FinishReason.ERROR the text is empty and ``error`` gives the reason."""
 
     text: str
     finish_reason: FinishReason
     prompt_tokens: int
     completion_tokens: int
     logprob: float | None
-    """Sum of natural-log probabilities of the tokens, before temperature; None if unknown."""
+    """Sum over the tokens of natural-log probabilities, before temperature; None if unknown."""
     error: str | None = None
     cached_tokens: int = 0
-    """Those of ``prompt_tokens`` that the engine had computed before."""
+    """Part of ``prompt_tokens`` whose prefill was reused."""
     latency_s: float = 0.0
-    """From sending the request to its whole answer."""
+    """From sending the request to receiving the whole response."""
     token_ids: tuple[int, ...] | None = None
-    """The drawn tokens, the end token included; None where the engine does not give them."""
+    """The drawn tokens, the end token included; None if the engine does not report them."""
     token_logprobs: tuple[float, ...] | None = None
-    """One a token of the completion; ``logprob`` is their sum."""
+    """Per token; ``logprob`` is their sum."""
     stopped_by: str | None = None
-    """The stop text that ended it; None if nothing of the kind did, or the engine does not say."""
+    """The stop string that ended it; None if none did, or the engine does not report it."""
     opens_request: bool = False
-    """Drawn by a further request for the same prompt, which paid for the prompt once more."""
+    """First completion of its HTTP request; further requests for a prompt are billed for it again."""
 
 
 class ChatFormat(Protocol):
@@ -62,11 +62,11 @@ class ChatFormat(Protocol):
 
     @property
     def digest(self) -> str:
-        """Identity of the template."""
+        """Digest of the template."""
         ...
 
     def render(self, user_message: str) -> str:
-        """The text that the model continues as the assistant, special tokens included."""
+        """The prompt for the assistant's turn, with its special tokens."""
         ...
 
 
@@ -75,17 +75,17 @@ class ChatModel(Protocol):
 
     @property
     def identity(self) -> str:
-        """Digest of the weights, or the server's model id: part of every path's provenance."""
+        """Digest of the weights, or the server's model id; part of every path's provenance."""
         ...
 
     @property
     def engine(self) -> str:
-        """Which kind of engine it is; another one draws other tokens from the same seed."""
+        """Name of the engine; part of provenance, since engines differ in the tokens of a seed."""
         ...
 
     @property
     def adapter(self) -> str | None:
-        """``name@version`` of the LoRA adapter in use, if there is one."""
+        """``name@version`` of the LoRA adapter in use, or None."""
         ...
 
     @property
@@ -94,5 +94,5 @@ class ChatModel(Protocol):
         ...
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
-        """Completions per request, in the order of its seeds."""
+        """Completions of each request, in the order of its seeds."""
         ...

@@ -1,11 +1,11 @@
-"""Paths from any OpenAI-compatible server: vLLM, SGLang, our own, or one that somebody else runs.
+"""ChatModel on any OpenAI-compatible server.
 
-The N paths of a problem are one request wherever the server is known to give its completions the
-seeds s, s + 1, ... (`dialects`); else they are N requests with a seed each. Either way the seed in a
-path's provenance draws that path again, alone.
+The N paths of a problem are one request if the server gives its completions the seeds s, s + 1, ...
+(`dialects`), otherwise N requests with one seed each. Either way the seed in a path's provenance
+draws that path again, alone.
 
-Back-off after 429, 5xx and broken connections is the openai package's own. One thing is added: when
-connections break because the engine died, its requests are sent once more after it is back.
+Retries after 429, 5xx and broken connections are the openai package's. One is added: when
+connections break because the engine died, its requests are sent once more after its restart.
 """
 
 import asyncio
@@ -20,17 +20,12 @@ from openai import APIConnectionError, AsyncOpenAI, OpenAIError
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import FinishReason
-from pipeline_lib.serving.answers import BadAnswerError, read_answer
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
 from pipeline_lib.serving.connection import Connection
-from pipeline_lib.serving.dialects import (
-    Dialect,
-    chat_fields,
-    completion_fields,
-    dialect_of,
-    seed_runs,
-)
+from pipeline_lib.serving.dialects import Dialect, chat_fields, completion_fields, split_seeds
 from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.engines.table import dialect_of
+from pipeline_lib.serving.response_parsing import BadResponseError, parse_completions
 
 
 class DrawCancelledError(ReasonloopError):
@@ -39,42 +34,42 @@ class DrawCancelledError(ReasonloopError):
 
 @dataclass(frozen=True, slots=True)
 class ServerChat:
-    """The server renders messages by a template of its own. Implements ChatFormat.
+    """The server renders messages. Implements ChatFormat.
 
-    For servers whose tokenizer cannot be had here: what the template does is then not known, and
-    training on such paths cannot use the same one.
+    For servers without a local tokenizer. Their template is unknown, so training on such paths
+    cannot use it.
     """
 
     digest: str = "server"
 
     def render(self, user_message: str) -> str:
-        """The message as it is; it goes to the chat route."""
+        """The message unchanged, for the chat route."""
         return user_message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Session:
-    """One call of `complete`: open connections, and what the server turned out to be."""
+    """One call of `complete`: its connections and the server's dialect."""
 
     connection: Connection
     client: AsyncOpenAI
     dialect: Dialect
     slots: asyncio.Semaphore
     waiting: asyncio.Lock
-    """One of the requests of a dead engine asks whether it is back, not all of them."""
+    """Held while one request polls a dead engine on behalf of all."""
 
 
 @dataclass(kw_only=True)
 class OpenAIModel:
-    """Implements ChatModel on a server. Calls from several threads are independent."""
+    """Implements ChatModel on a server. Thread-safe."""
 
     endpoint: Endpoint
     serve: ServeParams
     chat_format: ChatFormat | None = None
     """A tokenizer's template, or None for a plain completion model: prompts are rendered here and
-    go to ``/v1/completions``. With `ServerChat` the user message goes to ``/v1/chat/completions``."""
+    sent to ``/v1/completions``. With `ServerChat` messages are sent to ``/v1/chat/completions``."""
     encode: Callable[[str], list[int]] | None = None
-    """Token ids of a rendered prompt, none added. Needed where the server would add some (SGLang)."""
+    """Token ids of a rendered prompt, without added ones. Required by `Dialect.prompts_as_ids`."""
     _running: dict[asyncio.AbstractEventLoop, asyncio.Task[object]] = field(
         init=False, repr=False, default_factory=dict
     )
@@ -82,7 +77,7 @@ class OpenAIModel:
 
     @property
     def engine(self) -> str:
-        """What kind of engine answers at the endpoint."""
+        """Name of the engine at the endpoint."""
         return self.endpoint.engine
 
     @property
@@ -92,27 +87,27 @@ class OpenAIModel:
 
     @property
     def adapter(self) -> str | None:
-        """``name@version`` of the LoRA adapter that is asked, if it is one."""
+        """``name@version`` of the LoRA adapter, or None."""
         return self.endpoint.adapter
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
-        """Draw all completions; results stand in the order of requests and seeds.
+        """Draw all completions, in the order of requests and seeds.
 
-        A request that fails for good is completions with FinishReason.ERROR. An interrupt or
-        `close` closes the connections, at which servers stop generating.
+        A request that fails after its retries gives completions with FinishReason.ERROR. An
+        interrupt or `close` closes the connections, at which servers stop generating.
 
         Raises:
             BadInputError: the model is not served at the endpoint, or the key is refused.
-            EngineDownError: no answer for ``serve.start_timeout_s``; nothing more can be drawn.
+            EngineDownError: no answer for ``serve.start_timeout_s``.
             DrawCancelledError: `close` was called.
         """
         try:
             return asyncio.run(self._complete(requests, decoding))
         except asyncio.CancelledError:
-            raise DrawCancelledError("the draw was cancelled; run again to go on") from None
+            raise DrawCancelledError("the draw was cancelled; run again to continue") from None
 
     def close(self) -> None:
-        """End the calls of `complete` that other threads are in."""
+        """Cancel the calls of `complete` that run in other threads."""
         with self._lock:
             for loop, task in self._running.items():
                 loop.call_soon_threadsafe(task.cancel)
@@ -126,12 +121,12 @@ class OpenAIModel:
                     drawn = [
                         [
                             group.create_task(self._draw(session, request.prompt, run, decoding))
-                            for run in seed_runs(request.seeds, session.dialect, decoding)
+                            for run in split_seeds(request.seeds, session.dialect, decoding)
                         ]
                         for request in requests
                     ]
             except BaseExceptionGroup as failed:
-                # One reason for all of them: the engine is gone.
+                # All requests fail for one reason: the engine is down.
                 raise failed.exceptions[0] from None
             return [[one for run in runs for one in run.result()] for runs in drawn]
 
@@ -139,7 +134,7 @@ class OpenAIModel:
     async def _session(self) -> AsyncIterator[_Session]:
         connection = Connection(endpoint=self.endpoint, serve=self.serve)
         async with self._cancellable(), connection.open() as client:
-            owner = await connection.first_contact(client)
+            owner = await connection.await_server(client)
             yield _Session(
                 connection=connection,
                 client=client,
@@ -150,7 +145,7 @@ class OpenAIModel:
 
     @asynccontextmanager
     async def _cancellable(self) -> AsyncIterator[None]:
-        """Let `close` reach the task that runs inside."""
+        """Register the current task for `close`."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         with self._lock:
@@ -166,7 +161,7 @@ class OpenAIModel:
         rendered_here = not isinstance(self.chat_format, ServerChat)
         if dialect.prompts_as_ids and rendered_here and self.encode is None:
             raise BadInputError(
-                f"{self.endpoint.base_url}: SGLang puts special tokens before a text; set "
+                f"{self.endpoint.base_url}: the server puts special tokens before a text; set "
                 "serve.tokenizer to the model's Hugging Face folder or id"
             )
         return dialect
@@ -174,60 +169,60 @@ class OpenAIModel:
     async def _draw(
         self, session: _Session, prompt: str, seeds: Sequence[int], decoding: Decoding
     ) -> list[Completion]:
-        """The completions of one run of seeds."""
+        """The completions of one request."""
         async with session.slots:
-            drawn = await self._ask(session, prompt, seeds, decoding)
-            # A server that does not know n, behind a name that should.
+            drawn = await self._request(session, prompt, seeds, decoding)
+            # A server that ignores n, despite its owner's name.
             for seed in seeds[len(drawn) :]:
-                drawn += await self._ask(session, prompt, [seed], decoding)
+                drawn += await self._request(session, prompt, [seed], decoding)
         return drawn
 
-    async def _ask(
+    async def _request(
         self, session: _Session, prompt: str, seeds: Sequence[int], decoding: Decoding
     ) -> list[Completion]:
-        """The answer to one request; a failure is as many completions as were asked for."""
+        """The completions of one HTTP request; after a failure, one with an error per seed."""
         connection = session.connection
         start = time.perf_counter()
         try:
             try:
-                content = await self._answer(session, prompt, seeds, decoding)
+                content = await self._post(session, prompt, seeds, decoding)
             except APIConnectionError:
                 async with session.waiting:
                     patience_s = self.serve.start_timeout_s
                     await connection.await_model(session.client, patience_s=patience_s)
                 start = time.perf_counter()
-                content = await self._answer(session, prompt, seeds, decoding)
+                content = await self._post(session, prompt, seeds, decoding)
             latency_s = time.perf_counter() - start
-            # An alias at a foreign server answers under the model's full name.
-            model = None if connection.is_foreign else self.endpoint.model
-            return read_answer(content, wanted=len(seeds), model=model, latency_s=latency_s)
-        except (OpenAIError, BadAnswerError, TimeoutError) as error:
+            # External servers answer aliases under the model's full name.
+            model = None if connection.is_external else self.endpoint.model
+            return parse_completions(content, wanted=len(seeds), model=model, latency_s=latency_s)
+        except (OpenAIError, BadResponseError, TimeoutError) as error:
             failed = Completion(
                 text="",
                 finish_reason=FinishReason.ERROR,
                 prompt_tokens=0,
                 completion_tokens=0,
                 logprob=None,
-                error=connection.said(error),
+                error=connection.describe(error),
                 latency_s=time.perf_counter() - start,
             )
             return [replace(failed, opens_request=place == 0) for place in range(len(seeds))]
 
-    async def _answer(
+    async def _post(
         self, session: _Session, prompt: str, seeds: Sequence[int], decoding: Decoding
     ) -> bytes:
-        """The body of the answer to one request, within its deadline."""
+        """The response body of one HTTP request, within its deadline."""
         client, dialect, model = session.client, session.dialect, self.endpoint.model
         async with asyncio.timeout(self.serve.request_timeout_s):
             if isinstance(self.chat_format, ServerChat):
                 route = client.chat.completions.with_raw_response
-                answer = await route.create(
+                response = await route.create(
                     model=model, **chat_fields(prompt, seeds, decoding, dialect)
                 )
             else:
                 ids = self.encode(prompt) if self.encode and dialect.prompts_as_ids else prompt
-                answer = await client.completions.with_raw_response.create(
+                response = await client.completions.with_raw_response.create(
                     model=model, **completion_fields(ids, seeds, decoding, dialect)
                 )
-        content: bytes = answer.content
+        content: bytes = response.content
         return content

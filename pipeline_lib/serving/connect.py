@@ -1,4 +1,4 @@
-"""The client of an endpoint with the right prompts: who renders them, and who tokenizes them."""
+"""The client of an endpoint, with the chat format and tokenizer that fit the served model."""
 
 import functools
 
@@ -6,22 +6,22 @@ from transformers import PreTrainedTokenizerBase
 
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.client import OpenAIModel, ServerChat
-from pipeline_lib.serving.embedded import chat_format_of, load_tokenizer
 from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.serving.pretrained import chat_format_of, load_tokenizer
 
 
-def served_model(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIModel:
-    """The model at ``endpoint``.
+def connect(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIModel:
+    """The client of the model at ``endpoint``.
 
-    An engine of ours serves ``model``, a Hugging Face folder or hub id, whose own tokenizer renders
-    the prompts. What a server at a URL serves only ``serve.tokenizer`` can say; where that is null,
-    the server renders messages itself.
+    Prompts are rendered by the tokenizer of ``model``, a Hugging Face folder or hub id; for an
+    external server by ``serve.tokenizer``, or by the server itself if that is null.
 
     Raises:
         BadInputError: the tokenizer cannot be loaded.
     """
-    source = serve.tokenizer if endpoint.engine == "url" else model
+    source = serve.tokenizer if engine_named(endpoint.engine).is_external else model
     if source is None:
         return OpenAIModel(endpoint=endpoint, serve=serve, chat_format=ServerChat())
     tokenizer = _tokenizer(source, model_identity(source))
@@ -37,5 +37,5 @@ def served_model(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenA
 
 @functools.lru_cache(maxsize=2)
 def _tokenizer(source: str, _identity: str) -> PreTrainedTokenizerBase:
-    """Read once a process, not once a shard; another one under the same name is seen."""
+    """Read once a process, and again if the content behind the name has changed."""
     return load_tokenizer(source)

@@ -1,4 +1,4 @@
-"""The line to one OpenAI-compatible server: its key, its list of models, and what its errors say."""
+"""Connection to one OpenAI-compatible server: API key, list of models, error messages."""
 
 import asyncio
 import time
@@ -18,20 +18,21 @@ from openai import (
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.answers import BadAnswerError, read_models
 from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.engines.table import engine_named
+from pipeline_lib.serving.response_parsing import BadResponseError, parse_models
 
-# 0.5 + 1 + 2 s of waiting: longer than a dying engine takes to close its port.
+# 0.5 + 1 + 2 s in total: longer than a dying engine takes to close its port.
 _RETRIES = 3
-# 40 s of waiting: who sells tokens limits their rate, and does not always say for how long.
-_FOREIGN_RETRIES = 8
+# 40 s in total: hosted servers limit rates, not always with a Retry-After.
+_EXTERNAL_RETRIES = 8
 _CONNECT_TIMEOUT_S = 10.0
 _POLL_S = 0.5
 _POLL_TIMEOUT_S = 5.0
-# After a restart an engine answers a moment before its adapter is loaded again.
+# A restarted engine answers shortly before its adapter is loaded again.
 _ADAPTER_GRACE_S = 10.0
-# A server of somebody else's is expected to run when a draw begins.
-_URL_PATIENCE_S = 5.0
+# An external server is expected to run already.
+_EXTERNAL_PATIENCE_S = 5.0
 _WRONG_ADDRESS = {400, 401, 403, 404, 405}
 _MODELS_SHOWN = 5
 _ERROR_CHARACTERS = 500
@@ -39,72 +40,72 @@ _NO_KEY = "none"
 
 
 class EngineDownError(ReasonloopError):
-    """The engine does not answer, and did not come back. Finished shards are kept."""
+    """The engine does not answer and was not restarted in time. Finished shards are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """How to reach the server of ``endpoint``."""
+    """Connection to the server of ``endpoint``."""
 
     endpoint: Endpoint
     serve: ServeParams
     _key: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # It goes to no engine of ours. Stripped, since HTTP errors quote a header that is malformed.
-        key = environment(self.serve.api_key_env) if self.is_foreign else None
+        # Sent to external servers only. Stripped: HTTP errors quote a malformed header.
+        key = environment(self.serve.api_key_env) if self.is_external else None
         object.__setattr__(self, "_key", (key or _NO_KEY).strip())
 
     @property
-    def is_foreign(self) -> bool:
-        """Whether somebody else runs the server."""
-        return self.endpoint.engine == "url"
+    def is_external(self) -> bool:
+        """Whether the server is neither started nor stopped here."""
+        return engine_named(self.endpoint.engine).is_external
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[AsyncOpenAI]:
-        """A pool of connections; leaving it closes them, at which servers stop generating."""
+        """A pool of connections; at its exit they close, and servers stop generating."""
         async with AsyncOpenAI(
             base_url=self.endpoint.base_url,
             api_key=self._key,
-            max_retries=_FOREIGN_RETRIES if self.is_foreign else _RETRIES,
-            # How long an answer may take is ruled by one deadline over all retries, see `client`.
+            max_retries=_EXTERNAL_RETRIES if self.is_external else _RETRIES,
+            # `client` sets one deadline over all retries.
             timeout=Timeout(None, connect=_CONNECT_TIMEOUT_S),
-            # A proxy of the environment would be asked even for 127.0.0.1.
-            http_client=DefaultAsyncHttpxClient(trust_env=self.is_foreign),
+            # A proxy of the environment would be used even for 127.0.0.1.
+            http_client=DefaultAsyncHttpxClient(trust_env=self.is_external),
         ) as client:
             yield client
 
-    async def first_contact(self, client: AsyncOpenAI) -> str:
-        """As `await_model`; a foreign server must be running, one of ours may be starting again."""
-        patience_s = _URL_PATIENCE_S if self.is_foreign else self.serve.start_timeout_s
+    async def await_server(self, client: AsyncOpenAI) -> str:
+        """`await_model` with the patience for a restart, or little for an external server."""
+        patience_s = _EXTERNAL_PATIENCE_S if self.is_external else self.serve.start_timeout_s
         return await self.await_model(client, patience_s=patience_s)
 
     async def await_model(self, client: AsyncOpenAI, *, patience_s: float) -> str:
-        """Wait until the server lists the endpoint's model; who owns it, as the list says.
+        """Wait until the server lists the endpoint's model; returns the model's owner.
 
         Raises:
-            BadInputError: the server answers but refuses us, or does not have the model.
-            EngineDownError: no usable answer within ``patience_s``.
+            BadInputError: the server refuses the request or does not serve the model.
+            EngineDownError: no usable response within ``patience_s``.
         """
         probe = client.with_options(max_retries=0, timeout=_POLL_TIMEOUT_S)
         start = time.monotonic()
         listed_since: float | None = None
         while True:
             try:
-                answer = await probe.models.with_raw_response.list()
-                models = read_models(answer.content)
-            except (OpenAIError, BadAnswerError) as error:
-                self._refuse_wrong_address(error)
-                listed_since, problem = None, self.said(error)
+                response = await probe.models.with_raw_response.list()
+                models = parse_models(response.content)
+            except (OpenAIError, BadResponseError) as error:
+                self._raise_if_wrong_address(error)
+                listed_since, problem = None, self.describe(error)
             else:
-                # SGLang lists an adapter by its own name, and is asked for base:name.
+                # SGLang lists an adapter by its name, while requests name base:adapter.
                 for name in (self.endpoint.model, self.endpoint.adapter):
                     if name in models:
                         return models[name]
                 listed_since = listed_since or time.monotonic()
                 problem = f"it serves {', '.join([*models][:_MODELS_SHOWN]) or 'nothing'}"
             now = time.monotonic()
-            grace_s = 0.0 if self.is_foreign else _ADAPTER_GRACE_S
+            grace_s = 0.0 if self.is_external else _ADAPTER_GRACE_S
             if listed_since is not None and now - listed_since >= grace_s:
                 raise BadInputError(
                     f"{self.endpoint.base_url}: {problem}, not {self.endpoint.model}; correct "
@@ -117,15 +118,15 @@ class Connection:
                 )
             await asyncio.sleep(_POLL_S)
 
-    def _refuse_wrong_address(self, error: Exception) -> None:
+    def _raise_if_wrong_address(self, error: Exception) -> None:
         if isinstance(error, APIStatusError) and error.status_code in _WRONG_ADDRESS:
             raise BadInputError(
-                f"{self.endpoint.base_url}/models: {self.said(error)}; correct serve.url, which "
+                f"{self.endpoint.base_url}/models: {self.describe(error)}; correct serve.url, which "
                 f"ends in /v1, or the key in the variable {self.serve.api_key_env}"
             ) from None
 
-    def said(self, error: Exception) -> str:
-        """What went wrong, in one line, without the key, which some servers quote."""
+    def describe(self, error: Exception) -> str:
+        """The error in one line, without the API key, which some servers quote."""
         match error:
             case APIStatusError(status_code=status, body={"message": str(message)}):
                 text = f"status {status}: {message}"

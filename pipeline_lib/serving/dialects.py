@@ -1,8 +1,7 @@
-"""How the servers that speak OpenAI's API differ, and the bodies of requests to each.
+"""Request bodies for OpenAI-compatible servers, and the differences between servers.
 
-Three things differ that decide what is drawn: what N completions of one request do with its seed,
-whether special tokens are put before a prompt, and which sampling parameters a server takes from
-the model's folder unless it is told otherwise.
+Three differences change what is drawn: the seeds of the N completions of one request, special
+tokens added before a prompt, and sampling defaults that a server takes from the model's folder.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,59 +10,34 @@ from typing import Any
 
 from pipeline_lib.serving.chat_model import Decoding
 
-# In vLLM and SGLang a model's generation_config.json would set these; here nothing is cut but by top-p.
-_NOTHING_CUT = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+# In vLLM and SGLang a model's generation_config.json would set these; only top-p truncates here.
+NO_TRUNCATION: Mapping[str, Any] = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One kind of server."""
+    """Request fields and seed semantics of one kind of server."""
 
     consecutive_seeds: bool = False
-    """The N completions of a request with seed s have the seeds s, s + 1, ... Where that is not
-    known, each completion is a request of its own: one seed for N completions could not say how
-    to draw the third of them again."""
+    """The N completions of a request with seed s have the seeds s, s + 1, ... Otherwise each
+    completion is its own request: with one seed for N completions, a single one of them could not
+    be drawn again."""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """Of every completion request, beside the API's own."""
+    """Added to every request, beyond OpenAI's API."""
     prompts_as_ids: bool = False
-    """The server puts special tokens before any text, so prompts go as token ids."""
+    """Prompts are sent as token ids, since the server adds special tokens to texts."""
     logprobs: bool = False
-    """It is known to report log-probabilities of before temperature."""
+    """Log-probabilities are reported as of before temperature."""
 
 
-DIALECTS: Mapping[str, Dialect] = {
-    # Source: vllm 0.32, v1/engine/parallel_sampling.py: the seed of child i is seed + i. Greedy
-    # requests with n > 1 are refused (sampling_params.py).
-    "vllm": Dialect(
-        consecutive_seeds=True,
-        fields={**_NOTHING_CUT, "add_special_tokens": False, "return_token_ids": True},
-        logprobs=True,
-    ),
-    # Our own server, which does as vLLM does.
-    "embedded": Dialect(
-        consecutive_seeds=True,
-        fields={**_NOTHING_CUT, "add_special_tokens": False, "return_token_ids": True},
-        logprobs=True,
-    ),
-    # Source: sglang, entrypoints/openai/serving_completions.py: all N completions get the same
-    # sampling_seed; texts are tokenized with special tokens, ids are taken as they are.
-    "sglang": Dialect(
-        fields={**_NOTHING_CUT, "return_token_ids": True}, prompts_as_ids=True, logprobs=True
-    ),
-}
-UNKNOWN = Dialect()
-"""Any other server: nothing but OpenAI's own fields, since some refuse what they do not know."""
+OPENAI = Dialect()
+"""OpenAI's own fields alone, for any other server: some refuse unknown fields."""
 
 
-def dialect_of(engine: str, *, owned_by: str) -> Dialect:
-    """Of an engine of ours by its name, of a server at a URL by what its list of models says."""
-    return DIALECTS.get(owned_by if engine == "url" else engine, UNKNOWN)
-
-
-def seed_runs(
+def split_seeds(
     seeds: Sequence[int], dialect: Dialect, decoding: Decoding
 ) -> Iterator[tuple[int, ...]]:
-    """Cut ``seeds`` into those that one request can ask for, in their order."""
+    """Split ``seeds`` into the seeds of one request each, in order."""
     run: tuple[int, ...] = ()
     for seed in seeds:
         joins = dialect.consecutive_seeds and decoding.temperature > 0
@@ -78,20 +52,20 @@ def seed_runs(
 def completion_fields(
     prompt: str | Sequence[int], seeds: Sequence[int], decoding: Decoding, dialect: Dialect
 ) -> dict[str, Any]:
-    """The body of a request to ``/v1/completions`` for one run of seeds, without the model."""
+    """Body of a request to ``/v1/completions`` for the seeds of one request, without the model."""
     fields = {
         **_common_fields(seeds, decoding),
         "prompt": prompt,
         "extra_body": dict(dialect.fields),
     }
-    # 0 asks for the drawn tokens alone.
+    # 0: of the drawn tokens alone.
     return {**fields, "logprobs": 0} if dialect.logprobs else fields
 
 
 def chat_fields(
     message: str, seeds: Sequence[int], decoding: Decoding, dialect: Dialect
 ) -> dict[str, Any]:
-    """The same to ``/v1/chat/completions``, for a server that renders the message itself."""
+    """Body of a request to ``/v1/chat/completions``: the server renders the message."""
     fields = {
         **_common_fields(seeds, decoding),
         "messages": [{"role": "user", "content": message}],

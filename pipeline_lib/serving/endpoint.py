@@ -1,19 +1,19 @@
-"""Where a rollout engine answers, and what it serves. Plain data: it goes into tasks as it is."""
+"""Address and model of a rollout engine, as plain data that tasks can carry."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One served model, as a client sees it. Every field is plain text, so it survives JSON."""
+    """One served model. All fields are text, so it survives JSON."""
 
     engine: str
-    """"vllm", "sglang", "embedded" or "url": what stands behind the address."""
+    """Name in `engines.table`."""
     base_url: str
-    """With the version, as in ``http://127.0.0.1:8300/v1``."""
+    """With the API version, as in ``http://127.0.0.1:8300/v1``."""
     model: str
-    """The name that requests carry; under an adapter, the adapter's name."""
+    """Model name of requests; the adapter's, if there is one."""
     identity: str
-    """Digest of the served weights (`identity.model_identity`), or the model's id at a "url"."""
+    """Digest of the served weights (`identity.model_identity`); of an external server the model's id."""
     adapter: str | None = None
-    """``name@version`` of the LoRA adapter that ``model`` names, if it is one."""
+    """``name@version`` of the LoRA adapter, or None."""

@@ -1,4 +1,4 @@
-"""What a scoring pass is asked, and what it says; the pass itself stands in `scoring`, with torch."""
+"""The scoring seam: texts, their scores and the Scorer protocol, without torch. See `decoding.scoring`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,27 +7,27 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredText:
-    """A text after the prompt that it continues."""
+    """A completion with its prompt."""
 
     prompt: str
-    """Rendered, as engines get it."""
+    """Rendered."""
     text: str
     ended: bool
-    """The policy ended it itself, so that its end token is part of what is scored."""
+    """The policy drew the end token, which is then scored, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextScore:
-    """How sure the policy was of one text."""
+    """Confidence of the policy in one text."""
 
     self_certainty: float
-    """Mean over its tokens of the divergence of the next-token distribution from uniform, in nats."""
+    """Mean over the tokens of KL(uniform || next-token distribution), in nats."""
     read_tokens: int
-    """Tokens of prompt and text together, which the pass had to read."""
+    """Tokens of prompt and text, the compute of the score."""
 
 
 class Scorer(Protocol):
-    """A policy that looks at texts again."""
+    """Scores finished texts."""
 
     def score(self, texts: Sequence[ScoredText]) -> list[TextScore]:
         """One score a text, in order."""

@@ -1,30 +1,30 @@
-"""A deterministic engine that answers from a function: for tests and for trying a flow out."""
+"""A deterministic engine that completes prompts by a function, for tests and dry runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
-from pipeline_lib.serving.stop_texts import stop_place
+from pipeline_lib.serving.stop_strings import find_stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedModel:
-    """Implements ChatModel. ``answer(prompt, seed)`` gives the text; None means a failed request.
+    """Implements ChatModel. ``answer(prompt, seed)`` gives the text; None: the request fails.
 
-    A token is what stands between two spaces.
+    Tokens are the words between spaces.
     """
 
     answer: Callable[[str, int], str | None]
     logprob: Callable[[str, str], float] | None = None
-    """Log-probability of a text after a prompt; None reports none."""
+    """Log-probability of a text after a prompt; None: not reported."""
     identity: str = "scripted"
     engine: str = "scripted"
     adapter: str | None = None
     chat_format: ChatFormat | None = None
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
-        """One completion per seed; texts longer than ``max_new_tokens`` words are cut."""
+        """One completion per seed, truncated to ``max_new_tokens`` words."""
         return [
             [self._completion(request.prompt, seed, decoding) for seed in request.seeds]
             for request in requests
@@ -42,7 +42,7 @@ class ScriptedModel:
                 logprob=None,
                 error="the script gave no answer",
             )
-        place = stop_place(text, decoding.stop)
+        place = find_stop(text, decoding.stop)
         words = text[:place].split(" ")
         fits = len(words) <= decoding.max_new_tokens
         drawn = text[:place] if fits else " ".join(words[: decoding.max_new_tokens])

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pipeline_lib.evaluation import path_measures
 from pipeline_lib.evaluation.path_measures import Rescoring
 from pipeline_lib.records import Path
-from pipeline_lib.serving.embedded import shared_engine
-from pipeline_lib.serving.scoring import PolicyScorer
+from pipeline_lib.serving.decoding.embedded_engine import shared_engine
+from pipeline_lib.serving.decoding.scoring import PolicyScorer
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Rows, make_shard
 from pipeline_lib.storage import shards

@@ -9,9 +9,9 @@ from pipeline_lib.evaluation.search_records import COSTS, SearchRecords, search_
 from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.sampling.accounting import PATHS, SPENDING, require_budget
 from pipeline_lib.serving.chat_model import ChatModel, Decoding
-from pipeline_lib.serving.connect import served_model
-from pipeline_lib.serving.embedded import shared_engine, visible_gpus
-from pipeline_lib.serving.scoring import PolicyScorer
+from pipeline_lib.serving.connect import connect
+from pipeline_lib.serving.decoding.embedded_engine import shared_engine, visible_gpus
+from pipeline_lib.serving.decoding.scoring import PolicyScorer
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import recorded
 from pipeline_lib.storage import shards
@@ -130,7 +130,7 @@ def _setting(part: ComputePart) -> SearchSetting:
 def _model(part: ComputePart) -> ChatModel:
     if part.endpoint is None:
         return shared_engine(part.model, batch_size=part.sample.batch_size)
-    return served_model(part.endpoint, part.serve, model=part.model)
+    return connect(part.endpoint, part.serve, model=part.model)
 
 
 def _scorer(part: ComputePart) -> PolicyScorer:

@@ -15,7 +15,7 @@ from typing import Any
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.problems.worked import WorkedProblems
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.serving.embedded import load_chat_format
+from pipeline_lib.serving.pretrained import load_chat_format
 from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.storage.folders import replaced

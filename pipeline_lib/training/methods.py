@@ -18,8 +18,8 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.records import Problem
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.connect import served_model
-from pipeline_lib.serving.engines import serving_engine
+from pipeline_lib.serving.connect import connect
+from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.files import read_json_lines
@@ -254,7 +254,7 @@ def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], 
         )
         return EndpointRollouts(
             engine=engine,
-            model_at=lambda endpoint: served_model(endpoint, request.serve, model=source),
+            model_at=lambda endpoint: connect(endpoint, request.serve, model=source),
             folder=work / "adapters",
             decoding=decoding,
             seed=request.seed,

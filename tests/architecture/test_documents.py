@@ -6,7 +6,8 @@ import tokenize
 
 import pytest
 
-from pipeline_lib.params_file import PARAMS_FILE, PROFILES_FOLDER, REPOSITORY
+from pipeline_lib.params_file import PARAMS_FILE, PROFILES_FOLDER
+from pipeline_lib.repository import REPOSITORY
 
 WIDTH = 120
 DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]

@@ -11,7 +11,7 @@ from flows.dvc_file import DVC_FILE, code_of, dvc_text
 from flows.options import StageName
 from flows.post_training import OWN_FLOWS
 from pipeline_lib.params.whole import Params
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.stages.keys import import_closure, source_file
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.stages.systems import STAGES, SYSTEMS

@@ -1,7 +1,7 @@
 """Judges are imported by name, and nevertheless part of the stages that use them."""
 
 from pipeline_lib.kinds.table import gold_check_modules, judge_modules
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.stages.keys import NAMED_IMPORTS, import_closure
 from pipeline_lib.stages.systems import STAGES
 

@@ -7,7 +7,8 @@ import yaml
 from pydantic import BaseModel
 
 from pipeline_lib.params.whole import Params
-from pipeline_lib.params_file import PARAMS_FILE, PROFILES_FOLDER, REPOSITORY, load_params
+from pipeline_lib.params_file import PARAMS_FILE, PROFILES_FOLDER, load_params
+from pipeline_lib.repository import REPOSITORY
 
 
 def leaves(model: BaseModel, prefix: str = "") -> dict[str, object]:

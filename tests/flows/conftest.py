@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from flows import server
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 
 RUN_TIMEOUT_S = 280
 SAME_KERNELS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}

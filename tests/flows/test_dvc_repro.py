@@ -9,7 +9,8 @@ import sys
 import pytest
 import yaml
 
-from pipeline_lib.params_file import REPOSITORY, load_params
+from pipeline_lib.params_file import load_params
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.workspace import Workspace

@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines

@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from pipeline_lib.params.paths import BootstrapParams
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.training.bootstrap import save_blank_policy
-from tests.unit.serving.lifetime.small_environment import small_environment
+from tests.unit.serving.supervisor.small_environment import small_environment
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +79,13 @@ def test_a_restart_is_told_and_sigterm_ends_it(model, tmp_path):
         *(model, "--engine", "vllm", "--port", "19200", "--workspace", tmp_path),
         *("--set", f"serve.environment={environment}"),
     )
-    guard, server = serving.family
+    subreaper, server = serving.family
     server.kill()
     told = serving.process.stdout.readline()
     assert told.startswith("the engine is started again: it was killed by signal 9")
     family = serving.family
     assert serving.end(signal.SIGTERM) == (143, "")
-    assert not [process for process in [guard, *family] if process.is_running()]
+    assert not [process for process in [subreaper, *family] if process.is_running()]
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,11 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
             "train: {method: dpo, batch_size: 24, micro_batch_size: 24, warm_start_batch_size: 64}",
             "train: micro_batch_size=24 does not divide a batch of 64",
         ),
+        (
+            "serve: {engine: vlm}",
+            "serve.engine: Input should be 'embedded', 'vllm', 'sglang' or 'url' (got 'vlm')",
+        ),
+        ("serve: {engine: url}", "serve: url=null; engine=url needs the address"),
         ("evaluate: {num_paths: 8}", "num_paths=8; pass@8 needs at least 16"),
         ("build: {min_pass_rate: 0.5, max_pass_rate: 0.5}", "min_pass_rate=0.5 is not below"),
         ("prepare: {countdown: {low: 9, high: 3}}", "low=9 is above high=3"),

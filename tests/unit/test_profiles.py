@@ -6,7 +6,8 @@ import subprocess
 import pytest
 
 from pipeline_lib.params.latent import LATENT_PRESETS
-from pipeline_lib.params_file import REPOSITORY, load_params
+from pipeline_lib.params_file import load_params
+from pipeline_lib.repository import REPOSITORY
 
 PROFILES = sorted(path.stem for path in (REPOSITORY / "profiles").glob("*.yaml"))
 

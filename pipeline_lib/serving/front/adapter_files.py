@@ -1,9 +1,8 @@
-"""LoRA adapters as folders: read and checked whole, before the served model is touched.
+"""LoRA adapter folders, read and validated before the served model is touched.
 
-The folder's config is data from outside. PEFT would import a module that it names, run regular
-expressions of it, allocate any rank and ask the hub for files that are not there; so only fields
-whose meaning is known are passed on, and what they say must fit the weights. The reading may take
-long: do it outside the thread that draws.
+The config is untrusted: PEFT would import a module that it names, run its regular expressions,
+allocate any rank and ask the hub for missing files. So only known fields are passed on, and they
+must fit the weights. Reading may take long: do it outside the engine's thread.
 """
 
 import json
@@ -22,16 +21,16 @@ from safetensors.torch import load
 from pipeline_lib.errors import BadInputError, reason_of
 
 MAX_RANK = 1024
-"""Twice the largest that vLLM serves."""
+"""Twice vLLM's maximum."""
 _CONFIG = "adapter_config.json"
 _WEIGHTS = "adapter_model.safetensors"
 _MAX_CONFIG_BYTES = 1 << 20
 _RULE_CHARACTERS = 2000
 _PREFIX = "base_model.model."
 _RANK_FIRST = (".lora_A.weight", ".lora_embedding_A")
-"""Endings of the matrices whose first axis is the rank."""
+"""Suffixes of the matrices whose first axis is the rank."""
 
-# They say where an adapter comes from or how it was trained, and change nothing that it computes.
+# Origin and training of an adapter, without effect on its output.
 _WITHOUT_EFFECT = {
     "auto_mapping",
     "base_model_name_or_path",
@@ -54,7 +53,7 @@ _WITHOUT_EFFECT = {
 
 
 def _plain_pattern(pattern: str) -> str:
-    # PEFT takes these names for regular expressions; without a repetition they match in linear time.
+    # PEFT uses these as regular expressions; without repetition they match in linear time.
     if not re.fullmatch(r"\^?[\w.-]{1,200}\$?", pattern):
         raise ValueError(f"{pattern[:40]!r} is no name of a module")
     return pattern
@@ -67,7 +66,7 @@ def _name(name: str) -> str:
 
 
 def _rule(rule: str) -> str:
-    # It is never run: `_Config.targets` says what stands for it.
+    # Never run: see `_Config.targets`.
     try:
         re.compile(rule)
     except (re.error, OverflowError, RecursionError) as error:
@@ -89,7 +88,7 @@ _Rule = Annotated[str, Field(max_length=_RULE_CHARACTERS), AfterValidator(_rule)
 
 
 class _Config(BaseModel):
-    """The fields of ``adapter_config.json`` that decide what is computed."""
+    """The fields of ``adapter_config.json`` that affect the adapter's output."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
@@ -110,10 +109,10 @@ class _Config(BaseModel):
     lora_bias: bool = False
 
     def problem(self) -> str | None:
-        """Why this is not the plain kind of adapter, matrices on linear layers; None if it is."""
+        """The reason why this is not a plain LoRA adapter of linear layers, or None."""
         if self.peft_type != "LORA":
             return f"peft_type={self.peft_type}; only LORA can be served"
-        # Named initializations (PiSSA and its like) rewrite the weights below the adapter.
+        # Named initializations, such as PiSSA, change the base weights.
         if isinstance(made := self.init_lora_weights, str) and made != "gaussian":
             return (
                 f"init_lora_weights={made} changes the model below it; convert it to a plain LoRA "
@@ -127,10 +126,10 @@ class _Config(BaseModel):
         return None
 
     def targets(self, modules: set[str]) -> list[str] | str | None:
-        """What PEFT is to take for ``target_modules``, given the ``modules`` that have weights.
+        """``target_modules`` for PEFT, given the ``modules`` that have weights.
 
-        A rule (a regular expression, an exclusion, a choice of layers) gave the modules that have
-        weights when the adapter was made, so these stand for it.
+        A rule (a regular expression, an exclusion, a choice of layers) is replaced by these
+        modules, which it selected when the adapter was made.
         """
         by_rule = isinstance(self.target_modules, str) and self.target_modules != "all-linear"
         others = (self.exclude_modules, self.layers_to_transform, self.layers_pattern)
@@ -139,7 +138,7 @@ class _Config(BaseModel):
         return self.target_modules
 
     def lora(self, modules: set[str], *, largest_rank: int) -> LoraConfig:
-        """The same as PEFT's own. No module gets a rank that none of the weights has."""
+        """As PEFT's config, with ranks limited to ``largest_rank`` of the weights."""
         return LoraConfig(
             r=min(self.r, largest_rank),
             lora_alpha=self.lora_alpha,  # type: ignore[arg-type]
@@ -156,26 +155,26 @@ class _Config(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterWeights:
-    """An adapter that may be put on a model."""
+    """A validated adapter."""
 
     config: LoraConfig
     tensors: Mapping[str, torch.Tensor]
-    """By PEFT's names; all numbers are finite."""
+    """By PEFT's names; all values are finite."""
 
 
 def read_adapter(folder: pathlib.Path, *, max_bytes: int) -> AdapterWeights:
-    """The adapter in ``folder``, whose weights may have ``max_bytes``.
+    """Read the adapter in ``folder``, with a weights file of at most ``max_bytes``.
 
-    Only local safetensors are read: a request must reach neither the network nor a pickle.
+    Only local safetensors are read: no network access, no pickle.
 
     Raises:
-        BadInputError: there is none, or it is not of the plain kind, or it is damaged.
+        BadInputError: the folder holds no adapter, or one that is not plain LoRA, or is damaged.
     """
     try:
         return _read(folder, max_bytes)
     except BadInputError:
         raise
-    except Exception as error:  # whatever is wrong with a file from outside, it is the file
+    except Exception as error:  # files from outside can be wrong in any way
         raise BadInputError(f"adapter {folder}: {reason_of(error)}; save it again") from error
 
 
@@ -187,7 +186,7 @@ def _read(folder: pathlib.Path, max_bytes: int) -> AdapterWeights:
     config = _read_config(folder)
     if problem := config.problem():
         raise BadInputError(f"adapter {folder}: {problem}")
-    # All of it is read: a file that is mapped, and shortened by its writer, ends the process.
+    # Read, not mapped: a mapped file that its writer truncates ends the process.
     tensors = load(_content(folder / _WEIGHTS, max_bytes))
     rank = _largest_rank(tensors)
     if problem := _misfit(config, rank) or _not_finite(tensors):
@@ -221,18 +220,18 @@ def _read_config(folder: pathlib.Path) -> _Config:
 
 
 def _module_of(name: str) -> str:
-    """The module of the base that a tensor belongs to."""
+    """The base module of a tensor."""
     return name.removeprefix(_PREFIX).partition(".lora_")[0]
 
 
 def _largest_rank(tensors: Mapping[str, torch.Tensor]) -> int:
-    """Of all pairs of matrices; 0 if there is none."""
+    """Largest rank of the matrices; 0 without any."""
     firsts = (tensor for name, tensor in tensors.items() if name.endswith(_RANK_FIRST))
     return max((tensor.shape[0] for tensor in firsts if tensor.dim()), default=0)
 
 
 def _misfit(config: _Config, largest_rank: int) -> str | None:
-    """Why memory must not be allocated for it: PEFT does that by the config, before it sees weights."""
+    """A config rank above that of the weights: PEFT would allocate it before reading these."""
     asked = max((config.rank_pattern or {"": config.r}).values())
     if asked > largest_rank:
         return f"size mismatch: rank {asked} in {_CONFIG}, at most {largest_rank} in {_WEIGHTS}"
@@ -240,7 +239,7 @@ def _misfit(config: _Config, largest_rank: int) -> str | None:
 
 
 def _not_finite(tensors: Mapping[str, torch.Tensor]) -> str | None:
-    """Which weights would make every answer a not-a-number."""
+    """The first weights with NaN or infinity, which would spread to every completion."""
     for name, tensor in tensors.items():
         if not tensor.is_floating_point() or not tensor.float().isfinite().all():
             return f"{name} holds what is no finite number; train it again"

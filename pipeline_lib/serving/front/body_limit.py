@@ -1,4 +1,4 @@
-"""Refuses bodies that are too long before anything reads them."""
+"""Limit on request bodies, enforced before they are parsed."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -16,7 +16,7 @@ class BodyLimit:
         self._most_bytes = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the whole body, then hand it on."""
+        """Read the whole body, then pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -33,7 +33,7 @@ class BodyLimit:
         await self._app(scope, replay, send)
 
     async def _read(self, scope: Scope, receive: Receive) -> Message | None:
-        """The body as one message, or that the client has left; None if it is too long."""
+        """The body as one message, or the disconnect message; None if the body is too long."""
         declared = dict(scope["headers"]).get(b"content-length", b"")
         if declared.isdigit() and int(declared[:20]) > self._most_bytes:
             return None

@@ -1,7 +1,7 @@
-"""Errors of the HTTP front in OpenAI's form, with the status that clients act on.
+"""Errors of the HTTP front in OpenAI's format.
 
-400 will fail again as it is, 404 names something that is not served, 429 and 503 are worth another
-try, 500 means that the engine is broken.
+Statuses: 400 and 404 fail again unchanged, 429 and 503 may be retried, 500 means that the engine is
+broken.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _RETRY_AFTER_S = 1
 
 
 class ApiError(Exception):
-    """An answer that is no success."""
+    """An error response."""
 
     def __init__(
         self, status: int, message: str, *, param: str | None = None, code: str | None = None
@@ -31,7 +31,7 @@ class ApiError(Exception):
         self.code = code
 
     def body(self) -> dict[str, Any]:
-        """The JSON object, for a response or for the middle of a stream."""
+        """The JSON object of a response, or of an event within a stream."""
         kind = _TYPES.get(
             self.status, "invalid_request_error" if self.status < 500 else "server_error"
         )
@@ -39,13 +39,13 @@ class ApiError(Exception):
         return {"error": fields}
 
     def response(self) -> JSONResponse:
-        """The whole response."""
+        """The response."""
         again = {"Retry-After": str(_RETRY_AFTER_S)} if self.status in {429, 503} else None
         return JSONResponse(self.body(), status_code=self.status, headers=again)
 
 
-def answer_errors(app: FastAPI) -> None:
-    """Let every error of the app come out in this form."""
+def add_error_handlers(app: FastAPI) -> None:
+    """Format every error of the app."""
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _bad_body)
     app.add_exception_handler(HTTPException, _no_such_route)
@@ -61,7 +61,7 @@ async def _api_error(_request: Request, error: Exception) -> JSONResponse:
 async def _bad_body(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first: Mapping[str, Any] = error.errors()[0]
-    # The value itself is left out: it may be a prompt.
+    # Without the value: it may be a prompt.
     places = [str(place) for place in first["loc"] if place != "body"]
     where = ".".join(places)
     said = str(first["msg"]).removeprefix("Value error, ")

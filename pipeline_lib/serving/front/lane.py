@@ -1,12 +1,12 @@
-"""The running batch of one adapter, or of the base, and what is counted of all of them."""
+"""The running batch of one adapter or of the base, and the counters of all."""
 
 from dataclasses import dataclass, field
 
 import torch
 
 from pipeline_lib.records import FinishReason
-from pipeline_lib.serving.continuous import ContinuousBatch
-from pipeline_lib.serving.front.generation import GrowingChoice
+from pipeline_lib.serving.decoding.continuous_batch import ContinuousBatch
+from pipeline_lib.serving.front.generation import ChoiceBuilder
 
 
 @dataclass(slots=True, kw_only=True)
@@ -14,7 +14,7 @@ class Counters:
     """Sums since the start."""
 
     prompt_tokens: int = 0
-    """Each prompt counts once, when its first token is drawn."""
+    """Counted once a prompt, at its first completion token."""
     completion_tokens: int = 0
     finished: dict[FinishReason, int] = field(
         default_factory=lambda: {FinishReason.STOP: 0, FinishReason.LENGTH: 0}
@@ -23,19 +23,20 @@ class Counters:
 
 @dataclass(slots=True)
 class Lane:
-    """The batch of one adapter, or of the base."""
+    """The batch of one adapter or of the base, and its open completions."""
 
     batch: ContinuousBatch
-    choices: dict[int, GrowingChoice] = field(default_factory=dict)
-    """By the number of the row."""
+    choices: dict[int, ChoiceBuilder] = field(default_factory=dict)
+    """By sequence id."""
     uncounted: dict[int, int] = field(default_factory=dict)
-    """Prompt tokens of the row that stands first for its prompt, until its first token."""
+    """Prompt tokens by sequence id of a prompt's first completion, until its first token."""
     retired: bool = False
+    """The adapter is detached after its last sequence."""
 
 
-def memory_is_short(error: Exception) -> bool:
-    """Whether a step failed for want of memory, which a smaller request would not have needed."""
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a step failed for lack of memory."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    # The allocator of a CPU has no error class of its own.
+    # The CPU allocator raises a plain RuntimeError.
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)

@@ -1,7 +1,6 @@
-"""What ``/metrics`` says, in Prometheus' text format and under the names that vLLM uses.
+"""``/metrics`` in Prometheus' text format, with vLLM's metric names.
 
-So one dashboard, and one supervisor, reads both: where tokens or steps grow, the engine is busy,
-not hung.
+So one dashboard, and one watchdog, reads both engines.
 """
 
 from collections.abc import Iterator
@@ -12,25 +11,25 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from pipeline_lib.serving.front.live_engine import LiveEngine
+from pipeline_lib.serving.front.async_engine import AsyncEngine
 
 _LABELS = ("model_name",)
 
 
 @dataclass(eq=False, kw_only=True)
 class EngineMetrics(Collector):
-    """Reads the engine's counters when it is asked."""
+    """Collects the engine's counters on each scrape."""
 
-    live: LiveEngine
+    engine: AsyncEngine
     model_name: str
 
     @override
     def collect(self) -> Iterator[Metric]:
-        """One sample of each."""
-        running, waiting = self.live.running_and_waiting()
+        """One sample of each metric."""
+        running, waiting = self.engine.running_and_waiting()
         yield self._gauge("vllm:num_requests_running", "Completions being drawn.", running)
         yield self._gauge("vllm:num_requests_waiting", "Completions that wait.", waiting)
-        counters = self.live.counters
+        counters = self.engine.counters
         yield self._counter("vllm:prompt_tokens", "Prompt tokens read.", counters.prompt_tokens)
         yield self._counter("vllm:generation_tokens", "Tokens drawn.", counters.completion_tokens)
         ended = CounterMetricFamily(
@@ -41,7 +40,7 @@ class EngineMetrics(Collector):
         yield ended
 
     def text(self) -> bytes:
-        """All of them, in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         registry = CollectorRegistry()
         registry.register(self)
         return generate_latest(registry)

@@ -1,4 +1,4 @@
-"""From the prompts of a request to token ids that the model can take."""
+"""Prompts of a request to token ids, with limits on their length."""
 
 import threading
 from collections.abc import Sequence
@@ -6,37 +6,37 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline_lib.errors import reason_of
-from pipeline_lib.serving.front.bodies import Message
 from pipeline_lib.serving.front.errors import ApiError
+from pipeline_lib.serving.front.schemas import Message
 
 MAX_PROMPT_TOKENS = 1 << 20
-"""Of all prompts of a request."""
+"""Of all prompts of a request together."""
 _LONGEST_PROMPT = 1 << 17
-"""Tokens of one, where the model declares no limit."""
+"""Tokens of one prompt, if the model declares no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptReader:
-    """Reads prompts by the model's tokenizer. Its methods take their time: call them in a thread."""
+class PromptTokenizer:
+    """Renders and tokenizes prompts. Methods may take long: call them in a worker thread."""
 
     tokenizer: Any
     vocabulary_size: int
     """Rows of the model's embedding."""
     context_tokens: int | None
-    """Prompt and completion together; None where the model declares no limit."""
+    """Limit of prompt and completion together; None if the model declares none."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _token_characters: int = field(init=False)
-    """Of the longest token."""
+    """Characters of the longest token."""
 
     def __post_init__(self) -> None:
         longest = max(map(len, self.tokenizer.get_vocab()), default=1)
         object.__setattr__(self, "_token_characters", longest)
 
-    def rendered(self, messages: Sequence[Message]) -> str:
-        """What the model continues as the assistant, by its own chat template.
+    def render(self, messages: Sequence[Message]) -> str:
+        """The prompt for the assistant's turn, by the model's chat template.
 
         Raises:
-            ApiError: 400; it has none, or the template refuses the messages.
+            ApiError: 400; the model has no template, or the template refuses the messages.
         """
         if not self.tokenizer.chat_template:
             raise ApiError(
@@ -54,13 +54,13 @@ class PromptReader:
             raise ApiError(400, f"the chat template refuses: {reason}", param="messages") from error
         return str(text)
 
-    def ids(self, prompt: str | list[int], *, add_special_tokens: bool = False) -> list[int]:
+    def encode(self, prompt: str | list[int], *, add_special_tokens: bool = False) -> list[int]:
         """Token ids of one prompt.
 
         Raises:
-            ApiError: 400; there are none, or too many, or the model does not know one of them.
+            ApiError: 400; no tokens, too many, or one outside the vocabulary.
         """
-        # A text that cannot fit is not even tokenized: that takes seconds for some megabytes.
+        # Texts that cannot fit are refused before tokenization, which takes seconds for megabytes.
         characters = self._token_characters if isinstance(prompt, str) else 1
         if len(prompt) > (most := self._most_tokens) * characters:
             raise ApiError(
@@ -70,7 +70,7 @@ class PromptReader:
                 code="context_length_exceeded",
             )
         if isinstance(prompt, str):
-            with self._lock:  # tokenizers are not made for two threads at once
+            with self._lock:  # tokenizers are not thread-safe
                 found = self.tokenizer.encode(prompt, add_special_tokens=add_special_tokens)
         else:
             found = prompt
@@ -88,11 +88,11 @@ class PromptReader:
     def _most_tokens(self) -> int:
         return self.context_tokens or _LONGEST_PROMPT
 
-    def room(self, prompts: Sequence[Sequence[int]], wanted: int | None) -> int:
-        """New tokens for each completion: ``wanted``, or by default all that the context has left.
+    def max_new_tokens(self, prompts: Sequence[Sequence[int]], wanted: int | None) -> int:
+        """Limit of each completion: ``wanted``, by default the rest of the context.
 
         Raises:
-            ApiError: 400; the context is too short, or without a limit and none is given.
+            ApiError: 400; the context is too short, or has no limit while ``wanted`` is None.
         """
         if (tokens := sum(map(len, prompts))) > MAX_PROMPT_TOKENS:
             raise ApiError(

@@ -1,4 +1,4 @@
-"""The app: OpenAI's routes, and those that operate a server, on one embedded engine."""
+"""The ASGI app: OpenAI's routes and operational routes, on one embedded engine."""
 
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -11,33 +11,33 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 
-from pipeline_lib.serving.decode_pass import decode_pass_of
-from pipeline_lib.serving.embedded import EmbeddedEngine
-from pipeline_lib.serving.front.answers import (
-    ChatForm,
-    CompletionForm,
+from pipeline_lib.serving.decoding.decode_pass import choose_decode_pass
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
+from pipeline_lib.serving.front.async_engine import AsyncEngine, Prompt
+from pipeline_lib.serving.front.body_limit import BodyLimit
+from pipeline_lib.serving.front.errors import ApiError, add_error_handlers
+from pipeline_lib.serving.front.generation import EngineStoppedError, QueueFullError
+from pipeline_lib.serving.front.metrics import EngineMetrics
+from pipeline_lib.serving.front.model_registry import ModelRegistry
+from pipeline_lib.serving.front.multi_lora import MultiLoraModel
+from pipeline_lib.serving.front.prompts import PromptTokenizer
+from pipeline_lib.serving.front.responses import (
+    ChatLayout,
+    ChoiceFields,
+    CompletionLayout,
     Envelope,
-    Form,
     Json,
+    ResponseLayout,
     Usage,
-    Wanted,
 )
-from pipeline_lib.serving.front.bodies import (
-    ChatBody,
-    CompletionBody,
-    LoadAdapterBody,
-    UnloadAdapterBody,
+from pipeline_lib.serving.front.schemas import (
+    ChatRequest,
+    CompletionRequest,
+    LoadAdapterRequest,
+    UnloadAdapterRequest,
     choice_seeds,
 )
-from pipeline_lib.serving.front.body_limit import BodyLimit
-from pipeline_lib.serving.front.delivery import Delivery, engine_gone
-from pipeline_lib.serving.front.errors import ApiError, answer_errors
-from pipeline_lib.serving.front.generation import EngineGoneError, QueueFullError
-from pipeline_lib.serving.front.live_engine import LiveEngine, Prompt
-from pipeline_lib.serving.front.metrics import EngineMetrics
-from pipeline_lib.serving.front.names import ServedNames
-from pipeline_lib.serving.front.prompts import PromptReader
-from pipeline_lib.serving.front.served_model import ServedModel
+from pipeline_lib.serving.front.streaming import PendingResponse, stopped_error
 from pipeline_lib.serving.front.token_text import TokenDecoder
 from pipeline_lib.serving.middleware.host_guard import HostGuard, Hosts
 
@@ -45,15 +45,15 @@ MAX_PENDING = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
-    """The routes and what they share."""
+class Routes:
+    """The routes and their shared state."""
 
-    live: LiveEngine
-    names: ServedNames
-    reader: PromptReader
+    engine: AsyncEngine
+    registry: ModelRegistry
+    prompts: PromptTokenizer
     metrics: EngineMetrics
     name_of: Callable[[int], str]
-    """A token by itself, special ones too."""
+    """Text of a single token, special ones included."""
 
     def add_to(self, app: FastAPI) -> None:
         """Register all routes."""
@@ -66,128 +66,132 @@ class Front:
         app.post("/v1/unload_lora_adapter")(self.unload_adapter)
 
     async def health(self) -> Response:
-        """200 while the thread that draws lives; one token drawn is the proof that it works."""
-        if self.live.gone is not None:
-            raise engine_gone(self.live.gone)
+        """200 while the engine's thread runs; only a drawn token proves that it computes."""
+        if self.engine.stopped is not None:
+            raise stopped_error(self.engine.stopped)
         return Response()
 
     async def counters(self) -> Response:
-        """For a dashboard or a supervisor."""
+        """Counters for a dashboard or a watchdog."""
         return Response(self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     async def models(self) -> Json:
         """The base and the adapters."""
-        return {"object": "list", "data": self.names.listed()}
+        return {"object": "list", "data": self.registry.list_models()}
 
-    async def load_adapter(self, body: LoadAdapterBody) -> Response:
-        """Serve a LoRA adapter as a model of its own name."""
+    async def load_adapter(self, body: LoadAdapterRequest) -> Response:
+        """Serve a LoRA adapter as a model."""
         try:
-            await self.names.load(body)
-        except EngineGoneError as error:
-            raise engine_gone(error) from error
+            await self.registry.load(body)
+        except EngineStoppedError as error:
+            raise stopped_error(error) from error
         return PlainTextResponse(f"Success: LoRA adapter '{body.lora_name}' added successfully.")
 
-    async def unload_adapter(self, body: UnloadAdapterBody) -> Response:
-        """Serve it no longer."""
-        await self.names.unload(body)
+    async def unload_adapter(self, body: UnloadAdapterRequest) -> Response:
+        """Stop serving an adapter."""
+        await self.registry.unload(body)
         return PlainTextResponse(f"Success: LoRA adapter '{body.lora_name}' removed successfully.")
 
-    async def completions(self, body: CompletionBody, request: Request) -> Response:
-        """Continue prompts as they stand."""
+    async def completions(self, body: CompletionRequest, request: Request) -> Response:
+        """Complete prompts, without a chat template."""
         self._check(body, prompts=len(body.prompt))
-        prompts = await run_in_threadpool(self._read, body)
-        wanted = Wanted(
+        prompts = await run_in_threadpool(self._encode, body)
+        fields = ChoiceFields(
             logprobs=body.logprobs is not None,
             alternatives=body.logprobs or 0,
             token_ids=body.return_token_ids,
         )
-        form = CompletionForm(wanted=wanted, name_of=self.name_of, decoder=self.live.decoder)
+        layout = CompletionLayout(fields=fields, name_of=self.name_of, decoder=self.engine.decoder)
         envelope = self._envelope("text_completion", "cmpl", body.model)
-        room = self.reader.room(prompts, body.wanted_tokens)
-        delivery = self._draw(body, prompts, room, form=form, envelope=envelope)
-        return await _deliver(delivery, body, request)
+        limit = self.prompts.max_new_tokens(prompts, body.wanted_tokens)
+        pending = self._submit(body, prompts, limit, layout=layout, envelope=envelope)
+        return await _respond(pending, body, request)
 
-    async def chat(self, body: ChatBody, request: Request) -> Response:
-        """Answer as the assistant, by the model's own chat template."""
+    async def chat(self, body: ChatRequest, request: Request) -> Response:
+        """Complete the assistant's turn, by the model's chat template."""
         self._check(body, prompts=1)
-        text = await run_in_threadpool(self.reader.rendered, body.messages)
-        prompt = await run_in_threadpool(self.reader.ids, text)
-        wanted = Wanted(
+        text = await run_in_threadpool(self.prompts.render, body.messages)
+        prompt = await run_in_threadpool(self.prompts.encode, text)
+        fields = ChoiceFields(
             logprobs=body.logprobs,
             alternatives=body.top_logprobs or 0,
             token_ids=body.return_token_ids,
         )
-        form = ChatForm(wanted=wanted, name_of=self.name_of)
+        layout = ChatLayout(fields=fields, name_of=self.name_of)
         kind = "chat.completion.chunk" if body.stream else "chat.completion"
         envelope = self._envelope(kind, "chatcmpl", body.model)
-        room = self.reader.room([prompt], body.wanted_tokens)
-        delivery = self._draw(body, [prompt], room, form=form, envelope=envelope)
-        return await _deliver(delivery, body, request)
+        limit = self.prompts.max_new_tokens([prompt], body.wanted_tokens)
+        pending = self._submit(body, [prompt], limit, layout=layout, envelope=envelope)
+        return await _respond(pending, body, request)
 
-    def _read(self, body: CompletionBody) -> list[list[int]]:
+    def _encode(self, body: CompletionRequest) -> list[list[int]]:
         special = body.add_special_tokens
-        return [self.reader.ids(prompt, add_special_tokens=special) for prompt in body.prompt]
+        return [self.prompts.encode(prompt, add_special_tokens=special) for prompt in body.prompt]
 
-    def _check(self, body: CompletionBody | ChatBody, *, prompts: int) -> None:
-        """Refuse what could never be drawn before any work is done for it."""
-        self.names.adapter_of(body.model)
-        if (size := body.n * prompts) > self.live.max_pending:
+    def _check(self, body: CompletionRequest | ChatRequest, *, prompts: int) -> None:
+        """Refuse unknown models and too many completions before tokenization."""
+        self.registry.resolve(body.model)
+        if (size := body.n * prompts) > self.engine.max_pending:
             raise ApiError(
                 400,
-                f"n: {size} completions in one request; at most {self.live.max_pending}",
+                f"n: {size} completions in one request; at most {self.engine.max_pending}",
                 param="n",
             )
 
     def _envelope(self, kind: str, prefix: str, model: str | None) -> Envelope:
-        return Envelope.seal(kind=kind, prefix=prefix, model=model or self.names.base)
+        return Envelope.new(kind=kind, prefix=prefix, model=model or self.registry.base)
 
-    def _draw(
+    def _submit(
         self,
-        body: CompletionBody | ChatBody,
+        body: CompletionRequest | ChatRequest,
         prompts: Sequence[Sequence[int]],
         max_new_tokens: int,
         *,
-        form: Form,
+        layout: ResponseLayout,
         envelope: Envelope,
-    ) -> Delivery:
+    ) -> PendingResponse:
         """Queue the request.
 
         Raises:
-            ApiError: 404, its model went meanwhile; 429, too much waits; 500 or 503, the engine is
-                gone.
+            ApiError: 404, the model was unloaded meanwhile; 429, too many completions are pending;
+                500 or 503, the engine has stopped.
         """
         try:
-            generation = self.live.submit(
+            generation = self.engine.submit(
                 [Prompt(ids=ids, seeds=_seeds(body.seed, body.n)) for ids in prompts],
                 body.decoding(max_new_tokens=max_new_tokens),
-                adapter=self.names.adapter_of(body.model),
+                adapter=self.registry.resolve(body.model),
                 streamed=body.stream,
             )
         except QueueFullError as error:
             raise ApiError(429, str(error)) from error
-        except EngineGoneError as error:
-            raise engine_gone(error) from error
+        except EngineStoppedError as error:
+            raise stopped_error(error) from error
         usage = Usage(prompt_tokens=sum(map(len, prompts)))
-        return Delivery(
-            live=self.live, generation=generation, form=form, envelope=envelope, usage=usage
+        return PendingResponse(
+            engine=self.engine,
+            generation=generation,
+            layout=layout,
+            envelope=envelope,
+            usage=usage,
         )
 
 
 def _seeds(seed: int | None, count: int) -> list[int]:
-    """Without a seed each prompt gets one from the system: nothing is promised of it."""
+    """Seeds of a prompt's completions; random ones without ``seed``."""
     return choice_seeds(secrets.randbits(63) if seed is None else seed, count=count)
 
 
-async def _deliver(
-    delivery: Delivery, body: CompletionBody | ChatBody, request: Request
+async def _respond(
+    pending: PendingResponse, body: CompletionRequest | ChatRequest, request: Request
 ) -> Response:
     if body.stream:
-        return delivery.stream(include_usage=body.include_usage)
-    return await delivery.whole(request)
+        return pending.event_stream(include_usage=body.include_usage)
+    return await pending.json_response(request)
 
 
-def _nothing() -> None:
-    """For an app whose process is watched by nobody."""
+def _ignore_failure() -> None:
+    """Default of ``on_failure``."""
 
 
 def make_app(
@@ -197,25 +201,30 @@ def make_app(
     threads: int = 1,
     max_pending: int = MAX_PENDING,
     hosts: Hosts | None = None,
-    on_failure: Callable[[], None] = _nothing,
+    on_failure: Callable[[], None] = _ignore_failure,
 ) -> FastAPI:
-    """An app that serves the engine as ``model_name``; its thread lives as long as the app runs.
+    """An app that serves ``engine`` as ``model_name``; the engine's thread runs while the app does.
 
-    Requests that name another host than this machine or ``hosts`` are refused. ``on_failure`` is
-    called, in that thread, when the engine has failed for good.
+    Args:
+        engine: The base model.
+        model_name: Its name in requests.
+        threads: CPU threads of torch.
+        max_pending: Completions running or waiting at once.
+        hosts: Accepted host names besides this machine's loopback names.
+        on_failure: Called in the engine's thread after a failure that ends it.
 
     Raises:
-        BadInputError: the embedded engine cannot decode such a model.
+        BadInputError: the embedded engine cannot decode the model.
     """
-    decode_pass_of(engine.model)
+    choose_decode_pass(engine.model)
     tokenizer, config = engine.tokenizer, engine.model.config.get_text_config()
-    live = LiveEngine(
-        model=ServedModel(engine=engine, threads=threads),
+    async_engine = AsyncEngine(
+        model=MultiLoraModel(base=engine, threads=threads),
         decoder=TokenDecoder.of(tokenizer),
         max_pending=max_pending,
         on_failure=on_failure,
     )
-    reader = PromptReader(
+    prompts = PromptTokenizer(
         tokenizer=tokenizer,
         vocabulary_size=engine.model.get_input_embeddings().num_embeddings,
         context_tokens=getattr(config, "max_position_embeddings", None),
@@ -223,20 +232,22 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        live.start()
+        async_engine.start()
         yield
-        live.stop()
+        async_engine.stop()
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(BodyLimit)
     app.add_middleware(HostGuard, hosts=hosts)
-    app.state.live = live
-    answer_errors(app)
-    Front(
-        live=live,
-        names=ServedNames(live=live, base=model_name, context_tokens=reader.context_tokens),
-        reader=reader,
-        metrics=EngineMetrics(live=live, model_name=model_name),
+    app.state.engine = async_engine
+    add_error_handlers(app)
+    Routes(
+        engine=async_engine,
+        registry=ModelRegistry(
+            engine=async_engine, base=model_name, context_tokens=prompts.context_tokens
+        ),
+        prompts=prompts,
+        metrics=EngineMetrics(engine=async_engine, model_name=model_name),
         name_of=lru_cache(maxsize=65536)(lambda token: str(tokenizer.decode([token]))),
     ).add_to(app)
     return app

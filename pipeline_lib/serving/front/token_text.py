@@ -1,8 +1,7 @@
-"""Text that grows token by token: what may be shown of it, and where a stop string ends it.
+"""Incremental detokenization, and stop strings in streamed text.
 
-A token may hold half a character, and the next one may complete a stop string. So text is given
-out only once no later token can change it, and what was given out, put together, is exactly the
-decoded whole.
+A token may end within a character, and the next one may complete a stop string. So text is emitted
+only once no later token can change it; the emitted parts add up to exactly the decoded whole.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,20 +10,20 @@ from typing import Any
 
 Decode = Callable[[Sequence[int]], str]
 
-# What a decoder writes for bytes that are no character, or not yet one.
+# Stands for bytes that are not a character, or not yet.
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenDecoder:
-    """A tokenizer's way from ids to text, special tokens left out."""
+    """Decodes token ids to text, without special tokens."""
 
     decode: Decode
     byte_ids: frozenset[int]
-    """Tokens of single bytes, as SentencePiece has them. A run of them is decoded as one, so that
-    none is settled before the run has ended."""
+    """Single-byte tokens, as in SentencePiece. A run of them is decoded as a whole, so none is final
+    before the run has ended."""
     special_ids: frozenset[int]
-    """Tokens that are left out; a run goes on behind them."""
+    """Tokens without text; they do not interrupt a run of bytes."""
 
     @classmethod
     def of(cls, tokenizer: Any) -> "TokenDecoder":
@@ -41,22 +40,22 @@ class TokenDecoder:
 
 
 @dataclass(slots=True)
-class TokenText:
-    """One completion's text, settled piece by piece.
+class IncrementalDetokenizer:
+    """Text of one completion, emitted as soon as it is final.
 
-    Tokens are decoded with those that gave the last piece before them, since some tokenizers drop
-    the space before a first token.
+    Tokens are decoded together with those of the last emitted part, since some tokenizers drop the
+    space before a first token.
     """
 
     decoder: TokenDecoder
     _window: list[int] = field(default_factory=list)
     _context: int = 0
-    """So many tokens of the window belong to pieces that were given out whole."""
+    """Leading tokens of the window whose text was emitted completely."""
     _shown: int = 0
-    """So many characters of the window's text were given out."""
+    """Leading characters of the window's text that were emitted."""
 
     def push(self, token: int) -> str:
-        """The text that is settled by this token, often empty."""
+        """The text that this token makes final, often empty."""
         if token in self.decoder.special_ids:
             return ""
         self._window.append(token)
@@ -64,7 +63,7 @@ class TokenText:
             return ""
         text = self.decoder.decode(self._window)
         if text.endswith(_REPLACEMENT):
-            # Of a row of them only the last can still become a character.
+            # Of several replacement characters only the last may still become another one.
             return self._take(text[:-1])
         piece = self._take(text)
         if piece:
@@ -74,7 +73,7 @@ class TokenText:
         return piece
 
     def finish(self) -> str:
-        """What is left when no token follows."""
+        """The rest of the text, after the last token."""
         return self._take(self.decoder.decode(self._window))
 
     def _take(self, text: str) -> str:
@@ -84,15 +83,15 @@ class TokenText:
 
 
 @dataclass(slots=True)
-class StopWatch:
-    """Holds back what may be the beginning of a stop string, and cuts before the first whole one."""
+class StopStringFilter:
+    """Holds back possible beginnings of stop strings, and ends the text before the first match."""
 
     stops: Sequence[str]
     hit: bool = False
     _held: str = ""
 
     def push(self, text: str) -> str:
-        """The part of the text that is no stop string and cannot become one."""
+        """The text that is not, and cannot become, part of a stop string."""
         self._held += text
         places = [place for stop in self.stops if (place := self._held.find(stop)) >= 0]
         if places:
@@ -104,11 +103,11 @@ class StopWatch:
         return free
 
     def finish(self) -> str:
-        """What is left when no text follows."""
+        """The text held back, after the last text."""
         return "" if self.hit else self._held
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Length of the longest end of ``text`` that a stop string begins with."""
+    """Length of the longest suffix of ``text`` that is a proper prefix of ``stop``."""
     longest = min(len(text), len(stop) - 1)
     return next((size for size in range(longest, 0, -1) if text.endswith(stop[:size])), 0)

@@ -1,11 +1,11 @@
-"""Refuses requests that a web page makes a browser send here: by the names in Host and Origin.
+"""Middleware against cross-site requests from browsers: checks Host and Origin.
 
-A page may let its own name resolve to 127.0.0.1 (DNS rebinding) and then counts as of one origin
-with a server of this machine; only the name in ``Host`` gives it away. ``Origin`` tells of the rest.
-A client that is no browser says whatever it likes, so this is no authentication.
+By DNS rebinding a web page can make its own name resolve to 127.0.0.1 and is then of the same
+origin as a local server; only ``Host`` reveals it. ``Origin`` reveals other cross-site requests.
+Clients other than browsers can forge both, so this is not authentication.
 
-An engine in another environment finds this folder by PYTHONPATH, so nothing of the project is
-imported here.
+Engines in another environment import this folder by PYTHONPATH, so it imports nothing of the
+project.
 """
 
 import ipaddress
@@ -27,15 +27,15 @@ _POLICY_VIOLATION = 1008
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosts:
-    """What a server may be called, besides localhost and the addresses of the loopback interface."""
+    """Accepted host names, besides localhost and loopback addresses."""
 
     names: frozenset[str] = frozenset()
     """In lower case."""
     any_address: bool = False
-    """Any IP address, for a server that listens on all: rebinding needs a name."""
+    """Accept any IP address, for a server on all interfaces: rebinding needs a name."""
 
     def allow(self, authority: str) -> bool:
-        """Whether ``name`` or ``name:port`` is one of them."""
+        """Whether ``name`` or ``name:port`` is accepted."""
         found = _HOST.fullmatch(authority.strip().lower())
         if found is None:
             return False
@@ -57,7 +57,7 @@ class HostGuard:
         self._hosts = hosts or Hosts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is allowed."""
+        """Pass allowed requests on."""
         if scope["type"] == "lifespan" or (problem := self._problem(scope)) is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -66,7 +66,7 @@ class HostGuard:
             await _refuse(problem, send)
 
     def _problem(self, scope: Scope) -> str | None:
-        """Which header is not allowed, and what to do."""
+        """The header that is refused and the remedy, or None."""
         sent = [(name.lower(), value.decode("latin-1")) for name, value in scope["headers"]]
         hosts = [value for name, value in sent if name == b"host"]
         origins = [value for name, value in sent if name == b"origin"]

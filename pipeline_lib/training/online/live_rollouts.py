@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.continuous import Drawn, RowRequest
-from pipeline_lib.serving.decode_pass import is_decodable
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.continuous_batch import DrawnToken, SequenceRequest
+from pipeline_lib.serving.decoding.decode_pass import is_decodable
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.training.online.plain_loop import generate_rows
 from pipeline_lib.training.online.rollouts import DrawnPath, StepRequests
 
@@ -46,7 +46,7 @@ class LiveRollouts:
             (tokens, seed) for tokens, one in zip(ids, requests, strict=True) for seed in one.seeds
         )
         rows = [
-            RowRequest(id=place, prompt_ids=tokens, seed=seed, decoding=self.decoding)
+            SequenceRequest(id=place, prompt_ids=tokens, seed=seed, decoding=self.decoding)
             for place, (tokens, seed) in enumerate(places)
         ]
         # A new engine for each draw: its memory layout does not depend on earlier draws, and is free
@@ -67,9 +67,9 @@ class LiveRollouts:
         ]
 
 
-def _decode_rows(engine: EmbeddedEngine, rows: Sequence[RowRequest]) -> list[list[Drawn]]:
+def _decode_rows(engine: EmbeddedEngine, rows: Sequence[SequenceRequest]) -> list[list[DrawnToken]]:
     """The tokens of each row; the id of a row is its place."""
-    drawn: list[list[Drawn]] = [[] for _ in rows]
+    drawn: list[list[DrawnToken]] = [[] for _ in rows]
     batch = engine.open_batch()
     batch.add(rows)
     while not batch.idle:

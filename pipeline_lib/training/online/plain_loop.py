@@ -13,17 +13,17 @@ import torch
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 from typing_extensions import override
 
-from pipeline_lib.serving.embedded import EmbeddedEngine
-from pipeline_lib.serving.row_table import Drawn, RowRequest, RowTable
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
+from pipeline_lib.serving.decoding.sequence_table import DrawnToken, SequenceRequest, SequenceTable
 
 
 class _SeededSampler(LogitsProcessor):
     """Samples a token for each row, and masks all others."""
 
-    def __init__(self, rows: Sequence[RowRequest], eos_ids: frozenset[int]) -> None:
-        self._table = RowTable(len(rows), eos_ids)
-        self._slots_B = np.array([self._table.seat(row, cached_tokens=0) for row in rows])
-        self.drawn: list[list[Drawn]] = [[] for _ in rows]
+    def __init__(self, rows: Sequence[SequenceRequest], eos_ids: frozenset[int]) -> None:
+        self._table = SequenceTable(len(rows), eos_ids)
+        self._slots_B = np.array([self._table.assign(row, cached_tokens=0) for row in rows])
+        self.drawn: list[list[DrawnToken]] = [[] for _ in rows]
 
     @override
     def __call__(self, _ids: torch.LongTensor, logits_BV: torch.FloatTensor) -> torch.FloatTensor:
@@ -36,7 +36,9 @@ class _SeededSampler(LogitsProcessor):
         return torch.full_like(logits_BV, -torch.inf).scatter_(1, chosen_B1, 0)  # type: ignore[return-value]
 
 
-def generate_rows(engine: EmbeddedEngine, rows: Sequence[RowRequest]) -> list[list[Drawn]]:
+def generate_rows(
+    engine: EmbeddedEngine, rows: Sequence[SequenceRequest]
+) -> list[list[DrawnToken]]:
     """The tokens of each row; all rows are sampled together, with one length limit."""
     longest = max(len(row.prompt_ids) for row in rows)
     pad = engine.tokenizer.pad_token_id or 0

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from pipeline_lib.latent.saved_model import WEIGHTS_NAME
 from pipeline_lib.latent.train import train_latent
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 from tests.unit.latent.small_training import PLAIN, small_training
 
 

@@ -12,7 +12,7 @@ from pipeline_lib.errors import BadInputError, BudgetReachedError
 from pipeline_lib.latent.run_state import TENSORS_NAME
 from pipeline_lib.latent.saved_model import CONFIG_NAME, LOG_NAME, WEIGHTS_NAME, load_model
 from pipeline_lib.latent.train import train_latent
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.storage.checkpoints import work_folder
 from tests.unit.latent.small_training import MODELS, STEPS, small_training
 

@@ -170,15 +170,18 @@ def test_retry_after_is_kept(server):
     ("reply", "error"),
     [
         (answers({"error": {"message": "prompt too long"}}, status=400), "status 400: prompt too"),
-        (answers(b'{"choices": ['), "the answer cannot be read: Invalid JSON"),
+        (answers(b'{"choices": ['), "the response cannot be read: Invalid JSON"),
         (answers(b"<html>busy</html>"), "read: Invalid JSON: expected value at line 1 column 1"),
         (answers({"choices": []}), "choices: List should have at least 1 item"),
-        (changed(usage=None), "the answer has no usage"),
-        (changed(model="other"), "the answer is from model other, not policy"),
+        (changed(usage=None), "the response has no usage"),
+        (changed(model="other"), "the response is from model other, not policy"),
         (changed(choices=[{"text": "x", "finish_reason": "abort"}]), "ended it with 'abort'"),
         (changed(choices=[{"text": "x"}]), "ended it with None"),
         (changed(choices=[{"finish_reason": "stop"}]), "neither text nor message"),
-        (changed(choices=[{"text": "x", "finish_reason": "stop"}] * 2), "2 completions came for 1"),
+        (
+            changed(choices=[{"text": "x", "finish_reason": "stop"}] * 2),
+            "2 completions for 1 requested",
+        ),
     ],
 )
 def test_a_request_that_fails_for_good_is_a_status(server, reply, error):
@@ -379,7 +382,7 @@ def test_close_ends_a_draw_and_frees_the_server(server):
     assert _becomes(lambda: server.in_flight, 1)
     client.close()
     thread.join(GIVE_UP_S)
-    assert caught == ["the draw was cancelled; run again to go on"]
+    assert caught == ["the draw was cancelled; run again to continue"]
     assert _becomes(lambda: server.in_flight, 0)
     assert server.left == 1
 

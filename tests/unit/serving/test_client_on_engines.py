@@ -13,17 +13,17 @@ import torch
 
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.params_file import REPOSITORY
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import FinishReason
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.client import DrawCancelledError
-from pipeline_lib.serving.connect import served_model
-from pipeline_lib.serving.embedded import EmbeddedEngine
-from pipeline_lib.serving.engines import serving_engine
+from pipeline_lib.serving.connect import connect
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
+from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.training.bootstrap import make_base_policy
 
 ENVIRONMENT = REPOSITORY / ".venv-serve"
@@ -71,7 +71,7 @@ def client(request, policy, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
         with serving_engine(serve, model=str(policy), log_folder=logs) as engine:
-            yield served_model(engine.endpoint, serve, model=str(policy))
+            yield connect(engine.endpoint, serve, model=str(policy))
 
 
 def metric(client, name: str) -> float:

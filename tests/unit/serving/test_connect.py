@@ -5,8 +5,8 @@ import pytest
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.client import ServerChat
-from pipeline_lib.serving.connect import served_model
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.connect import connect
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.endpoint import Endpoint
 
 URL = "http://127.0.0.1:9/v1"
@@ -29,28 +29,28 @@ def chatty(tiny_model, tmp_path):
 
 def test_an_engine_of_ours_has_the_model_s_own_template(chatty):
     """Byte for byte what the tokenizer renders, as in process; its ids have nothing added."""
-    client = served_model(at("vllm"), ServeParams(engine="vllm"), model=str(chatty))
+    client = connect(at("vllm"), ServeParams(engine="vllm"), model=str(chatty))
     assert client.chat_format.render("ab") == "<user>ab<assistant>"
     assert client.encode("ab") == [2, 3]
 
 
 def test_a_plain_model_has_none(tiny_model):
     """Without a template prompts are plain texts."""
-    client = served_model(at("embedded"), ServeParams(), model=str(tiny_model))
+    client = connect(at("embedded"), ServeParams(), model=str(tiny_model))
     assert client.chat_format is None
 
 
 def test_a_foreign_server_renders_by_itself(tiny_model):
     """The model of the run says nothing of what is served at a URL."""
     serve = ServeParams(engine="url", url=URL)
-    client = served_model(at("url"), serve, model=str(tiny_model))
+    client = connect(at("url"), serve, model=str(tiny_model))
     assert client.chat_format == ServerChat()
 
 
 def test_unless_its_tokenizer_is_named(chatty, tiny_model):
     """With serve.tokenizer prompts are rendered here, also for a server of somebody else's."""
     serve = ServeParams(engine="url", url=URL, tokenizer=str(chatty))
-    client = served_model(at("url"), serve, model=str(tiny_model))
+    client = connect(at("url"), serve, model=str(tiny_model))
     assert client.chat_format.render("ab") == "<user>ab<assistant>"
 
 
@@ -58,10 +58,10 @@ def test_a_tokenizer_that_is_not_there_is_bad_input(tmp_path):
     """One line names it."""
     serve = ServeParams(engine="url", url=URL, tokenizer=str(tmp_path / "absent"))
     with pytest.raises(BadInputError, match="absent"):
-        served_model(at("url"), serve, model="m")
+        connect(at("url"), serve, model="m")
 
 
 def test_provenance_is_the_endpoint_s(tiny_model):
     """Engine, weights and adapter of each path come from what is served."""
-    client = served_model(at("vllm"), ServeParams(), model=str(tiny_model))
+    client = connect(at("vllm"), ServeParams(), model=str(tiny_model))
     assert (client.engine, client.identity, client.adapter) == ("vllm", "digest", "m@2")

@@ -6,7 +6,8 @@ import pathlib
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.serving import embedded
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
+from pipeline_lib.serving.pretrained import load_tokenizer
 from pipeline_lib.training.weights import policies
 
 CODE = "import pathlib\npathlib.Path({mark!r}).touch()\nfrom transformers import PretrainedConfig\nclass Own(PretrainedConfig):\n    model_type = 'own'\n"
@@ -38,8 +39,8 @@ def model_with_code(tmp_path, monkeypatch) -> pathlib.Path:
 @pytest.mark.parametrize(
     "load",
     [
-        embedded.load_tokenizer,
-        lambda source: embedded.EmbeddedEngine.load(source, batch_size=1),
+        load_tokenizer,
+        lambda source: EmbeddedEngine.load(source, batch_size=1),
         policies.load_model,
         policies.load_tokenizer,
     ],
@@ -64,9 +65,7 @@ def test_a_model_with_code_is_bad_input(model_with_code, load):
         '{"model_type": "llama", "vocab_size": "x"}',
     ],
 )
-@pytest.mark.parametrize(
-    "load", [embedded.load_tokenizer, policies.load_model], ids=["tokenizer", "model"]
-)
+@pytest.mark.parametrize("load", [load_tokenizer, policies.load_model], ids=["tokenizer", "model"])
 def test_a_damaged_model_is_bad_input(tmp_path, config, load):
     """Whatever its config holds."""
     (tmp_path / "config.json").write_text(config)

@@ -7,7 +7,7 @@ import pytest
 from pipeline_lib.params.train import Method, Variant
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Decoding, Request
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.training.methods import train_policy
 
 RIGHT, WRONG = "2+2=4", "2*2=5"

@@ -13,7 +13,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from pipeline_lib.serving.chat_model import Decoding, Request
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.training.weights.adapters import merge
 from tests.unit.serving.front.random_adapters import random_adapter
 

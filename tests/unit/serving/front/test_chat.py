@@ -7,7 +7,7 @@ import openai
 import pytest
 
 from pipeline_lib.serving.chat_model import Decoding, Request
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 
 MODEL = "models/policy"
 QUESTION = [{"role": "user", "content": "3,4=12"}]

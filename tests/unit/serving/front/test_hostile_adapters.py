@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.serving.embedded import EmbeddedEngine
-from pipeline_lib.serving.front import names
-from pipeline_lib.serving.front.served_model import ServedModel
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
+from pipeline_lib.serving.front import model_registry
+from pipeline_lib.serving.front.multi_lora import MultiLoraModel
 from tests.unit.serving.front import bad_adapters
 from tests.unit.serving.front.random_adapters import random_adapter
 
@@ -130,7 +130,7 @@ def test_weights_that_overflow_cost_their_own_requests(url, good, text, tmp_path
 
 def test_there_is_a_most_of_adapters(url, good, text, monkeypatch):
     """Each takes memory for as long as it is loaded, so one more than the limit is 400."""
-    monkeypatch.setattr(names, "MAX_ADAPTERS", 2)
+    monkeypatch.setattr(model_registry, "MAX_ADAPTERS", 2)
     assert [_load(url, good, name).status_code for name in ("a", "b", "c")] == [200, 200, 400]
     for name in ("a", "b"):
         _unload(url, name)
@@ -166,7 +166,7 @@ def test_good_clients_see_nothing_of_bad_loads(url, good, text, tmp_path):
 def test_a_misfit_leaves_no_trace_in_the_model(policy, good, tmp_path):
     """Modules and their sizes after ten refusals, beside a good adapter and alone, are those before."""
     engine = EmbeddedEngine.load(str(policy), batch_size=1)
-    model = ServedModel(engine=engine, threads=1)
+    model = MultiLoraModel(base=engine, threads=1)
     folder = bad_adapters.spoiled_config(good, tmp_path / "misfit", target_modules=["q_proj"])
 
     def shapes() -> dict[str, torch.Size]:
@@ -197,7 +197,7 @@ def test_a_config_names_no_code(policy, good, tmp_path):
         megatron_core="hostile_module",
         auto_mapping={"base_model_class": "x", "parent_library": "hostile_module"},
     )
-    model = ServedModel(engine=EmbeddedEngine.load(str(policy), batch_size=1), threads=1)
+    model = MultiLoraModel(base=EmbeddedEngine.load(str(policy), batch_size=1), threads=1)
     with pytest.raises(BadInputError, match="megatron_config"):
         model.read(folder)
     assert json.loads((folder / bad_adapters.CONFIG).read_text())["megatron_core"]

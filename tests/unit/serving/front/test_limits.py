@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.front.body_limit import MAX_BODY_BYTES, BodyLimit
 from pipeline_lib.serving.front.errors import ApiError
-from pipeline_lib.serving.front.prompts import MAX_PROMPT_TOKENS, PromptReader
+from pipeline_lib.serving.front.prompts import MAX_PROMPT_TOKENS, PromptTokenizer
 from pipeline_lib.serving.middleware.host_guard import HostGuard, Hosts
 
 MODEL = "models/policy"
@@ -50,20 +50,20 @@ def test_four_stop_strings_are_served(client):
 
 def test_prompts_of_one_request_share_a_limit(engine):
     """2,049 prompts of 512 tokens are 1,049,088: 512 more than a request may bring."""
-    reader = PromptReader(tokenizer=engine.tokenizer, vocabulary_size=9, context_tokens=1024)
+    tokenizer = PromptTokenizer(tokenizer=engine.tokenizer, vocabulary_size=9, context_tokens=1024)
     prompts = [range(512)] * 2049
     assert sum(map(len, prompts)) == MAX_PROMPT_TOKENS + 512
     with pytest.raises(ApiError, match="1049088 tokens in one request"):
-        reader.room(prompts, 1)
-    assert reader.room(prompts[1:], 1) == 1
+        tokenizer.max_new_tokens(prompts, 1)
+    assert tokenizer.max_new_tokens(prompts[1:], 1) == 1
 
 
 def test_without_a_declared_length_prompts_are_limited_too(engine: EmbeddedEngine):
     """131,072 tokens, for a model whose config does not say how long its context is."""
-    reader = PromptReader(tokenizer=engine.tokenizer, vocabulary_size=9, context_tokens=None)
-    assert len(reader.ids([1] * 2**17)) == 2**17
+    tokenizer = PromptTokenizer(tokenizer=engine.tokenizer, vocabulary_size=9, context_tokens=None)
+    assert len(tokenizer.encode([1] * 2**17)) == 2**17
     with pytest.raises(ApiError, match="131072"):
-        reader.ids([1] * (2**17 + 1))
+        tokenizer.encode([1] * (2**17 + 1))
 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "in chunks"])

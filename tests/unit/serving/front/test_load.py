@@ -14,7 +14,7 @@ import torch
 import uvicorn
 
 from pipeline_lib.serving.chat_model import Decoding, Request
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.front.routes import make_app
 
 MODEL = "models/policy"

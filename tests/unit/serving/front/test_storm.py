@@ -11,7 +11,7 @@ import httpx
 import psutil
 import pytest
 
-from pipeline_lib.params_file import REPOSITORY
+from pipeline_lib.repository import REPOSITORY
 from tests.unit.serving.front import bad_adapters
 from tests.unit.serving.front.random_adapters import random_adapter
 
@@ -26,7 +26,7 @@ GROWTH_BYTES = 64 << 20
 def storm_server(policy, tmp_path):
     """A server as `reasonloop serve` starts it: its process and its address."""
     log = tmp_path / "log"
-    command = [sys.executable, "-m", "pipeline_lib.serving.http_front", str(policy)]
+    command = [sys.executable, "-m", "pipeline_lib.serving.front.server", str(policy)]
     with log.open("wb") as sink:
         process = subprocess.Popen(
             [*command, "--name", "m", "--port", "0", "--max-rows", "32"],

@@ -8,8 +8,12 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from pipeline_lib.serving.front.token_text import StopWatch, TokenDecoder, TokenText
-from pipeline_lib.serving.stop_texts import stop_place
+from pipeline_lib.serving.front.token_text import (
+    IncrementalDetokenizer,
+    StopStringFilter,
+    TokenDecoder,
+)
+from pipeline_lib.serving.stop_strings import find_stop
 from pipeline_lib.training.bootstrap import make_tokenizer
 
 EURO = "€".encode()
@@ -45,7 +49,7 @@ DECODERS = {name: TokenDecoder.of(tokenizer) for name, tokenizer in TOKENIZERS.i
 
 
 def _pieces(decoder: TokenDecoder, tokens: Sequence[int]) -> list[str]:
-    text = TokenText(decoder=decoder)
+    text = IncrementalDetokenizer(decoder=decoder)
     return [*(text.push(token) for token in tokens), text.finish()]
 
 
@@ -95,8 +99,8 @@ def test_the_space_before_a_later_piece_stays():
     assert _pieces(DECODERS["sentencepiece"], tokens) == ["the", " cat", "s", "", " the", ""]
 
 
-def _watched(stops: Sequence[str], chunks: Sequence[str]) -> tuple[list[str], StopWatch]:
-    watch = StopWatch(stops=stops)
+def _watched(stops: Sequence[str], chunks: Sequence[str]) -> tuple[list[str], StopStringFilter]:
+    watch = StopStringFilter(stops=stops)
     shown = []
     for chunk in chunks:
         shown.append(watch.push(chunk))
@@ -113,7 +117,7 @@ def test_a_stop_string_cuts_before_its_first_place(stop, chunks):
     """However the text is cut into chunks, what is shown is the text before the stop string."""
     shown, watch = _watched([stop], chunks)
     text = "".join(chunks)
-    assert "".join(shown) == text[: stop_place(text, [stop])]
+    assert "".join(shown) == text[: find_stop(text, [stop])]
     assert watch.hit == (stop in text)
 
 

@@ -9,8 +9,8 @@ from peft import get_peft_model
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import LoraParams, Method
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.connect import served_model
-from pipeline_lib.serving.engines import serving_engine
+from pipeline_lib.serving.connect import connect
+from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.training.methods import train_policy
 from pipeline_lib.training.online.rollouts import EndpointRollouts, make_rollout_func
 from pipeline_lib.training.weights.adapters import make_lora_config
@@ -38,7 +38,7 @@ def test_paths_are_drawn_from_the_weights_of_their_step(base: pathlib.Path, tmp_
     ) as engine:
         rollouts = EndpointRollouts(
             engine=engine,
-            model_at=lambda endpoint: served_model(endpoint, SERVE, model=str(base)),
+            model_at=lambda endpoint: connect(endpoint, SERVE, model=str(base)),
             folder=tmp_path / "adapters",
             decoding=Decoding(max_new_tokens=8),
             seed=1,

@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, LlamaForCausalLM, MambaConfig
 
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.embedded import EmbeddedEngine
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.training.online.live_rollouts import LiveRollouts
 from pipeline_lib.training.online.rollouts import DrawnPath, StepRequests
 from pipeline_lib.training.weights.adapters import make_lora_config

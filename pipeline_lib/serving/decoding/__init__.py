@@ -1,0 +1,1 @@
+"""Decoding of the embedded engine: prefill, continuous batching, attention, sampling."""

@@ -1,0 +1,1 @@
+"""Rollout engines, one module each; `table` lists them."""

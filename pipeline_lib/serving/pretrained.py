@@ -1,0 +1,66 @@
+"""Loading from Hugging Face folders and hub ids: tokenizers, chat templates, models."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.serving.chat_model import ChatFormat
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerChatFormat:
+    """The chat template that a tokenizer carries. Implements ChatFormat."""
+
+    tokenizer: PreTrainedTokenizerBase
+
+    @property
+    def digest(self) -> str:
+        """Digest of the template's source."""
+        return hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()[:16]
+
+    def render(self, user_message: str) -> str:
+        """One user turn, and the start of the assistant's."""
+        messages = [{"role": "user", "content": user_message}]
+        text = self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True
+        )
+        return str(text)
+
+
+def chat_format_of(tokenizer: PreTrainedTokenizerBase) -> ChatFormat | None:
+    """The tokenizer's chat format, or None without a template."""
+    return TokenizerChatFormat(tokenizer) if tokenizer.chat_template else None
+
+
+def load_chat_format(source: str) -> ChatFormat | None:
+    """The chat format of a model, from its tokenizer alone."""
+    return chat_format_of(load_tokenizer(source))
+
+
+def load_tokenizer(source: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a Hugging Face folder or hub id.
+
+    Raises:
+        BadInputError: there is none, or it cannot be read.
+    """
+    tokenizer: PreTrainedTokenizerBase = load_pretrained(AutoTokenizer.from_pretrained, source)
+    return tokenizer
+
+
+def load_pretrained(loader: Callable[..., Any], source: str, **options: Any) -> Any:
+    """The result of ``loader``, a ``from_pretrained``; code in the model's folder is never run.
+
+    Raises:
+        BadInputError: ``source`` cannot be found or read.
+    """
+    try:
+        # By default, transformers asks on the terminal.
+        return loader(source, trust_remote_code=False, **options)
+    except Exception as error:  # files from outside can be wrong in any way
+        raise BadInputError(
+            f"model {source}: {reason_of(error)}; give a Hugging Face folder or a reachable hub id"
+        ) from error

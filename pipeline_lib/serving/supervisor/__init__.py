@@ -1,0 +1,1 @@
+"""Processes of engines: start, readiness, hang detection, restarts, adapters, stop."""

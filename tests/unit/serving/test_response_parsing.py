@@ -1,0 +1,33 @@
+"""What a server says of how a completion ended."""
+
+import json
+
+import pytest
+
+from pipeline_lib.serving.response_parsing import parse_completions
+
+
+def answer(**choice):
+    body = {
+        "model": "m",
+        "choices": [{"index": 0, "text": "3+5=8", "finish_reason": "stop", **choice}],
+        "usage": {"prompt_tokens": 4, "completion_tokens": 6},
+    }
+    [found] = parse_completions(json.dumps(body).encode(), wanted=1, model="m", latency_s=0.1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"stop_reason": "\n"}, "\n"),  # vLLM
+        ({"matched_stop": "\n"}, "\n"),  # SGLang
+        ({"stop_reason": 2}, None),  # the id of an end token
+        ({"matched_stop": 2}, None),
+        ({"stop_reason": None}, None),
+        ({}, None),  # OpenAI says nothing
+    ],
+)
+def test_the_stop_text_is_told_from_the_end_token(said, expected):
+    """Only a text counts: a search goes on after its step and stops at the end token."""
+    assert answer(**said).stopped_by == expected

@@ -1,0 +1,76 @@
+"""A server that already runs is used, never managed."""
+
+import pathlib
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.serving.running_engine import serving_engine
+from pipeline_lib.serving.supervisor.ports import lease_port
+
+SERVER = pathlib.Path(__file__).parent / "supervisor" / "small_server.py"
+
+
+@pytest.fixture(scope="module")
+def url():
+    """Address of a server of somebody else's, which serves the model "theirs"."""
+    lease = lease_port(18700)
+    command = [sys.executable, SERVER, "--served-model-name", "theirs", "--port", str(lease.port)]
+    server = subprocess.Popen(command)
+    address = f"http://127.0.0.1:{lease.port}/v1"
+    while True:
+        try:
+            httpx.get(f"{address}/models", trust_env=False)
+            break
+        except httpx.TransportError:
+            time.sleep(0.05)
+    yield address
+    server.kill()
+    server.wait()
+    lease.release()
+
+
+def attached(url, tmp_path, **changes):
+    serve = ServeParams(engine="url", url=url, start_timeout_s=60, **changes)
+    return serving_engine(serve, model="not read", log_folder=tmp_path)
+
+
+def test_the_only_model_is_taken(url, tmp_path):
+    """Nobody named it; its id is its identity, and it goes on running after the block."""
+    with attached(url, tmp_path) as engine:
+        assert engine.endpoint.base_url == url
+        assert (engine.endpoint.model, engine.endpoint.identity) == ("theirs", "theirs")
+    assert httpx.get(f"{url}/models", trust_env=False).is_success
+
+
+def test_a_name_that_is_not_served(url, tmp_path):
+    """The message holds what is."""
+    with (
+        pytest.raises(BadInputError, match=r"serve\.model: .* serves no ours, but theirs"),
+        attached(url, tmp_path, model="ours"),
+    ):
+        pass
+
+
+def test_adapters_are_not_ours_to_load(url, tmp_path):
+    """It says what to do instead."""
+    with (
+        attached(url, tmp_path) as engine,
+        pytest.raises(BadInputError, match=r"cannot be loaded at .*set serve\.model"),
+    ):
+        engine.load_adapter("policy", tmp_path, "1")
+
+
+def test_nobody_answers(tmp_path, monkeypatch):
+    """Port 9 of this machine has no server; the key of the environment is in no message."""
+    monkeypatch.setenv("OPENAI_API_KEY", "models")
+    with (
+        pytest.raises(ReasonloopError, match=r"^serve\.url: http://127\.0\.0\.1:9/v1/\*\*\*: "),
+        attached("http://127.0.0.1:9/v1", tmp_path),
+    ):
+        pass
