@@ -39,6 +39,7 @@ from pipeline_lib.training.online.rollout_settings import RolloutSettings
 from pipeline_lib.training.online.rollouts import make_rollout_func
 from pipeline_lib.training.phases import Phase, Row, Schedule, TrainContext, order_rows, run_phase
 from pipeline_lib.training.weights.policies import load_policy
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
 
 LR = {"grpo": 5e-5, "sft": 2e-3}

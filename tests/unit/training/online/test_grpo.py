@@ -9,6 +9,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import Method
 from pipeline_lib.training.methods import train_policy
 from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.dispatch import open_verifier
 
 GOLD = CountdownGold(numbers=(2, 3), target=5)

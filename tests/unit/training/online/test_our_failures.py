@@ -15,6 +15,7 @@ from pipeline_lib.training.online.rewards import make_verified_reward
 from pipeline_lib.training.online.rollout_settings import RolloutSettings
 from pipeline_lib.training.online.rollouts import make_rollout_func
 from pipeline_lib.training.phases import Phase, Row, Schedule, TrainContext, run_phase
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.dispatch import open_verifier
 
 GOLDS = {
