@@ -1,4 +1,4 @@
-"""What the commands on files do: library calls with a progress bar before and a table after them.
+"""The commands on files: library calls between a progress bar and a table.
 
 No Prefect here: `verify`, `build` and `evaluate` start in under a second.
 """
@@ -214,7 +214,7 @@ def sample_to_file(model: str, output: pathlib.Path, params: Params, console: Co
 
 @contextmanager
 def _engine(model: str, params: Params, log_folder: pathlib.Path) -> Iterator[ChatModel]:
-    """What draws: in this process, on a server that is started for it, or on one that runs."""
+    """The rollout engine: in this process, on a server started for it, or on a running one."""
     serve = params.serve
     if engine_named(serve.engine).in_process:
         from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine  # noqa: PLC0415 - torch

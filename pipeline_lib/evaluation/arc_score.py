@@ -1,7 +1,7 @@
-"""The score of ARC Prize: two attempts per test input, and what a submission of them is worth.
+"""The score of ARC Prize: two attempts per test input.
 
-The form of a submission stands in `problems.arc_submission`. Nothing here reads or writes files, or
-chooses which two of many answers are handed in: :func:`submission_of` takes the first two paths.
+The format of a submission is in `problems.arc_submission`. Nothing here reads or writes files, or
+ranks answers: :func:`submission_of` submits the first two paths.
 """
 
 import json
@@ -24,7 +24,7 @@ Solutions = Mapping[str, Sequence[Grid]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PuzzleScore:
-    """Which of a puzzle's test inputs one of the two attempts solves."""
+    """The test inputs of one puzzle; solved if one of the two attempts is right."""
 
     puzzle_id: str
     solved: tuple[bool, ...]
@@ -37,7 +37,7 @@ class PuzzleScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArcScore:
-    """What a submission is worth, over all puzzles of the solutions. Rates are in [0, 1]."""
+    """Score of a submission over all puzzles of the solutions. Rates are in [0, 1]."""
 
     puzzles: tuple[PuzzleScore, ...]
     missing: tuple[str, ...]
@@ -92,7 +92,7 @@ def solutions_of(problems: Iterable[Problem]) -> dict[str, list[Grid]]:
     """The output grids of the puzzles that ARC problems ask about.
 
     Raises:
-        BadInputError: a problem is none of ARC, or a puzzle lacks a test input before its last.
+        BadInputError: a problem is not of ARC, or a puzzle lacks a test input before its last.
     """
     outputs: dict[PuzzleInput, Grid] = {}
     for problem in problems:

@@ -100,7 +100,7 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
 
 
 def _facts(policy: EvaluatedPolicy) -> dict[str, str]:
-    """What may be claimed, and what the run was made of."""
+    """The headline in words, and the run's lineage."""
     found = headline(policy.comparison)
     return {"finding": found.title, "in words": " ".join(found.sentences), **policy.lineage}
 

@@ -71,11 +71,11 @@ class Kind(Generic[G]):
     split_unit: Callable[[str], str] = _own_id
     """From a problem's id to the unit that train and test must not share."""
     prose_questions: bool = True
-    """Whether a run of words that two questions share is evidence of overlap."""
+    """A run of words that two questions share counts as overlap; False: only whole questions."""
 
     @property
     def votable(self) -> bool:
-        """Whether answers can be told apart without a gold."""
+        """True if answers can be compared without a gold."""
         return self.answer_form is not None
 
     def restore_gold(self, fields: Mapping[str, Any]) -> G:

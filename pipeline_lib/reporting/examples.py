@@ -1,7 +1,7 @@
-"""The problems and paths that the report lets a reader look through.
+"""The example problems of the report, with the paths of both policies.
 
-What a model wrote stays data here: control characters become visible signs, and the template
-escapes the rest. Identical paths of a problem are shown once, with their number.
+Model output is untrusted: control characters become visible signs, and the template escapes the
+rest. Identical paths of a problem are shown once, with their count.
 """
 
 import itertools
@@ -18,7 +18,7 @@ _CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not 
 
 
 class Outcome(StrEnum):
-    """How a path counts. Discarded means that our side failed, so it counts in no score."""
+    """Outcome of a path. Discarded: its request or its verification failed; it is in no score."""
 
     CORRECT = "correct"
     WRONG = "wrong"
@@ -27,7 +27,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplePath:
-    """One distinct path, with how often it was drawn and why it counts as it does."""
+    """One distinct path with its count and the reason for its outcome."""
 
     outcome: Outcome
     reason: str
@@ -144,7 +144,7 @@ def _outcome(member: JudgedPath) -> Outcome:
 
 
 def verdict_reason(member: JudgedPath) -> str:
-    """Why a path counts as it does, where correct or wrong does not say it all; else empty."""
+    """The reason for a path's outcome beyond correct or wrong; else empty."""
     verdict = member.verdict
     parts = []
     if verdict.lenient and not verdict.strict:

@@ -139,7 +139,7 @@ def _asked_rows(block: str) -> list[list[str]]:
 
 
 def _tagged(text: str) -> slice | None:
-    """Where the last pair of answer tags has its content; without any pair, an open tag."""
+    """The content of the last pair of answer tags; without a pair, that of an open tag."""
     close = text.rfind(_ANSWER_CLOSE)
     start = text.rfind(_ANSWER_OPEN, 0, close if close >= 0 else len(text))
     if start < 0:
@@ -149,7 +149,7 @@ def _tagged(text: str) -> slice | None:
 
 
 def _last_written(text: str) -> _Written | None:
-    """What comes last in ``text``: a list of lists, or a run of lines of digits."""
+    """The last list of lists, or run of lines of digits, in ``text``."""
     ending = plain(text[-MAX_SEARCHED_CHARS:])
     lists, rows = _last_lists(ending), _last_rows(ending)
     if lists is None or rows is None:

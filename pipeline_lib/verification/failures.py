@@ -1,4 +1,4 @@
-"""Verdicts for what our own side failed to judge: they score nothing, never 0."""
+"""Verdicts without scores, for failures of the verifier: such a path is never scored 0."""
 
 import time
 from collections.abc import Callable
@@ -15,16 +15,16 @@ def not_judged(status: Status, detail: str) -> Verdict:
 
 
 def verifier_error(error: BaseException) -> Verdict:
-    """A bug of ours that one item brought to light."""
+    """The verdict on an item for which the verifier raised an exception."""
     detail = f"{type(error).__name__}: {error}"
     return not_judged(Status.VERIFIER_ERROR, detail.encode("ascii", "backslashreplace").decode())
 
 
 def timed_verdict(judge: Callable[[], Verdict]) -> Verdict:
-    """What ``judge`` says and how long it took; if it raises, that is a bug of ours, not a 0."""
+    """The verdict of ``judge`` with its seconds; an exception becomes a verifier_error."""
     start = time.perf_counter()
     try:
         verdict = judge()
-    except Exception as error:  # noqa: BLE001 - a bug of ours must not cost a batch its verdicts
+    except Exception as error:  # noqa: BLE001 - one item must not cost a batch its verdicts
         verdict = verifier_error(error)
     return replace(verdict, seconds=time.perf_counter() - start)

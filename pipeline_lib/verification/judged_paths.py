@@ -1,4 +1,4 @@
-"""Verdicts for sampled paths, and their rows. A path that failed to be drawn is never judged wrong."""
+"""Verdicts for sampled paths, and their rows. A path whose request failed is not judged."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ KIND = "verdicts"
 def judge_paths(
     paths: Sequence[Path], problems: Iterable[Problem], verifier: Verifier
 ) -> list[Verdict]:
-    """One verdict per path, in order; a path without text scores nothing instead of zero."""
+    """One verdict per path, in order; a path whose request failed gets no score, not 0."""
     golds = {problem.id: problem.gold for problem in problems}
     drawn = [path for path in paths if path.error is None]
     judged = verifier.judge([Item(gold=golds[path.problem_id], text=path.text) for path in drawn])
@@ -36,5 +36,5 @@ def verdict_rows(paths: Sequence[Path], verdicts: Sequence[Verdict]) -> list[Row
 
 
 def verdict_counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """How many verdicts of each status, for a manifest."""
+    """Number of verdicts per status, for a manifest."""
     return {status.value: count for status, count in Counter(v.status for v in verdicts).items()}

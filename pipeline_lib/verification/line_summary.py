@@ -1,4 +1,4 @@
-"""What the verdicts on a file add up to: scores, agreement with labels, and the format audit.
+"""Summary of the verdicts on a file: scores, agreement with labels, and the format audit.
 
 The audit lists answers that only the strict score refuses: right, but not in the form that was
 asked for. It is how a gain in format is told from a gain in reasoning.

@@ -1,7 +1,7 @@
 """Files of answers judged: a verdict line per input line, or groups for building and evaluating.
 
 The whole file is checked before the first answer is judged; then it streams by in chunks, so a file
-may be larger than memory. What a line looks like is said in `line_format`.
+may be larger than memory. The format of a line is in `line_format`.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from pipeline_lib.verification.line_summary import LineSummary, Tally
 
 CHUNK_LINES = 512
 UNKNOWN = "recorded"
-"""Stands in a path's provenance for what a file does not say."""
+"""Value of provenance fields that a file does not give."""
 
 _NEVER_DRAWN = Verdict(
     status=Status.VERIFIER_ERROR, strict=None, lenient=None, detail="not sampled"
@@ -38,7 +38,7 @@ class JudgedLine:
     verdict: Verdict
 
     def row(self) -> Row:
-        """What is written for the line."""
+        """The output line."""
         return {
             "id": self.line.id,
             "status": self.verdict.status.value,

@@ -120,7 +120,7 @@ def _timed_draft(gold: MathGold, text: str) -> _Draft:
     start = time.perf_counter()
     try:
         draft = _draft(gold, text)
-    except Exception as error:  # noqa: BLE001 - a bug of ours must not cost a batch its verdicts
+    except Exception as error:  # noqa: BLE001 - one item must not cost a batch its verdicts
         draft = _Draft(verdict=verifier_error(error))
     seconds = time.perf_counter() - start
     return replace(draft, verdict=replace(draft.verdict, seconds=seconds))
@@ -192,7 +192,7 @@ def _gold_reason(gold: str) -> str | None:
 
 
 def _is_number(text: str) -> bool:
-    """Whether ``text`` is compared exactly, or, if it is too long for that, as text."""
+    """True if ``text`` is compared exactly, or is an integer too long for that."""
     return exact_value(text) is not None or text.removeprefix("-").isdecimal()
 
 

@@ -33,7 +33,7 @@ class ExtractedCode:
 
     @property
     def as_asked(self) -> bool:
-        """Whether it stood alone in one fenced block, or was all there is."""
+        """True if it was the only fenced block, or the whole text."""
         return self.rule in {"only_block", "bare"}
 
 
