@@ -107,9 +107,9 @@ def load_params(
         # Keys that are no text, numbers of thousands of digits, nesting without end.
         raise BadInputError(f"{', '.join(sources)}: {reason_of(error)}") from error
     try:
+        # Not in the models: in the import order `params` is below the tables of names.
         if params.train.advantage is not None:
             find_rule(params.train.advantage)
-        # Not in the models: `params` is below `serving` in the import order.
         check_engine(params.serve)
     except BadInputError as error:
         raise BadInputError(f"{', '.join(sources)}: {error}") from error

@@ -17,7 +17,7 @@ from pipeline_lib.serving.dialects import Dialect
 HOST = "127.0.0.1"
 """Engines listen on the loopback interface only."""
 RESIDENT_ADAPTERS = 2
-"""Adapters of one name at a time: a new version is loaded before the old one is unloaded."""
+"""Adapters in memory: a new version is loaded before the old one is unloaded."""
 FOREIGN_ENVIRONMENT: Mapping[str, str | None] = {"PYTHONPATH": None, "VIRTUAL_ENV": None}
 """For an engine in a second virtual environment, whose packages must not be shadowed."""
 

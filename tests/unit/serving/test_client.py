@@ -246,7 +246,7 @@ def test_missing_logprobs_are_unknown(server):
 
 
 def test_several_completions_that_cannot_be_counted(server):
-    """The usage of n paths is one sum; without ids or log-probabilities none can be told its part."""
+    """Usage is a sum over n paths; without ids or log-probabilities it cannot be divided."""
     server.always = changed(choices=[{"text": "x", "finish_reason": "stop"}] * 3)
     [paths] = server.client().complete(THREE, SAMPLED)
     assert "without token ids" in paths[0].error
@@ -276,7 +276,7 @@ def test_a_model_that_is_not_served_is_bad_input(server):
 
 
 def test_a_wrong_address_is_bad_input(server):
-    """A server that has no such route is told apart from one that is away."""
+    """A server without the route and a server that is down give different errors."""
     client = server.client(engine="url")
     client.endpoint = type(client.endpoint)(
         engine="url", base_url=f"http://127.0.0.1:{server.port}", model=MODEL, identity="x"
@@ -316,7 +316,7 @@ def test_the_key_is_sent_and_never_shown(server, monkeypatch):
 
 
 def test_engines_of_ours_get_no_key(server, monkeypatch):
-    """A key for somebody's server is not handed to another."""
+    """A key for one server is not sent to another."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     seen = []
 

@@ -166,7 +166,7 @@ def test_many_long_seeded_prompts(client):
 
 
 def test_a_prompt_that_was_computed_is_cached(client):
-    """Of a prompt's second request vLLM says how much it had; our server keeps none."""
+    """vLLM reports the cached tokens of a prompt's second request; the embedded server caches none."""
     request = Request(prompt="98,76,54=32\n" * 20, seeds=[1])
     cached = [client.complete([request], SAMPLED)[0][0].cached_tokens for _ in range(2)]
     assert cached[0] == 0

@@ -27,7 +27,7 @@ def chatty(tiny_model, tmp_path):
     return folder
 
 
-def test_an_engine_of_ours_has_the_model_s_own_template(chatty):
+def test_a_started_engine_has_the_model_s_template(chatty):
     """Byte for byte what the tokenizer renders, as in process; its ids have nothing added."""
     client = connect(at("vllm"), ServeParams(engine="vllm"), model=str(chatty))
     assert client.chat_format.render("ab") == "<user>ab<assistant>"
@@ -40,15 +40,15 @@ def test_a_plain_model_has_none(tiny_model):
     assert client.chat_format is None
 
 
-def test_a_foreign_server_renders_by_itself(tiny_model):
-    """The model of the run says nothing of what is served at a URL."""
+def test_an_external_server_renders_by_itself(tiny_model):
+    """The tokenizer of the run's model does not apply to an external server."""
     serve = ServeParams(engine="url", url=URL)
     client = connect(at("url"), serve, model=str(tiny_model))
     assert client.chat_format == ServerChat()
 
 
 def test_unless_its_tokenizer_is_named(chatty, tiny_model):
-    """With serve.tokenizer prompts are rendered here, also for a server of somebody else's."""
+    """With serve.tokenizer prompts are rendered here, also for an external server."""
     serve = ServeParams(engine="url", url=URL, tokenizer=str(chatty))
     client = connect(at("url"), serve, model=str(tiny_model))
     assert client.chat_format.render("ab") == "<user>ab<assistant>"

@@ -32,7 +32,7 @@ def test_changed_files_are_another_model(copy, name):
 
 
 def test_a_new_chat_template_is_another_model(copy):
-    """The template stands in a file of its own, and decides every prompt."""
+    """The template is in its own file, and affects every prompt."""
     before = model_identity(str(copy))
     (copy / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
     assert model_identity(str(copy)) != before

@@ -1,4 +1,4 @@
-"""A model's own code is never run, and nobody is asked whether it should be."""
+"""Code in a model's folder is never run, and no question is asked on the terminal."""
 
 import json
 import pathlib

@@ -18,7 +18,7 @@ SERVER = pathlib.Path(__file__).parent / "supervisor" / "small_server.py"
 
 @pytest.fixture(scope="module")
 def url():
-    """Address of a server of somebody else's, which serves the model "theirs"."""
+    """Address of an external server, which serves the model "theirs"."""
     lease = lease_port(18700)
     command = [sys.executable, SERVER, "--served-model-name", "theirs", "--port", str(lease.port)]
     server = subprocess.Popen(command)
@@ -51,8 +51,8 @@ def test_the_only_model_is_taken(url, tmp_path):
 def test_a_name_that_is_not_served(url, tmp_path):
     """The message holds what is."""
     with (
-        pytest.raises(BadInputError, match=r"serve\.model: .* serves no ours, but theirs"),
-        attached(url, tmp_path, model="ours"),
+        pytest.raises(BadInputError, match=r"serve\.model: .* serves no other, but theirs"),
+        attached(url, tmp_path, model="other"),
     ):
         pass
 

@@ -77,7 +77,7 @@ Schedule = st.lists(
 @given(schedule=Schedule, max_sequences=st.integers(1, 12))
 def test_any_schedule_gives_every_sequence_its_own_tokens(model, greedy, schedule, max_sequences):
     """Whatever is added, stepped and cancelled when: a sequence gets its greedy tokens, or fewer of them
-    when it was cancelled, and its end is told once."""
+    when it was cancelled, and its end is reported once."""
     batch = batch_of(model, max_sequences=max_sequences)
     wanted: list[list[int]] = []
     cancelled: set[int] = set()

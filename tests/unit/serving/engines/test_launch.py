@@ -60,10 +60,10 @@ def test_vllm(environment, monkeypatch):
     }
     assert launch.environment["VLLM_CPU_KVCACHE_SPACE"] == "4"
     assert launch.environment["HF_HUB_OFFLINE"] == "1"
-    # Taken away: they would break the other environment, or ask our clients for a key.
+    # Removed: they would break the other environment, or require a key of clients.
     removed = {name for name, value in launch.environment.items() if value is None}
     assert removed == {"VIRTUAL_ENV", "VLLM_API_KEY"}
-    # Instead of our packages: a folder of middleware that imports nothing but the standard library.
+    # In place of this environment's packages: a folder of middleware without dependencies.
     (folder,) = launch.environment["PYTHONPATH"].split(os.pathsep)
     code = "import sys, host_guard; assert host_guard.HostGuard(None); print('pipeline_lib' in sys.modules)"
     found = subprocess.run(
@@ -126,7 +126,7 @@ def test_sglang(environment):
 
 
 def test_embedded_runs_in_this_environment():
-    """Our own interpreter, our own front, and no second environment needed."""
+    """This interpreter and the HTTP front; no second environment is needed."""
     serve = ServeParams(engine="embedded", environment="nowhere")
     launch = launch_of(serve, ServedModel(model="m", name="m@1", port=8303))
     assert launch.command == (

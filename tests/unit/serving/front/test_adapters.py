@@ -123,7 +123,7 @@ def test_a_replaced_adapter_ends_what_it_began(url, adapters, client_of):
     ],
 )
 def test_what_cannot_be_loaded_is_400(url, adapters, change, words):
-    """Taken names, folders that hold no adapter, fields that nobody knows."""
+    """Taken names, folders that hold no adapter, unknown fields."""
     _load(url, "one", adapters["one"])
     body = {"lora_name": "new", "lora_path": str(adapters["two"]), **change}
     answer = httpx.post(f"{url}/load_lora_adapter", json=body)

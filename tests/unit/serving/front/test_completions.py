@@ -49,7 +49,7 @@ def test_without_a_seed_paths_differ(client, prompts):
 
 
 def test_prompts_come_in_four_shapes(client, engine, prompts):
-    """A text, texts, token ids and lists of them; choices stand in the order of the prompts."""
+    """A text, texts, token ids and lists of them; choices are in the order of the prompts."""
     first, second = prompts[:2]
     ids = [engine.tokenizer.encode(prompt, add_special_tokens=False) for prompt in (first, second)]
     one = client.completions.create(prompt=first, **GREEDY).choices[0].text

@@ -43,7 +43,7 @@ def test_curl_streams(example):
 
 
 def test_python_prints_four_paths(example):
-    """The program as it stands there: a line or more for each of the four."""
+    """The program as it is printed there: a line or more for each of the four."""
     done = subprocess.run(
         [sys.executable, "-c", example("python")], capture_output=True, text=True, check=True
     )

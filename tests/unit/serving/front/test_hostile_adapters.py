@@ -145,10 +145,10 @@ def test_a_name_that_cannot_be_shown_is_400(url, good, name):
 
 def test_good_clients_see_nothing_of_bad_loads(url, good, text, tmp_path):
     """Loads, unloads and refusals beside requests that go on: all of them say the same text."""
-    before, told = text(), []
+    before, found = text(), []
 
     def ask() -> None:
-        told.extend(text() for _ in range(8))
+        found.extend(text() for _ in range(8))
 
     clients = [threading.Thread(target=ask) for _ in range(4)]
     for client in clients:
@@ -160,7 +160,7 @@ def test_good_clients_see_nothing_of_bad_loads(url, good, text, tmp_path):
         _unload(url, "good")
     for client in clients:
         client.join()
-    assert told == [before] * 32
+    assert found == [before] * 32
 
 
 def test_a_misfit_leaves_no_trace_in_the_model(policy, good, tmp_path):

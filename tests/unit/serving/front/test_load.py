@@ -1,4 +1,4 @@
-"""Clients that leave, too many at once, an engine that breaks: nobody waits for what cannot come."""
+"""Disconnects, overload and engine failures: no client waits for a response that cannot come."""
 
 import contextlib
 import json
@@ -127,7 +127,7 @@ def broken(policy) -> Iterator[tuple[str, threading.Event]]:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_failed_engine_is_500_for_all(broken):
-    """Who waits and who comes later are told, in a stream too, and the owner is called."""
+    """Pending and later requests get an error, streams too, and ``on_failure`` is called."""
     url, failed = broken
     body = {"model": MODEL, "prompt": "1"}
     stream = httpx.post(f"{url}/completions", json=body | {"stream": True})

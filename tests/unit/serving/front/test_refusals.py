@@ -83,7 +83,7 @@ def test_a_name_may_be_left_out(base_url):
     [("GET", "/v1/nothing", 404), ("GET", "/v1/completions", 405), ("POST", "/v1/models", 405)],
 )
 def test_unknown_routes_have_the_same_form(base_url, method, path, status):
-    """Also what no route of ours answers is an error object."""
+    """Unknown routes give an error object, too."""
     answer = httpx.request(method, base_url.removesuffix("/v1") + path)
     assert answer.status_code == status
     assert path in answer.json()["error"]["message"]

@@ -58,7 +58,7 @@ def started(policy: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Callable[.
 
 
 def test_it_ends_at_sigterm_and_leaves_nothing(started):
-    """In mid-work: the client is told, the exit code is 0, the port is free, no prompt was logged."""
+    """While drawing: the client gets an error, the exit code is 0, the port is free, no prompt was logged."""
     process, url, log = started("-m", "pipeline_lib.serving.front.server")
     assert httpx.get(f"{url}/models").json()["data"][0]["id"] == "served"
     body = LONG | {"stream": True}

@@ -43,7 +43,7 @@ def storm_server(policy, tmp_path):
 
 
 def _ask(url: str, over: threading.Event) -> set[str]:
-    """What a good client is told until the storm is over."""
+    """Responses to a good client until the storm is over."""
     body = {"model": "m", "prompt": "1,2=3", "temperature": 0, "max_tokens": 40}
     texts = set()
     with httpx.Client(timeout=120) as client:

@@ -1,4 +1,4 @@
-"""A small server that stands where an engine stands: real processes, real HTTP, no model.
+"""A small server in place of an engine: real processes, real HTTP, no model.
 
 It takes the command lines of vLLM and SGLang, so the code under test starts it as it starts them.
 Further options make it fail in the ways that engines fail. Run as a script; nothing imports it.
@@ -24,7 +24,7 @@ parser.add_argument("--die", action="store_true", help="end before the port is o
 parser.add_argument("--bind-once", type=pathlib.Path, help="a file; it opens its port once there")
 parser.add_argument("--share-port", action="store_true", help="let others listen beside it")
 parser.add_argument("--workers", action="store_true", help="children that do not end when asked")
-parser.add_argument("--shared-memory", action="store_true", help="a block that nobody unlinks")
+parser.add_argument("--shared-memory", action="store_true", help="a block that is never unlinked")
 parser.add_argument("--no-core", action="store_true", help="lists its model, and draws nothing")
 parser.add_argument("--queue", action="store_true", help="busy for ever after the first token")
 parser.add_argument("--stall", action="store_true", help="draws nothing after the first token")

@@ -41,7 +41,7 @@ def test_a_listener_on_all_addresses_counts():
 
 
 def test_a_lease_is_exclusive_though_nobody_listens(listener):
-    """Between the choice and the engine's own bind nobody else chooses the port; then it is free."""
+    """No other lease gets the port before the engine binds it; a released port is free again."""
     first = lease_port(18400)
     second = lease_port(first.port)
     assert second.port > first.port

@@ -149,7 +149,7 @@ def test_sockets_go_with_the_engine(small, tmp_path):
 
 
 def test_last_words_are_of_this_start(small, tmp_path):
-    """The log is added to, but an error of an earlier start is not told again."""
+    """The log is appended to, but errors of an earlier start are not reported again."""
     (tmp_path / "log").write_text("ValueError: long ago\n", encoding="utf-8")
     launch = VLLM.launch(small("--die"), ServedModel(model="m", name="m", port=PORT))
     process = EngineProcess("vllm", launch, tmp_path / "log")

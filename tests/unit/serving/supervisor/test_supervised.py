@@ -222,7 +222,7 @@ def given_up(engine) -> bool:
 
 
 def test_it_is_given_up_after_some_restarts(opened, tmp_path):
-    """Restarts fail, as the environment is gone; that is told, not what failed for want of it."""
+    """Restarts fail, as the environment is gone; the error names that, not its consequences."""
 
     def run() -> None:
         with opened() as engine:

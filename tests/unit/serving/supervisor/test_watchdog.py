@@ -76,7 +76,7 @@ def test_an_engine_whose_counter_moves_is_busy():
 
 
 def test_an_engine_that_draws_when_asked_is_idle():
-    """Its counter stays, since nobody wants anything of it."""
+    """Its counter does not move, since there are no requests."""
     assert not any(hung_after(ScriptedProbes(draws=True), times=50))
     assert not any(hung_after(ScriptedProbes(draws=True, counts=False), times=50))
 
