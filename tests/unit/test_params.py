@@ -83,7 +83,7 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
         ("train: {advantage: rloo}", "train: advantage=rloo; method=sft has no advantages"),
         (
             "train: {method: grpo, advantage: mean}",
-            "train.advantage=mean is unknown; known rules are dr_grpo, gdpo, grpo, rloo",
+            "train.advantage=mean is unknown; known rules are dr_grpo",
         ),
         ("train: {ppo: {clip: 1}}", "train.ppo.clip: Input should be less than 1 (got 1)"),
         ("train: {ppo: {gamma: 0}}", "train.ppo.gamma: Input should be greater than 0 (got 0)"),
