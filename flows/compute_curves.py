@@ -1,7 +1,6 @@
 """Test-time compute on a policy of a finished workspace: draw, search, judge, measure, curves."""
 
 import pathlib
-from typing import Literal
 
 from prefect import flow
 
@@ -13,6 +12,7 @@ from pipeline_lib.stages.stage import Run
 from pipeline_lib.storage.workspace import RoundFolders
 from pipeline_lib.telemetry import timed_stage
 from pipeline_lib.test_time.parts import STAGE, ComputePart, ComputeShard
+from pipeline_lib.test_time.preflight import PolicyName
 from tasks.serving import endpoint_for
 from tasks.test_time import (
     is_searched,
@@ -26,7 +26,6 @@ from tasks.test_time import (
 )
 from tasks.verification import plan_verification, seal_verdicts, verify_shard
 
-PolicyName = Literal["base", "trained"]
 _DRAWN = "drawn"
 
 

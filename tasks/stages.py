@@ -3,7 +3,7 @@
 from prefect import task
 from prefect.tasks import Task
 
-from pipeline_lib.serving.decoding.embedded_engine import visible_gpus
+from pipeline_lib.serving.gpus import visible_gpus
 from pipeline_lib.stages.stage import Run, Stage
 from pipeline_lib.telemetry import timed_stage
 from tasks.policies import PLAN, TRAINING

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pipeline_lib.evaluation.comparison import Comparison
+from pipeline_lib.evaluation.result import RESULT_NAME
 from pipeline_lib.evaluation.summary import EvalSummary
+from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Group
+from pipeline_lib.reporting.finished_run import read_finished_run
 from pipeline_lib.reporting.report import ReportInput
+from pipeline_lib.storage.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +58,19 @@ def evaluated_policies(
         for name, groups in drawn.items()
         if groups is not None
     ]
+
+
+def read_policies(workspace: Workspace, params: Params) -> list[EvaluatedPolicy]:
+    """The policies of the finished run in ``workspace``.
+
+    Raises:
+        BadInputError: a stage is missing, or was done with other params.
+    """
+    source = read_finished_run(workspace, params)
+    # The time of the evaluation, so that two exports of a run are equal.
+    written = (workspace.evaluation_result / RESULT_NAME).stat().st_mtime
+    return evaluated_policies(
+        source,
+        dataset=params.prepare.dataset,
+        evaluated_at=datetime.fromtimestamp(int(written), tz=UTC),
+    )

@@ -10,12 +10,11 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling import paths
 from pipeline_lib.sampling.accounting import record_spending, require_budget
-from pipeline_lib.serving.chat_model import ChatModel
-from pipeline_lib.serving.connect import connect
-from pipeline_lib.serving.decoding.embedded_engine import shared_engine, visible_gpus
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
+from pipeline_lib.serving.gpus import visible_gpus
 from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.serving.rollout_engine import rollout_engine
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Rows, Unit, make_shard
 from pipeline_lib.storage import manifests, shards
@@ -96,8 +95,11 @@ def sample(shard: SampleShard) -> None:
     def draw() -> Rows:
         require_budget(plan.workspace, plan.serve)
         start = time.perf_counter()
+        engine = rollout_engine(
+            plan.model, plan.serve, endpoint=plan.endpoint, batch_size=plan.params.batch_size
+        )
         drawn = paths.sample_paths(
-            _problems(shard), _model(plan), plan.params, seed=plan.seed, draw=plan.draw
+            _problems(shard), engine, plan.params, seed=plan.seed, draw=plan.draw
         )
         record_spending(
             plan.workspace,
@@ -118,12 +120,6 @@ def sample(shard: SampleShard) -> None:
         label=plan.label,
     )
     make_shard(unit, plan.output, kind=paths.KIND, rows=draw)
-
-
-def _model(plan: SamplePlan) -> ChatModel:
-    if plan.endpoint is None:
-        return shared_engine(plan.model, batch_size=plan.params.batch_size)
-    return connect(plan.endpoint, plan.serve, model=plan.model)
 
 
 def _problems(shard: SampleShard) -> list[Problem]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipeline_lib.cpu_time import Laps
-from pipeline_lib.serving.decoding.embedded_engine import visible_gpus
+from pipeline_lib.serving.gpus import visible_gpus
 from pipeline_lib.telemetry import record_event, record_work
 from pipeline_lib.training.phases import Progress
 

@@ -153,6 +153,12 @@ def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
     return loaded
 
 
+def load_evaluation_set(name: str, source: str) -> list[Problem]:
+    """The test split of ``source``, or all of its problems where it has none; see `load_splits`."""
+    splits = load_splits(name, source)
+    return splits.get("test") or [p for problems in splits.values() for p in problems]
+
+
 def _refuse_repeated_id(problem_id: str, row: RawRow, places: dict[str, str]) -> None:
     earlier = places.setdefault(problem_id, row.where)
     if earlier != row.where:

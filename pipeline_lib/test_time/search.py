@@ -8,10 +8,11 @@ from pipeline_lib.evaluation.search import SearchSetting
 from pipeline_lib.evaluation.search_records import COSTS, SearchRecords, search_problems
 from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.sampling.accounting import PATHS, SPENDING, require_budget
-from pipeline_lib.serving.chat_model import ChatModel, Decoding
-from pipeline_lib.serving.connect import connect
-from pipeline_lib.serving.decoding.embedded_engine import shared_engine, visible_gpus
+from pipeline_lib.serving.chat_model import Decoding
+from pipeline_lib.serving.decoding.embedded_engine import shared_engine
 from pipeline_lib.serving.decoding.scoring import PolicyScorer
+from pipeline_lib.serving.gpus import visible_gpus
+from pipeline_lib.serving.rollout_engine import rollout_engine
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import recorded
 from pipeline_lib.storage import shards
@@ -115,7 +116,9 @@ def _setting(part: ComputePart) -> SearchSetting:
     sample = part.sample
     steering = part.compute.beam if part.strategy is Strategy.BEAM else part.compute.tree
     return SearchSetting(
-        model=_model(part),
+        model=rollout_engine(
+            part.model, part.serve, endpoint=part.endpoint, batch_size=sample.batch_size
+        ),
         decoding=Decoding(
             temperature=sample.temperature,
             top_p=sample.top_p,
@@ -125,12 +128,6 @@ def _setting(part: ComputePart) -> SearchSetting:
         seed=part.seed,
         scorer=_scorer(part) if steering.value == "self-certainty" else None,
     )
-
-
-def _model(part: ComputePart) -> ChatModel:
-    if part.endpoint is None:
-        return shared_engine(part.model, batch_size=part.sample.batch_size)
-    return connect(part.endpoint, part.serve, model=part.model)
 
 
 def _scorer(part: ComputePart) -> PolicyScorer:

@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 import yaml
 
-from flows.dvc_file import DVC_FILE, code_of, dvc_text
-from flows.options import StageName
+from flows.cli.options import StageName
+from flows.cli.stages import DVC_FILE, code_of, dvc_text
 from flows.post_training import OWN_FLOWS
 from pipeline_lib.params.whole import Params
 from pipeline_lib.repository import REPOSITORY

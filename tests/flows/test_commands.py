@@ -7,15 +7,14 @@ import sys
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
-from flows.cli import main
-from flows.commands import _line, verify_file
+from flows.cli.app import COMMANDS, GROUPS, docstring, main
+from flows.cli.verify import verify
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.loop.sample_file import path_line
 from pipeline_lib.verification.line_format import read_lines
 from tests.unit.evaluation.judged_groups import judged_group
 
@@ -77,7 +76,7 @@ def test_verify(reasonloop, answers, tmp_path):
 def test_what_sample_writes_verify_reads(tmp_path, gold):
     """A line of a path carries the gold of its problem, whatever its kind."""
     group = judged_group("p", "c")
-    row = _line(group.members[0].path, replace(group.problem, gold=gold))
+    row = path_line(group.members[0].path, replace(group.problem, gold=gold))
     (tmp_path / "paths.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     (line,) = read_lines(tmp_path / "paths.jsonl")
     assert (line.gold, line.problem_id, line.text) == (gold, "p", "3+5=8")
@@ -164,14 +163,7 @@ def test_names_are_no_markup(tmp_path, monkeypatch, capsys):
     row = {"id": "[/red]", "gold": "5", "text": "\ud800 The answer is 5.", "label": False}
     source = tmp_path / "in.jsonl"
     source.write_text(json.dumps(row), encoding="utf-8")
-    verify_file(
-        source,
-        pathlib.Path("[/x].out"),
-        VerifyParams(),
-        Console(),
-        workers=1,
-        audit=True,
-    )
+    verify(source, output=pathlib.Path("[/x].out"), workers=1, audit=True)
     shown = capsys.readouterr().out
     assert "disagreements: [/red]" in shown
     assert "\\ud800" in shown
@@ -198,25 +190,40 @@ def test_sample_build_evaluate(finished_run, reasonloop, tmp_path):
     assert "No significant gain" in done.stdout
 
 
-def test_help_is_quick_and_has_examples(reasonloop):
-    """Every command explains itself with an example, without importing what reads tables or trains."""
-    commands = "run stage sample verify build evaluate report serve doctor overlap"
-    for command in commands.split():
-        done = reasonloop(command, "--help")
-        assert done.returncode == 0
-        assert f"reasonloop {command}" in done.stdout
-    for command in ("start", "status", "stop"):
-        assert f"reasonloop server {command}" in reasonloop("server", command, "--help").stdout
-    for command in ("inspect", "lm-eval", "policy"):
-        assert f"reasonloop export {command}" in reasonloop("export", command, "--help").stdout
-    assert not {"torch", "pyarrow", "numpy"} & set(modules_after("from flows import cli"))
-    assert "prefect" not in modules_after("from flows import cli, commands, console, doctor")
+def test_every_command_has_an_example(capsys):
+    """The root lists each command with its summary; a command's own page has an example to copy."""
+    listed = help_page(capsys)
+    groups = ((f"{name} ", paths) for name, (_, paths) in GROUPS.items())
+    for group, paths in (("", COMMANDS), *groups):
+        summaries = help_page(capsys, *group.split()) if group else listed
+        for path in paths:
+            name = path.rpartition(":")[2].replace("_", "-")
+            first_line = docstring(path).splitlines()[0]
+            assert first_line.split(":")[0][:30] in summaries
+            assert f"reasonloop {group}{name}" in help_page(capsys, *group.split(), name)
+
+
+def help_page(capsys, *command):
+    with pytest.raises(SystemExit) as stopped:
+        main([*command, "--help"])
+    assert stopped.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_a_command_imports_what_it_needs():
+    """The root imports no command; commands on files import neither Prefect nor torch."""
+    heavy = {"pydantic", "prefect", "torch", "transformers", "pyarrow", "numpy", "scipy"}
+    assert not heavy & modules_after("from flows.cli.app import build_app; build_app()")
+    on_files = "from flows.cli import build, evaluate, overlap, sample, stages, verify"
+    assert not {"prefect", "torch", "transformers"} & modules_after(on_files)
+    stage = "from flows.cli import stage; from flows import post_training"
+    assert not {"torch", "transformers"} & modules_after(stage)
 
 
 def modules_after(statement):
     code = f"{statement}; import sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout.split()
+    return set(done.stdout.split())
 
 
 def test_doctor_names_the_sandbox_tier(reasonloop):

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from flows.cli import main
+from flows.cli.app import main
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.shards import iter_table
 from pipeline_lib.storage.workspace import Workspace

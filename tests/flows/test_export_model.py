@@ -3,7 +3,7 @@
 import pytest
 from transformers import AutoModelForCausalLM
 
-from flows.cli import main
+from flows.cli.app import main
 
 
 def test_a_policy_goes_out_in_half_the_bytes(finished_run, tmp_path, capsys):

@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub import ModelCard
 from inspect_ai.log import read_eval_log
 
-from flows.cli import main
+from flows.cli.app import main
 from pipeline_lib.serving.identity import model_identity
 
 SMOKE = ("--profile", "smoke")

@@ -12,7 +12,7 @@ from prefect.exceptions import ParameterTypeError, PrefectHTTPStatusError
 from safetensors import SafetensorError
 
 from flows import server
-from flows.failures import failure_line
+from flows.cli.failures import failure_line
 from flows.runners import cluster
 from flows.terminal import complain
 from pipeline_lib.errors import ReasonloopError

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from flows.cli import main
+from flows.cli.app import main
 from pipeline_lib.problems.registry import load_splits
 from pipeline_lib.storage import shards
 from pipeline_lib.storage.workspace import Workspace

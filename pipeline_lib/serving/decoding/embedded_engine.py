@@ -167,11 +167,6 @@ def _share_cached_tokens(completions: Sequence[Completion]) -> list[Completion]:
     return [replace(one, cached_tokens=completions[0].cached_tokens) for one in completions]
 
 
-def visible_gpus() -> int:
-    """CUDA devices visible to this process and to the engines that it starts."""
-    return torch.cuda.device_count()
-
-
 _LOADING = threading.Lock()
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from flows.cli import main
+from flows.cli.app import main
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams

@@ -5,9 +5,8 @@ from collections import Counter
 
 import pytest
 from math_verify import parse, verify
-from rich.console import Console
 
-from flows.commands import build_file
+from pipeline_lib.loop.build_file import build_file
 from pipeline_lib.params.paths import BuildParams, VerifyParams
 from pipeline_lib.params.train import Method
 from pipeline_lib.params.whole import Params
@@ -70,7 +69,7 @@ def pairs_file(data_folder, tmp_path_factory):
     """What `reasonloop build` makes of the recorded paths, with its card."""
     output = tmp_path_factory.mktemp("pairs") / "pairs.jsonl"
     source = data_folder / "recorded" / "gsm8k_qwen7b_paths.jsonl"
-    build_file(source, output, Method.DPO, Params(), Console(quiet=True), workers=1)
+    build_file(source, output, Method.DPO, Params(), workers=1)
     return output
 
 

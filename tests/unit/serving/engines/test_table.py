@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from flows.options import Engine
+from flows.cli.options import Engine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving import engines

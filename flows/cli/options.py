@@ -1,4 +1,4 @@
-"""Options that several commands of `reasonloop` share. What the commands do stands elsewhere."""
+"""Options that several commands share."""
 
 import pathlib
 from dataclasses import dataclass
@@ -76,6 +76,9 @@ class RunOptions:
         runner = [f"execution.runner={self.runner}"] if self.runner else []
         return runner + ([f"serve.engine={self.engine}"] if self.engine else [])
 
+
+DEFAULT_PARAMS = ParamsOptions()
+DEFAULT_RUN = RunOptions()
 
 if TYPE_CHECKING:
     StageName = str

@@ -7,9 +7,12 @@ import sys
 import time
 from collections.abc import Sequence
 from types import FrameType
+from typing import Annotated
 
-from rich.console import Console
+from cyclopts import Parameter
 
+from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
+from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
@@ -21,12 +24,50 @@ from pipeline_lib.serving.supervisor.adapters import Adapter, read_adapter
 _POLL_S = 0.5
 _PROMPT = "2,3,7=42\n"
 _MAX_TOKENS = 32
+console = PlainConsole()
+
+
+def serve(
+    model: Annotated[
+        str, Parameter(help="A Hugging Face folder or hub id; at a URL, the name it has there.")
+    ],
+    /,
+    *,
+    engine: Annotated[
+        Engine | None, Parameter(help="Without it, serve.engine of the params file decides.")
+    ] = None,
+    port: Annotated[
+        int | None, Parameter(help="The first port to try; the next free one is taken.")
+    ] = None,
+    lora: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", help="A LoRA adapter as NAME=FOLDER; may be repeated."),
+    ] = (),
+    workspace: Annotated[
+        pathlib.Path, Parameter(help="Folder whose logs/ gets the engine's output.")
+    ] = DEFAULT_RUN.workspace,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Serve a model to any OpenAI client, on this machine only, until Ctrl-C.
+
+    An engine that crashes or hangs is started again on the same port.
+
+    **Examples:**
+
+        reasonloop serve models/policy
+        reasonloop serve models/base --engine vllm --port 8400 --lora policy=adapters/round-1
+        reasonloop serve NAME --engine url --set serve.url=http://host:8000/v1
+    """
+    more = [f"serve.engine={engine}"] if engine is not None else []
+    more += [f"serve.port={port}"] if port is not None else []
+    loaded = params.load(*more)
+    log_folder = workspace.resolve() / "logs"
+    serve_until_signal(model, loaded.serve, lora=lora, log_folder=log_folder)
 
 
 def serve_until_signal(
     model: str,
     params: ServeParams,
-    console: Console,
     *,
     lora: Sequence[str],
     log_folder: pathlib.Path,
@@ -36,7 +77,6 @@ def serve_until_signal(
     Args:
         model: A Hugging Face folder or hub id; with a server at a URL, the name that it has there.
         params: The engine, and its port or address.
-        console: For the address and the examples.
         lora: Adapters as NAME=FOLDER; each is served under NAME@DIGEST.
         log_folder: For the log of the engine.
 
@@ -49,7 +89,7 @@ def serve_until_signal(
     is_external = engine_named(params.engine).is_external
     if is_external:
         params = params.model_copy(update={"model": model})
-    _say(console, f"starting {params.engine}; its output goes to {log_folder}")
+    _say(f"starting {params.engine}; its output goes to {log_folder}")
     with serving_engine(
         params,
         model=model,
@@ -58,9 +98,9 @@ def serve_until_signal(
         max_lora_rank=max((adapter.rank for adapter in adapters), default=1),
     ) as engine:
         loaded = [engine.load_adapter(a.name, a.folder, a.version) for a in adapters]
-        _show(console, [engine.endpoint, *loaded])
+        _show([engine.endpoint, *loaded])
         if not is_external:
-            _follow(engine, console)
+            _follow(engine)
 
 
 def _read_all(texts: Sequence[str]) -> list[Adapter]:
@@ -83,19 +123,18 @@ def _terminate(_signal: int, _frame: FrameType | None) -> None:
     sys.exit(128 + signal.SIGTERM)
 
 
-def _say(console: Console, text: str) -> None:
+def _say(text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _show(console: Console, endpoints: Sequence[Endpoint]) -> None:
+def _show(endpoints: Sequence[Endpoint]) -> None:
     """Print the address, and example requests to copy."""
     last = endpoints[-1]
-    _say(console, f"base URL: {last.base_url}")
+    _say(f"base URL: {last.base_url}")
     for endpoint in endpoints:
-        _say(console, f"model:    {endpoint.model}")
+        _say(f"model:    {endpoint.model}")
     body = json.dumps({"model": last.model, "prompt": _PROMPT, "max_tokens": _MAX_TOKENS})
     _say(
-        console,
         f"""
 curl {last.base_url}/completions -H 'Content-Type: application/json' -d '{body}'
 
@@ -107,13 +146,13 @@ print(answer.choices[0].text)
     )
 
 
-def _follow(engine: RunningEngine, console: Console) -> None:
+def _follow(engine: RunningEngine) -> None:
     """Report restarts until the engine is given up."""
-    _say(console, "serving; Ctrl-C stops it")
+    _say("serving; Ctrl-C stops it")
     shown = 0
     while True:
         time.sleep(_POLL_S)
         engine.check()
         for reason in engine.restart_reasons[shown:]:
-            _say(console, f"the engine is started again: {reason}")
+            _say(f"the engine is started again: {reason}")
         shown = len(engine.restart_reasons)

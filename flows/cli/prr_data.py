@@ -1,24 +1,21 @@
-"""`reasonloop prr`: data of puzzles for latent branches. Heavy imports wait until a command needs them."""
+"""`reasonloop prr`: data of puzzles for latent branches."""
 
 import pathlib
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from cyclopts import App, Parameter, validators
+from cyclopts import Parameter, validators
 from rich.table import Table
 
-from flows.options import AT_LEAST_ONE
-from flows.progress_bar import progress_bar
+from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions
+from flows.cli.progress import progress_bar
 from flows.terminal import PlainConsole
+from pipeline_lib.latent import arc_builder, arc_source, made_folder
+from pipeline_lib.latent.augmentation import NUM_DIHEDRALS
+from pipeline_lib.latent.board_builder import BoardKind, BoardOptions, build_boards
+from pipeline_lib.latent.maze_builder import Maze
+from pipeline_lib.latent.sudoku_builder import Sudoku
+from pipeline_lib.storage.manifests import Manifest
 
-if TYPE_CHECKING:
-    from pipeline_lib.latent.board_builder import BoardKind, BoardOptions
-    from pipeline_lib.storage.manifests import Manifest
-
-prr_app = App(
-    name="prr",
-    help="Parallel latent branches (PRR): data in the files of TRM and HRM.",
-    help_format="markdown",
-)
 console = PlainConsole()
 
 _AT_LEAST_ZERO = validators.Number(gte=0)
@@ -34,7 +31,6 @@ Subsample = Annotated[
 ]
 
 
-@prr_app.command(name="build-arc")
 def build_arc(  # noqa: PLR0913 - the options of a command
     source: Annotated[
         pathlib.Path,
@@ -80,8 +76,6 @@ def build_arc(  # noqa: PLR0913 - the options of a command
         reasonloop prr build-arc kaggle/combined/arc-agi --output data/arc1 --subsets training evaluation concept
         reasonloop prr build-arc arc-agi-2 --output data/arc2 --subsets training evaluation concept=concept-arc/corpus
     """
-    from pipeline_lib.latent import arc_builder, arc_source  # noqa: PLC0415 - numpy
-
     options = arc_builder.ArcOptions(
         test_set=test_set_name, num_aug=num_aug, seed=seed, max_side=max_side
     )
@@ -96,7 +90,6 @@ def build_arc(  # noqa: PLR0913 - the options of a command
     )
 
 
-@prr_app.command(name="build-sudoku")
 def build_sudoku(
     source: CsvFolder,
     /,
@@ -119,16 +112,12 @@ def build_sudoku(
 
         reasonloop prr build-sudoku sudoku-extreme --output data/sudoku --subsample-size 1000 --num-aug 1000
     """
-    from pipeline_lib.latent.board_builder import BoardOptions  # noqa: PLC0415 - numpy
-    from pipeline_lib.latent.sudoku_builder import Sudoku  # noqa: PLC0415 - numpy
-
     options = BoardOptions(
         num_aug=num_aug, subsample_size=subsample_size, min_rating=min_difficulty, seed=seed
     )
     _build_boards("build Sudoku", source, Sudoku(), options, output)
 
 
-@prr_app.command(name="build-maze")
 def build_maze(
     source: CsvFolder,
     /,
@@ -148,31 +137,44 @@ def build_maze(
 
         reasonloop prr build-maze maze-30x30-hard-1k --output data/maze --aug
     """
-    from pipeline_lib.latent.augmentation import NUM_DIHEDRALS  # noqa: PLC0415 - numpy
-    from pipeline_lib.latent.board_builder import BoardOptions  # noqa: PLC0415 - numpy
-    from pipeline_lib.latent.maze_builder import Maze  # noqa: PLC0415 - numpy
-
     options = BoardOptions(
         num_aug=NUM_DIHEDRALS - 1 if aug else 0, subsample_size=subsample_size, seed=seed
     )
     _build_boards("build mazes", source, Maze(), options, output)
 
 
+def build_made(
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="Folder to write.")],
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Make a small task from a seed: `latent.data.task` says which.
+
+    Sudoku of size 4 and 6, with one solution or exactly two, and a rule that only a cue tells.
+
+    **Example:**
+
+        reasonloop prr build-made --output data/two --set latent.data.task=sudoku4-two
+    """
+    loaded = params.load()
+    manifest = made_folder.build_made(loaded.latent.data, output.resolve(), seed=loaded.seed)
+    counts = ", ".join(f"{count:.0f} {name}" for name, count in manifest.counts.items())
+    console.print(f"data: {output} ({counts} examples)", markup=False, soft_wrap=True)
+
+
 def _build_boards(
     title: str,
     source: pathlib.Path,
-    kind: "BoardKind",
-    options: "BoardOptions",
+    kind: BoardKind,
+    options: BoardOptions,
     output: pathlib.Path,
 ) -> None:
-    from pipeline_lib.latent.board_builder import build_boards  # noqa: PLC0415 - numpy
-
     with progress_bar(console, title) as moved:
         manifest = build_boards(source, kind, options, output.resolve(), on_progress=moved)
     _show(output, manifest)
 
 
-def _show(output: pathlib.Path, manifest: "Manifest") -> None:
+def _show(output: pathlib.Path, manifest: Manifest) -> None:
     table = Table("", "", show_header=False, box=None, pad_edge=False)
     for name, count in manifest.counts.items():
         table.add_row(name.replace("_", " "), f"{count:.0f}")

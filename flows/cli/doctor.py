@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rich.console import Console
 from rich.markup import escape
 
 from flows import server
+from flows.terminal import PlainConsole
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.verification.python_tests import probe_tiers
 
 _PACKAGES = ("prefect", "prefect-ray", "ray", "dvc", "torch", "transformers", "trl", "peft")
 _CONSTRAINTS = REPOSITORY / "constraints.txt"
@@ -25,6 +26,8 @@ _LANDLOCK_REACH = (
 )
 _COMMAND_TIMEOUT_S = 20
 _MARKS = {True: "[green]ok      [/]", False: "[red]missing [/]", None: "[yellow]optional[/]"}
+
+console = PlainConsole()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +40,17 @@ class Finding:
     remedy: str = ""
 
 
-def examine(console: Console) -> bool:
+def doctor() -> None:
+    """Check this machine: packages, server, Ray, DVC, sandbox, GPU, disk; each line says what to do.
+
+    **Example:**
+
+        reasonloop doctor
+    """
+    sys.exit(0 if examine() else 1)
+
+
+def examine() -> bool:
     """Print all findings, a line each; False if something that the default run needs is missing."""
     findings = [finding for check in _CHECKS for finding in check()]
     for finding in findings:
@@ -125,8 +138,6 @@ def _docker() -> Iterator[Finding]:
 
 
 def _sandbox() -> Iterator[Finding]:
-    from pipeline_lib.verification.python_tests import probe_tiers  # noqa: PLC0415 - runs programs
-
     reports = probe_tiers(CodeLimits())
     best = next((report.name for report in reports if report.available), None)
     for report in reports:

@@ -7,44 +7,30 @@ from typing import Annotated, Any
 from cyclopts import Parameter, validators
 from rich.table import Table
 
-from flows.options import AT_LEAST_ONE, ParamsOptions, RunOptions
-from flows.progress_bar import progress_bar
+from flows.cli.options import (
+    AT_LEAST_ONE,
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    ParamsOptions,
+    RunOptions,
+)
+from flows.cli.orchestrated import orchestrated
+from flows.cli.progress import progress_bar
 from flows.terminal import PlainConsole
+from pipeline_lib.evaluation.intervals import wilson_interval
 from pipeline_lib.params.environment import environment
 from pipeline_lib.storage.files import read_json
+from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.training.tracking.step_log import open_trackers
 
 # Under torchrun every process runs the command, and one of them speaks.
 console = PlainConsole(quiet=environment("RANK") not in {None, "0"})
 
-DEFAULT_PARAMS = ParamsOptions()
-DEFAULT_RUN = RunOptions()
 Data = Annotated[
     pathlib.Path, Parameter(help="Folder in the format of TRM and HRM, with train/ and test/.")
 ]
 _UPPER_BOUND = "oracle_exact_upper_bound"
 _PICKS = ("scorer", "majority", "confidence")
-
-
-def build_made(
-    *,
-    output: Annotated[pathlib.Path, Parameter(help="Folder to write.")],
-    params: ParamsOptions = DEFAULT_PARAMS,
-) -> None:
-    """Make a small task from a seed: `latent.data.task` says which.
-
-    Sudoku of size 4 and 6, with one solution or exactly two, and a rule that only a cue tells.
-
-    **Example:**
-
-        reasonloop prr build-made --output data/two --set latent.data.task=sudoku4-two
-    """
-    loaded = params.load()
-    from pipeline_lib.latent.made_folder import build_made as build  # noqa: PLC0415 - numpy
-
-    manifest = build(loaded.latent.data, output.resolve(), seed=loaded.seed)
-    counts = ", ".join(f"{count:.0f} {name}" for name, count in manifest.counts.items())
-    _say(f"data: {output} ({counts} examples)")
 
 
 def train(
@@ -72,7 +58,7 @@ def train(
         torchrun --nproc-per-node 8 -m flows.cli prr train data/arc1 --output models/arc1 --profile prr-arc
     """
     loaded = params.load()
-    from pipeline_lib.latent.runs import train_on  # noqa: PLC0415 - torch takes seconds to import
+    from pipeline_lib.latent.runs import train_on  # noqa: PLC0415 - torch takes seconds, --help needs none
 
     trackers = open_trackers(
         loaded.execution.report_to,
@@ -120,7 +106,7 @@ def evaluate(
         reasonloop prr evaluate models/one --data data/two --output reports/one --set latent.evaluate.rollouts=8 --set latent.evaluate.noise=0.2
     """
     loaded = params.load()
-    from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on  # noqa: PLC0415 - as above
+    from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on  # noqa: PLC0415 - torch takes seconds, --help needs none
 
     with progress_bar(console, "evaluate") as moved:
         evaluate_on(
@@ -153,7 +139,7 @@ def show(
         reasonloop prr show models/two --data data/two --output reports/pictures --examples 4
     """
     loaded = params.load()
-    from pipeline_lib.latent.runs import show_on  # noqa: PLC0415 - as above
+    from pipeline_lib.latent.runs import show_on  # noqa: PLC0415 - torch takes seconds, --help needs none
 
     drawn = show_on(
         data.resolve(),
@@ -175,9 +161,11 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
         reasonloop prr run --workspace /tmp/trial --set latent.data.task=sudoku4-two
     """
     loaded = params.load(*options.overrides)
-    from flows.console import run_latent  # noqa: PLC0415 - Prefect takes seconds to import
+    with orchestrated(options.workspace.resolve(), loaded, console) as started:
+        from flows.latent import latent  # noqa: PLC0415 - see `orchestrated`
 
-    print_figures(run_latent(options.workspace.resolve(), loaded, console))
+        latent(started)
+    print_figures(Workspace(options.workspace.resolve()).latent.evaluation)
 
 
 def print_figures(folder: pathlib.Path) -> None:
@@ -214,8 +202,6 @@ def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _shares(figures: dict[str, Any]) -> list[tuple[str, str]]:
-    from pipeline_lib.evaluation.intervals import wilson_interval  # noqa: PLC0415 - scipy
-
     shares = []
     for name in (_UPPER_BOUND, *(f"{pick}_exact" for pick in _PICKS)):
         right = round(figures[name] * figures["rows"])
@@ -227,7 +213,3 @@ def _shares(figures: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _say(text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-MODEL_COMMANDS = (build_made, train, evaluate, show, run)
-"""What `flows.cli` adds to the commands on data."""

@@ -1,25 +1,22 @@
-"""`reasonloop overlap`: do the training questions of a workspace hold those of any evaluation set?
-
-Readers of data sets and tables wait until the command runs.
-"""
+"""`reasonloop overlap`: training questions that share text with an evaluation set."""
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 from cyclopts import Parameter
 from rich.table import Table
 
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.overlap import OverlapReport, overlap_report
+from pipeline_lib.problems.registry import load_evaluation_set
 from pipeline_lib.records import Problem
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.storage.files import check_output, write_json
+from pipeline_lib.storage.shards import iter_table
 from pipeline_lib.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from pipeline_lib.problems.overlap import OverlapReport
 
 _TRAINED_ON = ("train", "bootstrap")
 _OWN = "held-out problems of this run"
@@ -38,15 +35,13 @@ def overlap(
 ) -> None:
     """Compare training questions with every evaluation set by runs of 13 words.
 
-    The run's own held-out problems are always among them. A shared run is often a shared theme, at
-    times a repeat: the words are written out, to be read by a human.
+    The run's own held-out problems are always among the sets. A shared 13-gram is often only a shared
+    theme, so the words are written out for review.
 
     **Example:**
 
         reasonloop overlap gsm8k=data/gsm8k math=data/math500 aime=data/aime25 --workspace /tmp/trial
     """
-    from pipeline_lib.problems.overlap import overlap_report  # noqa: PLC0415 - slow
-
     place = Workspace(workspace.resolve())
     target = output or place.reports / "overlap.json"
     check_output(target)
@@ -59,8 +54,6 @@ def overlap(
 
 
 def _stored(place: Workspace, splits: Sequence[str]) -> list[Problem]:
-    from pipeline_lib.storage.shards import iter_table  # noqa: PLC0415 - slow
-
     return [Problem.from_row(row) for split in splits for row in iter_table(place.problems(split))]
 
 
@@ -68,17 +61,10 @@ def _loaded(named: str) -> tuple[str, list[Problem]]:
     name, _, source = named.partition("=")
     if not source:
         raise BadInputError(f"{named}: expected NAME=FOLDER, as in gsm8k=data/gsm8k")
-    from pipeline_lib.problems.registry import load_splits  # noqa: PLC0415 - slow
-
-    return named, list(_evaluated_on(load_splits(name, source)))
+    return named, load_evaluation_set(name, source)
 
 
-def _evaluated_on(splits: Mapping[str, Sequence[Problem]]) -> Iterator[Problem]:
-    """The test split; all there is where a set has none, as of contests."""
-    yield from splits.get("test") or [p for problems in splits.values() for p in problems]
-
-
-def _print(reports: "Mapping[str, OverlapReport]") -> None:
+def _print(reports: Mapping[str, OverlapReport]) -> None:
     table = Table("evaluation set", "questions", "touched", "train questions", "touched", box=None)
     for name, found in reports.items():
         counts = (found.num_test, found.touched_test, found.num_train, found.touched_train)

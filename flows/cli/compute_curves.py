@@ -1,0 +1,75 @@
+"""`reasonloop compute-curves`: test-time compute on the policies of a finished run."""
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from flows.cli.options import (
+    AT_LEAST_ONE,
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    ParamsOptions,
+    RunOptions,
+)
+from flows.cli.orchestrated import orchestrated
+from flows.cli.tables import print_table
+from flows.terminal import PlainConsole
+from pipeline_lib.reporting.compute_plots import compute_table
+from pipeline_lib.reporting.compute_report import REPORT_NAME, read_curves
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.test_time.preflight import PolicyName, check_finished
+
+console = PlainConsole()
+
+
+def compute_curves(
+    *,
+    policy: Annotated[
+        Literal["base", "trained", "both"], Parameter(help="Which policy of the workspace.")
+    ] = "trained",
+    strategies: Annotated[
+        str | None,
+        Parameter(
+            help="Some of single, oracle, likelihood, mean-logprob, self-certainty, majority, "
+            "likelihood-vote, self-certainty-vote, borda-vote, beam and tree, parted by commas; "
+            "without it, compute.strategies of the params file decides."
+        ),
+    ] = None,
+    max_paths: Annotated[
+        int | None,
+        Parameter(
+            help="Largest budget of a problem; the others are the powers of two below it.",
+            validator=AT_LEAST_ONE,
+        ),
+    ] = None,
+    options: RunOptions = DEFAULT_RUN,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Spend test-time compute on the test problems of a finished run, and draw what it brings.
+
+    Accuracy against tokens and against the longest sequential chain of tokens, with intervals over
+    problems, for one path, best-of-N, votes, beam search and tree search. No strategy sees a gold
+    answer; the oracle does, and is shown as an upper bound. Finished shards are taken up again.
+
+    **Examples:**
+
+        reasonloop compute-curves --workspace /tmp/trial
+        reasonloop compute-curves --policy both --strategies single,majority,tree --max-paths 16
+        reasonloop compute-curves --set compute.tree.exploration=0.5 --set compute.beam.expansion=2
+    """
+    more = [f"compute.strategies=[{strategies}]"] if strategies is not None else []
+    if max_paths is not None:
+        powers = [2**power for power in range(max_paths.bit_length()) if 2**power < max_paths]
+        more.append(f"compute.budgets={[*powers, max_paths]}")
+    loaded = params.load(*options.overrides, *more)
+    policies: tuple[PolicyName, ...] = ("base", "trained") if policy == "both" else (policy,)
+    workspace = Workspace(options.workspace.resolve())
+    check_finished(workspace, loaded, policies)
+    with orchestrated(workspace.root, loaded, console) as run:
+        from flows.compute_curves import run_compute_curves  # noqa: PLC0415 - see `orchestrated`
+
+        run_compute_curves(run, policies)
+    for curves in read_curves(workspace):
+        if curves.policy in policies:
+            print_table(console, compute_table(curves))
+    console.print(f"\ncurves:     {workspace.reports / REPORT_NAME}", soft_wrap=True, markup=False)

@@ -1,0 +1,69 @@
+"""`reasonloop evaluate`: scores of a JSON-lines file of paths."""
+
+import pathlib
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
+from flows.cli.progress import progress_bar
+from flows.cli.tables import print_table
+from flows.terminal import PlainConsole
+from pipeline_lib.evaluation.result import evaluate_policies
+from pipeline_lib.evaluation.summary import evaluate_groups
+from pipeline_lib.params.whole import Params
+from pipeline_lib.records import Group
+from pipeline_lib.reporting.headline import headline
+from pipeline_lib.reporting.tables import paired_table, policy_table, score_table
+from pipeline_lib.verification.lines import groups_from_lines
+
+console = PlainConsole()
+
+
+def evaluate(
+    source: Annotated[pathlib.Path, Parameter(help="Paths, several per `problem_id`.")],
+    /,
+    *,
+    against: Annotated[
+        pathlib.Path | None, Parameter(help="Paths of another policy for the same problems.")
+    ] = None,
+    workers: Workers = 2,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Judge the paths of a JSON-lines file and print pass@k with intervals.
+
+    **Example:**
+
+        reasonloop evaluate trained.jsonl --against base.jsonl --set evaluate.ks=[1,4]
+    """
+    loaded = params.load()
+    groups = _judged(source, loaded, workers=workers)
+    if against is None:
+        _print_scores(groups, loaded)
+    else:
+        _print_comparison(_judged(against, loaded, workers=workers), groups, loaded)
+
+
+def _judged(source: pathlib.Path, params: Params, *, workers: int) -> list[Group]:
+    with progress_bar(console, f"judge {source.name}") as moved:
+        return groups_from_lines(source, params.verify, workers=workers, on_progress=moved)
+
+
+def _print_scores(groups: list[Group], params: Params) -> None:
+    summary = evaluate_groups(groups, params.evaluate, seed=params.seed)
+    print_table(console, policy_table(summary))
+    console.print(
+        f"{summary.num_paths} paths, {summary.num_unscored} not scored; "
+        f"{summary.truncated_fraction:.1%} truncated, "
+        f"{summary.mean_completion_tokens:.1f} tokens each"
+    )
+
+
+def _print_comparison(before: list[Group], after: list[Group], params: Params) -> None:
+    result = evaluate_policies(before, after, params.evaluate, seed=params.seed)
+    print_table(console, score_table(result.summaries))
+    print_table(console, paired_table(result.comparison))
+    found = headline(result.comparison)
+    console.print(found.title, style="bold")
+    for sentence in found.sentences:
+        console.print(sentence)

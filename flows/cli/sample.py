@@ -1,0 +1,54 @@
+"""`reasonloop sample`: paths for the test problems of a data set, as JSON lines."""
+
+import pathlib
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions
+from flows.cli.progress import progress_bar
+from flows.terminal import PlainConsole
+from pipeline_lib.errors import BudgetReachedError
+from pipeline_lib.loop.sample_file import sample_to_file
+
+console = PlainConsole()
+
+
+def sample(
+    model: Annotated[
+        str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
+    ],
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
+    num_paths: Annotated[
+        int | None, Parameter(help="Paths per problem.", validator=AT_LEAST_ONE)
+    ] = None,
+    problems: Annotated[
+        int | None, Parameter(help="How many test problems.", validator=AT_LEAST_ONE)
+    ] = None,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Draw paths for the test problems of a data set, as lines that `reasonloop verify` reads.
+
+    **Examples:**
+
+        reasonloop sample models/policy --output paths.jsonl --num-paths 10 --problems 50
+        reasonloop sample models/policy --output paths.jsonl --set serve.engine=vllm
+        reasonloop sample NAME --output paths.jsonl --set serve.engine=url --set serve.url=http://host:8000/v1
+    """
+    more = [f"sample.num_paths={num_paths}"] if num_paths is not None else []
+    more += [f"prepare.test_problems={problems}"] if problems is not None else []
+    loaded = params.load(*more)
+    with progress_bar(console, "sample") as moved:
+        sampled = sample_to_file(model, output, loaded, on_progress=moved)
+    console.print(
+        f"{sampled.num_drawn} problems x {loaded.sample.num_paths} paths: {output}",
+        markup=False,
+        soft_wrap=True,
+    )
+    if sampled.budget_reached:
+        raise BudgetReachedError(
+            f"{sampled.budget_reached}; {sampled.num_drawn} of {sampled.num_problems} problems are "
+            f"in {output}, raise the budget to draw all"
+        )

@@ -1,0 +1,38 @@
+"""The summary of a finished run on the console."""
+
+from pydantic import TypeAdapter
+from rich.console import Console
+
+from flows.cli.tables import print_table
+from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
+from pipeline_lib.reporting import tables
+from pipeline_lib.reporting.compute_spent import ComputeSpent
+from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.stages.loop import LOOP
+from pipeline_lib.storage.files import read_json
+from pipeline_lib.storage.workspace import Workspace
+
+
+def print_summary(workspace: Workspace, console: Console) -> None:
+    """Scores, differences, compute, tokens, seconds and headline of a finished run."""
+    result = EvaluationResult.from_json(
+        (workspace.evaluation_result / RESULT_NAME).read_text("utf-8")
+    )
+    figures = read_json(workspace.metrics)
+    found = figures["seconds"]
+    seconds = {stage.name: found[stage.name] for stage in LOOP if stage.name in found}
+    tokens = {name: TokenCount(**spent) for name, spent in figures["tokens"].items()}
+    print_table(console, tables.score_table(result.summaries))
+    for table in tables.paired_tables(result):
+        print_table(console, table)
+    spent = TypeAdapter(ComputeSpent).validate_python(figures["compute"])
+    print_table(console, tables.compute_table(spent))
+    total = figures["seconds"]["total"]
+    print_table(console, tables.cost_table(seconds, tokens, total=total))
+    console.print(f"\n[bold]{figures['headline']['title']}[/]")
+    for sentence in figures["headline"]["sentences"]:
+        console.print(sentence)
+    console.print(
+        f"\nreport:     {workspace.reports / 'report.html'}", soft_wrap=True, markup=False
+    )
+    console.print(f"metrics:    {workspace.metrics}", soft_wrap=True, markup=False)

@@ -1,0 +1,83 @@
+"""`reasonloop verify`: judge the answers of a JSON-lines file."""
+
+import pathlib
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
+from flows.cli.progress import progress_bar
+from flows.terminal import PlainConsole
+from pipeline_lib.verification.line_summary import FormatAudit, LabelAgreement, LineSummary
+from pipeline_lib.verification.lines import verify_lines
+
+_SHOWN_DISAGREEMENTS = 10
+console = PlainConsole()
+
+
+def verify(
+    source: Annotated[pathlib.Path, Parameter(help="Answers to judge, as JSON lines.")],
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
+    workers: Workers = 2,
+    audit: Annotated[
+        bool, Parameter(negative="", help="Show answers that only the strict score refuses.")
+    ] = False,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Judge the answers of a JSON-lines file; one verdict line per input line, in order.
+
+    Input lines: `{"id","kind":"math","gold","text"}`,
+    `{"id","kind":"countdown","numbers","target","text"}`,
+    `{"id","kind":"code","entry_point","tests","text"}` or
+    `{"id","kind":"arc","gold":[[1,2],[3,4]],"text"}`. Output lines:
+    `{"id","status","strict","lenient","extracted","rule","seconds"}`.
+
+    **Example:**
+
+        reasonloop verify answers.jsonl --output verdicts.jsonl --workers 2
+    """
+    loaded = params.load()
+    with progress_bar(console, "verify") as moved:
+        summary = verify_lines(source, output, loaded.verify, workers=workers, on_progress=moved)
+    _print_summary(summary)
+    if summary.agreement:
+        _print_agreement(summary.agreement)
+    if audit:
+        _print_audit(summary.audit)
+    console.print(f"verdicts: {output}", markup=False, soft_wrap=True)
+
+
+def _print_summary(summary: LineSummary) -> None:
+    table = Table("status", "lines", box=None, pad_edge=False)
+    for status, count in summary.by_status.items():
+        table.add_row(status, str(count))
+    console.print(table)
+    if summary.num_scored:
+        console.print(
+            f"right: {summary.num_strict} strict ({summary.strict_rate:.1%}), "
+            f"{summary.num_lenient} lenient ({summary.lenient_rate:.1%}) "
+            f"of {summary.num_scored} scored; {summary.num_lines - summary.num_scored} not scored"
+        )
+
+
+def _print_agreement(agreement: LabelAgreement) -> None:
+    console.print(
+        f"labels: lenient score agrees on {agreement.num_agree} of {agreement.num_labelled} "
+        f"({agreement.rate:.2%}); {agreement.num_refused_but_right} labelled wrong are right"
+    )
+    shown = agreement.disagreeing_ids[:_SHOWN_DISAGREEMENTS]
+    if shown:
+        more = len(agreement.disagreeing_ids) - len(shown)
+        rest = f" and {more} more" if more else ""
+        console.print(f"disagreements: {', '.join(shown)}{rest}", markup=False, soft_wrap=True)
+
+
+def _print_audit(audit: FormatAudit) -> None:
+    console.print(f"refused by the strict score alone: {audit.num_refused} {dict(audit.by_rule)}")
+    for sample in audit.samples:
+        # A terminal cannot show the lone surrogates of model output.
+        tail = " ".join(sample.tail.split()).encode("utf-8", "backslashreplace").decode()
+        console.print(f"  {sample.id} [{sample.rule}] ... {tail}", markup=False, soft_wrap=True)

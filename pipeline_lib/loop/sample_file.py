@@ -1,0 +1,108 @@
+"""Paths for the test problems of a data set, as a JSON-lines file outside of a workspace."""
+
+import pathlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.records import Path, Problem, Row
+from pipeline_lib.sampling.accounting import Spent, budget_reached, spent_on
+from pipeline_lib.sampling.paths import sample_paths
+from pipeline_lib.serving.chat_model import ChatModel
+from pipeline_lib.serving.engines.table import engine_named
+from pipeline_lib.serving.rollout_engine import rollout_engine
+from pipeline_lib.serving.running_engine import serving_engine
+from pipeline_lib.storage.files import check_output, write_json_lines
+from pipeline_lib.storage.shards import split
+from pipeline_lib.verification.golds import open_gold_check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledFile:
+    """Counts of a written file."""
+
+    num_problems: int
+    num_drawn: int
+    """Problems whose paths are in the file."""
+    budget_reached: str | None
+    """The budget that ended the draw early, if one did."""
+
+
+def sample_to_file(
+    model: str,
+    output: pathlib.Path,
+    params: Params,
+    *,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> SampledFile:
+    """Draw ``sample.num_paths`` paths per test problem, as lines that the verifier reads.
+
+    A budget of ``serve`` that is reached ends the file behind the last whole shard.
+
+    Raises:
+        BadInputError: the data set, the model or the output cannot be used.
+    """
+    check_output(output)
+    with open_gold_check() as gold_problem:
+        problems = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem).test
+    done = 0
+    spent = Spent()
+
+    def lines() -> Iterator[Row]:
+        nonlocal done, spent
+        for shard in split(problems, params.sample.shard_size):
+            if budget_reached(spent, params.serve):
+                return
+            by_id = {problem.id: problem for problem in shard}
+            paths = sample_paths(shard, engine, params.sample, seed=params.seed, draw="sample")
+            yield from (path_line(path, by_id[path.problem_id]) for path in paths)
+            spent += spent_on(paths)
+            done += len(shard)
+            on_progress(done, len(problems))
+
+    with _started_engine(
+        model,
+        params.serve,
+        log_folder=output.parent / "logs",
+        batch_size=params.sample.batch_size,
+    ) as engine:
+        write_json_lines(output, lines())
+    return SampledFile(
+        num_problems=len(problems),
+        num_drawn=done,
+        budget_reached=budget_reached(spent, params.serve) if done < len(problems) else None,
+    )
+
+
+@contextmanager
+def _started_engine(
+    model: str, serve: ServeParams, *, log_folder: pathlib.Path, batch_size: int
+) -> Iterator[ChatModel]:
+    """The engine that ``serve`` names, started for the block where it is a server."""
+    engine = engine_named(serve.engine)
+    if engine.in_process:
+        yield rollout_engine(model, serve, endpoint=None, batch_size=batch_size)
+        return
+    if engine.is_external:
+        serve = serve.model_copy(update={"model": model})
+    with serving_engine(serve, model=model, log_folder=log_folder) as running:
+        yield rollout_engine(model, serve, endpoint=running.endpoint, batch_size=batch_size)
+
+
+def path_line(path: Path, problem: Problem) -> Row:
+    """A path with its problem, as a line that `reasonloop verify`, `build` and `evaluate` read."""
+    return {
+        "id": path.id,
+        "problem_id": problem.id,
+        "kind": problem.kind.name,
+        "question": problem.question,
+        **problem.kind.write_line(problem.gold),
+        **asdict(path.provenance),
+        "finish_reason": path.finish_reason.value,
+        "prompt_tokens": path.prompt_tokens,
+        "completion_tokens": path.completion_tokens,
+        "text": path.text if path.error is None else None,
+    }
