@@ -25,6 +25,14 @@ def model(tmp_path_factory) -> pathlib.Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Children inherit an ignored SIGINT, as of a suite that a shell runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Serving:
     """The command while it serves."""
 
@@ -36,8 +44,6 @@ class Serving:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            # A suite that runs in the background ignores SIGINT, and its children inherit that.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self.lines: list[str] = []
         for line in self.process.stdout:

@@ -31,11 +31,6 @@ def test_closure_reaches_across_packages():
     assert "pipeline_lib.params.train" not in closure
 
 
-def test_a_better_comment_in_training_re_runs_nothing():
-    """The closure of training holds its modules, whose comments and docstrings are no part of it."""
-    assert "pipeline_lib.training.online.grpo" in import_closure("pipeline_lib.loop.train")
-
-
 def test_source_file_of_modules_and_packages():
     """The file that is digested is the one that the module was loaded from."""
     root = pathlib.Path(__file__).parents[2]
@@ -134,3 +129,58 @@ def test_docstrings_are_those_of_modules_classes_functions_and_attributes(tmp_pa
     assert syntax(told + '        """F."""\n        pass\n') == bare
     assert syntax(told + '        return """F."""\n') != bare
     assert syntax("class A:\n    x = 2\n    async def f(self): pass\n") != bare
+
+
+STAGES = """
+import os, pathlib, sys
+from pipeline_lib.loop import bootstrap, prepare
+from pipeline_lib.params.whole import Params
+from pipeline_lib.stages.stage import Run
+
+breaks_at = int(sys.argv[2])
+record_work = bootstrap.record_work
+
+def reported(*arguments, done, **more):
+    print(done)
+    if done == breaks_at:
+        sys.stdout.flush()
+        os._exit(9)
+    record_work(*arguments, done=done, **more)
+
+bootstrap.record_work = reported
+small = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "steps": 12, "checkpoint_every": 4}
+splits = {"train_problems": 8, "test_problems": 8, "bootstrap_problems": 40}
+run = Run(
+    root=pathlib.Path(sys.argv[1]),
+    params=Params.model_validate({"prepare": splits, "bootstrap": {**small, "batch_size": 4}}),
+)
+prepare.prepare(run)
+bootstrap.bootstrap(run)
+"""
+
+
+def test_a_comment_in_training_keeps_its_checkpoints_and_a_constant_does_not(tmp_path):
+    """A training is broken at step 11, after its checkpoint at 8. With another comment and docstring
+    in its code it goes on at 9, and the finished policy is found; with another constant it is
+    trained from the first step.
+    """
+    code, workspace = tmp_path / "code", tmp_path / "workspace"
+    copy = Copy(code)
+
+    def steps(breaks_at: int = 0) -> list[int]:
+        command = [sys.executable, "-c", STAGES, workspace, str(breaks_at)]
+        done = subprocess.run(command, cwd=code, capture_output=True, text=True, check=False)
+        assert done.returncode == (9 if breaks_at else 0), done.stderr
+        return [int(line) for line in done.stdout.split()]
+
+    def change(edit: Callable[[str], str]) -> None:
+        source = copy.folder / "pipeline_lib" / "training" / "bootstrap.py"
+        source.write_text(edit(source.read_text("utf-8")), "utf-8")
+
+    assert steps(breaks_at=11) == list(range(1, 12))
+    change(lambda text: re.sub(r'"""(?=\w)', '"""More: ', text))
+    assert steps() == [9, 10, 11, 12]
+    change(lambda text: f"{text}# More.\n")
+    assert steps() == []
+    change(with_constant)
+    assert steps() == list(range(1, 13))
