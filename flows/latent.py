@@ -8,8 +8,7 @@ from tasks.stages import stage_task
 
 
 @flow(name="latent", flow_run_name="latent-{run.params.latent.data.task}")
-def latent(run: Run, name: str | None = None) -> None:
-    """All stages, or the one of that name."""
+def latent(run: Run) -> None:
+    """All stages in their order."""
     for stage in LATENT:
-        if name in {None, stage.name}:
-            stage_task(stage)(stage, run)
+        stage_task(stage)(stage, run)

@@ -40,7 +40,7 @@ def loop_round(run: Run) -> None:
 
 @flow(name="stage", flow_run_name="{name}")
 def one_stage(name: str, run: Run) -> None:
-    """One stage alone, as DVC runs it."""
+    """One stage alone, as DVC runs it; see `one_stage` for those that are one task."""
     _do(next(stage for stage in LOOP if stage.name == name), run, OWN_FLOWS)
 
 

@@ -3,7 +3,7 @@
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions, StageName
 from flows.cli.orchestrated import orchestrated
 from flows.terminal import PlainConsole
-from pipeline_lib.stages.latent import LATENT
+from pipeline_lib.stages.systems import STAGES
 
 console = PlainConsole()
 
@@ -23,10 +23,10 @@ def stage(
     """
     loaded = params.load(*options.overrides)
     with orchestrated(options.workspace.resolve(), loaded, console) as run:
-        if name in {one.name for one in LATENT}:
-            from flows.latent import latent  # noqa: PLC0415 - see `orchestrated`
+        if STAGES[name].is_one_task:
+            from flows.one_stage import one_task_stage  # noqa: PLC0415 - see `orchestrated`
 
-            latent(run, name)
+            one_task_stage(name, run)
         else:
             from flows.post_training import run_stage  # noqa: PLC0415 - see `orchestrated`
 

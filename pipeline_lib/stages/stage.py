@@ -76,6 +76,11 @@ class Stage:
     beside: str | None = None
     """Name of the stage beside which it can run on a spare worker."""
 
+    @property
+    def is_one_task(self) -> bool:
+        """True if a single task does the work; otherwise a flow fans it out or adds to it."""
+        return self.function is not None and self.fans_out == "never"
+
     def work(self) -> Callable[[Run], None]:
         """Import the function."""
         assert self.function is not None

@@ -1,0 +1,14 @@
+"""A stage that is one task, as a flow; apart from the loop, whose imports take seconds."""
+
+from prefect import flow
+
+from pipeline_lib.stages.stage import Run
+from pipeline_lib.stages.systems import STAGES
+from tasks.stages import stage_task
+
+
+@flow(name="stage", flow_run_name="{name}")
+def one_task_stage(name: str, run: Run) -> None:
+    """One stage alone, as DVC runs it."""
+    stage = STAGES[name]
+    stage_task(stage)(stage, run)
