@@ -77,15 +77,15 @@ def _measure(run: Run, shards: list[ComputeShard]) -> None:
 
 def _searches(run: Run, policy: PolicyName) -> list[ComputePart]:
     """A tree grows through all budgets; a beam is another search for each."""
-    compute = run.params.compute
+    test_time = run.params.test_time
     searches = []
-    if Strategy.BEAM in compute.strategies:
+    if Strategy.BEAM in test_time.strategies:
         searches += [
             _part(run, policy, f"beam-{budget}", strategy=Strategy.BEAM, budget=budget)
-            for budget in compute.beam_budgets
+            for budget in test_time.beam_budgets
         ]
-    if Strategy.TREE in compute.strategies:
-        budget = max(compute.budgets)
+    if Strategy.TREE in test_time.strategies:
+        budget = max(test_time.budgets)
         searches.append(_part(run, policy, "tree", strategy=Strategy.TREE, budget=budget))
     return searches
 
@@ -108,19 +108,19 @@ def _part(
         folders=workspace.compute(policy, name),
         model=str(workspace.base if policy == "base" else trained),
         sample=params.sample,
-        compute=params.compute,
+        test_time=params.test_time,
         verify=params.verify,
         serve=params.serve,
         seed=params.seed,
         strategy=strategy,
         budget=budget,
-        rescored=strategy is None and bool(RESCORING & set(params.compute.strategies)),
+        rescored=strategy is None and bool(RESCORING & set(params.test_time.strategies)),
     )
 
 
 def _draw(run: Run, drawn: ComputePart) -> Draw:
     """The independent paths; both policies draw with the same seeds."""
-    paths = max(run.params.compute.budgets)
+    paths = max(run.params.test_time.budgets)
     folders = drawn.folders
     return Draw(
         name=f"{STAGE}-{drawn.policy}",

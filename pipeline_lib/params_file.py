@@ -21,6 +21,14 @@ from pipeline_lib.terminal_text import one_line
 PARAMS_FILE = REPOSITORY / "params.yaml"
 PROFILES_FOLDER = REPOSITORY / "profiles"
 
+RENAMED: Mapping[str, str] = {
+    "compute.step": "test_time.step_delimiter",
+    "compute": "test_time",
+    "evaluate.level": "evaluate.confidence_level",
+    "prepare.folder": "prepare.source",
+}
+"""Former dotted keys and their present names; a key of a renamed section is before the section."""
+
 _MAX_BYTES = 1 << 20
 _MOST_VALUES = 100_000
 _OPEN = -1
@@ -97,7 +105,7 @@ def load_params(
             values = _merged(values, _read_yaml(profile_path))
         for assignment in overrides:
             sources.append(f"--set {_cut(assignment)}")
-            values = _merged(values, _parsed_override(assignment))
+            values = _merged(values, _parse_override(assignment))
         # By way of JSON, strict still takes a list for a tuple and a text for an enum, but neither
         # true nor "7" for a number.
         params = Params.model_validate_json(json.dumps(values, default=str), strict=True)
@@ -143,15 +151,16 @@ def _read_yaml(path: pathlib.Path) -> dict[str, Any]:
         raise BadInputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
     if len(content) > _MAX_BYTES:
         raise BadInputError(f"{path}: more than {_MAX_BYTES} bytes; pass --params FILE")
-    sections = _parsed_yaml(text, where=str(path))
+    sections = _parse_yaml(text, where=str(path))
     if sections is None:
         return {}
     if not isinstance(sections, dict):
         raise BadInputError(f"{path}: expected sections, got {type(sections).__name__}")
+    _refuse_renamed(sections, where=str(path))
     return sections
 
 
-def _parsed_yaml(text: str, *, where: str) -> Any:
+def _parse_yaml(text: str, *, where: str) -> Any:
     try:
         # A SafeLoader subclass: no object is ever constructed.
         return _UniqueKeyLoader(text).single_value()
@@ -175,15 +184,30 @@ def _profile_path(profile: str) -> pathlib.Path:
     return PROFILES_FOLDER / f"{profile}.yaml"
 
 
-def _parsed_override(override: str) -> dict[str, Any]:
+def _parse_override(override: str) -> dict[str, Any]:
     key, separator, text = override.partition("=")
     if not separator or not key:
         raise BadInputError(f"--set {_cut(override)}: expected KEY=VALUE, as in train.lr=1e-4")
-    value = _parsed_yaml(text, where=f"--set {_cut(override)}")
+    value = _parse_yaml(text, where=f"--set {_cut(override)}")
     for part in reversed(key.split(".")):
         value = {part: value}
+    _refuse_renamed(value, where=f"--set {_cut(override)}")
     result: dict[str, Any] = value
     return result
+
+
+def _refuse_renamed(values: Mapping[str, Any], *, where: str) -> None:
+    for former, present in RENAMED.items():
+        if _has_key(values, former):
+            raise BadInputError(f"{where}: the key {former!r} is now {present!r}; rename it")
+
+
+def _has_key(values: Any, dotted_key: str) -> bool:
+    for name in dotted_key.split("."):
+        if not isinstance(values, Mapping) or name not in values:
+            return False
+        values = values[name]
+    return True
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def compute_curves(
         Parameter(
             help="Some of single, oracle, likelihood, mean-logprob, self-certainty, majority, "
             "likelihood-vote, self-certainty-vote, borda-vote, beam and tree, parted by commas; "
-            "without it, compute.strategies of the params file decides."
+            "without it, test_time.strategies of the params file decides."
         ),
     ] = None,
     max_paths: Annotated[
@@ -55,12 +55,12 @@ def compute_curves(
 
         reasonloop compute-curves --workspace /tmp/trial
         reasonloop compute-curves --policy both --strategies single,majority,tree --max-paths 16
-        reasonloop compute-curves --set compute.tree.exploration=0.5 --set compute.beam.expansion=2
+        reasonloop compute-curves --set test_time.tree.exploration=0.5 --set test_time.beam.expansion=2
     """
-    more = [f"compute.strategies=[{strategies}]"] if strategies is not None else []
+    more = [f"test_time.strategies=[{strategies}]"] if strategies is not None else []
     if max_paths is not None:
         powers = [2**power for power in range(max_paths.bit_length()) if 2**power < max_paths]
-        more.append(f"compute.budgets={[*powers, max_paths]}")
+        more.append(f"test_time.budgets={[*powers, max_paths]}")
     loaded = params.load(*options.overrides, *more)
     policies: tuple[PolicyName, ...] = ("base", "trained") if policy == "both" else (policy,)
     workspace = Workspace(options.workspace.resolve())

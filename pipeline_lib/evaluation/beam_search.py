@@ -71,7 +71,7 @@ def beam_search(
     expansion = setting.params.beam.expansion
     if budget < expansion or budget % expansion:
         raise BadInputError(
-            f"a beam of budget {budget} with compute.beam.expansion={expansion}; "
+            f"a beam of budget {budget} with test_time.beam.expansion={expansion}; "
             "a budget is a multiple of the expansion"
         )
     beams = [_Beam(problem=problem) for problem in problems]
@@ -120,7 +120,7 @@ def _drawn(jobs: Sequence[_Job], setting: SearchSetting) -> Mapping[int, list[Co
         groups.setdefault((most - job.branch.tokens, last), []).append(place)
     drawn: dict[int, list[Completion]] = {}
     for (left, last), places in groups.items():
-        stop = setting.decoding.stop if last else (setting.params.step,)
+        stop = setting.decoding.stop if last else (setting.params.step_delimiter,)
         decoding = replace(setting.decoding, max_new_tokens=left, stop=stop)
         requests = [
             Request(
@@ -135,7 +135,7 @@ def _drawn(jobs: Sequence[_Job], setting: SearchSetting) -> Mapping[int, list[Co
 
 def _grown(branch: _Branch, completion: Completion, setting: SearchSetting) -> _Branch:
     tokens = branch.tokens + completion.completion_tokens
-    goes_on = completion.stopped_by == setting.params.step
+    goes_on = completion.stopped_by == setting.params.step_delimiter
     known = branch.logprob is not None and completion.logprob is not None
     finished: FinishReason | None = completion.finish_reason
     if goes_on:
@@ -143,7 +143,7 @@ def _grown(branch: _Branch, completion: Completion, setting: SearchSetting) -> _
         cut = tokens >= setting.decoding.max_new_tokens
         finished = FinishReason.LENGTH if cut else None
     return _Branch(
-        text=branch.text + completion.text + (setting.params.step if goes_on else ""),
+        text=branch.text + completion.text + (setting.params.step_delimiter if goes_on else ""),
         tokens=tokens,
         logprob=(branch.logprob or 0.0) + (completion.logprob or 0.0) if known else None,
         num_steps=branch.num_steps + 1,
@@ -187,7 +187,7 @@ def _likelihood(branch: _Branch) -> float:
     if branch.logprob is None:
         raise BadInputError(
             "a step has no log-probability, the engine reported none; set "
-            "compute.beam.value=self-certainty, or use another engine"
+            "test_time.beam.value=self-certainty, or use another engine"
         )
     return branch.logprob
 

@@ -49,7 +49,7 @@ def compare(
     Args:
         base: the policy before training.
         trained: the policy after it, on the same problems and with the same seeds.
-        params: ks, resamples and level.
+        params: ks, resamples and confidence_level.
         seed: of the bootstrap.
 
     Raises:
@@ -67,7 +67,7 @@ def compare(
             base_P,
             trained_P,
             resamples=params.resamples,
-            level=params.level,
+            level=params.confidence_level,
             seed=child_seed(seed, "difference", name),
         )
 

@@ -17,7 +17,7 @@ from pipeline_lib.evaluation.paired import PairedDifference, paired_difference
 from pipeline_lib.evaluation.pass_at_k import pass_at_k
 from pipeline_lib.evaluation.selectors import Candidate, Choice, MajorityVote, selectors
 from pipeline_lib.evaluation.subset_choice import mean_choice, mean_longest
-from pipeline_lib.params.evaluate import RESCORING, ComputeParams, Strategy
+from pipeline_lib.params.evaluate import RESCORING, Strategy, StrategyParams
 from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.seeding import child_seed
 
@@ -68,7 +68,7 @@ class ProblemLabels:
     found: Mapping[Point, tuple[Label, ...]]
 
 
-def curve_points(params: ComputeParams) -> list[Point]:
+def curve_points(params: StrategyParams) -> list[Point]:
     """Every strategy at every budget at which it is something of its own."""
     points = []
     for strategy in params.strategies:
@@ -82,7 +82,7 @@ def curve_points(params: ComputeParams) -> list[Point]:
 
 
 def choices(
-    problem: ProblemCompute, points: Sequence[Point], params: ComputeParams, *, seed: int
+    problem: ProblemCompute, points: Sequence[Point], params: StrategyParams, *, seed: int
 ) -> dict[Point, Choice]:
     """What each strategy hands in at each point, as chances of the candidates; no label is seen.
 
@@ -145,7 +145,7 @@ def compute_curves(
     problems: Sequence[ProblemCompute],
     labels: Sequence[ProblemLabels],
     points: Sequence[Point],
-    params: ComputeParams,
+    params: StrategyParams,
     measure: "Measured",
 ) -> ComputeCurves:
     """All points with their intervals.

@@ -53,7 +53,7 @@ class ComputeCurves:
     points: tuple[CurvePoint, ...]
     seed: int
     settings: Mapping[str, Any]
-    """All of ``compute`` in the params."""
+    """The section ``test_time`` of the params."""
 
     def curve(self, strategy: Strategy) -> list[CurvePoint]:
         """The points of one strategy, cheapest first."""

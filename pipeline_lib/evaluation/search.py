@@ -7,7 +7,7 @@ judged afterwards, like any other path.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipeline_lib.params.evaluate import ComputeParams
+from pipeline_lib.params.evaluate import StrategyParams
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatModel, Decoding
 from pipeline_lib.serving.scored_text import Scorer
@@ -31,7 +31,7 @@ class SearchSetting:
     model: ChatModel
     decoding: Decoding
     """``max_new_tokens`` bounds a whole path, however many completions it was put together from."""
-    params: ComputeParams
+    params: StrategyParams
     seed: int
     scorer: Scorer | None = None
     """Needed where values are self-certainty."""

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.voting import win_chances
-from pipeline_lib.params.evaluate import ComputeParams, Strategy
+from pipeline_lib.params.evaluate import Strategy, StrategyParams
 
 Choice = list[float]
 """The chance of each candidate to be handed in; they sum to 1."""
@@ -192,7 +192,7 @@ def borda_weights(candidates: Sequence[Candidate], *, power: float) -> list[floa
     return [votes[value] for value in values]
 
 
-def selectors(params: ComputeParams) -> Mapping[Strategy, Selector]:
+def selectors(params: StrategyParams) -> Mapping[Strategy, Selector]:
     """The selectors of paths that were drawn independently, by the name of their strategy."""
     return {
         Strategy.SINGLE: AnyPath(),

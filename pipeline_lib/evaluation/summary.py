@@ -71,7 +71,7 @@ def evaluate_groups(groups: Sequence[Group], params: EvaluateParams, *, seed: in
 
     Args:
         groups: one group per problem, each with all paths that were requested.
-        params: ks, resamples and level.
+        params: ks, resamples and confidence_level.
         seed: of the bootstrap.
 
     Raises:
@@ -104,7 +104,7 @@ def evaluate_groups(groups: Sequence[Group], params: EvaluateParams, *, seed: in
         lenient=intervals(params.ks, "lenient", strict=False),
         curve=intervals(_curve_ks(params.ks), "strict", strict=True),
         majority=_interval(majorities, params, seed, "majority") if majorities else None,
-        single=wilson_interval(num_first, len(scores), level=params.level),
+        single=wilson_interval(num_first, len(scores), level=params.confidence_level),
         truncated_fraction=truncated / len(drawn),
         mean_completion_tokens=completion_tokens / len(drawn),
         prompt_tokens=sum(path.prompt_tokens for path in drawn),
@@ -146,7 +146,7 @@ def _interval(values: Sequence[float], params: EvaluateParams, seed: int, name: 
     return score_interval(
         np.array(values),
         resamples=params.resamples,
-        level=params.level,
+        level=params.confidence_level,
         seed=child_seed(seed, "interval", name),
     )
 

@@ -115,7 +115,7 @@ def _known(value: float | None) -> float:
     if value is None:
         raise BadInputError(
             "a rollout has no log-probability, the engine reported none; set "
-            "compute.tree.value=agreement, or use another engine"
+            "test_time.tree.value=agreement, or use another engine"
         )
     return value
 
@@ -233,7 +233,7 @@ def _whole(growth: _Growth, setting: SearchSetting) -> FoundPath:
 
 def _child(node: Node, drawn: str, setting: SearchSetting) -> Node:
     """The child for the first step of what was drawn, new or known."""
-    first, step, rest = drawn.partition(setting.params.step)
+    first, step, rest = drawn.partition(setting.params.step_delimiter)
     text = node.text + first + step
     if text not in node.children:
         depth = node.depth + 1

@@ -88,7 +88,7 @@ def _scores(summary: EvalSummary) -> dict[str, float | str]:
 def _config(task: str, metrics: list[str], params: Params) -> dict[str, Any]:
     return {
         "task": task,
-        "dataset_path": params.prepare.folder or task,
+        "dataset_path": params.prepare.source or task,
         "test_split": "test",
         "output_type": "generate_until",
         "num_fewshot": 0,

@@ -24,7 +24,7 @@ def prepare(run: Run) -> None:
     """Write the splits, unless they exist under the same key."""
     workspace, params, seed = run.workspace, run.params.prepare, run.params.seed
     key = stage_key(
-        __name__, params={**params.model_dump(), "seed": seed}, inputs=_source(params.folder)
+        __name__, params={**params.model_dump(), "seed": seed}, inputs=_source(params.source)
     )
     folders = [workspace.problems(split) for split in SPLITS]
     current = all(manifests.current(folder, kind=KIND, key=key) for folder in folders)

@@ -15,7 +15,8 @@ class EvaluateParams(Section):
     ks: tuple[Count, ...] = (1, 4, 8)
     resamples: Count = 10000
     """Bootstrap resamples over problems."""
-    level: Rate = 0.95
+    confidence_level: Rate = 0.95
+    """Of all intervals."""
 
     @model_validator(mode="after")
     def _enough_paths(self) -> "EvaluateParams":
@@ -71,7 +72,7 @@ class TreeParams(Section):
     """What a rollout is worth: the share of rollouts with its answer, or how sure the policy was."""
 
 
-class ComputeParams(Section):
+class StrategyParams(Section):
     """Test-time compute: accuracy against tokens and against the critical path."""
 
     strategies: Annotated[tuple[Strategy, ...], Field(min_length=1)] = tuple(Strategy)
@@ -81,7 +82,7 @@ class ComputeParams(Section):
     """A mean over subsets without a formula is exact up to so many of them, else over so many."""
     borda_power: Annotated[float, Field(ge=0)] = 0.5
     """Rank r of N gives (N - r + 1)^power votes."""
-    step: Annotated[str, Field(min_length=1)] = "\n"
+    step_delimiter: Annotated[str, Field(min_length=1)] = "\n"
     """What ends a step of beam and tree search."""
     max_steps: Count = 16
     """A branch that has so many is drawn to its end at once."""
@@ -94,7 +95,7 @@ class ComputeParams(Section):
         return sorted(budget for budget in self.budgets if budget % self.beam.expansion == 0)
 
     @model_validator(mode="after")
-    def _distinct(self) -> "ComputeParams":
+    def _distinct(self) -> "StrategyParams":
         for name, values in (("strategies", self.strategies), ("budgets", self.budgets)):
             if len(set(values)) < len(values):
                 raise ValueError(f"{name}={list(map(str, values))}; each may stand once")

@@ -43,7 +43,7 @@ class PrepareParams(Section):
         "arc",
         "concept-arc",
     ] = "countdown"
-    folder: str | None = None
+    source: str | None = None
     """A folder in the data set's original format, or a hub id; not used by the generator."""
     train_problems: Count = 8000
     test_problems: Count = 400

@@ -6,7 +6,7 @@ where it runs and never changes a result, so no stage of DVC depends on it.
 
 from typing import Literal
 
-from pipeline_lib.params.evaluate import ComputeParams, EvaluateParams, ReportParams
+from pipeline_lib.params.evaluate import EvaluateParams, ReportParams, StrategyParams
 from pipeline_lib.params.latent import LatentParams
 from pipeline_lib.params.paths import (
     BootstrapParams,
@@ -41,7 +41,7 @@ class Params(Section):
     build: BuildParams = BuildParams()
     train: TrainParams = TrainParams()
     evaluate: EvaluateParams = EvaluateParams()
-    compute: ComputeParams = ComputeParams()
+    test_time: StrategyParams = StrategyParams()
     report: ReportParams = ReportParams()
     serve: ServeParams = ServeParams()
     latent: LatentParams = LatentParams()

@@ -127,7 +127,7 @@ def hub_rows(hub_id: str, *, config: str | None) -> dict[str, list[RawRow]]:
         raise BadInputError(
             f"{hub_id}: neither a folder nor a data set of the hub that can be fetched "
             f"({type(error).__name__}: {_one_line(error)}); without a network, download it "
-            "elsewhere and set prepare.folder to that folder"
+            "elsewhere and set prepare.source to that folder"
         ) from error
     return {
         str(split): [

@@ -173,7 +173,7 @@ def _raw_splits(name: str, data_set: DataSet, source: str) -> dict[str, list[Raw
         return _folder_splits(name, data_set, folder)
     if not _HUB_ID.fullmatch(source):
         raise BadInputError(
-            f"prepare.folder={source}: no such folder, and not a hub id (owner/name); "
+            f"prepare.source={source}: no such folder, and not a hub id (owner/name); "
             f"give the folder that holds {name}"
         )
     return _hub_splits(name, data_set, source)

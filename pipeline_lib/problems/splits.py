@@ -112,12 +112,12 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
 
 
 def _loaded(params: PrepareParams) -> dict[str, list[Problem]]:
-    if params.folder is None:
+    if params.source is None:
         raise BadInputError(
-            f"prepare.folder is not set; {params.dataset} needs a folder in its original format "
+            f"prepare.source is not set; {params.dataset} needs a folder in its original format "
             "or a hub id"
         )
-    return load_splits(params.dataset, params.folder)
+    return load_splits(params.dataset, params.source)
 
 
 def _cleaned(loaded: Mapping[str, list[Problem]], gold_problem: GoldProblem) -> _Cleaned:
@@ -174,7 +174,7 @@ def _divided(
     train = rest[: wanted["train"]]
     if not train or not test:
         raise BadInputError(
-            f"{params.folder}: {len(train)} train and {len(test)} test problems of "
+            f"{params.source}: {len(train)} train and {len(test)} test problems of "
             f"{params.dataset} are left after removing duplicates and unusable golds; "
             "both are needed"
         )
@@ -215,6 +215,6 @@ def _refuse_overlap(
     if shared:
         train_id, test_id = min(shared)
         raise BadInputError(
-            f"{params.folder}: {len(shared)} train problems are test problems too (first: "
+            f"{params.source}: {len(shared)} train problems are test problems too (first: "
             f"{train_id} is {test_id}); remove them from the train file"
         )

@@ -33,9 +33,9 @@ def write_curves(
     key = stage_key(
         __name__,
         params={
-            **drawn.compute.model_dump(),
+            **drawn.test_time.model_dump(),
             "resamples": evaluate.resamples,
-            "level": evaluate.level,
+            "level": evaluate.confidence_level,
             "seed": drawn.seed,
         },
         inputs=inputs,
@@ -59,27 +59,27 @@ def _tables(part: ComputePart) -> Iterator[pathlib.Path]:
 def _curves(
     drawn: ComputePart, searches: Sequence[ComputePart], evaluate: EvaluateParams
 ) -> ComputeCurves:
-    points = curves.curve_points(drawn.compute)
+    points = curves.curve_points(drawn.test_time)
     found = {(part.strategy, part.budget): _table(part) for part in searches}
     by_point: dict[Point, Table] = {
         (strategy, budget): found[
-            strategy, budget if strategy is Strategy.BEAM else max(drawn.compute.budgets)
+            strategy, budget if strategy is Strategy.BEAM else max(drawn.test_time.budgets)
         ]
         for strategy, budget in points
         if strategy in curves.SEARCHES
     }
-    source = curve_input(_table(drawn), by_point, points, num_paths=max(drawn.compute.budgets))
+    source = curve_input(_table(drawn), by_point, points, num_paths=max(drawn.test_time.budgets))
     return curves.compute_curves(
         source.problems,
         source.labels,
         points,
-        drawn.compute,
+        drawn.test_time,
         Measured(
             policy=drawn.policy,
             model=model_identity(drawn.model),
             num_left_out=source.num_left_out,
             resamples=evaluate.resamples,
-            level=evaluate.level,
+            level=evaluate.confidence_level,
             seed=drawn.seed,
         ),
     )

@@ -3,7 +3,7 @@
 import pathlib
 from dataclasses import dataclass, replace
 
-from pipeline_lib.params.evaluate import ComputeParams, Strategy
+from pipeline_lib.params.evaluate import Strategy, StrategyParams
 from pipeline_lib.params.paths import SampleParams, VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Problem
@@ -29,7 +29,7 @@ class ComputePart:
     folders: ComputeFolders
     model: str
     sample: SampleParams
-    compute: ComputeParams
+    test_time: StrategyParams
     verify: VerifyParams
     serve: ServeParams
     seed: int

@@ -25,8 +25,8 @@ def _key(shard: ComputeShard) -> str:
     """A search depends on its problems, its policy and all that steers it."""
     part = shard.part
     assert part.strategy is not None
-    steering = part.compute.model_dump(
-        mode="json", include={"step", "max_steps", part.strategy.value}
+    steering = part.test_time.model_dump(
+        mode="json", include={"step_delimiter", "max_steps", part.strategy.value}
     )
     return stage_key(
         __name__,
@@ -114,7 +114,7 @@ def seal(searched: Sequence[ComputeShard]) -> None:
 
 def _setting(part: ComputePart) -> SearchSetting:
     sample = part.sample
-    steering = part.compute.beam if part.strategy is Strategy.BEAM else part.compute.tree
+    steering = part.test_time.beam if part.strategy is Strategy.BEAM else part.test_time.tree
     return SearchSetting(
         model=rollout_engine(
             part.model, part.serve, endpoint=part.endpoint, batch_size=sample.batch_size
@@ -124,7 +124,7 @@ def _setting(part: ComputePart) -> SearchSetting:
             top_p=sample.top_p,
             max_new_tokens=sample.max_new_tokens,
         ),
-        params=part.compute,
+        params=part.test_time,
         seed=part.seed,
         scorer=_scorer(part) if steering.value == "self-certainty" else None,
     )

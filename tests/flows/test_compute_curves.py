@@ -113,13 +113,13 @@ def test_drawn_tokens_count_towards_the_budget(computed):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--strategies", "majority,luck"], "compute.strategies"),
-        (["--strategies", ""], "compute.strategies"),
+        (["--strategies", "majority,luck"], "test_time.strategies"),
+        (["--strategies", ""], "test_time.strategies"),
         (["--strategies", "tree,tree"], "each may stand once"),
         (["--max-paths", "0"], "max-paths"),
         (["--policy", "best"], "policy"),
-        (["--set", "compute.budgets=[0]"], "compute.budgets"),
-        (["--set", "compute.beam.value=gold"], "compute.beam.value"),
+        (["--set", "test_time.budgets=[0]"], "test_time.budgets"),
+        (["--set", "test_time.beam.value=gold"], "test_time.beam.value"),
         (["--engine", "url", "--set", "serve.url=http://127.0.0.1:1/v1"], "serve.engine=url"),
     ],
 )

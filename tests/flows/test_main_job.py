@@ -303,7 +303,7 @@ def test_second_run_at_once_is_refused(finished_run, reasonloop):
         (["--set", "train.learning_rate=1"], "unknown key 'train.learning_rate'"),
         (["--set", "train.method=grpo", "--set", "train.group_size=1"], "GRPO needs at least 2"),
         (["--set", "train.lr=-1"], "train.lr"),
-        (["--set", "prepare.dataset=gsm8k", "--set", "prepare.folder=/no/such"], "/no/such"),
+        (["--set", "prepare.dataset=gsm8k", "--set", "prepare.source=/no/such"], "/no/such"),
         (["--engine", "url", "--set", "serve.url=http://127.0.0.1:9/v1"], "serve.engine=url"),
         (["--profile", "no-such"], "no such profile"),
         (["--params", "no-such.yaml"], "no-such.yaml"),
@@ -335,7 +335,7 @@ def test_truncated_data_is_refused(reasonloop, tmp_path):
         "--set",
         "prepare.dataset=gsm8k",
         "--set",
-        f"prepare.folder={folder}",
+        f"prepare.source={folder}",
     )
     assert done.returncode == 2
     assert "train.jsonl:2" in done.stderr

@@ -8,7 +8,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.train import Method
 from pipeline_lib.params.whole import Params
-from pipeline_lib.params_file import load_params
+from pipeline_lib.params_file import RENAMED, load_params
 
 
 def write(folder: pathlib.Path, content: str, name: str = "params.yaml") -> pathlib.Path:
@@ -52,13 +52,13 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
             "train.method=dpo",
             "bootstrap.model=first",
             "bootstrap.model=owner/name",
-            "prepare.folder=null",
+            "prepare.source=null",
         ],
     )
     assert params.evaluate.ks == (1, 2)
     assert params.train.method is Method.DPO
     assert params.bootstrap.model == "owner/name"
-    assert params.prepare.folder is None
+    assert params.prepare.source is None
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,30 @@ def test_bad_override_is_named(tmp_path: pathlib.Path, override: str, complaint:
         load_params(write(tmp_path, ""), overrides=[override])
     assert f"--set {override}" in str(caught.value)
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(("former", "present"), RENAMED.items())
+def test_renamed_key_is_refused_with_its_new_name(
+    tmp_path: pathlib.Path, former: str, present: str
+):
+    """In a file and after --set, whatever its value; the present name is a key of the params."""
+    *sections, last = former.split(".")
+    content = "".join(f"{section}: {{" for section in sections) + f"{last}: 1" + "}" * len(sections)
+    refused = f"the key '{former}' is now '{present}'; rename it"
+    assert error_of(tmp_path, content) == f"{tmp_path}/params.yaml: {refused}"
+    with pytest.raises(BadInputError) as caught:
+        load_params(write(tmp_path, ""), overrides=[f"{former}=1"])
+    assert str(caught.value) == f"--set {former}=1: {refused}"
+    assert caught.value.exit_code == 2
+    value: object = Params()
+    for name in present.split("."):
+        value = getattr(value, name)
+
+
+def test_key_of_a_renamed_section_names_the_section(tmp_path: pathlib.Path):
+    """`compute.tree.exploration` is refused by way of its section."""
+    message = error_of(tmp_path, "compute: {tree: {exploration: 1.0}}")
+    assert message.endswith("the key 'compute' is now 'test_time'; rename it")
 
 
 def test_missing_file_and_profile_are_named(tmp_path: pathlib.Path):

@@ -1,7 +1,7 @@
 """A setting for searches on a scripted model: one token is what stands between two spaces."""
 
 from pipeline_lib.evaluation.search import SearchProblem, SearchSetting
-from pipeline_lib.params.evaluate import ComputeParams
+from pipeline_lib.params.evaluate import StrategyParams
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.scripted import ScriptedModel
 
@@ -11,7 +11,7 @@ def setting(answer, *, logprob=None, max_new_tokens=20, scorer=None, **compute):
     return SearchSetting(
         model=ScriptedModel(answer=answer, logprob=logprob),
         decoding=Decoding(max_new_tokens=max_new_tokens),
-        params=ComputeParams(**compute),
+        params=StrategyParams(**compute),
         seed=5,
         scorer=scorer,
     )

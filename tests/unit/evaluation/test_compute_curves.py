@@ -19,7 +19,7 @@ from pipeline_lib.evaluation.compute_curves import (
 from pipeline_lib.evaluation.compute_result import ComputeCurves
 from pipeline_lib.evaluation.compute_tables import CurveInput, curve_input, table
 from pipeline_lib.evaluation.path_measures import PathMeasure
-from pipeline_lib.params.evaluate import ComputeParams, Strategy
+from pipeline_lib.params.evaluate import Strategy, StrategyParams
 from pipeline_lib.records import Group, JudgedPath
 from pipeline_lib.sampling.compute_cost import Cost
 from tests.unit.evaluation.judged_groups import judged_group
@@ -80,7 +80,7 @@ def point(curves: ComputeCurves, strategy: Strategy, budget: int):
     return next(p for p in curves.points if (p.strategy, p.budget) == (strategy, budget))
 
 
-PARAMS = ComputeParams(budgets=(1, 2, 4))
+PARAMS = StrategyParams(budgets=(1, 2, 4))
 LETTERS = {"p": "cwwc", "q": "wwww", "r": "cccw"}
 
 
@@ -203,7 +203,7 @@ def test_a_difference_to_the_vote_is_paired():
 
 def test_points_are_those_that_differ():
     """One path has one budget, a beam only multiples of its expansion."""
-    params = ComputeParams(
+    params = StrategyParams(
         strategies=(Strategy.SINGLE, Strategy.BEAM, Strategy.MAJORITY), budgets=(8, 1, 2)
     )
     assert curve_points(params) == [

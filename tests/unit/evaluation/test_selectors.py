@@ -17,7 +17,7 @@ from pipeline_lib.evaluation.selectors import (
     selectors,
     self_certainty,
 )
-from pipeline_lib.params.evaluate import ComputeParams, Strategy
+from pipeline_lib.params.evaluate import Strategy, StrategyParams
 
 
 def candidate(answer, *, tokens=10, logprob=-1.0, certainty=1.0):
@@ -65,7 +65,7 @@ def test_the_likelihood_vote_weighs_by_probability_a_token():
     """exp(-0.1) = 0.905 beats exp(-1) + exp(-1) = 0.736."""
     three = [candidate(0, logprob=-10), candidate(0, logprob=-10), candidate(1, logprob=-1)]
     assert 2 * math.exp(-1) < math.exp(-0.1)
-    assert selectors(ComputeParams())[Strategy.LIKELIHOOD_VOTE].choose(three) == [0, 0, 1]
+    assert selectors(StrategyParams())[Strategy.LIKELIHOOD_VOTE].choose(three) == [0, 0, 1]
 
 
 def test_borda_votes_by_rank():
@@ -93,8 +93,8 @@ def test_the_borda_power_of_the_params_decides():
     """Answer 0 on rank 1 against answer 1 on ranks 2 and 3: 3 = 2 + 1 ties at power 1; power 2
     gives 9 against 5."""
     three = [candidate(0, certainty=3), candidate(1, certainty=2), candidate(1, certainty=1)]
-    even = selectors(ComputeParams(borda_power=1))[Strategy.BORDA_VOTE]
-    steep = selectors(ComputeParams(borda_power=2))[Strategy.BORDA_VOTE]
+    even = selectors(StrategyParams(borda_power=1))[Strategy.BORDA_VOTE]
+    steep = selectors(StrategyParams(borda_power=2))[Strategy.BORDA_VOTE]
     assert even.choose(three) == [0.5, 0.25, 0.25]
     assert steep.choose(three) == [1, 0, 0]
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.selectors import Candidate, selectors
 from pipeline_lib.evaluation.subset_choice import mean_choice, mean_longest
-from pipeline_lib.params.evaluate import ComputeParams, Strategy
+from pipeline_lib.params.evaluate import Strategy, StrategyParams
 
-SELECTORS = selectors(ComputeParams())
+SELECTORS = selectors(StrategyParams())
 
 candidates = st.lists(
     st.builds(

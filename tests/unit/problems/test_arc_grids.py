@@ -156,7 +156,7 @@ def test_no_puzzle_is_on_both_sides(tmp_path: pathlib.Path):
         write(tmp_path / f"p{colour}.json", puzzle_of(colour, inputs=3))
     for seed in range(5):
         params = PrepareParams(
-            dataset="concept-arc", folder=str(tmp_path), train_problems=22, test_problems=8
+            dataset="concept-arc", source=str(tmp_path), train_problems=22, test_problems=8
         )
         splits = make_splits(params, seed=seed, gold_problem=lambda _: None)
         sides = [{puzzle_input_of(p.id).puzzle_id for p in s} for s in (splits.train, splits.test)]
@@ -171,7 +171,7 @@ def test_a_known_repeat_leaves_the_train_split(tmp_path: pathlib.Path):
     write(tmp_path / "training" / "40853293.json", puzzle_of(1))
     write(tmp_path / "training" / "00000002.json", puzzle_of(2))
     write(tmp_path / "evaluation" / "070dd51e.json", puzzle_of(1))
-    params = PrepareParams(dataset="arc", folder=str(tmp_path))
+    params = PrepareParams(dataset="arc", source=str(tmp_path))
     splits = make_splits(params, seed=7, gold_problem=lambda _: None)
     assert [problem.id for problem in splits.train] == ["00000002/0"]
     assert splits.report.duplicates == 1
@@ -213,7 +213,7 @@ def test_counts(made_data: pathlib.Path, folder: str):
 def test_the_published_repeat_is_removed(made_data: pathlib.Path):
     """Of 4 train problems the one that is a test problem as well is tested, not trained on."""
     params = PrepareParams(
-        dataset="arc", folder=str(made_data / "arc" / "arc-agi-1"), test_problems=3
+        dataset="arc", source=str(made_data / "arc" / "arc-agi-1"), test_problems=3
     )
     splits = make_splits(params, seed=7, gold_problem=lambda _: None)
     assert splits.report.loaded == {"train": 4, "test": 3}
@@ -225,7 +225,7 @@ def test_the_published_repeat_is_removed(made_data: pathlib.Path):
 def test_reference_repeat_is_removed(reference_data: pathlib.Path):
     """ARC-AGI-1 holds one puzzle in both folders, under two ids: it is tested, not trained on."""
     params = PrepareParams(
-        dataset="arc", folder=str(reference_data / "arc" / "arc-agi-1"), test_problems=419
+        dataset="arc", source=str(reference_data / "arc" / "arc-agi-1"), test_problems=419
     )
     report = make_splits(params, seed=7, gold_problem=lambda _: None).report
     assert report.loaded == {"train": 416, "test": 419}

@@ -107,7 +107,7 @@ def test_editions_of_a_contest_have_different_ids(tmp_path: pathlib.Path):
 
 def test_missing_folder_says_what_to_give(tmp_path: pathlib.Path):
     """A path that does not exist is named, with the param that it came from."""
-    with pytest.raises(BadInputError, match=r"prepare\.folder=.*/absent: no such folder"):
+    with pytest.raises(BadInputError, match=r"prepare\.source=.*/absent: no such folder"):
         load("gsm8k", str(tmp_path / "absent"), "test")
 
 
@@ -183,5 +183,5 @@ def test_unreachable_hub_says_what_to_do():
         check=True,
     )
     assert done.stdout.startswith("no-such-owner/no-such-set: neither a folder nor")
-    assert "set prepare.folder to that folder" in done.stdout
+    assert "set prepare.source to that folder" in done.stdout
     assert done.stdout.count("\n") == 1

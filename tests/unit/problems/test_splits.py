@@ -32,7 +32,7 @@ def write_gsm8k(folder: pathlib.Path, *, train: range, test: range) -> pathlib.P
 
 def gsm8k_splits(folder: pathlib.Path, *, seed: int = 7, gold_problem=usable, **sizes) -> Splits:
     wanted = {"train_problems": 6, "test_problems": 4, "bootstrap_problems": 3} | sizes
-    params = PrepareParams(dataset="gsm8k", folder=str(folder), **wanted)
+    params = PrepareParams(dataset="gsm8k", source=str(folder), **wanted)
     return make_splits(params, seed=seed, gold_problem=gold_problem)
 
 
@@ -82,7 +82,7 @@ def test_a_set_without_train_problems_is_divided(tmp_path: pathlib.Path):
     lines = [json.dumps({"problem": f"Find {n}.", "answer": str(n)}) + "\n" for n in range(30)]
     (tmp_path / "test.jsonl").write_text("".join(lines))
     params = PrepareParams(
-        dataset="aime", folder=str(tmp_path), train_problems=2000, test_problems=400
+        dataset="aime", source=str(tmp_path), train_problems=2000, test_problems=400
     )
     splits = make_splits(params, seed=7, gold_problem=usable)
     assert splits.report.drawn == {"test": 5, "train": 25, "bootstrap": 0}
@@ -129,7 +129,7 @@ def test_nothing_left_is_an_error(tmp_path: pathlib.Path):
 
 def test_file_set_needs_a_folder():
     """The param that is missing is named."""
-    with pytest.raises(BadInputError, match=r"prepare\.folder is not set; mbpp needs"):
+    with pytest.raises(BadInputError, match=r"prepare\.source is not set; mbpp needs"):
         make_splits(PrepareParams(dataset="mbpp"), seed=7, gold_problem=usable)
 
 
