@@ -93,8 +93,10 @@ def require_budget(workspace: pathlib.Path, serve: ServeParams) -> None:
 
 def budget_reached(spent: Spent, serve: ServeParams) -> str | None:
     """The budget that ``spent`` has used up, as a message; None if there is none."""
-    for name, used in (("budget_tokens", spent.tokens), ("budget_money", spent.cost(serve))):
-        limit = getattr(serve, name)
+    for name, used, limit in (
+        ("budget_tokens", spent.tokens, serve.budget_tokens),
+        ("budget_money", spent.cost(serve), serve.budget_money),
+    ):
         if limit is not None and used >= limit:
             return f"budget reached: {used:g} of serve.{name}={limit:g} are used"
     return None

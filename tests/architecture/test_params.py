@@ -1,50 +1,116 @@
 """params.yaml, the models that read it and the code that uses them say the same."""
 
-import ast
+import functools
+import pathlib
+import re
 
 import pytest
 import yaml
 from pydantic import BaseModel
 
+from pipeline_lib.params.paths import MathLimits
+from pipeline_lib.params.sections import Section
+from pipeline_lib.params.train import LoraParams, TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import PARAMS_FILE, PROFILES_FOLDER, load_params
 from pipeline_lib.repository import REPOSITORY
+from tests.architecture.param_reads import reads_of
 
 
-def leaves(model: BaseModel, prefix: str = "") -> dict[str, object]:
-    """Dotted key and value of every leaf of the models."""
-    found: dict[str, object] = {}
+def section_fields(model: BaseModel, prefix: str = "") -> dict[str, tuple[str, str]]:
+    """Dotted key of every leaf, with the class of its section and its name there."""
+    found: dict[str, tuple[str, str]] = {}
     for name in type(model).model_fields:
         value = getattr(model, name)
         if isinstance(value, BaseModel):
-            found |= leaves(value, f"{prefix}{name}.")
+            found |= section_fields(value, f"{prefix}{name}.")
         else:
-            found[f"{prefix}{name}"] = value
+            found[f"{prefix}{name}"] = (type(model).__name__, name)
     return found
 
 
-def attributes_used() -> set[str]:
-    """Every attribute or string key that is read anywhere in the product, except in the params themselves."""
-    used: set[str] = set()
-    for package in ("flows", "tasks", "pipeline_lib"):
-        for path in (REPOSITORY / package).rglob("*.py"):
-            if path.parent.name != "params":
-                tree = ast.parse(path.read_text("utf-8"))
-                used |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
-                # Limits cross into other processes as JSON.
-                used |= {
-                    n.slice.value
-                    for n in ast.walk(tree)
-                    if isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Constant)
-                }
-    return used
+def product_sources() -> dict[pathlib.Path, str]:
+    return {
+        path: path.read_text("utf-8")
+        for package in ("flows", "tasks", "pipeline_lib")
+        for path in (REPOSITORY / package).rglob("*.py")
+    }
+
+
+@functools.cache
+def product_reads() -> set[tuple[str, str]]:
+    """Reads outside the params package, and those of the math worker's limits, which are JSON."""
+    sources = product_sources()
+    params = {path for path in sources if path.parent.name == "params"}
+    reads = reads_of(
+        [sources[path] for path in params],
+        [source for path, source in sources.items() if path not in params],
+    )
+    limits = re.findall(r'\blimits\["(\w+)"\]', "".join(sources.values()))
+    return reads | {(MathLimits.__name__, name) for name in limits}
+
+
+def unused_keys(params: Params) -> list[str]:
+    reads = product_reads()
+    return [key for key, field in section_fields(params).items() if field not in reads]
 
 
 def test_every_param_is_used():
-    """A key that no code reads would be a promise that is not kept."""
-    used = attributes_used()
-    unused = [key for key in leaves(Params()) if key.split(".")[-1] not in used]
-    assert unused == []
+    """Every dotted key is read by code outside the models of the params."""
+    assert unused_keys(Params()) == []
+
+
+def test_unused_key_is_found_whatever_its_last_name():
+    """`planted.steps` is unused though `train.steps` is used; `train.planted` and `lora.lr` likewise."""
+
+    class PlantedParams(Section):
+        steps: int = 1
+
+    class PlantedLora(LoraParams):
+        lr: float = 1.0
+
+    class PlantedTrain(TrainParams):
+        planted: int = 1
+        lora: PlantedLora = PlantedLora()
+
+    class WithPlanted(Params):
+        planted: PlantedParams = PlantedParams()
+        train: PlantedTrain = PlantedTrain()
+
+    planted = {"planted.steps", "train.planted", "train.lora.lr"}
+    assert planted <= set(unused_keys(WithPlanted()))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "def work(run: Run): return run.params.train.lr",
+        "def work(run: 'Run | None'): params, seed = run.params, 7; return params.train.lr",
+        "def work(runs: list[Run]): return [train.lr for train in (r.params.train for r in runs)]",
+        "def work(): return replace(make(), seed=1).train.lr",
+        "def work(run: Run): return run.trained(3).lr",
+        "def work(run: Run):\n  with opened(run.params.train) as t:\n    return t.lr",
+        "class Work:\n  def __init__(self, run: Run): self.x = run.params\n  def f(self): self.x.train.lr",
+    ],
+)
+def test_reads_are_resolved(work):
+    """By arguments, tuples, comprehensions, calls, methods, contexts and attributes of self."""
+    models = (
+        "class Train:\n  lr: float\n  steps: int\n"
+        "class Params:\n  train: Train\n"
+        "class Run:\n  params: Params\n  def trained(self, n: int) -> Train: ...\n"
+        "def make() -> Params: ..."
+    )
+    reads = reads_of([models], [work])
+    assert ("Train", "lr") in reads
+    assert ("Train", "steps") not in reads
+
+
+def test_functions_have_names_of_their_own():
+    """`params` of one function is not `params` of the next."""
+    models = "class Train:\n  lr: float\nclass Sample:\n  lr: float"
+    work = "def a(params: Train): return params.lr\ndef b(params: Sample): return params"
+    assert reads_of([models], [work]) == {("Train", "lr")}
 
 
 def test_params_file_names_every_key():
