@@ -28,7 +28,7 @@ from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.python_code import humaneval_problem
-from pipeline_lib.problems.raw_rows import RawRow
+from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.python_tests import CodeJudge
 from pipeline_lib.verification.sandbox.client import JailRefusedError, TestSuite

@@ -14,6 +14,7 @@ from typing_extensions import override
 from pipeline_lib.advantages.rules import find_rule
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.table import check_data_set
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.serving.engines.table import check_engine
 from pipeline_lib.terminal_text import one_line
@@ -116,6 +117,7 @@ def load_params(
         raise BadInputError(f"{', '.join(sources)}: {reason_of(error)}") from error
     try:
         # Not in the models: in the import order `params` is below the tables of names.
+        check_data_set(params.prepare.dataset)
         if params.train.advantage is not None:
             find_rule(params.train.advantage)
         check_engine(params.serve)

@@ -11,7 +11,8 @@ from typing import Any
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.augmentation import SEPARATOR
 from pipeline_lib.problems.arc_grids import Challenge, read_challenge
-from pipeline_lib.problems.raw_rows import RawRow, folder_rows
+from pipeline_lib.problems.raw_files import folder_rows
+from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.storage.files import read_json
 
 _CHALLENGES = "_challenges.json"

@@ -20,7 +20,7 @@ from pydantic import ValidationError as PydanticError
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.arc_grids import Challenge, read_challenge
-from pipeline_lib.problems.raw_rows import RawRow
+from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.storage.files import digest_json, read_json
 
 BLANK = "<blank>"

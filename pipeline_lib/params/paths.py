@@ -32,17 +32,8 @@ class CountdownParams(Section):
 class PrepareParams(Section):
     """Which problems, and how many of each split."""
 
-    dataset: Literal[
-        "countdown",
-        "gsm8k",
-        "math",
-        "aime",
-        "hmmt",
-        "humaneval",
-        "mbpp",
-        "arc",
-        "concept-arc",
-    ] = "countdown"
+    dataset: str = "countdown"
+    """A name in `problems.table`, which `params_file` checks."""
     source: str | None = None
     """A folder in the data set's original format, or a hub id; not used by the generator."""
     train_problems: Count = 8000

@@ -10,7 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from pipeline_lib.grids import Grid, grid_of, grid_text
 from pipeline_lib.kinds.arc import ArcGold, PuzzleInput
-from pipeline_lib.problems.raw_rows import RawRow
+from pipeline_lib.problems.data_set import DataSet
+from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.records import Problem
 
 _INTRODUCTION = (
@@ -105,3 +106,14 @@ def _question(puzzle: Puzzle, test_input: Grid) -> str:
         for name, grid in (("Input", pair.input), ("Output", pair.output))
     ]
     return "\n\n".join([_INTRODUCTION, *shown, f"Test input:\n{grid_text(test_input)}"])
+
+
+ARC = DataSet(
+    parse=arc_problems,
+    splits=("train", "test"),
+    patterns=("{split}/*.json",),
+    published_splits={"train": "training", "test": "evaluation"},
+    many_editions=True,
+    known_repeats=frozenset({"40853293/0"}),  # ARC-AGI-1 has it as 070dd51e/0, too
+)
+CONCEPT_ARC = DataSet(parse=arc_problems, splits=("test",), patterns=("corpus/*/*.json", "*.json"))

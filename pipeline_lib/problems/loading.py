@@ -1,117 +1,16 @@
-"""The data sets that can be loaded: how each is laid out, and what makes a problem of its rows.
-
-Countdown is not among them: it is generated (see `countdown`), not loaded.
-"""
+"""Loading of data sets, split by split, from a folder or a hub."""
 
 import pathlib
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.problems.arc_grids import arc_problems
-from pipeline_lib.problems.math_word import contest_problem, gsm8k_problem
-from pipeline_lib.problems.python_code import MBPP_TASKS, humaneval_problem, mbpp_problem
-from pipeline_lib.problems.raw_rows import RawRow, folder_rows, hub_rows
+from pipeline_lib.problems.data_set import DataSet
+from pipeline_lib.problems.raw_files import folder_rows, hub_rows
+from pipeline_lib.problems.raw_row import RawRow
+from pipeline_lib.problems.table import find_data_set
 from pipeline_lib.records import Problem
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
-
-
-class _RowParser(Protocol):
-    def __call__(self, row: RawRow, *, id_prefix: str, source: str) -> Problem: ...
-
-
-class _Parser(Protocol):
-    def __call__(self, row: RawRow, *, id_prefix: str, source: str) -> Sequence[Problem]: ...
-
-
-def _one(parse: _RowParser) -> _Parser:
-    def parse_row(row: RawRow, *, id_prefix: str, source: str) -> Sequence[Problem]:
-        return [parse(row, id_prefix=id_prefix, source=source)]
-
-    return parse_row
-
-
-def _every_row(_row: RawRow, _split: str) -> bool:
-    return True
-
-
-def _mbpp_row_in(row: RawRow, split: str) -> bool:
-    return row.whole("task_id") in MBPP_TASKS[split]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataSet:
-    """One data set in its publisher's format."""
-
-    parse: _Parser
-    splits: tuple[str, ...]
-    patterns: tuple[str, ...]
-    """Where a split's files are in a folder; the first pattern that matches anything counts."""
-    hub_config: str | None = None
-    is_in: Callable[[RawRow, str], bool] = _every_row
-    """Which rows belong to a split where one file holds several."""
-    published_splits: Mapping[str, str] = field(default_factory=dict)
-    """What the publisher calls a split, where that is not its name here."""
-    many_editions: bool = False
-    """Whether sources of this name hold different problems (AIME by year), so they are told apart
-    by the name of their folder."""
-
-    def published(self, split: str) -> str:
-        """The publisher's name of a split."""
-        return self.published_splits.get(split, split)
-
-
-_BY_SPLIT = ("{split}.jsonl", "{split}.jsonl.gz", "{split}-*.parquet", "data/{split}-*.parquet")
-
-DATASETS: Mapping[str, DataSet] = {
-    "gsm8k": DataSet(
-        parse=_one(gsm8k_problem),
-        splits=("train", "test"),
-        patterns=(*_BY_SPLIT, "main/{split}-*.parquet"),
-        hub_config="main",
-    ),
-    "math": DataSet(parse=_one(contest_problem), splits=("train", "test"), patterns=_BY_SPLIT),
-    "aime": DataSet(
-        parse=_one(contest_problem), splits=("test",), patterns=_BY_SPLIT, many_editions=True
-    ),
-    "hmmt": DataSet(
-        parse=_one(contest_problem), splits=("test",), patterns=_BY_SPLIT, many_editions=True
-    ),
-    "humaneval": DataSet(
-        parse=_one(humaneval_problem),
-        splits=("test",),
-        patterns=(
-            "HumanEval.jsonl",
-            "HumanEval.jsonl.gz",
-            *_BY_SPLIT,
-            "openai_humaneval/{split}-*.parquet",
-        ),
-    ),
-    "mbpp": DataSet(
-        parse=_one(mbpp_problem),
-        splits=tuple(MBPP_TASKS),
-        patterns=("mbpp.jsonl", *_BY_SPLIT, "full/{split}-*.parquet"),
-        hub_config="full",
-        is_in=_mbpp_row_in,
-    ),
-    "arc": DataSet(
-        parse=arc_problems,
-        splits=("train", "test"),
-        patterns=("{split}/*.json",),
-        published_splits={"train": "training", "test": "evaluation"},
-        many_editions=True,
-    ),
-    "concept-arc": DataSet(
-        parse=arc_problems, splits=("test",), patterns=("corpus/*/*.json", "*.json")
-    ),
-}
-
-
-KNOWN_REPEATS = frozenset({"40853293/0"})
-"""Train problems that their publisher repeats in the test split: ARC-AGI-1 has this as 070dd51e/0."""
 
 
 def load(name: str, source: str, split: str) -> list[Problem]:
@@ -130,17 +29,15 @@ def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
     """The problems of every official split that ``source`` holds, in the order of its files.
 
     Args:
-        name: a key of ``DATASETS``.
+        name: a key of `table.DATA_SETS`.
         source: a folder in the publisher's format or in that of a hub's parquet export, or a hub
             id such as ``openai/gsm8k``.
 
     Raises:
         BadInputError: an unknown name, nothing to read, a row that cannot be used, an empty
-            split, an id that stands twice. One line names file, line and key.
+            split, a repeated id. One line names file, line and key.
     """
-    if name not in DATASETS:
-        raise BadInputError(f"data set {name!r} is unknown; there are {', '.join(DATASETS)}")
-    data_set = DATASETS[name]
+    data_set = find_data_set(name)
     label = pathlib.Path(source).resolve().name if data_set.many_editions else name
     loaded: dict[str, list[Problem]] = {}
     places: dict[str, str] = {}
@@ -163,7 +60,7 @@ def _refuse_repeated_id(problem_id: str, row: RawRow, places: dict[str, str]) ->
     earlier = places.setdefault(problem_id, row.where)
     if earlier != row.where:
         raise BadInputError(
-            f"{row.where}: the id {problem_id!r} stands at {earlier} already; remove one of them"
+            f"{row.where}: the id {problem_id!r} is also at {earlier}; remove one of them"
         )
 
 

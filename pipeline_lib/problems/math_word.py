@@ -5,7 +5,8 @@ made.
 """
 
 from pipeline_lib.kinds.math import MathGold, last_boxed
-from pipeline_lib.problems.raw_rows import RawRow
+from pipeline_lib.problems.data_set import BY_SPLIT, DataSet, one_per_row
+from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.records import Problem
 
 _GSM8K_MARK = "#### "
@@ -50,3 +51,14 @@ def _contest_answer(row: RawRow, solution: str | None) -> str:
     if not answer:
         raise row.error("answer or solution", "no final answer")
     return answer
+
+
+GSM8K = DataSet(
+    parse=one_per_row(gsm8k_problem),
+    splits=("train", "test"),
+    patterns=(*BY_SPLIT, "main/{split}-*.parquet"),
+    hub_config="main",
+)
+MATH = DataSet(parse=one_per_row(contest_problem), splits=("train", "test"))
+YEARLY_CONTEST = DataSet(parse=one_per_row(contest_problem), splits=("test",), many_editions=True)
+"""AIME and HMMT: one folder a year."""

@@ -8,7 +8,8 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline_lib.kinds.code import CodeGold
-from pipeline_lib.problems.raw_rows import RawRow
+from pipeline_lib.problems.data_set import BY_SPLIT, DataSet, one_per_row
+from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.records import Problem
 
 MBPP_TASKS: Mapping[str, range] = {
@@ -101,3 +102,24 @@ def _called_names(node: ast.AST) -> Iterator[str]:
         yield node.func.id
     for child in ast.iter_child_nodes(node):
         yield from _called_names(child)
+
+
+def _mbpp_row_in(row: RawRow, split: str) -> bool:
+    return row.whole("task_id") in MBPP_TASKS[split]
+
+
+HUMANEVAL = DataSet(
+    parse=one_per_row(humaneval_problem),
+    splits=("test",),
+    patterns=(
+        *("HumanEval.jsonl", "HumanEval.jsonl.gz"),
+        *(*BY_SPLIT, "openai_humaneval/{split}-*.parquet"),
+    ),
+)
+MBPP = DataSet(
+    parse=one_per_row(mbpp_problem),
+    splits=tuple(MBPP_TASKS),
+    patterns=("mbpp.jsonl", *BY_SPLIT, "full/{split}-*.parquet"),
+    hub_config="full",
+    is_in=_mbpp_row_in,
+)

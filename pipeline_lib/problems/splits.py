@@ -11,8 +11,9 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import GoldProblem
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems import countdown
+from pipeline_lib.problems.loading import load_splits
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
-from pipeline_lib.problems.registry import KNOWN_REPEATS, load_splits
+from pipeline_lib.problems.table import GENERATED, find_data_set
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_seed
 
@@ -84,11 +85,11 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
         "train": params.train_problems,
         "bootstrap": params.bootstrap_problems,
     }
-    if params.dataset == "countdown":
+    if params.dataset == GENERATED:
         drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
         cleaned = _Cleaned(pools={}, loaded={}, duplicates=0, unusable=())
     else:
-        cleaned = _cleaned(_loaded(params), gold_problem)
+        cleaned = _cleaned(params, gold_problem)
         drawn = _divided(params, cleaned.pools, wanted, seed)
     training = [*drawn["train"], *drawn["bootstrap"]]
     return Splits(
@@ -104,7 +105,7 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
             overlap=overlap_report(training, drawn["test"]),
             unseen_number_sets=(
                 countdown.unseen_number_sets(drawn["test"], training)
-                if params.dataset == "countdown"
+                if params.dataset == GENERATED
                 else None
             ),
         ),
@@ -120,7 +121,8 @@ def _loaded(params: PrepareParams) -> dict[str, list[Problem]]:
     return load_splits(params.dataset, params.source)
 
 
-def _cleaned(loaded: Mapping[str, list[Problem]], gold_problem: GoldProblem) -> _Cleaned:
+def _cleaned(params: PrepareParams, gold_problem: GoldProblem) -> _Cleaned:
+    loaded, known_repeats = _loaded(params), find_data_set(params.dataset).known_repeats
     pools: dict[str, list[Problem]] = {}
     duplicates = 0
     unusable: list[UnusableGold] = []
@@ -128,7 +130,7 @@ def _cleaned(loaded: Mapping[str, list[Problem]], gold_problem: GoldProblem) -> 
     for split in loaded.keys() & {"train", "test"}:
         distinct = _distinct(loaded[split])
         if split == "train":
-            distinct = _without_known_repeats(distinct, asked)
+            distinct = _without_repeats(distinct, known_repeats, asked)
         duplicates += len(loaded[split]) - len(distinct)
         pools[split] = []
         for problem in distinct:
@@ -152,11 +154,13 @@ def _distinct(problems: Iterable[Problem]) -> list[Problem]:
     return list(first_of.values())
 
 
-def _without_known_repeats(train: Iterable[Problem], asked: Collection[str]) -> list[Problem]:
+def _without_repeats(
+    train: Iterable[Problem], known_repeats: Collection[str], asked: Collection[str]
+) -> list[Problem]:
     return [
         problem
         for problem in train
-        if problem.id not in KNOWN_REPEATS or normalized_question(problem.question) not in asked
+        if problem.id not in known_repeats or normalized_question(problem.question) not in asked
     ]
 
 

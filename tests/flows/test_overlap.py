@@ -5,7 +5,7 @@ import json
 import pytest
 
 from flows.cli.app import main
-from pipeline_lib.problems.registry import load_splits
+from pipeline_lib.problems.loading import load_splits
 from pipeline_lib.storage import shards
 from pipeline_lib.storage.workspace import Workspace
 from tests.unit.evaluation.judged_groups import judged_group

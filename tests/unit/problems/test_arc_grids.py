@@ -11,8 +11,9 @@ from pipeline_lib.grids import grid_text
 from pipeline_lib.kinds.arc import ArcGold, puzzle_input_of
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems.arc_grids import arc_problems, read_puzzle
-from pipeline_lib.problems.raw_rows import RawRow, folder_rows
-from pipeline_lib.problems.registry import load_splits
+from pipeline_lib.problems.loading import load_splits
+from pipeline_lib.problems.raw_files import folder_rows
+from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.verification.arc_grid import judge
 from tests.made_data import ARC_COUNTS
@@ -146,7 +147,7 @@ def test_editions_cannot_be_mixed(tmp_path: pathlib.Path):
     """A puzzle in both folders, as with ARC-AGI-2's training and ARC-AGI-1's evaluation: refused."""
     write(tmp_path / "training" / "00000001.json", puzzle_of(1))
     write(tmp_path / "evaluation" / "00000001.json", puzzle_of(1))
-    with pytest.raises(BadInputError, match=r"'00000001/0' stands at .*training.00000001\.json"):
+    with pytest.raises(BadInputError, match=r"'00000001/0' is also at .*training.00000001\.json"):
         load_splits("arc", str(tmp_path))
 
 

@@ -9,7 +9,10 @@ import sys
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.problems.registry import load, load_splits
+from pipeline_lib.params_file import load_params
+from pipeline_lib.problems.loading import load, load_splits
+from pipeline_lib.problems.table import DATA_SETS, check_data_set
+from pipeline_lib.repository import REPOSITORY
 from tests.made_data import MATH_GOLDS, MBPP_FUNCTIONS
 
 GSM8K = [
@@ -163,11 +166,28 @@ def test_unknown_name_lists_those_there_are():
         load("countdown", "somewhere", "test")
 
 
+def test_param_names_a_generated_or_a_loaded_set():
+    """`prepare.dataset` takes every name of the table and Countdown; another is refused in a line."""
+    for name in ("countdown", *DATA_SETS):
+        check_data_set(name)
+    with pytest.raises(BadInputError, match="'gsm' is unknown; there are countdown, gsm8k"):
+        load_params(overrides=["prepare.dataset=gsm"])
+
+
+def test_names_of_data_sets_need_no_file_reader():
+    """The command reads the table at its start, which pyarrow would slow down."""
+    program = "import sys, pipeline_lib.params_file; print('pyarrow' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
 def test_unreachable_hub_says_what_to_do():
     """Without a network a hub id ends in one line with the remedy, not in a client's traceback."""
     program = (
         "from pipeline_lib.errors import BadInputError\n"
-        "from pipeline_lib.problems.registry import load\n"
+        "from pipeline_lib.problems.loading import load\n"
         "try:\n"
         "    load('gsm8k', 'no-such-owner/no-such-set', 'test')\n"
         "except BadInputError as error:\n"

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.problems.loading import load_splits
 from pipeline_lib.problems.overlap import NGRAM_WORDS, normalized_question, overlap_report
-from pipeline_lib.problems.registry import load_splits
 from pipeline_lib.records import Problem
 
 WORDS = [f"w{number}" for number in range(40)]

@@ -14,7 +14,7 @@ from pipeline_lib.problems.python_code import (
     humaneval_problem,
     mbpp_problem,
 )
-from pipeline_lib.problems.raw_rows import RawRow
+from pipeline_lib.problems.raw_row import RawRow
 
 
 def mbpp_row(**changes: object) -> RawRow:

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.problems.raw_rows import RawRow, folder_rows
+from pipeline_lib.problems.raw_files import folder_rows
+from pipeline_lib.problems.raw_row import RawRow
 
 ROWS = [{"question": "1+1?", "answer": "#### 2"}, {"question": "2+2?", "answer": "#### 4"}]
 
@@ -122,7 +123,7 @@ def test_hub_client_reads_every_split(tmp_path: pathlib.Path):
         pq.write_table(pa.Table.from_pylist(ROWS), repository / f"{split}-0.parquet")
     program = (
         "import json, sys\n"
-        "from pipeline_lib.problems.raw_rows import hub_rows\n"
+        "from pipeline_lib.problems.raw_files import hub_rows\n"
         "splits = hub_rows(sys.argv[1], config=None)\n"
         "print(json.dumps({s: [[r.where, r.fields] for r in rows] for s, rows in splits.items()}))\n"
     )

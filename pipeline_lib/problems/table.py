@@ -1,0 +1,52 @@
+"""All data sets by the value of ``prepare.dataset``. A new one is a module and a line here."""
+
+from collections.abc import Iterable, Mapping
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.arc_grids import ARC, CONCEPT_ARC
+from pipeline_lib.problems.data_set import DataSet
+from pipeline_lib.problems.math_word import GSM8K, MATH, YEARLY_CONTEST
+from pipeline_lib.problems.python_code import HUMANEVAL, MBPP
+from pipeline_lib.terminal_text import one_line
+
+GENERATED = "countdown"
+"""The data set that `problems.countdown` generates; all others are loaded."""
+
+DATA_SETS: Mapping[str, DataSet] = {
+    "gsm8k": GSM8K,
+    "math": MATH,
+    "aime": YEARLY_CONTEST,
+    "hmmt": YEARLY_CONTEST,
+    "humaneval": HUMANEVAL,
+    "mbpp": MBPP,
+    "arc": ARC,
+    "concept-arc": CONCEPT_ARC,
+}
+
+_SHOWN_CHARACTERS = 60
+
+
+def find_data_set(name: str) -> DataSet:
+    """The loaded data set of that name.
+
+    Raises:
+        BadInputError: there is none; the message lists the names.
+    """
+    if name not in DATA_SETS:
+        raise _unknown(name, DATA_SETS)
+    return DATA_SETS[name]
+
+
+def check_data_set(name: str) -> None:
+    """See that ``name`` is a data set that is generated or loaded.
+
+    Raises:
+        BadInputError: it is not; the message lists the names.
+    """
+    if name != GENERATED and name not in DATA_SETS:
+        raise _unknown(name, (GENERATED, *DATA_SETS))
+
+
+def _unknown(name: str, known: Iterable[str]) -> BadInputError:
+    shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
+    return BadInputError(f"data set {shown} is unknown; there are {', '.join(known)}")
