@@ -1,1 +1,1 @@
-"""What reasonloop does, understandable without an orchestrator, a cluster or a data versioner."""
+"""The library of reasonloop: no orchestrator, no cluster, no data versioning."""

@@ -1,7 +1,7 @@
 """CPU seconds of pieces of work, as the operating system counts them.
 
-Seconds by the clock grow with whatever else the machine does; CPU seconds hardly do, so they are what
-the compute of two trainings is compared in.
+The compute of two trainings is compared in CPU seconds, since wall-clock seconds grow with the load of
+the machine.
 """
 
 import functools
@@ -17,21 +17,21 @@ import psutil
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lap:
-    """What a part of a training took."""
+    """Time spent on a part of a training."""
 
     cpu_seconds: float
-    """Of this process and of its children that have ended."""
+    """CPU seconds of this process and of its ended children."""
     wall_seconds: float
 
 
 class Laps:
-    """Lap times of one process in which nothing else is at work."""
+    """Lap times of a process that does nothing else."""
 
     def __init__(self) -> None:
         self._cpu, self._wall = _own_seconds(), time.perf_counter()
 
     def lap(self) -> Lap:
-        """Since the last lap, or since the start."""
+        """The time since the last lap, or since the start."""
         cpu, wall = _own_seconds(), time.perf_counter()
         found = Lap(cpu_seconds=cpu - self._cpu, wall_seconds=wall - self._wall)
         self._cpu, self._wall = cpu, wall
@@ -40,29 +40,29 @@ class Laps:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """A piece of work; its seconds are final once it has ended."""
+    """A piece of work; its seconds are final at its end."""
 
     cpu_seconds: float = 0.0
 
 
 class Meter:
-    """Counts for blocks of code, also where several run at once in threads of this process.
+    """CPU seconds of blocks of code, which may run at once in threads of this process.
 
-    What the process spends while n blocks are open counts to each of them by one n-th, so their sum
-    is right. Processes that were started since the meter was made, such as a pool of verifiers, are
-    part of it; older ones, such as a server, are not.
+    While n blocks are open, each is charged 1/n of the CPU time of the process, so the sum is exact.
+    Child processes started after the meter, such as a pool of verifiers, are included; older ones,
+    such as a server, are not.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: list[Block] = []
-        # By identity, since the time at which a process began is known to the second only.
+        # By identity, since start times of processes are rounded to seconds.
         self._older = frozenset(psutil.Process().children())
         self._last = 0.0
 
     @contextmanager
     def block(self) -> Iterator[Block]:
-        """Count for this block."""
+        """Measure the block."""
         found = Block()
         with self._lock:
             self._settle()
@@ -77,7 +77,7 @@ class Meter:
     def _settle(self) -> None:
         now = _own_seconds() + _children_seconds(psutil.Process(), without=self._older)
         for block in self._open:
-            # A child that was killed and not waited for takes its seconds along.
+            # The seconds of a killed child that was not waited for are lost.
             block.cpu_seconds += max(0.0, now - self._last) / len(self._open)
         self._last = now
 
@@ -90,7 +90,7 @@ def _own_seconds() -> float:
 def _children_seconds(
     process: psutil.Process, *, without: Set[psutil.Process] = frozenset()
 ) -> float:
-    """Of the children that live, with all below them and with what has ended below them."""
+    """CPU seconds of the living children and of all their descendants, ended ones included."""
     total = 0.0
     for child in process.children():
         if child not in without:
@@ -101,5 +101,5 @@ def _children_seconds(
 
 @functools.cache
 def shard_meter() -> Meter:
-    """Of the shards that this process works on; made here, since a lock cannot go to a worker."""
+    """The meter of this process's shards. Created per process, since a lock cannot be pickled."""
     return Meter()

@@ -1,6 +1,6 @@
-"""Torch made repeatable: deterministic kernels, a fixed number of threads, derived seeds.
+"""Deterministic torch: deterministic kernels, a fixed number of threads, derived seeds.
 
-The same number of threads is part of the promise, since sums over another split round differently.
+Results are equal for an equal number of threads, which changes the rounding of sums.
 """
 
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from torch.utils import deterministic as torch_deterministic
 from pipeline_lib.seeding import child_seed
 
 _FILLING: Any = torch_deterministic
-"""As Any, since the attribute that is set on it exists at run time only."""
+"""Typed as Any: the attribute set below exists at run time only."""
 _TRAINER_SEEDS = 2**32
-"""The libraries' seeding ends in numpy's, which takes 32 bits."""
+"""Both libraries seed numpy, whose seeds have 32 bits."""
 
 
 def trainer_seed(root_seed: int, *names: str | int) -> int:
-    """A child seed in the range that transformers and TRL accept."""
+    """A child seed in [0, 2**32), the range that transformers and TRL accept."""
     return child_seed(root_seed, *names) % _TRAINER_SEEDS
 
 
@@ -33,9 +33,9 @@ def deterministic(*, threads: int, seed: int) -> Iterator[None]:
     mode_before = torch.are_deterministic_algorithms_enabled()
     fill_before = _FILLING.fill_uninitialized_memory
     torch.set_num_threads(threads)
-    # On a GPU a few kernels have no deterministic form: there the promise is void, with a warning.
+    # A few CUDA kernels have no deterministic form: there only a warning is given.
     torch.use_deterministic_algorithms(mode=True, warn_only=torch.cuda.is_available())
-    # Filling fresh memory only hides reads before writes, and halves the speed of small models.
+    # Filling uninitialized memory hides reads before writes and halves the speed of small models.
     _FILLING.fill_uninitialized_memory = False
     try:
         with torch.random.fork_rng():

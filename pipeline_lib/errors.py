@@ -1,4 +1,4 @@
-"""Errors that a user can act on, each with the exit code of the command. Bugs are not wrapped."""
+"""Errors that a user can act on, with the exit code of the command. Bugs are not wrapped."""
 
 from typing import ClassVar
 
@@ -8,35 +8,35 @@ _REASON_CHARACTERS = 300
 
 
 class ReasonloopError(Exception):
-    """Our own failure with a message for the user: what, where, remedy, in one line."""
+    """Base class. The message is one line for the user: fault, place, remedy."""
 
     exit_code: ClassVar[int] = 1
 
 
 class BadInputError(ReasonloopError):
-    """Params, a file or an argument that cannot be used; raised before any compute."""
+    """Unusable params, file or argument; raised before any compute."""
 
     exit_code: ClassVar[int] = 2
 
 
 class CorruptArtifactError(BadInputError):
-    """A file on disk is not what its manifest says it is."""
+    """A file on disk differs from its manifest."""
 
 
 class DivergedError(BadInputError):
-    """Params under which a training leaves the finite numbers, which only training can show."""
+    """A training diverged to NaN or infinity under these params."""
 
 
 class BudgetReachedError(ReasonloopError):
-    """The budget for drawing paths is used up; no fault, and the run continues once it is raised."""
+    """The sampling budget is used up; the run can be resumed with a higher one."""
 
     exit_code: ClassVar[int] = 3
 
 
 class SandboxUnavailableError(ReasonloopError):
-    """No sandbox tier passed its self-test, so model-written code is not run at all."""
+    """No sandbox tier passed its self-test, so no model-written code is run."""
 
 
 def reason_of(error: BaseException) -> str:
-    """What an error of another library says, as a part of one line; its type's name if that is nothing."""
+    """The message of another library's error on one line, or the name of its type if it has none."""
     return one_line(str(error), most=_REASON_CHARACTERS) or type(error).__name__

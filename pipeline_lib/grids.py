@@ -1,6 +1,6 @@
-"""A grid of colours, the one value of ARC: when it is one, and how it is written.
+"""Grids of colours, the values of ARC: validation and text forms.
 
-Nothing here reads what a model wrote, or knows which grid is right.
+Parsing of model output and comparison with a gold are in `verification`.
 """
 
 import json
@@ -15,10 +15,10 @@ MAX_SIDE = 30
 
 
 def grid_of(value: Any) -> Grid:
-    """The grid that nested lists or tuples of whole numbers are.
+    """The grid in nested lists or tuples of integers.
 
     Raises:
-        ValueError: it is none; one line says where and why.
+        ValueError: ``value`` is not a grid; the message names the place and the fault in one line.
     """
     rows = tuple(_row(row, number) for number, row in enumerate(_listed(value, "a grid"), start=1))
     for number, row in enumerate(rows, start=1):
@@ -46,10 +46,10 @@ def _listed(value: Any, name: str) -> Sequence[Any]:
 
 
 def grid_text(grid: Grid) -> str:
-    """One row a line, colours separated by spaces: the form that models are shown and asked for."""
+    """One row per line, colours separated by spaces: the form in prompts and answers."""
     return "\n".join(" ".join(map(str, row)) for row in grid)
 
 
 def grid_json(grid: Grid) -> str:
-    """A list of lists without spaces: the same text for the same grid, and for no other."""
+    """Canonical JSON, a list of lists without spaces; equal for equal grids alone."""
     return json.dumps(grid, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""params.yaml, a profile over it, and overrides over both: strict, and bad input in one line."""
+"""Strict reading of params.yaml, a profile over it, and overrides over both."""
 
 import json
 import pathlib
@@ -33,18 +33,18 @@ RENAMED: Mapping[str, str] = {
 _MAX_BYTES = 1 << 20
 _MOST_VALUES = 100_000
 _OPEN = -1
-"""Size of a node that is being counted."""
+"""Size of a node whose count is not finished."""
 _SHOWN_CHARACTERS = 120
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice in one mapping, where plain YAML keeps the last one."""
+    """Refuses a duplicate key in a mapping, of which plain YAML keeps the last."""
 
     def single_value(self) -> Any:
-        """The one document of the text, unless its aliases make a large thing of it.
+        """The one document of the text, None if it is empty.
 
         Raises:
-            BadInputError: it would have too many values, or it contains itself.
+            BadInputError: expanded aliases give too many values, or an alias contains itself.
         """
         node = self.get_single_node()
         if node is None:
@@ -66,7 +66,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def _expanded_size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Values of ``node`` where each alias stands for a copy; ``sizes`` holds those that are known."""
+    """Number of values of ``node`` with aliases expanded; ``sizes`` caches the counts by node id."""
     known = sizes.get(id(node))
     if known == _OPEN:
         raise BadInputError(f"the alias at line {node.start_mark.line + 1} contains itself")
@@ -83,7 +83,7 @@ def _below(node: yaml.Node) -> list[yaml.Node]:
     return node.value if isinstance(node, yaml.SequenceNode) else []
 
 
-# The floats of YAML 1.1 need a dot, so that 1e-4 would be a text.
+# Floats of YAML 1.1 need a dot: without this, 1e-4 is a string.
 _UniqueKeyLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789")
 )
@@ -95,7 +95,7 @@ def load_params(
     """Read params.yaml, then a profile over it, then ``key.subkey=value`` overrides over both.
 
     Raises:
-        BadInputError: the file, the profile, a key or a value cannot be used; one line says which.
+        BadInputError: an unusable file, profile, key or value; the message names it in one line.
     """
     sources = [str(path)]
     try:
@@ -107,16 +107,16 @@ def load_params(
         for assignment in overrides:
             sources.append(f"--set {_cut(assignment)}")
             values = _merged(values, _parse_override(assignment))
-        # By way of JSON, strict still takes a list for a tuple and a text for an enum, but neither
-        # true nor "7" for a number.
+        # Strict JSON mode accepts a list for a tuple and a string for an enum, but neither true
+        # nor "7" for a number.
         params = Params.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
         raise BadInputError(f"{', '.join(sources)}: {_first_problem(error)}") from error
     except (TypeError, ValueError, RecursionError) as error:
-        # Keys that are no text, numbers of thousands of digits, nesting without end.
+        # Keys that are no strings, numbers of thousands of digits, unbounded nesting.
         raise BadInputError(f"{', '.join(sources)}: {reason_of(error)}") from error
     try:
-        # Not in the models: in the import order `params` is below the tables of names.
+        # Not in the models: `params` is below the tables of names in the import order.
         check_data_set(params.prepare.dataset)
         if params.train.advantage is not None:
             find_rule(params.train.advantage)
@@ -170,7 +170,7 @@ def _parse_yaml(text: str, *, where: str) -> Any:
         raise BadInputError(f"{where}: {error}") from error
     except yaml.YAMLError as error:
         raise BadInputError(f"{where}: not YAML ({reason_of(error)})") from error
-    except Exception as error:  # what PyYAML makes of !!bool 7, 2020-99-99 or ten thousand digits
+    except Exception as error:  # PyYAML on !!bool 7, 2020-99-99 or ten thousand digits
         raise BadInputError(f"{where}: not YAML that has a value ({reason_of(error)})") from error
 
 

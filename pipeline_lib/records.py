@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 class FinishReason(StrEnum):
-    """Reason why a path ended. ERROR: the request failed, and the text is empty."""
+    """Reason for the end of a path. ERROR: the request failed, and the text is empty."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -39,7 +39,7 @@ class Problem:
 
     @property
     def kind(self) -> Kind[Any]:
-        """The kind follows from the gold's type, so the two cannot disagree."""
+        """The kind of the gold's type."""
         return kind_of(self.gold)
 
     def row(self) -> Row:
@@ -154,7 +154,7 @@ class Group:
         return [member for member in self.members if member.verdict.lenient is not None]
 
     def num_correct(self, *, strict: bool) -> int:
-        """Number of scored members that are right, by the strict or the lenient score."""
+        """Number of scored members that are right by the strict or the lenient score."""
         scored = self.scored()
         return sum(bool(m.verdict.strict if strict else m.verdict.lenient) for m in scored)
 

@@ -1,7 +1,7 @@
-"""Randomness: child seeds from names, never from time, process or a global generator.
+"""Randomness: child seeds derived from names, never from time, process or a global generator.
 
-A child seed depends only on the root seed and on what it is for, so a result is the same whatever
-the number of workers and wherever a broken run was continued.
+A child seed depends on the root seed and on its names alone, so results do not depend on the number of
+workers or on interruptions.
 """
 
 import hashlib
@@ -23,29 +23,29 @@ def child_seed(root_seed: int, *names: str | int) -> int:
 
 
 def round_seed(root_seed: int, round_number: int) -> int:
-    """The seed from which round 1, 2, ... of training derives all of its own.
+    """The root seed of round 1, 2, ... of training.
 
-    Round 1 has the root seed itself, so what one round computes does not depend on later ones.
+    Round 1 has ``root_seed`` itself, so its result does not depend on the number of rounds.
     """
     return root_seed if round_number == 1 else child_seed(root_seed, "round", round_number)
 
 
 def consecutive_seeds(count: int, root_seed: int, *names: str | int) -> range:
-    """``count`` seeds that follow each other, the first from ``names``.
+    """``count`` consecutive seeds, the first derived from ``names``.
 
-    That is what an engine gives to the N paths of one request: path i can then be drawn again
-    alone, and N + 1 paths begin with the N paths.
+    Engines give consecutive seeds to the N paths of one request. Path i can thus be drawn again alone,
+    and the first N of N + 1 paths are the same N paths.
     """
-    # Halved, so that the last one is still below 2**63, which is where engines end.
+    # Halved, so that the last seed is below 2**63, the limit of engines.
     first = child_seed(root_seed, *names) // 2
     return range(first, first + count)
 
 
 def child_random(root_seed: int, *names: str | int) -> random.Random:
-    """A local standard-library generator for ``names``."""
+    """A local generator of the standard library, seeded from ``names``."""
     return random.Random(child_seed(root_seed, *names))  # noqa: S311 - simulation, not secrets
 
 
 def child_generator(root_seed: int, *names: str | int) -> np.random.Generator:
-    """A local numpy generator for ``names``."""
+    """A local numpy generator, seeded from ``names``."""
     return np.random.default_rng(child_seed(root_seed, *names))

@@ -1,9 +1,9 @@
 """Events of a run (work done, seconds, tokens), one JSON line each, outside every digest.
 
-Durations differ from run to run, so they never stand in a record that is hashed: they are written
-to ``telemetry/events.jsonl`` of the workspace; the console and the report read them from there.
-Three events exist: ``work`` (a shard or a step was done), ``stage`` (a stage that did work ended)
-and ``spending`` (what the engine took for a shard).
+Durations differ between runs, so they are in no hashed record. They are written to
+``telemetry/events.jsonl`` of the workspace, which the console and the report read. Events are ``work``
+(a shard or a step was done), ``stage`` (a stage that did work ended), ``spending`` (the usage of the
+engine for a shard) and ``training-end`` (the time after the last step of a training).
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Any
 
 EVENTS_FILE = pathlib.Path("telemetry") / "events.jsonl"
 SERVICE_FILE = pathlib.Path("telemetry") / "service.jsonl"
-"""How each path was served; apart from the events, which are read over and over."""
+"""Serving statistics per path; a file of its own, since the events are read repeatedly."""
 Event = dict[str, Any]
 
 
@@ -29,12 +29,12 @@ def record_event(workspace: pathlib.Path, name: str, **fields: Any) -> None:
 
 
 def record_service(workspace: pathlib.Path, rows: Sequence[Event]) -> None:
-    """Append one line a path to telemetry/service.jsonl."""
+    """Append one line per path to telemetry/service.jsonl."""
     _append(workspace / SERVICE_FILE, rows)
 
 
 def _append(target: pathlib.Path, rows: Sequence[Event]) -> None:
-    """Lines are one ``write`` in append mode, so processes do not interleave."""
+    """All lines in one ``write`` in append mode, so processes do not interleave."""
     target.parent.mkdir(parents=True, exist_ok=True)
     lines = b"".join(json.dumps(row, sort_keys=True).encode() + b"\n" for row in rows)
     descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -47,15 +47,15 @@ def _append(target: pathlib.Path, rows: Sequence[Event]) -> None:
 def record_work(
     workspace: pathlib.Path, stage: str, *, done: int, total: int, **fields: Any
 ) -> None:
-    """Say that one of ``total`` pieces of a stage (shard ``done``, step ``done``) was completed."""
+    """Record that shard or step ``done`` of ``total`` of a stage was completed."""
     record_event(workspace, "work", stage=stage, done=done, total=total, **fields)
 
 
 @contextmanager
 def timed_stage(workspace: pathlib.Path, stage: str, **fields: Any) -> Iterator[None]:
-    """Record a ``stage`` event with its seconds, unless the stage was found done and did no work.
+    """Record a ``stage`` event with the seconds of the block, unless no work was recorded in it.
 
-    A stage that was killed and continued is recorded with the seconds of the last part.
+    For a stage that was killed and resumed these are the seconds of the last part.
     """
     begin = events_size(workspace)
     start = time.perf_counter()
@@ -70,7 +70,7 @@ def timed_stage(workspace: pathlib.Path, stage: str, **fields: Any) -> Iterator[
 
 
 def events_size(workspace: pathlib.Path) -> int:
-    """Bytes written so far: an offset to read later events from."""
+    """Bytes written so far, as an offset for later events."""
     target = workspace / EVENTS_FILE
     return target.stat().st_size if target.exists() else 0
 
@@ -84,7 +84,7 @@ class NewEvents:
 
 
 def read_new_events(workspace: pathlib.Path, offset: int) -> NewEvents:
-    """Whole lines from byte ``offset`` on, oldest first; a line that is being written waits."""
+    """Complete lines from byte ``offset`` on, oldest first; an incomplete last line is left for later."""
     target = workspace / EVENTS_FILE
     if not target.exists():
         return NewEvents(events=[], offset=offset)
@@ -108,7 +108,7 @@ def read_events(workspace: pathlib.Path, *, offset: int = 0) -> list[Event]:
 
 
 def stage_seconds(events: list[Event]) -> Mapping[str, float]:
-    """Seconds of each stage: per draw the last time that it did work, summed over draws."""
+    """Seconds per stage: the last event of each draw, summed over draws."""
     totals: dict[str, float] = {}
     for event in _latest_stages(events):
         stage = event["stage"]
@@ -117,7 +117,7 @@ def stage_seconds(events: list[Event]) -> Mapping[str, float]:
 
 
 def total_seconds(events: list[Event]) -> float:
-    """Seconds in which at least one stage was at work, each as :func:`stage_seconds` counts it."""
+    """Seconds in which at least one stage worked, by the events of :func:`stage_seconds`."""
     return covered([interval(event, event["seconds"]) for event in _latest_stages(events)])
 
 
@@ -127,7 +127,7 @@ def _latest_stages(events: list[Event]) -> list[Event]:
 
 
 def interval(event: Event, seconds: float) -> tuple[float, float]:
-    """Start and end of something that took ``seconds`` and was recorded at its end."""
+    """Start and end, as Unix time, of work that took ``seconds`` and was recorded at its end."""
     end = datetime.fromisoformat(event["at"]).timestamp()
     return end - float(seconds), end
 

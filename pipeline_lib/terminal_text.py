@@ -1,7 +1,7 @@
-"""Text from outside as a terminal may show it: no control characters, and nothing that cannot be encoded.
+"""Untrusted text made safe for a terminal: no control characters, nothing that cannot be encoded.
 
-Ids, file names and model output can hold escape sequences that move a cursor, rename a window or
-hide what stands before them. What is written to files is left as it is.
+Ids, file names and model output can contain escape sequences that move the cursor, rename the window
+or hide earlier text. Text in files is not changed.
 """
 
 import re
@@ -16,6 +16,6 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, *, most: int = 2000) -> str:
-    """The same on one line of at most ``most`` characters, runs of white space made single spaces."""
+    """Printable ``text`` on one line of at most ``most`` characters, white space collapsed."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= most else f"{line[: most - 4]} ..."

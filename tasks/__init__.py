@@ -1,1 +1,1 @@
-"""Thin Prefect tasks around functions of pipeline_lib: retries, timeouts, names, nothing else."""
+"""Prefect tasks around functions of pipeline_lib: retries, timeouts and names."""

@@ -1,7 +1,7 @@
-"""How tasks are retried and bounded, by name. Every task is NO_CACHE: its library function decides.
+"""Retry and timeout policies of tasks. No task uses Prefect's cache.
 
-Prefect's cache would hash only the decorated function, which is thin, so it would serve results of
-an older library. Tasks are idempotent instead: what is done and verifies is not done again.
+The cache would hash the decorated function alone, so it would return results of an older library.
+Tasks are idempotent instead: the library reuses a finished result under the same key.
 """
 
 from typing import Any, TypedDict
@@ -22,12 +22,12 @@ class Policy(TypedDict):
 
 
 def is_worth_a_retry(_task: Any, _run: Any, state: Any) -> bool:
-    """Bad input stays bad, a used-up budget stays used up. All else may be a passing fault."""
+    """False for bad input and a used-up budget; any other failure may be transient."""
     try:
         state.result()
     except (BadInputError, BudgetReachedError):
         return False
-    except Exception:  # noqa: BLE001 - whatever it was, a retry is the answer
+    except Exception:  # noqa: BLE001 - any other failure is retried
         return True
     return False
 
@@ -43,8 +43,8 @@ def _policy(*, retries: int, timeout_s: int) -> Policy:
 
 
 PLAN = _policy(retries=1, timeout_s=3600)
-"""Work of one process that is no training: planning, preparing, building, comparing; minutes."""
+"""Planning, preparing, building, comparing; minutes."""
 SHARD = _policy(retries=2, timeout_s=2 * 3600)
 """One shard of sampling or verification; minutes."""
 TRAINING = _policy(retries=1, timeout_s=48 * 3600)
-"""A whole training run; a retry continues from its newest checkpoint that verifies."""
+"""A training; a retry resumes from the newest verified checkpoint."""

@@ -1,4 +1,4 @@
-"""The report as files, and as artifacts of the Prefect run."""
+"""The report, as files and as artifacts of the Prefect run."""
 
 from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact

@@ -1,4 +1,4 @@
-"""The rollout engine of a draw, running while shards are left to draw."""
+"""The rollout engine of a draw."""
 
 import pathlib
 from collections.abc import Iterator
@@ -10,17 +10,16 @@ from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.running_engine import serving_engine
 
 LOGS = "logs"
-"""Folder of the workspace that holds the engines' output."""
+"""Folder of the workspace with the engines' logs."""
 
 
 @contextmanager
 def endpoint_for(
     serve: ServeParams, root: pathlib.Path, *, model: str, wanted: bool
 ) -> Iterator[Endpoint | None]:
-    """The endpoint of ``model`` for the duration of the block; None: workers draw in process.
+    """Yield the endpoint of ``model``; None if workers sample in process or ``wanted`` is False.
 
-    ``wanted`` is False if no shard is left to draw. Not a task: the engine runs in the flow's process,
-    for longer than one task.
+    Not a task: the engine is a child of the flow's process and outlives single tasks.
     """
     if engine_named(serve.engine).in_process or not wanted:
         yield None

@@ -10,19 +10,19 @@ from tasks.policies import PLAN, TRAINING
 
 
 def do_stage(stage: Stage, run: Run) -> None:
-    """Do the work of ``stage`` and time it, in this process."""
+    """Do the work of ``stage`` in this process and record its time."""
     draw = {"draw": f"round-{run.round_number}"} if stage.in_rounds else {}
     with timed_stage(run.root, stage.name, **draw):
         stage.work()(run)
 
 
 def stage_task(stage: Stage) -> Task[[Stage, Run], None]:
-    """The task of ``stage``, under the policy of its sort of work."""
+    """The task of ``stage``, with the policy for trainings or for other work."""
     policy = TRAINING if stage.trains else PLAN
     round_name = "-round-{run.round_number}" if stage.in_rounds else ""
     return task(**policy, name=stage.name, task_run_name=f"{stage.name}{round_name}")(do_stage)
 
 
 def trains_on_gpu() -> bool:
-    """Whether trainings share the memory of a GPU."""
+    """True if trainings share a GPU."""
     return visible_gpus() > 0

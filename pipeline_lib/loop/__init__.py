@@ -1,1 +1,1 @@
-"""The verified loop: one module per stage, from a run to the sealed result of the stage."""
+"""The verified loop: one module per stage, each from a `Run` to the sealed result."""

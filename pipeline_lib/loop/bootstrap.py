@@ -1,4 +1,4 @@
-"""The base policy: made from scratch once, or a copy of a given model."""
+"""The base policy: trained from scratch, or a copy of a given model."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pipeline_lib.telemetry import record_work
 from pipeline_lib.training.bootstrap import make_base_policy
 from pipeline_lib.training.weights import policies
 
-if TYPE_CHECKING:  # no part of the stage's code: params of other stages change no result
+if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
     from pipeline_lib.stages.stage import Run
 
 
 def bootstrap(run: Run) -> None:
-    """Make ``models/base``, unless it exists under the same key; a broken training is continued."""
+    """Make ``models/base``, unless it exists under the same key; an interrupted training is resumed."""
     workspace, params, seed = run.workspace, run.params.bootstrap, run.params.seed
     problems = workspace.problems("bootstrap")
     key = stage_key(
@@ -31,7 +31,7 @@ def bootstrap(run: Run) -> None:
     )
     if manifests.current(workspace.base, kind=policies.KIND, key=key):
         return
-    # The problems that choose the control's checkpoint must be new to the base, too.
+    # The base is not trained on the problems that select the control's checkpoint.
     worked = read_worked(problems, validation_fraction=params.validation_fraction, seed=seed)
     make_base_policy(
         solution_rows(worked.train, None),

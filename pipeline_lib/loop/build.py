@@ -18,7 +18,7 @@ from pipeline_lib.traindata.groups import read_groups
 from pipeline_lib.traindata.tables import BuildContext
 from pipeline_lib.verification.version import VERIFIER_VERSION
 
-if TYPE_CHECKING:  # no part of the stage's code: params of other stages change no result
+if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
     from pipeline_lib.records import Row
     from pipeline_lib.serving.chat_model import ChatFormat
     from pipeline_lib.stages.stage import Run
@@ -27,7 +27,7 @@ KIND = "traindata"
 
 
 def build(run: Run) -> None:
-    """Write the tables that the method of the run trains on, unless they exist under the same key."""
+    """Write the tables of the run's method, unless they exist under the same key."""
     params, method, folders = run.params.build, run.params.train.method, run.folders
     problems = run.workspace.problems("train")
     tables = {"problems": problems, "paths": folders.paths, "verdicts": folders.verdicts}
@@ -66,7 +66,7 @@ def build(run: Run) -> None:
 
 
 def _worked_rows(run: Run, chat_format: ChatFormat | None) -> list[Row]:
-    """Solutions of the worked problems, without those that choose the control's checkpoint."""
+    """Rows of the worked solutions, without those that select the control's checkpoint."""
     worked = read_worked(
         run.workspace.problems("bootstrap"),
         validation_fraction=run.params.bootstrap.validation_fraction,

@@ -1,4 +1,4 @@
-"""The control beside the loop: the base after as much training on worked solutions alone."""
+"""The control: the base policy trained on worked solutions alone, for as many tokens as the loop."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from pipeline_lib.training.token_budget import Tokens, plan_tokens
 from pipeline_lib.training.tracking.trackers import Trackers
 from pipeline_lib.training.weights import policies
 
-if TYPE_CHECKING:  # no part of the stage's code: params of other stages change no result
+if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
     from pipeline_lib.stages.stage import Run
 
 
 def control(run: Run) -> None:
-    """Train the control, unless it exists or is left out; a broken training is continued."""
+    """Train the control, unless it exists or is disabled; an interrupted training is resumed."""
     workspace, bootstrap, train = run.workspace, run.params.bootstrap, run.params.train
     if not train.control:
-        # dvc.yaml names it as an output, with or without a control.
+        # An output in dvc.yaml, with or without a control.
         workspace.control.mkdir(parents=True, exist_ok=True)
         return
-    # A given model has seen none of these problems, so all that have a solution may be used.
+    # A given model was trained on none of these problems, so all that have a solution are used.
     problems = workspace.problems("bootstrap" if bootstrap.model is None else "train")
     budget, schedule, seed = _planned(run).cost, _schedule(train), run.params.seed
     key = stage_key(
@@ -77,7 +77,7 @@ def control(run: Run) -> None:
 
 
 def _planned(run: Run) -> Tokens:
-    """Tokens of the loop if all its rounds draw as many as the first."""
+    """Tokens of the loop, if all its rounds draw as many as the first."""
     counts = manifests.read_manifest(run.workspace.round_folders(1).paths).counts
     prompt, drawn = counts["prompt_tokens"], counts["completion_tokens"]
     a_round = Tokens(drawn=int(prompt + drawn)) + plan_tokens(
@@ -89,7 +89,7 @@ def _planned(run: Run) -> Tokens:
 
 
 def _schedule(params: TrainParams) -> Schedule:
-    """Rate and batch of the loop's own supervised steps; their number follows from the budget."""
+    """Learning rate and batch of the loop's SFT steps; the number of steps follows from the budget."""
     supervised = params.method is Method.SFT
     batch_size = params.batch_size if supervised else params.warm_start_batch_size
     return Schedule(

@@ -12,7 +12,7 @@ from pipeline_lib.storage.files import write_text
 from pipeline_lib.traindata.groups import read_groups
 from pipeline_lib.training.control_report import read_control_report
 
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
     import pathlib
     from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ BASE, CONTROL, TRAINED = "base", "control", "trained"
 
 
 def policies_to_draw(run: Run) -> Mapping[str, pathlib.Path]:
-    """The folders of the policies by name. A control that is the base itself is not drawn again."""
+    """Folders of the policies to sample, by name. A control equal to the base is not sampled again."""
     rounds = run.params.rounds
     drawn = {BASE: run.workspace.base, TRAINED: run.workspace.policy(rounds, rounds=rounds)}
     if run.params.train.control and not _control_is_base(run):

@@ -1,4 +1,4 @@
-"""Problems: load or generate the splits, store them with a report of what was left out."""
+"""Problems: load or generate the splits, and store them with a report of removed problems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline_lib.storage.files import digest_file, digest_json, write_json
 from pipeline_lib.storage.workspace import SPLITS
 from pipeline_lib.verification.golds import open_gold_check
 
-if TYPE_CHECKING:  # no part of the stage's code: params of other stages change no result
+if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
     from pipeline_lib.stages.stage import Run
 
 KIND = "problems"
@@ -40,7 +40,7 @@ def prepare(run: Run) -> None:
 
 
 def _source(folder: str | None) -> dict[str, str]:
-    """Digest of the data that the splits are made from; a hub id is its own identity."""
+    """Digest of the source folder's files; of a hub id, the id."""
     if folder is None:
         return {}
     root = pathlib.Path(folder).expanduser()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The report's file, and what artifacts of the run show of it."""
+    """The report file, and the content of the run's artifacts."""
 
     report: pathlib.Path
     title: str
@@ -32,7 +32,7 @@ class Written:
 
 
 def write_reports(run: Run) -> Written:
-    """Write all files of the report; durations differ from run to run, so it is always done."""
+    """Write all files of the report, on every call, since durations differ between runs."""
     workspace, params = run.workspace, run.params
     record_work(run.root, "report", done=1, total=1)
     source = read_finished_run(workspace, params)

@@ -23,7 +23,7 @@ from pipeline_lib.storage.manifests import Manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplePlan:
-    """What is drawn by which model into which folder, under which key."""
+    """A draw: problems, model, sampling params, and the output folder with its key."""
 
     workspace: pathlib.Path
     stage: str
@@ -31,7 +31,7 @@ class SamplePlan:
     label: str
     """Name of the progress bar."""
     draw: str
-    """Names the draw ("round-1", "evaluate"); part of every path's seed."""
+    """Name of the draw ("round-1", "evaluate"); part of every path's seed."""
     problems: pathlib.Path
     output: pathlib.Path
     model: str
@@ -39,7 +39,7 @@ class SamplePlan:
     serve: ServeParams
     seed: int
     endpoint: Endpoint | None = None
-    """Where the model is served; None: in the process that draws."""
+    """Server of the model; None: the embedded engine of the worker."""
     key: str = ""
     num_shards: int = 0
 
@@ -54,12 +54,12 @@ class SampleShard:
     """Drawn by an earlier run."""
 
     def at(self, endpoint: Endpoint | None) -> "SampleShard":
-        """The same shard, to be drawn there."""
+        """The same shard, with ``endpoint``."""
         return replace(self, plan=replace(self.plan, endpoint=endpoint))
 
 
 def plan_shards(plan: SamplePlan) -> list[SampleShard]:
-    """Fix the key, cut the problems into shards, and find the finished ones."""
+    """Compute the key, cut the problems into shards, and mark the finished ones."""
     problems = manifests.read_manifest(plan.problems)
     key = stage_key(
         __name__,

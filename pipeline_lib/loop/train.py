@@ -16,14 +16,14 @@ from pipeline_lib.traindata.tables import MAIN_TABLE, WARM_START_TABLE
 from pipeline_lib.training.methods import TrainingRequest, train_policy
 from pipeline_lib.training.tracking.trackers import Trackers
 
-if TYPE_CHECKING:  # no part of the stage's code: params of other stages change no result
+if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
     from pipeline_lib.stages.stage import Run
 
 
 def train(run: Run) -> None:
-    """Train the policy of a round, unless it exists; a broken training is continued."""
+    """Train the policy of a round, unless it exists; an interrupted training is resumed."""
     workspace, params, number = run.workspace, run.params, run.round_number
-    # dvc.yaml names them as outputs, whatever the number of rounds.
+    # Outputs in dvc.yaml for any number of rounds.
     for folder in workspace.later_rounds:
         folder.mkdir(parents=True, exist_ok=True)
     problems, traindata = workspace.problems("train"), run.folders.traindata
@@ -65,7 +65,7 @@ def train(run: Run) -> None:
 
 
 def _engine(run: Run) -> dict[str, object]:
-    """The settings of an engine that can change the paths that it draws."""
+    """Engine settings that can change the drawn paths."""
     return {"name": run.params.serve.engine, "options": run.params.serve.options}
 
 

@@ -1,4 +1,4 @@
-"""The progress of a training as events: its steps, and what each took."""
+"""Training steps as events with their CPU and GPU seconds."""
 
 import pathlib
 from collections.abc import Iterator, Mapping
@@ -15,8 +15,8 @@ from pipeline_lib.training.phases import Progress
 def recorded_steps(workspace: pathlib.Path, stage: str, *, key: str) -> Iterator[Progress]:
     """Yield the progress function of the training under ``key``.
 
-    What follows the last step, such as the end of a pool of verifiers, is recorded at the end; of a
-    training that was found done nothing is.
+    The time after the last step, such as closing a pool of verifiers, is recorded at the end. A training
+    without steps, already done, records nothing.
     """
     laps, steps = Laps(), 0
     gpus = visible_gpus()

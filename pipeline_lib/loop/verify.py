@@ -16,7 +16,7 @@ from pipeline_lib.verification.kept_verifiers import kept_verifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPlan:
-    """A table of paths to be judged, and where its verdicts go."""
+    """A table of paths to judge, and the folder of its verdicts."""
 
     workspace: pathlib.Path
     stage: str

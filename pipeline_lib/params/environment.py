@@ -1,8 +1,8 @@
-"""The variables of the environment, which only this module reads."""
+"""Access to environment variables; no other module reads them."""
 
 import os
 
 
 def environment(name: str) -> str | None:
-    """One variable, or None."""
+    """The value of a variable, or None."""
     return os.environ.get(name)

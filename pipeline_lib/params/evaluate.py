@@ -1,4 +1,4 @@
-"""What a policy is worth: pass@k, accuracy against test-time compute, and the report of both."""
+"""Params of evaluation (pass@k), of test-time compute, and of the report."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -9,19 +9,19 @@ from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Sectio
 
 
 class EvaluateParams(Section):
-    """Base against trained on the held-out problems."""
+    """Scores of the policies on the held-out problems."""
 
     num_paths: Count = 16
     ks: tuple[Count, ...] = (1, 4, 8)
     resamples: Count = 10000
     """Bootstrap resamples over problems."""
     confidence_level: Rate = 0.95
-    """Of all intervals."""
+    """Confidence level of all intervals."""
 
     @model_validator(mode="after")
     def _enough_paths(self) -> "EvaluateParams":
         if 1 not in self.ks:
-            raise ValueError(f"ks={list(self.ks)}; it must hold 1, pass@1 is the headline")
+            raise ValueError(f"ks={list(self.ks)}; it must contain 1, since pass@1 is the headline")
         if self.num_paths < 2 * max(self.ks):
             raise ValueError(
                 f"num_paths={self.num_paths}; pass@{max(self.ks)} needs at least {2 * max(self.ks)}"
@@ -30,11 +30,11 @@ class EvaluateParams(Section):
 
 
 class Strategy(StrEnum):
-    """A way to spend compute on one problem at test time."""
+    """A way to spend test-time compute on one problem."""
 
     SINGLE = "single"
     ORACLE = "oracle"
-    """Best of N by the verifier: an upper bound, since only the gold can choose like this."""
+    """Best of N by the verifier: an upper bound, since it needs the gold."""
     LIKELIHOOD = "likelihood"
     MEAN_LOGPROB = "mean-logprob"
     SELF_CERTAINTY = "self-certainty"
@@ -47,16 +47,16 @@ class Strategy(StrEnum):
 
 
 RESCORING = frozenset({Strategy.SELF_CERTAINTY, Strategy.CERTAINTY_VOTE, Strategy.BORDA_VOTE})
-"""Strategies for which the policy reads every path once more."""
+"""Strategies that need a scoring pass of the policy over every path."""
 
 
 class BeamParams(Section):
-    """Beam search over steps: of N continuations the best N / ``expansion`` go on."""
+    """Beam search over steps: of N continuations the best N / ``expansion`` are kept."""
 
     expansion: Annotated[int, Field(ge=2)] = 4
-    """Continuations of each branch that is kept; a budget below it is no beam, and is left out."""
+    """Continuations of each kept branch; budgets that are no multiple of it are skipped."""
     value: Literal["likelihood", "mean-logprob", "self-certainty"] = "mean-logprob"
-    """What a partial path is worth; no label is part of it."""
+    """Value of a partial path; it uses no label."""
 
 
 class TreeParams(Section):
@@ -65,27 +65,28 @@ class TreeParams(Section):
     exploration: Annotated[float, Field(ge=0)] = 0.3
     """The constant c of UCT; values are in [0, 1]."""
     widening: Positive = 1.0
-    """A node visited n times may have had ceil(widening * n^widening_power) completions ..."""
+    """A node visited n times has had at most ceil(widening * n^widening_power) completions; below that
+    number a visit draws another one, otherwise it descends to a child."""
     widening_power: Fraction = 0.9
-    """... before one of its children is gone on from."""
     value: Literal["agreement", "mean-logprob", "self-certainty"] = "agreement"
-    """What a rollout is worth: the share of rollouts with its answer, or how sure the policy was."""
+    """Value of a rollout: the share of rollouts with the same answer, or the certainty of the policy."""
 
 
 class StrategyParams(Section):
-    """Test-time compute: accuracy against tokens and against the critical path."""
+    """Strategies of test-time compute, and their budgets."""
 
     strategies: Annotated[tuple[Strategy, ...], Field(min_length=1)] = tuple(Strategy)
     budgets: Annotated[tuple[Count, ...], Field(min_length=1)] = (1, 2, 4, 8, 16, 32)
     """Points of each curve: paths of a problem, branches of a beam, rollouts of a tree."""
     max_subsets: Count = 500
-    """A mean over subsets without a formula is exact up to so many of them, else over so many."""
+    """A mean over subsets of the paths that has no closed form is exact up to this number of subsets, and
+    otherwise estimated from this number of random ones."""
     borda_power: Annotated[float, Field(ge=0)] = 0.5
     """Rank r of N gives (N - r + 1)^power votes."""
     step_delimiter: Annotated[str, Field(min_length=1)] = "\n"
-    """What ends a step of beam and tree search."""
+    """Text that ends a step of beam and tree search."""
     max_steps: Count = 16
-    """A branch that has so many is drawn to its end at once."""
+    """Steps after which a branch is completed without further branching."""
     beam: BeamParams = BeamParams()
     tree: TreeParams = TreeParams()
 
@@ -98,12 +99,12 @@ class StrategyParams(Section):
     def _distinct(self) -> "StrategyParams":
         for name, values in (("strategies", self.strategies), ("budgets", self.budgets)):
             if len(set(values)) < len(values):
-                raise ValueError(f"{name}={list(map(str, values))}; each may stand once")
+                raise ValueError(f"{name}={list(map(str, values))}; each may be given once")
         return self
 
 
 class ReportParams(Section):
-    """What the report shows."""
+    """Content of the report."""
 
     num_examples: Whole = 40
     """Problems in the browser of paths."""

@@ -1,4 +1,4 @@
-"""Parallel latent branches (PRR): model, loss, data, training, evaluation."""
+"""Params of parallel latent branches (PRR): model, loss, data, training, evaluation."""
 
 from typing import Annotated, Literal
 
@@ -8,68 +8,67 @@ from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Sectio
 
 
 class TrmParams(Section):
-    """TRM's recursion and its adaptive number of supervision steps; only read with ``kind: trm``."""
+    """Recursion of TRM and its adaptive number of supervision steps; used with ``kind: trm`` alone."""
 
     high_cycles: Count = 3
-    """Per supervision step; all but the last run without gradients."""
+    """High cycles per supervision step; only the last has gradients."""
     low_cycles: Count = 6
-    """Passes over the low state in each high cycle; one over the high state follows them."""
+    """Updates of the low state per high cycle; one update of the high state follows."""
     max_steps: Count = 16
-    """Supervision steps after which a row halts in any case, and of every prediction."""
+    """Most supervision steps of a training example; predictions always take this number."""
     exploration: Fraction = 0.1
-    """Share of training steps at which a row must go on up to a random step."""
+    """Probability, per supervision step, that an example must reach a random step before it may halt."""
 
 
 class LatentModelParams(Section):
-    """A tiny recursive network: K branches side by side (PRR), or one as in TRM."""
+    """A small recursive network: K parallel branches (PRR), or one branch (TRM)."""
 
     kind: Literal["prr", "trm"] = "prr"
     width: Count = 256
     layers: Count = 2
     heads: Count = 4
     expansion: Positive = 4.0
-    """Hidden width of the feed-forward part, as that of an ungated one with as many parameters."""
+    """Expansion of an ungated feed-forward layer; the gated one takes two thirds, for equal parameters."""
     hidden_multiple: Count = 256
-    """That hidden width is rounded up to a multiple of this."""
+    """The hidden width of the feed-forward part is rounded up to a multiple of this."""
     mixer: Literal["attention", "mlp"] = "attention"
-    """What mixes the positions of a sequence."""
+    """Layer that mixes the positions of a sequence."""
     prefix_tokens: Count = 16
     """Positions before the sequence; the first holds the puzzle embedding."""
     num_branches: Count = 8
     steps: Count = 8
     """Passes through the blocks of each branch."""
     grad_steps: Count = 2
-    """The last so many of them are in the gradient."""
+    """Last steps that are backpropagated through."""
     branch_vectors: bool = True
-    """Each branch adds a learned vector of its own at every step, not only at the start."""
+    """Each branch adds its learned vector at every step, not only at the start."""
     start_noise: Annotated[float, Field(ge=0)] = 0.0
-    """Standard deviation of the noise on the starting latents, in training only."""
+    """Standard deviation of the noise on the initial latents, in training only."""
     scorer_reads: Literal["all", "first"] = "all"
-    """All positions, by the mean of what it makes of each, or the first one alone."""
+    """Positions whose latents are scored: the mean of the scores of all, or the first alone."""
     scorer_certainty: bool = True
-    """The scorer is also told how sure the answer's tokens are."""
+    """The confidences of the answer's tokens are an input of the scorer."""
     scorer_checks: bool = False
-    """... and sees question and answer side by side, through a block of its own: one layer more for
-    each branch."""
+    """The scorer also reads question and answer through a block of its own: one more layer per branch."""
     alpha: Fraction = 0.0
-    """How far a communication moves a branch to the mean of all; 0 keeps them independent."""
+    """Step of a branch towards the mean of all at each communication; 0: independent branches."""
     comm_interval: Count = 2
-    """Steps between two communications; there is none after the last step."""
+    """Steps between communications; there is none after the last step."""
     comm_temperature: Positive = 1.0
-    """Divides the scores that weigh the branches in that mean."""
+    """Temperature of the softmax over scores that weighs the branches in that mean."""
     comm_gradient: bool = False
-    """Start the gradient one step before the last communication where it would start behind it."""
+    """Start backpropagation no later than one step before the last communication."""
     trm: TrmParams = TrmParams()
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Format of latents and matrix products; auto is bfloat16 on CUDA and float32 elsewhere."""
+    """Dtype of latents and matrix products; auto is bfloat16 on CUDA and float32 elsewhere."""
     compiled: bool = False
     """Compile the blocks with torch.compile: slower to start, faster on a GPU."""
 
     @model_validator(mode="after")
     def _heads(self) -> "LatentModelParams":
-        # Rotary positions turn pairs of channels.
+        # Rotary embeddings rotate pairs of channels.
         if self.mixer == "attention" and self.width % (2 * self.heads):
-            raise ValueError(f"width={self.width} is no multiple of 2 x heads={self.heads}")
+            raise ValueError(f"width={self.width} is not a multiple of 2 x heads={self.heads}")
         return self
 
     @model_validator(mode="after")
@@ -86,40 +85,40 @@ class LatentModelParams(Section):
 
 
 class LatentLossParams(Section):
-    """What K answers to one example are taught; TRM mode has its own fixed loss."""
+    """Loss of the K answers to one example; TRM has its own fixed loss."""
 
     best_of: Literal["responsibility", "soft_min"] = "responsibility"
-    """Weighted mean of the branches' losses with fixed weights, or the soft minimum itself."""
+    """Mean of the branches' losses weighted by detached responsibilities, or their soft minimum."""
     floor: Rate | Literal[0] = 0.05
-    """Share of the weight that all branches get alike, so that none starves (responsibility)."""
+    """Share of the weight that is spread evenly over the branches (best_of=responsibility)."""
     tau_start: Positive = 1.0
-    """Temperature of the weights in the beginning."""
+    """Temperature of the weights at the start."""
     tau_end: Positive | None = None
-    """... and after ``tau_fraction`` of training; null takes 1 / labels of the example."""
+    """Temperature after ``tau_fraction`` of training; null: 1 / number of labels of the example."""
     tau_fraction: Annotated[float, Field(gt=0, le=1)] = 0.6
     restart_every: Whole = 100
-    """Steps after which an idle branch may begin again beside the one with too much to do; 0: never."""
+    """Steps between reinitialisations of unused branches next to overloaded ones; 0: never."""
     scorer: Annotated[float, Field(ge=0)] = 0.5
     """Weight of the scorer's loss."""
     ranking: Annotated[float, Field(ge=0)] = 0.5
-    """Weight, within it, of ranking the branches beside saying whether each is right."""
+    """Weight of the scorer's ranking loss, relative to its loss of predicting correctness."""
     ranking_min_tau: Positive = 0.02
     detach_scorer: bool = True
-    """The scorer learns to read the latents, and the latents do not learn to be read."""
+    """Detach the latents from the scorer's loss."""
     diversity: Annotated[float, Field(ge=0)] = 0.0
-    """Weight of the term that keeps the branches' latents apart."""
+    """Weight of the penalty on similar latents of two branches."""
     diversity_margin: Annotated[float, Field(ge=-1, le=1)] = 0.5
-    """Cosine of two branches up to which it is zero."""
+    """Cosine similarity up to which that penalty is zero."""
 
     @model_validator(mode="after")
     def _floor(self) -> "LatentLossParams":
         if self.best_of == "soft_min" and self.floor:
-            raise ValueError(f"floor={self.floor}; best_of=soft_min has no weights to put it under")
+            raise ValueError(f"floor={self.floor}; best_of=soft_min has no weights, set floor=0")
         return self
 
 
 class LatentPreset(Section):
-    """A model with the loss that belongs to it."""
+    """A model with its loss."""
 
     model: LatentModelParams = LatentModelParams()
     loss: LatentLossParams = LatentLossParams()
@@ -154,22 +153,22 @@ LATENT_PRESETS = {
         model=LatentModelParams(kind="trm", width=512, heads=8, num_branches=1, mixer="mlp"),
     ),
 }
-"""PRR as we found it to work and as it was first described; TRM at its published sizes."""
+"""PRR as tuned here ("ours") and as first described ("brief"); TRM at its published sizes."""
 
 
 MadeTaskName = Literal["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous"]
 
 
 class LatentDataParams(Section):
-    """What a latent model learns: a task that is made here, or a folder in TRM's format."""
+    """Data of a latent model: a synthetic task, or a folder in TRM's format."""
 
     task: Literal[MadeTaskName, "folder"] = "sudoku4-two"
     folder: str | None = None
-    """Of ``task: folder``, as `reasonloop prr build-arc`, build-sudoku and build-maze write it."""
+    """Folder of ``task: folder``, as `reasonloop prr build-arc`, build-sudoku and build-maze write it."""
     train_puzzles: Count = 2048
-    """Of a made task; a folder is taken whole."""
+    """Training puzzles of a synthetic task; a folder is used whole."""
     versions: Count = 8
-    """Of each made puzzle, as a group: the same Sudoku with digits, rows and columns exchanged."""
+    """Versions of each synthetic Sudoku, as a group: digits, rows and columns are permuted."""
     test_examples: Count = 1024
 
     @model_validator(mode="after")
@@ -182,47 +181,47 @@ class LatentDataParams(Section):
 
 
 class LatentTrainParams(Section):
-    """How a latent model is optimized."""
+    """Optimization of a latent model."""
 
     steps: Count = 1000
     batch_size: Count = 16
-    """Examples a step, over all devices."""
+    """Examples per step, over all devices."""
     optimizer: Literal["adam-atan2", "adamw"] = "adam-atan2"
     lr: Positive = 5e-3
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     puzzle_lr: Positive = 1e-2
-    """Of the puzzle vectors, which follow the sign of their gradient."""
+    """Learning rate of the puzzle embeddings, which are trained by sign SGD."""
     puzzle_weight_decay: Annotated[float, Field(ge=0)] = 0.1
     warmup_steps: Whole = 20
-    """Over these the rates rise from 0; then they stay."""
+    """Steps of linear warmup; the learning rates are constant afterwards."""
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.99
-    """Share of the average that each step keeps: .99 for about 1,000 steps, .999 for long runs."""
+    """Decay of the weight average: .99 for about 1,000 steps, .999 for long runs."""
     checkpoint_every: Count = 250
     log_every: Count = 10
     threads: Count = 1
-    """CPU threads of torch; part of the result, since sums round differently."""
+    """CPU threads of torch; part of the result, since they change the rounding of sums."""
 
 
 class LatentEvaluateParams(Section):
-    """How the answers of a latent model are drawn and picked."""
+    """Prediction and selection of a latent model's answers."""
 
     batch_size: Count = 128
     steps: Count | None = None
-    """Recursion steps instead of the trained number."""
+    """Recursion steps; null: as in training."""
     rollouts: Count = 1
-    """Runs with ``noise``, each with all branches."""
+    """Forward passes with ``noise``, each with all branches."""
     noise: Annotated[float, Field(ge=0)] = 0.0
-    """Standard deviation of what is added to the latents at every step."""
+    """Standard deviation of the noise that is added to the latents at every step."""
     voters: Literal["picked", "all"] = "all"
-    """Whose answers go into an ARC submission: each version's surest one, or those of all branches."""
+    """Votes for an ARC submission: the best-scored answer to each version, or the answers of all branches."""
     pictures: Whole = 8
-    """So many test examples are drawn, with the answers of all branches."""
+    """Test examples that are plotted with the answers of all branches."""
 
     @model_validator(mode="after")
     def _noise(self) -> "LatentEvaluateParams":
         if self.rollouts > 1 and not self.noise:
             raise ValueError(
-                f"rollouts={self.rollouts} with noise=0 would all be alike; set noise, as 0.1"
+                f"rollouts={self.rollouts} with noise=0 would give equal answers; set noise, as 0.1"
             )
         return self
 

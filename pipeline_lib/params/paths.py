@@ -1,4 +1,4 @@
-"""From problems to training data: which problems, the base policy, paths, verdicts, selection."""
+"""Params of the stages from problems to training data."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Who
 
 
 class CountdownParams(Section):
-    """The generator of Countdown problems. Numbers are uniform in [low, high], with repetition."""
+    """Generator of Countdown problems. Numbers are uniform in [low, high], with repetition."""
 
     num_numbers: Annotated[int, Field(ge=2, le=6)] = 3
     low: Count = 1
@@ -16,7 +16,7 @@ class CountdownParams(Section):
     target_low: Count = 10
     target_high: Count = 100
     test_number_sets: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """Share of all number sets that only the test split uses; 0 lets all splits use all of them."""
+    """Share of the number sets that is reserved for the test split; 0: all splits share all sets."""
 
     @model_validator(mode="after")
     def _ranges(self) -> "CountdownParams":
@@ -30,12 +30,12 @@ class CountdownParams(Section):
 
 
 class PrepareParams(Section):
-    """Which problems, and how many of each split."""
+    """The data set and the sizes of its splits."""
 
     dataset: str = "countdown"
     """A name in `problems.table`, which `params_file` checks."""
     source: str | None = None
-    """A folder in the data set's original format, or a hub id; not used by the generator."""
+    """A folder in the data set's original format, or a hub id; not used by Countdown."""
     train_problems: Count = 8000
     test_problems: Count = 400
     bootstrap_problems: Whole = 1100
@@ -46,10 +46,10 @@ class BootstrapParams(Section):
     """The base policy: made from scratch, or taken from ``model``."""
 
     model: str | None = None
-    """A Hugging Face folder or hub id; null makes a small Llama by SFT on solver solutions."""
+    """A Hugging Face folder or hub id; null trains a small Llama on worked solutions."""
     validation_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """Share of the worked problems that neither base nor control is trained on: their loss chooses the
-    control's checkpoint."""
+    """Share of the worked problems that is held out from base and control; the control's checkpoint is
+    selected by the loss on them."""
     hidden_size: Count = 128
     num_layers: Count = 4
     num_heads: Count = 4
@@ -59,38 +59,38 @@ class BootstrapParams(Section):
     warmup_fraction: Fraction = 0.05
     checkpoint_every: Count = 100
     threads: Count = 1
-    """CPU threads of torch; part of the result, since sums round differently."""
+    """CPU threads of torch; part of the result, since they change the rounding of sums."""
 
     @model_validator(mode="after")
     def _heads(self) -> "BootstrapParams":
-        # Rotary positions need an even number of channels a head.
+        # Rotary embeddings need an even number of channels per head.
         if self.hidden_size % (2 * self.num_heads):
             raise ValueError(
-                f"hidden_size={self.hidden_size} is no multiple of 2 x num_heads={self.num_heads}"
+                f"hidden_size={self.hidden_size} is not a multiple of 2 x num_heads={self.num_heads}"
             )
         return self
 
 
 class SampleParams(Section):
-    """How paths are drawn."""
+    """Sampling of paths."""
 
     num_paths: Count = 6
     temperature: Annotated[float, Field(ge=0)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     max_new_tokens: Count = 32
     shard_size: Count = 500
-    """Problems a shard: the unit of work, retry and resume."""
+    """Problems per shard, the unit of work, retry and resume."""
     batch_size: Count = 512
-    """Paths that are decoded together."""
+    """Paths decoded together by the embedded engine."""
 
 
 class MathLimits(Section):
-    """Deadlines and memory of the processes that judge math answers."""
+    """Time and memory limits of the processes that judge math answers."""
 
     soft_timeout_s: Positive = 2.0
-    """CPU seconds of one comparison."""
+    """CPU seconds per comparison."""
     hard_timeout_s: Positive = 3.0
-    """CPU seconds after which its process is killed; by the clock, ten times as many."""
+    """CPU seconds after which the process is killed; the wall-clock limit is ten times as long."""
     memory_mb: Count = 1024
 
 
@@ -98,32 +98,33 @@ class CodeLimits(Section):
     """Limits of one sandboxed program."""
 
     timeout_s: Positive = 30.0
-    """CPU seconds of a program; reference solutions take 0.02 s, the slowest of 1,138 3 s. By the clock
-    it has 2.5 times as long, 3.5 times if it computes; one that then has used less is not scored."""
+    """CPU seconds of a program. Reference solutions take 0.02 s, the slowest of 1,138 takes 3 s. The
+    wall-clock limit is 2.5 times as long, 3.5 times while the program computes; a program that reaches
+    it with less CPU time is not scored."""
     memory_mb: Count = 256
     tier: Literal["auto", "namespace", "landlock", "docker"] = "auto"
 
 
 class VerifyParams(Section):
-    """How paths are judged."""
+    """Limits of the verifiers."""
 
     math: MathLimits = MathLimits()
     code: CodeLimits = CodeLimits()
 
 
 class BuildParams(Section):
-    """Which judged paths become training data."""
+    """Selection of judged paths as training data."""
 
     min_pass_rate: Fraction = 0.0
-    """DPO and GRPO keep the problems whose pass rate lies strictly above this ..."""
+    """DPO and online methods keep problems with a pass rate strictly above this ..."""
     max_pass_rate: Fraction = 0.6
     """... and strictly below this."""
     max_pairs_per_problem: Count = 4
     max_length_ratio: Annotated[float, Field(ge=1)] = 2.0
-    """A pair's longer text has at most this many times the characters of its shorter one."""
+    """Largest ratio of the lengths of a pair's texts, in characters."""
     correct_paths: Literal["all", "shortest"] = "all"
     worked_solutions: bool = True
-    """SFT rows are joined by the base's own worked solutions, which keeps more ways to solve a problem."""
+    """Add the worked solutions of the bootstrap split to the SFT rows, for more diverse solutions."""
 
     @model_validator(mode="after")
     def _bounds(self) -> "BuildParams":

@@ -1,4 +1,4 @@
-"""What all sections of the params share: their base, and the ranges of numbers."""
+"""Base class of the params sections, and the ranges of their numbers."""
 
 from typing import Annotated
 

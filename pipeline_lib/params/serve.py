@@ -26,7 +26,7 @@ class ServeParams(Section):
     environment: str = ".venv-serve"
     """Folder of the engine's virtual environment, relative to the repository."""
     options: tuple[str, ...] = ()
-    """Appended to the engine's command line."""
+    """Further options of the engine's command line."""
     concurrency: Count = 64
     """Requests in flight; one covers all paths of a problem where the engine supports it."""
     request_timeout_s: Positive = 600.0
@@ -36,7 +36,7 @@ class ServeParams(Section):
     """An engine without progress for this long is restarted."""
     price_per_million_prompt_tokens: Annotated[float, Field(ge=0)] = 0.0
     price_per_million_completion_tokens: Annotated[float, Field(ge=0)] = 0.0
-    """In any currency; ``budget_money`` and the reported cost are in the same one."""
+    """Prices in any currency; ``budget_money`` and the reported cost are in the same one."""
     budget_tokens: Count | None = None
     """Prompt and completion tokens after which the run stops; null: no limit."""
     budget_money: Positive | None = None

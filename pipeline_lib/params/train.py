@@ -1,4 +1,4 @@
-"""Training: from verified paths to the next policy."""
+"""Params of training a policy on verified paths."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -19,7 +19,7 @@ class Method(StrEnum):
 
 
 ONLINE = frozenset({Method.GRPO, Method.RLOO, Method.PPO})
-"""Methods that draw their own paths while they train, ``group_size`` per prompt."""
+"""Methods that sample during training, ``group_size`` paths per prompt."""
 _COMPARED = frozenset({Method.GRPO, Method.RLOO})
 """Online methods whose own advantages compare the paths of a prompt with each other."""
 
@@ -57,21 +57,21 @@ class PpoParams(Section):
     """The critic, GAE and clips of PPO."""
 
     gamma: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Discount of a reward by each token before it."""
+    """Discount per token."""
     gae_lambda: Fraction = 0.95
     """GAE lambda: 1 = Monte Carlo, 0 = one-step TD."""
     clip: Rate = 0.2
     """Clip range of the ratio of new to old probability."""
     value_clip: Positive = 0.2
-    """Clip range of the change of a value on the paths of one draw."""
+    """Clip range of a value around the value at the time of the draw."""
     value_coef: Annotated[float, Field(ge=0)] = 0.0
-    """Weight of the critic's loss in the body that it shares with the policy; 0 trains the head only."""
+    """Weight of the critic's loss in the shared body; 0 trains the value head alone."""
     value_lr: Positive = 3e-3
     """Learning rate of the critic's head."""
     kl_coef: Annotated[float, Field(ge=0)] = 0.0
     """KL penalty in the reward: per nat of log-ratio to the policy at the start."""
     minibatches: Count = 4
-    """Updates of the weights in one pass over the paths of a draw."""
+    """Minibatches, with one update each, per pass over the paths of a draw."""
 
 
 class TrainParams(Section):
@@ -108,7 +108,7 @@ class TrainParams(Section):
     control: bool = True
     """Train a control: the base on worked solutions alone, with as much compute as the loop."""
     threads: Count = 1
-    """CPU threads of torch; they change the rounding of sums, so they are part of the result."""
+    """CPU threads of torch; part of the result, since they change the rounding of sums."""
     lora: LoraParams = LoraParams()
     ppo: PpoParams = PpoParams()
 

@@ -1,7 +1,7 @@
 """All of params.yaml as one frozen model; `params_file` reads it.
 
-What a stage computes depends on its own section, on ``seed`` and on its inputs. ``execution`` says
-where it runs and never changes a result, so no stage of DVC depends on it.
+The result of a stage depends on its own section, on ``seed`` and on its inputs. ``execution`` changes
+no result, so no DVC stage depends on it.
 """
 
 from typing import Literal
@@ -21,12 +21,12 @@ from pipeline_lib.params.train import TrainParams
 
 
 class ExecutionParams(Section):
-    """Where the work runs. Never part of a result."""
+    """Task runner, workers and trackers; never part of a result."""
 
     runner: Literal["ray", "thread"] = "ray"
     workers: Count = 2
     report_to: tuple[str, ...] = ()
-    """Programs that show a training while it runs: dvclive, tensorboard, wandb, trackio and others."""
+    """Experiment trackers of trainings: dvclive, tensorboard, wandb, trackio and others."""
 
 
 class Params(Section):

@@ -32,7 +32,7 @@ class Pair(BaseModel):
 
 
 class Puzzle(BaseModel):
-    """Pairs that show a rule, and pairs on which its finding is tested."""
+    """Demonstration pairs of a rule, and test pairs."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -42,7 +42,7 @@ class Puzzle(BaseModel):
 
 
 class OpenPair(BaseModel):
-    """An input grid, with its output grid where that is known."""
+    """An input grid, with its output grid if known."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,7 +51,7 @@ class OpenPair(BaseModel):
 
 
 class Challenge(BaseModel):
-    """A puzzle whose test outputs may be secret, as in a competition."""
+    """A puzzle whose test outputs may be missing, as in a competition."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -64,7 +64,7 @@ def read_puzzle(row: RawRow) -> Puzzle:
     """The puzzle in a row with ``id``, ``train`` and ``test``.
 
     Raises:
-        BadInputError: a pair or a grid is missing or cannot be used; it names file and place.
+        BadInputError: a pair or a grid is missing or invalid; the message names file and place.
     """
     return _read(Puzzle, row)
 
@@ -84,8 +84,8 @@ def _read(model: type[_Model], row: RawRow) -> _Model:
 
 
 def arc_problems(row: RawRow, *, id_prefix: str, source: str) -> list[Problem]:
-    """The problems of a puzzle. The solution is the output grid as it is asked for, unexplained."""
-    del id_prefix  # puzzles have ids of their own, which a submission needs
+    """The problems of a puzzle. The solution is the output grid in the answer format, without reasoning."""
+    del id_prefix  # puzzles have ids, which a submission needs
     puzzle = read_puzzle(row)
     return [
         Problem(

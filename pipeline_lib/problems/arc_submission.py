@@ -1,7 +1,7 @@
-"""The form of a submission to ARC Prize: two attempts at every test input.
+"""The format of a submission to ARC Prize: two attempts at every test input.
 
-It is what ``submission.json`` holds: a puzzle's id with a list of its test inputs, each
-``{"attempt_1": grid, "attempt_2": grid}``. Nothing here knows which attempt is right.
+``submission.json`` maps the id of a puzzle to a list with an entry per test input,
+``{"attempt_1": grid, "attempt_2": grid}``. Scoring is in `evaluation.arc_score`.
 """
 
 from collections.abc import Mapping
@@ -13,38 +13,38 @@ from pipeline_lib.grids import Grid, grid_of
 
 ATTEMPTS = ("attempt_1", "attempt_2")
 Attempts = dict[str, list[list[int]]]
-"""Both attempts at one test input by name, as JSON."""
+"""Both attempts at one test input by name, as JSON values."""
 ReadAttempts = list[list[Grid | None]]
-"""Both attempts at each test input of a puzzle; None is no grid."""
+"""Both attempts at each test input of a puzzle; None: not a grid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSubmission:
-    """A submission whose form is that of the puzzles it was read for."""
+    """A submission that matches the puzzles it was read for."""
 
     attempts: Mapping[str, ReadAttempts]
-    """By puzzle."""
+    """Attempts by puzzle."""
     missing: tuple[str, ...]
     """Puzzles without any attempt."""
 
     @property
     def num_not_grids(self) -> int:
-        """Attempts that are no grid."""
+        """Number of attempts that are not grids."""
         return sum(
             grid is None for of_one in self.attempts.values() for both in of_one for grid in both
         )
 
 
 def read_submission(submission: Any, num_inputs: Mapping[str, int]) -> ReadSubmission:
-    """Read a submission as it was parsed from JSON.
+    """Validate a submission that was parsed from JSON.
 
     Args:
         submission: any JSON value.
         num_inputs: number of test inputs of every puzzle.
 
     Raises:
-        BadInputError: it is for something else: a puzzle that is unknown, a wrong number of test
-            inputs, an entry without both attempts.
+        BadInputError: it has an unknown puzzle, a wrong number of test inputs, or an entry without
+            both attempts.
     """
     if not isinstance(submission, Mapping):
         raise BadInputError(

@@ -1,4 +1,4 @@
-"""Countdown problems: drawn at random, kept only when the exhaustive solver solves them."""
+"""Countdown problems: drawn at random and kept if the exhaustive solver solves them."""
 
 import functools
 import itertools
@@ -11,7 +11,7 @@ from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_random, child_seed
 
 Numbers = tuple[int, ...]
-"""Sorted, with repetition."""
+"""Sorted; numbers may repeat."""
 ProblemKey = tuple[Numbers, int]
 """Identity of a problem: the sorted numbers, and the target."""
 HELD_OUT = "test"
@@ -22,7 +22,7 @@ _DRY_DRAWS = 20_000
 
 
 def problem_key(problem: Problem) -> ProblemKey:
-    """Identity of a Countdown problem, whatever the order of its numbers."""
+    """Identity of a Countdown problem for any order of its numbers."""
     assert isinstance(problem.gold, CountdownGold)
     return tuple(sorted(problem.gold.numbers)), problem.gold.target
 
@@ -30,13 +30,13 @@ def problem_key(problem: Problem) -> ProblemKey:
 def splits(
     params: CountdownParams, *, seed: int, counts: Mapping[str, int]
 ) -> dict[str, list[Problem]]:
-    """Draw several splits of which no two share a problem.
+    """Draw disjoint splits.
 
-    A share of ``params.test_number_sets`` of all number sets is reserved for the split ``test``,
-    which draws from these alone; no other split does. At 0 all splits draw from all of them.
+    A share of ``params.test_number_sets`` of all number sets is reserved: the split ``test`` draws from
+    these alone, and no other split does. At 0 all splits draw from all number sets.
 
-    A split depends on those before it in ``counts`` and never on those after it, so a larger train
-    split leaves the test split as it was when the test split is named first.
+    A split depends on the splits before it in ``counts`` and on none after it, so with ``test`` first
+    the size of the train split does not change the test split.
 
     Raises:
         BadInputError: the ranges in ``params`` hold too few distinct problems.
@@ -83,7 +83,7 @@ def generate(
     exclude: Set[ProblemKey] = frozenset(),
     allowed: Callable[[Numbers], bool] = lambda _numbers: True,
 ) -> list[Problem]:
-    """Draw ``count`` distinct solvable problems, none of them in ``exclude``; numbers are sorted.
+    """Draw ``count`` distinct solvable problems that are not in ``exclude``; numbers are sorted.
 
     Draw number n depends on ``seed`` and n alone.
 
@@ -91,8 +91,8 @@ def generate(
         params: ranges of numbers and targets.
         seed: of the draws.
         count: problems.
-        exclude: problems that are taken already.
-        allowed: whether a number set may be used.
+        exclude: problems of other splits.
+        allowed: True for number sets that may be used.
 
     Raises:
         BadInputError: the ranges in ``params`` hold too few distinct problems.

@@ -30,12 +30,12 @@ def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
 
     Args:
         name: a key of `table.DATA_SETS`.
-        source: a folder in the publisher's format or in that of a hub's parquet export, or a hub
-            id such as ``openai/gsm8k``.
+        source: a folder in the publisher's format or in a hub's parquet export, or a hub id
+            such as ``openai/gsm8k``.
 
     Raises:
-        BadInputError: an unknown name, nothing to read, a row that cannot be used, an empty
-            split, a repeated id. One line names file, line and key.
+        BadInputError: an unknown name, no files, an unusable row, an empty split, or a repeated id;
+            the message names file, line and key.
     """
     data_set = find_data_set(name)
     label = pathlib.Path(source).resolve().name if data_set.many_editions else name

@@ -1,7 +1,6 @@
 r"""Rows with a short final answer as problems: GSM8K, MATH, AIME, HMMT.
 
-The gold is kept as published; a gold that the verifier cannot parse is removed when the splits are
-made.
+Golds are kept as published; `splits` removes problems whose gold the verifier cannot parse.
 """
 
 from pipeline_lib.kinds.math import MathGold, last_boxed
@@ -31,7 +30,7 @@ def gsm8k_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
 def contest_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
     r"""A row of MATH, AIME or HMMT.
 
-    The gold is ``answer``, or else what the last ``\boxed`` of ``solution`` holds.
+    The gold is ``answer``, or else the content of the last ``\boxed`` of ``solution``.
     """
     solution = row.text("solution") if row.has("solution") else None
     return Problem(

@@ -1,7 +1,7 @@
 """Overlap of an evaluation set with the training questions, by shared 13-grams of words.
 
-A report, never a filter: shared 13-grams are often a shared theme with other numbers, which a human
-has to judge. Exact repeats are refused when the splits are made.
+A report, not a filter: shared 13-grams are often the same theme with other numbers, which needs human
+judgement. `splits` refuses exact repeats.
 """
 
 import re
@@ -18,7 +18,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlapSample:
-    """A run of words that one test and one train question share."""
+    """A 13-gram that a test question shares with a train question."""
 
     test_id: str
     train_id: str
@@ -35,18 +35,18 @@ class OverlapReport:
     touched_train: int
     touched_test: int
     samples: tuple[OverlapSample, ...]
-    """At most 20, one a touched test problem, in the order of the test set."""
+    """At most 20, one per touched test problem, in the order of the test set."""
 
 
 def normalized_question(text: str) -> str:
-    """The question with compatibility forms, case and white space made equal."""
+    """The question after NFKC, case folding and collapsing of white space."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def overlap_report(train: Sequence[Problem], test: Sequence[Problem]) -> OverlapReport:
     """Compare the questions of two sets by runs of 13 words (letters and digits, case folded).
 
-    A question of fewer than 13 words counts as one run, and so does one that is not prose (ARC's).
+    A question of fewer than 13 words is one run, and so is one that is not prose (ARC).
     Time and memory are linear in the number of words.
 
     Source: the decontamination of GPT-3 (Brown et al. 2020, arXiv:2005.14165, appendix C).

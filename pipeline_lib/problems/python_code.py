@@ -1,6 +1,6 @@
 """Rows that ask for a Python function as problems: HumanEval and MBPP.
 
-Tests are carried as text and only parsed here, never run.
+Tests are text here: parsed, never run.
 """
 
 import ast
@@ -23,7 +23,7 @@ MBPP_TASKS: Mapping[str, range] = {
 
 def humaneval_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
     """A row of HumanEval: the prompt is a function's head, ``test`` defines ``check(candidate)``."""
-    del id_prefix  # its rows have ids of their own
+    del id_prefix  # rows have ids
     prompt = row.text("prompt")
     name = row.text("entry_point")
     try:
@@ -40,9 +40,9 @@ def humaneval_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
 
 
 def _given_beside(prompt: str, name: str) -> str:
-    """The prompt's own functions beside ``name``, as source; empty where there are none.
+    """Source of the prompt's functions other than ``name``; empty if there are none.
 
-    Some tests call them. They must be the prompt's, not what a model wrote under their names.
+    Some tests call them. They are taken from the prompt, so that a model cannot redefine them.
     """
     body = ast.parse(f"{prompt}\n    pass\n").body
     beside = [n for n in body if not (isinstance(n, ast.FunctionDef) and n.name == name)]
@@ -52,8 +52,8 @@ def _given_beside(prompt: str, name: str) -> str:
 
 
 def mbpp_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
-    """A row of MBPP. The asserts stand in the question: nothing else names the function."""
-    del id_prefix  # as above, and the same row keeps its id whatever the split's file is
+    """A row of MBPP. The question includes the asserts, which alone name the function."""
+    del id_prefix  # rows have ids, the same in every file of a split
     asserts = [line.strip() for line in row.texts("test_list")]
     setup = _unix_lines(row.text("test_setup_code")) if row.has("test_setup_code") else ""
     shown = "\n".join(asserts)
@@ -85,8 +85,8 @@ def _entry_point_of(row: RawRow, asserts: Sequence[str]) -> str:
 def entry_point(asserts: Sequence[str]) -> str | None:
     """The function under test: the first name that every assert calls.
 
-    Outer calls come before those in their arguments. A builtin is only taken if there is nothing
-    else: ``set`` in ``set(f(x)) == {1}`` is not it, but one problem does ask for a ``sum``.
+    Outer calls come before those in their arguments. A builtin is taken only if every assert calls no
+    other function: ``set`` in ``set(f(x)) == {1}`` is skipped, but one problem asks for a ``sum``.
 
     Raises:
         SyntaxError: an assert is not Python.

@@ -20,7 +20,7 @@ class RawRow:
         """The text under the first of ``names`` that the row has.
 
         Raises:
-            BadInputError: there is none, or it is neither text nor a number.
+            BadInputError: it is missing, or neither text nor a number.
         """
         value = self._value(names)
         if isinstance(value, bool) or not isinstance(value, str | int | float):

@@ -1,7 +1,6 @@
 """Disjoint bootstrap, train and test problems of a data set.
 
-The split of a problem depends on the seed and the problem's id alone, so a larger split contains
-the smaller one of the same seed.
+Problems are ordered by seed and id alone, so a larger split contains the smaller one of the same seed.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from pipeline_lib.seeding import child_seed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnusableGold:
-    """A problem that was removed because no answer could be judged against its gold."""
+    """A problem that was removed because its gold cannot be verified against."""
 
     problem_id: str
     reason: str
@@ -33,12 +32,11 @@ class SplitReport:
     loaded: Mapping[str, int]
     """Problems by official split; empty for a generated data set."""
     duplicates: int
-    """Problems removed because an earlier one of their split asks the same, or because their
-    publisher is known to repeat them in the test split."""
+    """Removed problems: repeats within a split, and known repeats of test problems in train."""
     unusable_golds: tuple[UnusableGold, ...]
     wanted: Mapping[str, int]
     drawn: Mapping[str, int]
-    """Below ``wanted`` where the data set is smaller than what was asked for."""
+    """Below ``wanted`` if the data set is too small."""
     overlap: OverlapReport
     unseen_number_sets: int | None
     """Countdown: test problems whose numbers occur in no training split; None for other data."""
@@ -46,7 +44,7 @@ class SplitReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Splits:
-    """Problems for making the base policy, for the loop, and held out."""
+    """Problems for the base policy, for the loop, and for evaluation."""
 
     bootstrap: tuple[Problem, ...]
     train: tuple[Problem, ...]
@@ -67,18 +65,18 @@ class _Cleaned:
 def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) -> Splits:
     """Draw the three splits.
 
-    Countdown is generated. Other data sets keep their official train and test splits where they
-    have both, and are otherwise divided (in the wanted proportion if they are too small). The test
-    split holds no part of an ARC puzzle, only whole ones. The bootstrap split takes what the train
-    split leaves, which may be nothing.
+    Countdown is generated. Other data sets keep their official train and test splits if they have both;
+    otherwise their one split is divided, in the wanted proportion if it is too small. The test split
+    holds whole ARC puzzles. The bootstrap split is taken from the problems that the train split leaves,
+    of which there may be none.
 
     Args:
         params: sizes and source.
         seed: the root seed.
-        gold_problem: the reason why a gold cannot be used; such problems are removed and counted.
+        gold_problem: returns the reason that a gold is unusable; such problems are removed and counted.
 
     Raises:
-        BadInputError: the data cannot be used, nothing is left of it, or train and test overlap.
+        BadInputError: the data is unusable, a split is empty, or train and test overlap.
     """
     wanted = {
         "test": params.test_problems,
@@ -191,7 +189,7 @@ def _in_seeded_order(problems: Iterable[Problem], seed: int) -> list[Problem]:
 
 
 def _first(ordered: Sequence[Problem], count: int) -> list[Problem]:
-    """Up to ``count`` problems; the cut divides no split unit, as an ARC puzzle is scored whole."""
+    """Up to ``count`` problems, in whole split units (an ARC puzzle is scored as a whole)."""
     divided = set(map(_unit, ordered[count : count + 1]))
     return [problem for problem in ordered[:count] if _unit(problem) not in divided]
 

@@ -1,7 +1,7 @@
-"""Worked problems: what a policy can be trained on without the loop.
+"""Problems with worked solutions, divided into a train and a validation part.
 
-They are divided once, so that the base policy and the control are trained on the same problems, and
-neither on those whose loss chooses the control's checkpoint.
+The base policy and the control are trained on the train part; the loss on the validation part selects
+the control's checkpoint.
 """
 
 import pathlib
@@ -15,7 +15,7 @@ from pipeline_lib.storage import shards
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkedProblems:
-    """Problems with a worked solution."""
+    """Problems with a worked solution, in two parts."""
 
     train: tuple[Problem, ...]
     validation: tuple[Problem, ...]
@@ -24,7 +24,7 @@ class WorkedProblems:
 def worked_problems(
     problems: Iterable[Problem], *, validation_fraction: float, seed: int
 ) -> WorkedProblems:
-    """Divide the problems that have a solution; which part one is in follows from seed and id.
+    """Divide the problems that have a solution; the order depends on seed and id alone.
 
     Args:
         problems: those without a solution are left out.

@@ -29,7 +29,7 @@ class Spent:
 
     requests: int = 0
     prompt_tokens: int = 0
-    """A prompt counts once a request, whatever its number of paths, as providers bill it."""
+    """A prompt counts once per request for any number of paths, as providers bill it."""
     cached_tokens: int = 0
     """Part of the prompt tokens whose prefill was reused."""
     completion_tokens: int = 0
@@ -45,7 +45,7 @@ class Spent:
         return Spent(**{name: mine[name] + theirs[name] for name in mine})
 
     def cost(self, serve: ServeParams) -> float:
-        """Cost at the prices of ``serve``, in their currency; cached tokens cost as others."""
+        """Cost at the prices of ``serve``, in their currency; cached tokens are not discounted."""
         return (
             self.prompt_tokens * serve.price_per_million_prompt_tokens
             + self.completion_tokens * serve.price_per_million_completion_tokens
@@ -87,7 +87,7 @@ def require_budget(workspace: pathlib.Path, serve: ServeParams) -> None:
         return
     if reached := budget_reached(spent_in(workspace), serve):
         raise BudgetReachedError(
-            f"{reached}; finished shards are kept, raise it and run again to go on"
+            f"{reached}; finished shards are kept, raise it and run the same command to resume"
         )
 
 
@@ -132,7 +132,7 @@ def record_spending(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineTime:
-    """Time in which engines worked for a run."""
+    """Time for which engines worked for a run."""
 
     engine_seconds: float
     gpu_seconds: float
@@ -142,8 +142,8 @@ class EngineTime:
 def engine_time(events: Iterable[Event]) -> EngineTime:
     """Engine time from the events of a run; a shard drawn again counts once, as of its last draw.
 
-    Engines in the workers' own processes run side by side, so their seconds add up. A server is
-    shared: it is at work while any worker waits for it.
+    Engines in worker processes run in parallel, so their seconds add up. A server is shared: it counts
+    as working while any worker waits for it.
     """
     last = {(e["draw"], e["shard"]): e for e in events if e["event"] == SPENDING}
     alone = [e for e in last.values() if is_in_process(e["engine"])]

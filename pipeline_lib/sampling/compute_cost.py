@@ -1,8 +1,8 @@
-"""What drawing completions costs, and how costs add up: one after another, or side by side.
+"""Cost of completions in tokens, composed sequentially or in parallel.
 
-The critical path is the longest chain of tokens of which each had to wait for the one before: what
-a user waits for when there are engines enough. Prompts and scoring passes are computed in parallel,
-so they cost tokens and lengthen no chain. Seconds differ from run to run and stand elsewhere.
+The critical path is the longest chain of tokens that each depend on the one before: the latency with
+unlimited engines. Prompts and scoring passes are parallel, so they cost tokens and lengthen no chain.
+Seconds differ between runs and are recorded as events.
 """
 
 from collections.abc import Sequence
@@ -13,30 +13,30 @@ from pipeline_lib.serving.chat_model import Completion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What was spent on one problem, or on many."""
+    """Calls and tokens spent on one or more problems."""
 
     calls: int = 0
-    """Completions that were asked for, failed ones included."""
+    """Requested completions, failed ones included."""
     failed_calls: int = 0
     prompt_tokens: int = 0
     """A prompt that several completions of one request share counts once."""
     cached_tokens: int = 0
-    """Those of the prompt tokens that the engine had computed before."""
+    """Prompt tokens taken from the engine's prefix cache."""
     completion_tokens: int = 0
-    """All that was drawn, in discarded branches as well."""
+    """Drawn tokens, discarded branches included."""
     scoring_tokens: int = 0
-    """Read in passes that only score what was drawn before."""
+    """Tokens of scoring passes over earlier completions."""
     critical_tokens: int = 0
     """Length of the longest sequential chain of drawn tokens."""
     longest_tokens: int = 0
     """Length of the longest single completion."""
 
     def then(self, later: "Cost") -> "Cost":
-        """Both, where ``later`` had to wait for this one: the chains join."""
+        """The sum with a cost that depends on this one: critical paths add up."""
         return self._with(later, critical_tokens=self.critical_tokens + later.critical_tokens)
 
     def beside(self, other: "Cost") -> "Cost":
-        """Both, drawn at the same time: the longer chain counts."""
+        """The sum with a parallel cost: the longer critical path counts."""
         return self._with(other, critical_tokens=max(self.critical_tokens, other.critical_tokens))
 
     def _with(self, other: "Cost", *, critical_tokens: int) -> "Cost":
@@ -56,7 +56,7 @@ NOTHING = Cost()
 
 
 def request_cost(completions: Sequence[Completion]) -> Cost:
-    """The cost of the completions of one request, which are drawn side by side."""
+    """Cost of the completions of one request, which are drawn in parallel."""
     if not completions:
         return NOTHING
     paying = [completions[0], *(one for one in completions[1:] if one.opens_request)]
@@ -73,7 +73,7 @@ def request_cost(completions: Sequence[Completion]) -> Cost:
 
 
 def round_cost(requests: Sequence[Sequence[Completion]]) -> Cost:
-    """The cost of requests that go out together."""
+    """Cost of requests that are sent together."""
     total = NOTHING
     for completions in requests:
         total = total.beside(request_cost(completions))

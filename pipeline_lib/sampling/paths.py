@@ -1,4 +1,4 @@
-"""N paths per problem, shard by shard. A finished shard is never drawn again."""
+"""N seeded paths per problem."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,7 +18,7 @@ def sample_paths(
 ) -> list[Path]:
     """Draw ``params.num_paths`` paths per problem, in the order of problems and path indices.
 
-    The seed of a path follows from the root seed, the draw's name, the problem and its index alone.
+    The seed of a path is derived from the root seed, the name of the draw, the problem and the index.
     """
     requests = [
         Request(
@@ -73,5 +73,5 @@ def _path(problem: Problem, index: int, completion: Completion, provenance: Prov
 
 
 def path_counts(paths: Sequence[Path]) -> dict[str, float]:
-    """Counts of a shard's manifest: tokens, requests, and paths that failed to be drawn."""
+    """Counts for a shard's manifest: tokens, requests, and failed paths."""
     return {**asdict(spent_on(paths)), "failed": sum(path.error is not None for path in paths)}

@@ -1,7 +1,7 @@
-"""The one place where a problem becomes a prompt: for sampling, training and evaluation alike.
+"""Prompts of problems, the same for sampling, training and evaluation.
 
-A model with a chat template gets question and instruction as a user message in that template; a
-plain completion model (such as the small policy of the default run) gets the kind's compact prompt.
+A model with a chat template gets question and instruction as a user message in that template; a base
+model (such as the small policy of the default run) gets the kind's compact prompt.
 """
 
 from typing import Any
@@ -20,10 +20,7 @@ def instruction(problem: Problem) -> str:
 
 
 def render(problem: Problem, chat_format: ChatFormat | None) -> str:
-    """The exact text that a model continues.
-
-    It holds every special token that is wanted, so it is tokenized without adding any.
-    """
+    """The prompt as text, special tokens included: it is tokenized without adding any."""
     if chat_format is not None:
         return chat_format.render(instruction(problem))
     compact_prompt = problem.kind.compact_prompt

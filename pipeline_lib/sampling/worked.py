@@ -1,4 +1,4 @@
-"""Worked solutions as SFT rows, in the prompt and the answer format of sampled paths."""
+"""Worked solutions as SFT rows, in the prompt and answer format of sampled paths."""
 
 from collections.abc import Sequence
 

@@ -1,1 +1,1 @@
-"""Stages as values: which there are, in what order, and how each piece of their work is done once."""
+"""Stages as values, in order; stage keys; work that is done once per key."""

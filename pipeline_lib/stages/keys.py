@@ -2,8 +2,8 @@
 
 A key covers the stage's params, the digests of its inputs and the code of every module of this
 repository that the stage imports, so a result is reused only if nothing that it depends on has
-changed. Comments, docstrings and formatting are excluded. DVC tracks the same dependencies by its
-own means; with keys, a killed run continues without DVC.
+changed. Comments, docstrings and formatting are excluded. DVC tracks the same dependencies by content
+hash; with keys, a killed run is resumed without DVC.
 """
 
 import ast
@@ -23,7 +23,7 @@ NAMED_IMPORTS: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "pipeline_lib.verification.judges": judge_modules,
     "pipeline_lib.verification.golds": gold_check_modules,
 }
-"""Modules that import others by name at run time, with these others."""
+"""Modules that import others by name at run time, and those others."""
 _WITH_DOCSTRINGS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -47,7 +47,7 @@ def code_digest(module: str) -> str:
 
 
 def _syntax(path: pathlib.Path) -> str:
-    """The syntax tree without positions and docstrings, those of attributes included."""
+    """The syntax tree without positions and docstrings, including docstrings of attributes."""
     tree = ast.parse(path.read_bytes(), filename=str(path))
     for node in ast.walk(tree):
         if isinstance(node, _WITH_DOCSTRINGS):

@@ -5,7 +5,7 @@ from pipeline_lib.stages.stage import Stage
 LATENT = (
     Stage(
         name="latent-data",
-        summary="Make the puzzles, unless a folder is given.",
+        summary="Generate the puzzles, unless a folder is given.",
         modules=("pipeline_lib.latent.stages",),
         function="make_data",
         params=("seed", "latent.data"),

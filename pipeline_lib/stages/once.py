@@ -1,7 +1,7 @@
-"""Work that is done once per key: reuse of what is there, sealing, timing and events in one place.
+"""Work that is done once per key: reuse, sealing, timing and events in one place.
 
 A result is reused if it is complete, undamaged and made under the same key. Otherwise the work is
-done, its result sealed, and a ``work`` event recorded with the seconds that it took.
+done, its result is sealed, and a ``work`` event with its seconds is recorded.
 """
 
 import pathlib
@@ -27,11 +27,11 @@ class Unit:
     key: str
     """See `stages.keys.stage_key`."""
     index: int = 0
-    """Of the shard."""
+    """Index of the shard."""
     total: int = 1
     """Units of the stage that share a progress bar."""
     label: str | None = None
-    """Name of the progress bar; None: that of the stage."""
+    """Name of the progress bar; None: the name of the stage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Rows:
 
     rows: Sequence[Mapping[str, Any]]
     counts: Mapping[str, float] = field(default_factory=dict)
-    """For its manifest and its event."""
+    """Counts for the manifest and the event."""
 
 
 def make_folder(
@@ -50,11 +50,11 @@ def make_folder(
     kind: str,
     fill: Callable[[pathlib.Path], Mapping[str, float] | None],
 ) -> Manifest:
-    """The sealed folder of ``unit``.
+    """Return the sealed folder of ``unit``, made if no current one exists.
 
     Args:
         unit: the piece of work.
-        folder: its place. It is replaced as a whole, so a reader never sees half of it.
+        folder: replaced as a whole, so a reader never sees a partial one.
         kind: of its manifest.
         fill: writes the content into an empty folder and returns counts for the manifest.
     """
@@ -66,7 +66,7 @@ def make_folder(
 
 
 def make_shard(unit: Unit, table: pathlib.Path, *, kind: str, rows: Callable[[], Rows]) -> Manifest:
-    """The sealed shard ``unit.index`` of ``table``, with the rows that ``rows`` returns."""
+    """Return the sealed shard ``unit.index`` of ``table``, made by ``rows`` if no current one exists."""
     found = shards.finished_shard(table, unit.index, kind=kind, key=unit.key)
     if found is None:
         with recorded(unit) as event:
@@ -80,7 +80,7 @@ def make_shard(unit: Unit, table: pathlib.Path, *, kind: str, rows: Callable[[],
 
 @contextmanager
 def recorded(unit: Unit) -> Iterator[dict[str, Any]]:
-    """Record the block as work of ``unit``; what it adds to the yielded dict goes into the event."""
+    """Record the block as work of ``unit``; entries of the yielded dict are added to the event."""
     fields: dict[str, Any] = {}
     start = time.perf_counter()
     with shard_meter().block() as block:

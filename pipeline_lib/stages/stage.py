@@ -1,4 +1,4 @@
-"""The types: a stage of a pipeline, and the run that it works for."""
+"""The types: a stage of a pipeline, and a run."""
 
 import importlib
 import pathlib
@@ -13,7 +13,7 @@ from pipeline_lib.storage.workspace import RoundFolders, Workspace
 
 
 class Run(BaseModel):
-    """One run: its workspace, all of its params, and the round of the loop that is being worked on."""
+    """One run: its workspace, its params, and the current round of the loop."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -33,14 +33,14 @@ class Run(BaseModel):
 
     @property
     def start(self) -> pathlib.Path:
-        """The policy that this round samples with and trains from."""
+        """The policy at the start of this round: it samples, and training starts from it."""
         if self.round_number == 1:
             return self.workspace.base
         return self.workspace.policy(self.round_number - 1, rounds=self.params.rounds)
 
     @property
     def policy(self) -> pathlib.Path:
-        """The policy that this round ends with."""
+        """The policy at the end of this round."""
         return self.workspace.policy(self.round_number, rounds=self.params.rounds)
 
     def in_round(self, number: int) -> "Run":
@@ -50,31 +50,30 @@ class Run(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One stage. The command's choices, the order of flows and dvc.yaml follow from these values."""
+    """One stage. The choices of the command, the order of flows and dvc.yaml derive from these."""
 
     name: str
     summary: str
     """One line of help."""
     modules: tuple[str, ...]
-    """Dotted modules that do the work; with all that they import, DVC's dependencies on code."""
+    """Dotted modules of the work; their import closure is DVC's dependency on code."""
     function: str | None = None
-    """Function of the first module that does all of the work, given a `Run`; None: a flow of its own
-    wires the work."""
+    """Function of the first module that does all of the work of a `Run`; None: the stage has a flow."""
     inputs: tuple[str, ...] = ()
     """Folders that earlier stages write, relative to the workspace."""
     params: tuple[str, ...] = ()
-    """Dotted keys of params.yaml on which the result depends."""
+    """Dotted keys of params.yaml that the result depends on."""
     outputs: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     plots: tuple[str, ...] = ()
     in_rounds: bool = False
     """Done in every round of the loop."""
     fans_out: Literal["always", "in later rounds", "never"] = "never"
-    """When it has shards for the workers of the task runner."""
+    """If its shards are distributed over the workers of the task runner."""
     trains: bool = False
-    """A training: its task may take days and continues from checkpoints."""
+    """A training, which may take days and resumes from checkpoints."""
     beside: str | None = None
-    """Name of the stage beside which it can run on a spare worker."""
+    """Name of a stage that it can run in parallel with, on a spare worker."""
 
     @property
     def is_one_task(self) -> bool:
@@ -82,7 +81,7 @@ class Stage:
         return self.function is not None and self.fans_out == "never"
 
     def work(self) -> Callable[[Run], None]:
-        """Import the function."""
+        """Import :attr:`function`."""
         assert self.function is not None
         found: Callable[[Run], None] = getattr(
             importlib.import_module(self.modules[0]), self.function

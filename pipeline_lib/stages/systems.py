@@ -1,4 +1,4 @@
-"""All systems of stages, by name."""
+"""All systems of stages by name."""
 
 from collections.abc import Mapping
 

@@ -1,1 +1,1 @@
-"""Records on disk: temporary name, fsync, rename, manifest with sha256 last. Never pickles."""
+"""Records on disk: temporary name, fsync, rename, and a manifest with sha256 last. No pickles."""

@@ -1,8 +1,7 @@
-"""Checkpoints that can be trusted: sealed by digest, DONE marker last, the newest that verifies.
+"""Verified checkpoints: sealed by digest, with a DONE marker that is written last.
 
-A trainer resumes from the newest folder it finds, even one that was half written when the process
-was killed. Here a checkpoint counts only if its manifest, which is written last, fits its files
-and was made for the same key.
+A trainer of transformers resumes from the newest folder, even from a partly written one. Here a
+checkpoint is used only if its manifest matches its files and has the key of the training.
 """
 
 import pathlib
@@ -18,28 +17,28 @@ _PREFIX = "checkpoint-"
 
 
 def work_folder(output: pathlib.Path, key: str) -> pathlib.Path:
-    """Where checkpoints for ``key`` stand: beside the output, which its stage may clear."""
+    """Folder of the checkpoints for ``key``: next to the output, which the stage may clear."""
     return output.with_name(f".{output.name}.work") / key[:16]
 
 
 def discard(work: pathlib.Path) -> None:
-    """Remove the work folder of a finished training; those of other keys can still be continued."""
+    """Remove the work folder of a finished training; checkpoints under other keys are kept."""
     shutil.rmtree(work, ignore_errors=True)
     with suppress(OSError):  # not empty: another training has its checkpoints there
         work.parent.rmdir()
 
 
 def seal(folder: pathlib.Path, *, key: str) -> None:
-    """Digest the files of a finished checkpoint, then mark it as done."""
+    """Write the manifest of a finished checkpoint, then its DONE marker."""
     (folder / DONE_NAME).unlink(missing_ok=True)
     manifests.seal(folder, kind=KIND, key=key)
     write_text(folder / DONE_NAME, "")
 
 
 def newest(work: pathlib.Path, *, key: str) -> pathlib.Path | None:
-    """The newest checkpoint under ``work`` that verifies, or None. Newer broken ones are removed.
+    """The newest checkpoint under ``work`` that verifies, or None.
 
-    They must go: the trainer would count them as its own when it deletes old checkpoints.
+    Newer broken ones are removed, since the trainer counts them when it deletes old checkpoints.
     """
     for folder in sorted(work.glob(f"{_PREFIX}*"), key=_step, reverse=True):
         done = (folder / DONE_NAME).is_file()

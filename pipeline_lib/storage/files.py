@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, their digests, and JSON lines read with clear errors."""
+"""Atomic writes, digests, and JSON and JSON lines read with errors that name file and line."""
 
 import gzip
 import hashlib
@@ -31,13 +31,13 @@ def digest_json(value: Any) -> str:
 
 @contextmanager
 def atomic_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yield a temporary name beside ``path``; on success it is synced and takes its place.
+    """Yield a temporary name next to ``path``; on success it is synced and renamed to ``path``.
 
-    On an error the temporary file is removed and an earlier file of that name stays as it was.
-    A symbolic link stays one: the file that it points to is replaced.
+    On an error the temporary file is removed and an earlier file is unchanged. Of a symbolic link
+    the target is replaced.
 
     Raises:
-        BadInputError: ``path`` is something else than a regular file, such as a device.
+        BadInputError: ``path`` exists and is not a regular file.
     """
     target = path.resolve()
     _refuse_special(target)
@@ -49,7 +49,7 @@ def atomic_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
         temporary.replace(target)
         _sync(target.parent)
     except OSError as error:
-        # What fails while it is written (a full disk) names no file by itself.
+        # Errors of writing (a full disk) name no file.
         if error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
@@ -58,17 +58,17 @@ def atomic_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def check_output(path: pathlib.Path, *, source: pathlib.Path | None = None) -> None:
-    """Refuse an output that could not be written, before any work is done for it.
+    """Refuse an output that cannot be written, before any work is done.
 
     Raises:
-        BadInputError: ``path`` is ``source`` itself, would have to be packed, is no regular file,
-            or lies where no file can be made.
+        BadInputError: ``path`` is ``source``, ends in .gz, is not a regular file, or is in a folder
+            that cannot be written or created.
     """
     target = path.resolve()
     if source is not None and target == source.resolve():
         raise BadInputError(f"{path}: is the input itself; choose another --output")
     if path.suffix == ".gz":
-        raise BadInputError(f"{path}: output is not packed; leave out .gz")
+        raise BadInputError(f"{path}: output is not compressed; leave out .gz")
     _refuse_special(target)
     folder = next(parent for parent in target.parents if parent.exists())
     if not folder.is_dir():
@@ -85,7 +85,7 @@ def _refuse_special(path: pathlib.Path) -> None:
 
 
 def is_temporary(path: pathlib.Path) -> bool:
-    """Whether a killed process left ``path`` behind in :func:`atomic_file`."""
+    """True for the name of a temporary file of :func:`atomic_file`, left by a killed process."""
     return path.name.startswith(".") and path.name.endswith(".part")
 
 
@@ -109,7 +109,11 @@ def write_json(path: pathlib.Path, value: Any) -> None:
 
 
 def read_json(path: pathlib.Path) -> Any:
-    """Read a JSON file; what cannot be read is bad input that names the file."""
+    """Read a JSON file.
+
+    Raises:
+        BadInputError: it is missing, unreadable or not JSON; the message names it.
+    """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -122,7 +126,7 @@ def read_json(path: pathlib.Path) -> Any:
 
 
 def write_json_lines(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write one JSON object a line, atomically."""
+    """Write one JSON object per line, atomically."""
     with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         # ASCII escapes keep lone surrogates of model output representable.
         stream.writelines(json.dumps(row, ensure_ascii=True) + "\n" for row in rows)
@@ -142,7 +146,7 @@ def numbered_json_lines(path: pathlib.Path) -> Iterator[tuple[int, dict[str, Any
     Raises:
         BadInputError: a missing file, or a line that is no JSON object, with its number.
     """
-    _refuse_special(path)  # files are read twice, which a pipe does not bear
+    _refuse_special(path)  # files are read twice, which a pipe does not allow
     if not path.exists():
         raise BadInputError(f"{path}: no such file")
     opener = gzip.open if path.suffix == ".gz" else open
@@ -159,7 +163,7 @@ def numbered_json_lines(path: pathlib.Path) -> Iterator[tuple[int, dict[str, Any
 
 
 def _lines(stream: gzip.GzipFile | BufferedReader) -> Iterator[bytes]:
-    """Lines of a file, of one that is too long only so much that this is seen."""
+    """Lines of a file; of a line that is too long, one byte more than the limit."""
     while line := stream.readline(_MAX_LINE_BYTES + 1):
         yield line
 

@@ -1,4 +1,4 @@
-"""Folders that are replaced only by a whole one."""
+"""Atomic replacement of folders."""
 
 import pathlib
 import shutil
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def replaced(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yield an empty folder that takes the place of ``folder`` when the block ends without error."""
+    """Yield an empty folder that replaces ``folder`` if the block ends without error."""
     fresh = folder.with_name(f".{folder.name}.fresh")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)

@@ -1,7 +1,7 @@
-"""Manifests: what a folder holds, by sha256, and for which key it was made.
+"""Manifests: the content of a folder by sha256, and the key that it was made for.
 
-A manifest is written last, so a folder with one that verifies is complete. The key digests all
-that the content depends on; a folder whose manifest has another key is somebody else's result.
+A manifest is written last, so a folder with one that verifies is complete. The key digests everything
+that the content depends on; a folder whose manifest has another key is not reused.
 """
 
 import pathlib
@@ -38,14 +38,14 @@ class Manifest(BaseModel):
 
     schema_version: int = SCHEMA_VERSION
     kind: str
-    """What the folder holds: "paths", "model", ..."""
+    """Kind of content: "paths", "model", ..."""
     key: str
     files: dict[str, FileEntry]
     counts: dict[str, float] = {}
 
     @property
     def digest(self) -> str:
-        """Identity of the content alone: equal files give equal digests, whatever the key."""
+        """Digest of the content alone: equal files give equal digests under any key."""
         return digest_json({name: entry.sha256 for name, entry in self.files.items()})
 
 
@@ -58,7 +58,7 @@ def seal(
     counts: Mapping[str, float] | None = None,
     manifest_name: str = MANIFEST_NAME,
 ) -> Manifest:
-    """Digest the files of ``folder`` (all, or ``names``) and write the manifest, last."""
+    """Digest the files of ``folder`` (all, or ``names``) and write the manifest."""
     chosen = sorted(names) if names is not None else _content_names(folder)
     files = {name: _entry(folder / name) for name in chosen}
     manifest = Manifest(kind=kind, key=key, files=files, counts=dict(counts or {}))
@@ -82,7 +82,7 @@ def read_manifest(folder: pathlib.Path, *, manifest_name: str = MANIFEST_NAME) -
     """Read a manifest.
 
     Raises:
-        BadInputError: there is none, it is not JSON, or another version of the schema wrote it.
+        BadInputError: it is missing, not JSON, or of another schema version.
     """
     path = folder / manifest_name
     content = read_json(path)
@@ -129,6 +129,6 @@ def current(
             return None
         check(folder, manifest)
     except BadInputError:
-        # A damaged or outdated result is made again; readers of it get the error instead.
+        # A damaged or outdated result is made again; its readers raise the error.
         return None
     return manifest

@@ -1,4 +1,4 @@
-"""Tables in parquet shards. A shard is the unit of work, of retry and of resume."""
+"""Tables in parquet shards, the unit of work, retry and resume."""
 
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ def write_shard(
 
 
 def _storable(row: Mapping[str, Any]) -> dict[str, Any]:
-    # Model output may hold lone surrogates, which UTF-8 (hence parquet) cannot.
+    # Model output may contain lone surrogates, which UTF-8 (and so parquet) cannot encode.
     return {
         name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
         for name, value in row.items()
@@ -75,7 +75,7 @@ def shard_manifests(root: pathlib.Path, *, kind: str) -> Iterator[Manifest]:
         try:
             manifest = manifests.read_manifest(path.parent, manifest_name=path.name)
         except BadInputError:
-            # A damaged or vanished one is no finished shard: it is drawn again.
+            # A shard with a damaged or missing manifest is drawn again.
             continue
         if manifest.kind == kind:
             yield manifest
@@ -85,14 +85,14 @@ def read_shard(folder: pathlib.Path, index: int) -> list[dict[str, Any]]:
     """Read one shard after checking its digest.
 
     Raises:
-        CorruptArtifactError: the content is not what its manifest says; the message names the file.
+        CorruptArtifactError: the content differs from its manifest; the message names the file.
     """
     manifests.check(folder, shard_manifest(folder, index))
     return _read_rows(folder / shard_name(index))
 
 
 def seal_table(folder: pathlib.Path, num_shards: int, *, kind: str, key: str) -> Manifest:
-    """Write the folder's manifest over shards 0 to ``num_shards`` - 1; further ones are removed."""
+    """Write the folder's manifest over shards 0 to ``num_shards`` - 1; other shards are removed."""
     expected = {shard_name(index) for index in range(num_shards)}
     for leftover in folder.glob("part-*.parquet"):
         if leftover.name not in expected:

@@ -1,7 +1,7 @@
-"""Where everything of a run lies, below one root; and the lease that keeps a second run out.
+"""Folders of a run below one root, and the lease that excludes a second run.
 
-Round 1 lies directly under ``data/``; what later rounds sample and build lies under
-``data/rounds/N``, so that each folder has exactly one stage (of DVC) that writes it.
+Data of round 1 is directly under ``data/``, data of later rounds under ``data/rounds/N``, so that each
+folder is the output of exactly one DVC stage.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ SPLITS = ("bootstrap", "train", "test")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFolders:
-    """Sampled paths, their verdicts and the training data made of them."""
+    """Sampled paths, their verdicts and the training data built from them."""
 
     paths: pathlib.Path
     verdicts: pathlib.Path
@@ -27,14 +27,14 @@ class RoundFolders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeFolders:
-    """Paths of one way to spend compute at test time, and what was found out about them."""
+    """Paths of one independent draw or one search at test time, with verdicts, measures and costs."""
 
     paths: pathlib.Path
     verdicts: pathlib.Path
     measures: pathlib.Path
-    """Which answer each path gives, and how sure the policy was of it."""
+    """Answer of each path, and the certainty of the policy."""
     costs: pathlib.Path
-    """What a search took, by problem and budget."""
+    """Cost of a search by problem and budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class LatentFolders:
     model: pathlib.Path
     evaluation: pathlib.Path
     trackers: pathlib.Path
-    """What dvclive and its like write of the training."""
+    """Files of experiment trackers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Workspace:
         )
 
     def compute(self, policy: str, part: str) -> ComputeFolders:
-        """Test-time compute of "base" or "trained": the independent draw, or one search."""
+        """Test-time data of "base" or "trained": the independent draw, or one search."""
         base = self.root / "data" / "compute" / policy / part
         return ComputeFolders(
             paths=base / "paths",
@@ -99,22 +99,22 @@ class Workspace:
 
     @property
     def base(self) -> pathlib.Path:
-        """The policy that the loop starts from."""
+        """The base policy, from which the loop starts."""
         return self.root / "models" / "base"
 
     @property
     def control(self) -> pathlib.Path:
-        """The policy that worked solutions alone make of the base; a report if there are none."""
+        """The base trained on worked solutions alone; without any, only a report."""
         return self.root / "models" / "control"
 
     def policy(self, round_number: int, *, rounds: int) -> pathlib.Path:
-        """The policy that round ``round_number`` ends with; the last one is ``models/policy``."""
+        """The policy after round ``round_number``; the last one is ``models/policy``."""
         last = round_number == rounds
         models = self.root / "models"
         return models / "policy" if last else models / "rounds" / str(round_number)
 
     def trackers(self, training: str) -> pathlib.Path:
-        """What dvclive and its like write of a training: "round-1", "control"."""
+        """Files of experiment trackers of a training: "round-1", "control"."""
         return self.root / "logs" / "trackers" / training
 
     @property
@@ -124,17 +124,17 @@ class Workspace:
 
     @property
     def metrics(self) -> pathlib.Path:
-        """The figures of the last evaluation."""
+        """Metrics of the last evaluation."""
         return self.reports / "metrics.json"
 
     @property
     def evaluation_result(self) -> pathlib.Path:
-        """What the evaluate stage hands to the report: all but seconds, so it is reproducible."""
+        """Result of the evaluate stage, without seconds, so it is reproducible."""
         return self.root / "data" / "evaluation" / "result"
 
     @property
     def latent(self) -> LatentFolders:
-        """What the stages of parallel latent branches make."""
+        """Folders of parallel latent branches (PRR)."""
         return LatentFolders(
             data=self.root / "data" / "latent" / "puzzles",
             model=self.root / "models" / "latent",
@@ -144,13 +144,12 @@ class Workspace:
 
     @contextmanager
     def lease(self) -> Iterator[None]:
-        """Hold the workspace for one writer.
+        """Lock the workspace for one writer.
 
-        The lock belongs to the open file, so the kernel frees it when its holder dies, however
-        that happens: there is no stale lock, and a re-used process id cannot be mistaken for it.
+        The kernel releases the lock with the open file, so a killed holder leaves no stale lock.
 
         Raises:
-            ReasonloopError: another process holds it; the message gives its process id.
+            ReasonloopError: another process holds the lock; the message gives its process id.
         """
         path = self.root / "telemetry" / "lease"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The curves of a policy, from the tables of its paths and searches."""
+"""Accuracy against compute of a policy, from the tables of its paths and searches."""
 
 import pathlib
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Answers and certainties of paths, shard by shard."""
+"""Answers of paths and certainties of the policy, shard by shard."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from pipeline_lib.verification.kept_verifiers import kept_verifier
 
 
 def _key(shard: ComputeShard) -> str:
-    """Measures depend on the paths, on the verifier, and on the policy where it reads them."""
+    """Measures depend on the paths, the verifier, and the policy."""
     part = shard.part
     paths = shards.shard_manifest(part.folders.paths, shard.index).digest
     return stage_key(
@@ -55,7 +55,7 @@ def seal(measured: Sequence[ComputeShard]) -> None:
 def _rescoring(part: ComputePart) -> Rescoring | None:
     if not part.rescored:
         return None
-    # Servers give no whole distribution, so the policy is read in this process.
+    # Servers return no full distributions, so the policy scores in this process.
     engine = shared_engine(part.model, batch_size=part.sample.batch_size)
     return Rescoring(
         scorer=PolicyScorer(model=engine.model, tokenizer=engine.tokenizer),

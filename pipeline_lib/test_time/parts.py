@@ -1,4 +1,4 @@
-"""The parts of test-time compute: the independent draw and each search, as values."""
+"""Test-time work of a policy as values: the independent draw, each search, and their shards."""
 
 import pathlib
 from dataclasses import dataclass, replace
@@ -14,12 +14,12 @@ from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.workspace import ComputeFolders
 
 STAGE = "compute"
-"""Under which the work is booked."""
+"""Stage name in events and progress bars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputePart:
-    """The independent draw or one search: where it lies, by which policy, and how it is made."""
+    """The independent draw, or one search: its policy, settings and folders."""
 
     workspace: pathlib.Path
     policy: str
@@ -34,16 +34,16 @@ class ComputePart:
     serve: ServeParams
     seed: int
     strategy: Strategy | None = None
-    """Of a search; None for the draw."""
+    """Strategy of a search; None for the independent draw."""
     budget: int = 0
     rescored: bool = False
-    """Whether a strategy asks how sure the policy was of these paths."""
+    """True if a strategy needs the policy's certainty of these paths."""
     endpoint: Endpoint | None = None
-    """Where the model is served; None: in the process that draws."""
+    """Server of the model; None: the embedded engine of the worker."""
 
     @property
     def label(self) -> str:
-        """What progress bars call it."""
+        """Name in progress bars."""
         return f"{self.name} {self.policy}"
 
 
@@ -56,16 +56,16 @@ class ComputeShard:
     num_shards: int
 
     def at(self, endpoint: Endpoint | None) -> "ComputeShard":
-        """The same shard, to be searched there."""
+        """The same shard, with ``endpoint``."""
         return replace(self, part=replace(self.part, endpoint=endpoint))
 
     def inputs(self) -> dict[str, str]:
-        """Digests of what all that is done with a shard depends on."""
+        """Digests that every key of the shard includes."""
         problems = manifests.read_manifest(self.part.problems)
         return {"problems": problems.digest, "model": model_identity(self.part.model)}
 
     def problems(self) -> list[Problem]:
-        """Those of this shard."""
+        """Problems of this shard."""
         part = self.part
         rows = shards.split(shards.read_table(part.problems), part.sample.shard_size)
         return [Problem.from_row(row) for row in rows[self.index]]

@@ -22,7 +22,7 @@ from pipeline_lib.verification.kept_verifiers import kept_verifier
 
 
 def _key(shard: ComputeShard) -> str:
-    """A search depends on its problems, its policy and all that steers it."""
+    """A search depends on its problems, its policy and its settings."""
     part = shard.part
     assert part.strategy is not None
     steering = part.test_time.model_dump(
@@ -33,7 +33,7 @@ def _key(shard: ComputeShard) -> str:
         params={
             **part.sample.model_dump(),
             **steering,
-            # Answers are told apart by the verifier.
+            # The verifier decides if two answers are equal.
             "verify": part.verify.model_dump(),
             "engine": part.serve.engine,
             "engine_options": part.serve.options,
@@ -46,7 +46,7 @@ def _key(shard: ComputeShard) -> str:
 
 
 def is_searched(shard: ComputeShard) -> bool:
-    """Whether paths and costs are there."""
+    """True if paths and costs of the shard are finished."""
     key, folders = _key(shard), shard.part.folders
     tables = ((folders.paths, PATHS), (folders.costs, COSTS))
     return all(
@@ -55,7 +55,7 @@ def is_searched(shard: ComputeShard) -> bool:
 
 
 def search(shard: ComputeShard) -> None:
-    """Search the problems of one shard, unless that is done under the same key.
+    """Search the problems of one shard, unless it is finished under the same key.
 
     Raises:
         BudgetReachedError: earlier shards have used up the budget.
@@ -98,7 +98,7 @@ def _searched(shard: ComputeShard) -> SearchRecords:
 def _write(shard: ComputeShard, records: SearchRecords, *, key: str) -> None:
     folders, index = shard.part.folders, shard.index
     shards.write_shard(folders.costs, index, records.costs, kind=COSTS, key=key)
-    # The paths last: theirs are the counts that the budget is checked against.
+    # Paths last: the budget is checked against their counts.
     rows = [path.row() for path in records.paths]
     shards.write_shard(
         folders.paths, index, rows, kind=PATHS, key=key, counts=asdict(records.spent)
@@ -131,6 +131,6 @@ def _setting(part: ComputePart) -> SearchSetting:
 
 
 def _scorer(part: ComputePart) -> PolicyScorer:
-    """Servers give no whole distribution, so the policy is read in this process."""
+    """The policy in this process, since servers return no full distributions."""
     engine = shared_engine(part.model, batch_size=part.sample.batch_size)
     return PolicyScorer(model=engine.model, tokenizer=engine.tokenizer)

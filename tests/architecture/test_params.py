@@ -1,4 +1,4 @@
-"""params.yaml, the models that read it and the code that uses them say the same."""
+"""params.yaml, its models and the code that reads them agree."""
 
 import functools
 import pathlib
@@ -114,7 +114,7 @@ def test_functions_have_names_of_their_own():
 
 
 def test_params_file_names_every_key():
-    """params.yaml is the list of all keys: a newcomer sees what can be set."""
+    """params.yaml lists all keys."""
     written = yaml.safe_load(PARAMS_FILE.read_text("utf-8"))
     known = Params().model_dump()
 
@@ -131,11 +131,11 @@ def test_params_file_names_every_key():
 
 
 def test_params_file_holds_the_defaults():
-    """A value in params.yaml is the model's own default, so the two never tell different stories."""
+    """Values in params.yaml are the defaults of the models."""
     assert load_params() == Params()
 
 
 @pytest.mark.parametrize("profile", sorted(path.stem for path in PROFILES_FOLDER.glob("*.yaml")))
 def test_profiles_load(profile):
-    """Every profile that ships is valid over the params file."""
+    """Every profile is valid over the params file."""
     assert load_params(profile=profile) != load_params()

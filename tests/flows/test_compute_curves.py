@@ -115,7 +115,7 @@ def test_drawn_tokens_count_towards_the_budget(computed):
     [
         (["--strategies", "majority,luck"], "test_time.strategies"),
         (["--strategies", ""], "test_time.strategies"),
-        (["--strategies", "tree,tree"], "each may stand once"),
+        (["--strategies", "tree,tree"], "each may be given once"),
         (["--max-paths", "0"], "max-paths"),
         (["--policy", "best"], "policy"),
         (["--set", "test_time.budgets=[0]"], "test_time.budgets"),

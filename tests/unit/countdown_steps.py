@@ -1,4 +1,4 @@
-"""Steps of a Countdown solution, carried out without the library."""
+"""Steps of a Countdown solution, evaluated without the library."""
 
 import operator
 import re
@@ -8,7 +8,7 @@ OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": Frac
 
 
 def replay(numbers: tuple[int, ...], text: str) -> list[Fraction]:
-    """Carry out the steps on a multiset, by arithmetic alone; what is left at the end."""
+    """The numbers that are left after applying the steps to a multiset."""
     values = [Fraction(number) for number in numbers]
     for line in text.split("\n"):
         left, sign, right, result = re.fullmatch(r"(\d+)([-+*/])(\d+)=(\d+)", line).groups()

@@ -1,4 +1,4 @@
-"""CPU seconds: of this process, of children that were started for the work, shared by overlapping blocks."""
+"""CPU seconds of this process and of new children, divided between overlapping blocks."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ BURN = "import time\nwhile time.process_time() < {seconds}: pass"
 
 
 def burn(seconds: float) -> None:
-    """Keep this thread busy for so many CPU seconds."""
+    """Keep this thread busy for ``cpu_seconds``."""
     start = time.thread_time()
     while time.thread_time() - start < seconds:
         pass
@@ -39,7 +39,7 @@ def test_a_finished_child_counts():
 
 
 def test_a_child_that_lives_on_counts_from_when_it_was_started():
-    """The seconds of a process that was started in one block and is still there in the next."""
+    """A child that lives in two blocks is charged to each by its share."""
     meter = Meter()
     with meter.block() as first:
         child = subprocess.Popen(
@@ -55,7 +55,7 @@ def test_a_child_that_lives_on_counts_from_when_it_was_started():
 
 
 def test_overlapping_blocks_share_what_was_spent():
-    """Two threads, 0.3 s each: the blocks' sum is what the process took, not twice that."""
+    """Two threads, 0.3 s each: the blocks sum to the time of the process, not to twice it."""
     meter = Meter()
     blocks = []
     both_open = threading.Barrier(2)

@@ -1,4 +1,4 @@
-"""Determinism: what the block sets, and that it gives everything back."""
+"""Determinism: the block sets threads, seed and mode, and restores them."""
 
 import torch
 
@@ -6,7 +6,7 @@ from pipeline_lib.determinism import deterministic, trainer_seed
 
 
 def test_the_block_is_repeatable_and_leaves_the_caller_as_it_was():
-    """Two blocks draw the same numbers; generator, threads and mode outside are untouched."""
+    """Two blocks draw the same numbers; generator, threads and mode outside are unchanged."""
     outside = torch.random.get_rng_state()
     threads = torch.get_num_threads()
     drawn = []

@@ -1,4 +1,4 @@
-"""Grids: what is one, what is not, and how it is written."""
+"""Grids: validation, and text forms."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tests.unit.made_grids import grids
 
 @given(grids())
 def test_lists_of_a_grid_are_that_grid(grid):
-    """A grid comes back from JSON as it was, by its canonical text and by its lines."""
+    """A grid is restored from its canonical text and from its lines."""
     assert grid_of(json.loads(grid_json(grid))) == grid
     lines = grid_text(grid).split("\n")
     assert grid_of([[int(cell) for cell in line.split()] for line in lines]) == grid
@@ -20,7 +20,7 @@ def test_lists_of_a_grid_are_that_grid(grid):
 
 @given(grids(), grids())
 def test_the_canonical_text_tells_grids_apart(first, second):
-    """Two grids have one text only if they are one grid, even when white space is taken out."""
+    """Different grids have different texts, even without white space."""
     assert (grid_json(first) == grid_json(second)) is (first == second)
     assert "".join(grid_json(first).split()) == grid_json(first)
 
@@ -53,7 +53,7 @@ def test_forms():
     ],
 )
 def test_what_is_no_grid_is_told_in_one_line(value, complaint):
-    """The error says where and why."""
+    """The error names place and reason."""
     with pytest.raises(ValueError, match=re.escape(complaint)) as error:
         grid_of(value)
     assert "\n" not in str(error.value)

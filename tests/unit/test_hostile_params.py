@@ -1,4 +1,4 @@
-"""Params from outside: every text is params or one line of bad input, in little time and memory."""
+"""Untrusted params: any text is valid params or one line of bad input, in bounded time and memory."""
 
 import contextlib
 import os
@@ -62,7 +62,7 @@ def _refused(**given: object) -> str:
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_file_is_one_short_line(what, tmp_path):
-    """The file is named, what it holds is not poured out."""
+    """The file is named, its content is not quoted at length."""
     path = tmp_path / "params.yaml"
     path.write_text(HOSTILE[what], encoding="utf-8")
     said = _refused(path=path)
@@ -101,12 +101,12 @@ def test_a_hostile_override_is_one_short_line(what):
     ids=range(15),
 )
 def test_no_key_is_a_traceback(override):
-    """Keys that are empty, deep, long, or no text."""
+    """Keys that are empty, deep, long, or not encodable."""
     assert len(_refused(overrides=[override])) < 1000
 
 
 def test_a_file_without_end_is_not_read_to_it(tmp_path):
-    """Devices, large files, folders, noise, names that the system does not take."""
+    """Devices, large files, folders, random bytes, invalid names."""
     (tmp_path / "large.yaml").write_bytes(b"#" * (2 << 20))
     (tmp_path / "noise.yaml").write_bytes(os.urandom(1000))
     large, noise = tmp_path / "large.yaml", tmp_path / "noise.yaml"
@@ -115,7 +115,7 @@ def test_a_file_without_end_is_not_read_to_it(tmp_path):
 
 
 def test_aliases_are_still_values(tmp_path):
-    """An anchor that is used twice is no bomb."""
+    """An anchor that is used twice is accepted."""
     path = tmp_path / "params.yaml"
     path.write_text("seed: &a 7\nrounds: &b 1\nevaluate: {ks: [*b, 2]}\n", encoding="utf-8")
     params = load_params(path)
@@ -127,7 +127,7 @@ def test_aliases_are_still_values(tmp_path):
     | st.text("[]{}&*!|>'\"%@`-:, \n\t#?.0123456789eExabnN", max_size=40)
 )
 def test_any_text_is_params_or_bad_input(text):
-    """After --set, with a known key before it and alone."""
+    """After --set, as a value and as the whole assignment."""
     for override in (text, f"train.lr={text}"):
         with contextlib.suppress(BadInputError):
             load_params(overrides=[override])

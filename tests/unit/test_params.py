@@ -1,4 +1,4 @@
-"""params.yaml: strict types, one line an error, profiles and overrides in order."""
+"""params.yaml: strict types, one line per error, profiles and overrides in order."""
 
 import pathlib
 
@@ -38,13 +38,13 @@ def test_overrides_beat_the_profile_beats_the_file(tmp_path: pathlib.Path):
 
 @pytest.mark.parametrize("text", ["1e-4", "1E-4", "1.0e-4", "0.0001", "+1e-4"])
 def test_exponents_are_numbers(tmp_path: pathlib.Path, text: str):
-    """1e-4 is a number in a file and in an override, dot or no dot."""
+    """1e-4 is a number in a file and in an override, with or without a dot."""
     assert load_params(write(tmp_path, f"train: {{lr: {text}}}")).train.lr == 0.0001
     assert load_params(write(tmp_path, ""), overrides=[f"train.lr={text}"]).train.lr == 0.0001
 
 
 def test_override_values_are_yaml(tmp_path: pathlib.Path):
-    """Lists, enums, null and texts can be given, and a later override of a key counts."""
+    """Lists, enums, null and strings are accepted, and the last override of a key wins."""
     params = load_params(
         write(tmp_path, ""),
         overrides=[
@@ -114,7 +114,7 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
 def test_bad_content_is_one_line_with_file_and_key(
     tmp_path: pathlib.Path, content: str, complaint: str
 ):
-    """Whatever is wrong, the error is one line that names the file, the key and the value."""
+    """Every error is one line that names the file, the key and the value."""
     message = error_of(tmp_path, content)
     assert message.startswith(f"{tmp_path}/params.yaml: ")
     assert complaint in message
@@ -144,7 +144,7 @@ def test_bad_override_is_named(tmp_path: pathlib.Path, override: str, complaint:
 def test_renamed_key_is_refused_with_its_new_name(
     tmp_path: pathlib.Path, former: str, present: str
 ):
-    """In a file and after --set, whatever its value; the present name is a key of the params."""
+    """Former keys are refused in a file and after --set; the present name is a key of the params."""
     *sections, last = former.split(".")
     content = "".join(f"{section}: {{" for section in sections) + f"{last}: 1" + "}" * len(sections)
     refused = f"the key '{former}' is now '{present}'; rename it"

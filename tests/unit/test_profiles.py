@@ -1,4 +1,4 @@
-"""The profiles that ship: each is valid, and its engine knows the options that it gives."""
+"""The profiles of the repository: each is valid, and its engine accepts its options."""
 
 import pathlib
 import subprocess
@@ -14,14 +14,14 @@ PROFILES = sorted(path.stem for path in (REPOSITORY / "profiles").glob("*.yaml")
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_profile_is_valid(profile: str):
-    """It loads over the defaults, and needs no server that somebody else runs."""
+    """It loads over the defaults and needs no external server."""
     params = load_params(profile=profile)
     assert params.prepare.train_problems > 0
     assert params.serve.engine != "url"
 
 
 def test_the_brief_profile_is_the_brief_preset():
-    """The loss is the preset's; the model differs from it in nothing but its size."""
+    """Loss and model are those of the preset, except for the size."""
     small, preset = load_params(profile="prr-brief").latent, LATENT_PRESETS["brief"]
     assert small.loss == preset.loss
     sizes = ("width", "heads", "hidden_multiple", "mixer", "prefix_tokens", "num_branches")
@@ -31,7 +31,7 @@ def test_the_brief_profile_is_the_brief_preset():
 
 @pytest.mark.parametrize(("preset", "mixer"), [("trm", "attention"), ("trm-mlp", "mlp")])
 def test_the_trm_profile_is_the_published_model(preset: str, mixer: str):
-    """Its sizes are the preset's with either mixer, and it trains as what it is compared with."""
+    """Sizes are the preset's with either mixer; training and evaluation are those of prr-arc."""
     override = f"latent.model.mixer={mixer}"
     trm, arc = (load_params(profile=p, overrides=[override]).latent for p in ("prr-trm", "prr-arc"))
     assert (trm.model, trm.loss) == (LATENT_PRESETS[preset].model, LATENT_PRESETS[preset].loss)
@@ -41,7 +41,7 @@ def test_the_trm_profile_is_the_published_model(preset: str, mixer: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_options_are_the_engines_own(profile: str):
-    """vLLM's own parser, as installed, takes them."""
+    """The parser of the installed vLLM accepts them."""
     params = load_params(profile=profile)
     python = pathlib.Path(REPOSITORY, params.serve.environment, "bin", "python")
     if params.serve.engine != "vllm":

@@ -1,4 +1,4 @@
-"""The glossary: flat rows and back, and what a group counts."""
+"""Records: flat rows and back, and counts of a group."""
 
 from typing import Any
 
@@ -77,14 +77,14 @@ def test_problem_round_trip(problem: Problem):
 
 @given(paths)
 def test_path_round_trip(path: Path):
-    """A path comes back equal, provenance included, whatever else the row holds."""
+    """A path comes back equal, provenance included, from a row with further columns."""
     assert is_flat(path.row())
     assert Path.from_row(path.row() | {"further": 1}) == path
 
 
 @given(verdicts)
 def test_verdict_round_trip(verdict: Verdict):
-    """A verdict comes back equal, whatever else the row holds."""
+    """A verdict comes back equal from a row with further columns."""
     assert is_flat(verdict.row())
     assert Verdict.from_row(verdict.row() | {"problem_id": "a"}) == verdict
 
@@ -106,12 +106,12 @@ def test_verdict_row_is_the_same_however_long_it_took():
     ],
 )
 def test_kind_follows_from_the_gold(gold, kind: Kind[Any]):
-    """A problem cannot claim another kind than its gold has."""
+    """The kind of a problem is the kind of its gold."""
     assert Problem(id="a", question="?", gold=gold, source="made").kind is kind
 
 
 def test_a_gold_is_a_grid():
-    """No ARC gold holds what no answer could equal, whether it is made or read back."""
+    """An ARC gold that no answer can equal is refused, when created and when read."""
     with pytest.raises(ValueError, match="row 2 has 1 cells, row 1 has 2"):
         ArcGold(output=((1, 2), (3,)))
     with pytest.raises(ValueError, match="row 1 holds 10; colours are 0 to 9"):

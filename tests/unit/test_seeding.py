@@ -1,4 +1,4 @@
-"""Child seeds: the same everywhere, and different for different names."""
+"""Child seeds: equal on every machine, different for different names."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +45,7 @@ def test_each_round_has_a_seed_of_its_own_and_the_first_the_root_seed():
 
 
 def test_generators_are_local():
-    """Two generators of one name agree, and drawing from one does not move the other."""
+    """Two generators of one name agree and are independent of each other."""
     first, second = child_random(7, "a"), child_random(7, "a")
     drawn = [first.random() for _ in range(3)]
     assert [second.random() for _ in range(3)] == drawn

@@ -14,7 +14,7 @@ MODULE = "pipeline_lib.storage.shards"
 
 
 def test_closure_holds_what_is_imported_and_nothing_else():
-    """Shards stand on manifests, files and errors; they know nothing of problems."""
+    """The closure of shards has manifests, files and errors, and no module of problems."""
     assert import_closure(MODULE) == [
         "pipeline_lib.errors",
         "pipeline_lib.storage.files",
@@ -25,7 +25,7 @@ def test_closure_holds_what_is_imported_and_nothing_else():
 
 
 def test_closure_reaches_across_packages():
-    """A stage brings the modules of the library that it calls, and no params of other stages."""
+    """The closure of a stage has the modules that it calls, and no params of other stages."""
     closure = import_closure("pipeline_lib.loop.prepare")
     assert "pipeline_lib.seeding" in closure
     assert "pipeline_lib.params.train" not in closure
@@ -52,13 +52,13 @@ def test_key_changes_with_each_part_and_is_stable_otherwise():
 
 
 def test_code_digest_follows_the_closure():
-    """Modules with different closures have different digests, each the same when asked again."""
+    """Modules with different closures have different digests, equal on every call."""
     assert code_digest(MODULE) == code_digest(MODULE)
     assert code_digest(MODULE) != code_digest("pipeline_lib.storage.manifests")
 
 
 class Copy:
-    """A copy of the code, whose keys are computed by a process of its own."""
+    """A copy of the code, whose keys are computed in another process."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         source = pathlib.Path(__file__).parents[2] / "pipeline_lib"
@@ -116,7 +116,7 @@ def test_a_changed_judge_judges_again_and_draws_nothing_again(tmp_path):
 
 
 def test_docstrings_are_those_of_modules_classes_functions_and_attributes(tmp_path, monkeypatch):
-    """A function that only has one is as good as an empty one; a string that is used counts."""
+    """A function with only a docstring equals an empty one; a string that is used counts."""
     monkeypatch.setattr(keys, "_SOURCES", tmp_path)
 
     def syntax(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Events of a run: whole lines, in order, and none for work that was not done."""
+"""Events of a run: complete lines, in order, and none for skipped work."""
 
 import pathlib
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ from pipeline_lib.telemetry import (
 
 
 def test_events_come_back_in_order(tmp_path: pathlib.Path):
-    """What was recorded is read, oldest first, with its fields."""
+    """Recorded events are read with their fields, oldest first."""
     for tokens in (5, 7):
         record_event(tmp_path, "work", tokens=tokens)
     assert [event["tokens"] for event in read_events(tmp_path)] == [5, 7]
@@ -37,7 +37,7 @@ def test_offset_skips_what_was_there(tmp_path: pathlib.Path):
 
 
 def test_cut_line_is_left_out(tmp_path: pathlib.Path):
-    """A crash in the middle of a write costs that event, not the reading of the others."""
+    """An event that was cut by a crash is skipped, the others are read."""
     record_event(tmp_path, "work", number=1)
     with (tmp_path / EVENTS_FILE).open("ab") as stream:
         stream.write(b'{"event": "wo')
@@ -45,14 +45,14 @@ def test_cut_line_is_left_out(tmp_path: pathlib.Path):
 
 
 def test_concurrent_writers_do_not_interleave(tmp_path: pathlib.Path):
-    """4 writers with 25 long events each leave 100 whole lines."""
+    """4 writers with 25 long events each leave 100 complete lines."""
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: record_event(tmp_path, "work", n=n, pad="x" * 3000), range(100)))
     assert sorted(event["n"] for event in read_events(tmp_path)) == list(range(100))
 
 
 def test_stage_that_worked_is_timed(tmp_path: pathlib.Path):
-    """A stage with work of its own gets a ``stage`` event with its fields and seconds."""
+    """A stage that did work gets a ``stage`` event with its fields and seconds."""
     with timed_stage(tmp_path, "sample", draw=1):
         record_work(tmp_path, "sample", done=1, total=1)
     (stage,) = [event for event in read_events(tmp_path) if event["event"] == "stage"]
@@ -61,7 +61,7 @@ def test_stage_that_worked_is_timed(tmp_path: pathlib.Path):
 
 
 def test_stage_that_was_found_done_is_not_timed(tmp_path: pathlib.Path):
-    """Neither earlier work nor that of another stage makes a skipped stage count."""
+    """Earlier work, or work of another stage, gives a skipped stage no event."""
     record_work(tmp_path, "sample", done=1, total=1)
     with timed_stage(tmp_path, "sample"):
         record_work(tmp_path, "verify", done=1, total=1)
@@ -69,7 +69,7 @@ def test_stage_that_was_found_done_is_not_timed(tmp_path: pathlib.Path):
 
 
 def test_stage_seconds_take_the_last_of_each_draw():
-    """sample: draw 1 took 3 s at last (not 9), draw 2 took 4 s: 7 s; report has no draw: 1 s."""
+    """sample: the last event of draw 1 has 3 s (not 9), draw 2 has 4 s: 7 s; report has no draw: 1 s."""
     events = [
         {"event": "stage", "stage": "sample", "draw": 1, "seconds": 9},
         {"event": "stage", "stage": "sample", "draw": 2, "seconds": 4},
@@ -81,7 +81,7 @@ def test_stage_seconds_take_the_last_of_each_draw():
 
 
 def test_a_line_being_written_is_read_once_it_is_whole(tmp_path):
-    """A follower gets every event exactly once, also when it looks while a line is half written."""
+    """A follower gets every event exactly once, also if it reads while a line is partly written."""
     record_work(tmp_path, "sample", done=1, total=2)
     first = read_new_events(tmp_path, 0)
     target = tmp_path / EVENTS_FILE

@@ -1,4 +1,4 @@
-"""What a terminal is shown: no character that steers it, in one line where one is wanted."""
+"""Terminal text: no control characters, and one line where required."""
 
 import io
 import unicodedata
@@ -18,7 +18,7 @@ ANY_TEXT = st.text(st.characters(codec=None, categories=None))
 
 @given(ANY_TEXT)
 def test_nothing_that_steers_is_left(text):
-    """No C0 but tab and line feed, no DEL, no C1, nothing that UTF-8 cannot say; idempotent."""
+    """No C0 but tab and line feed, no DEL, no C1, nothing that UTF-8 cannot encode; idempotent."""
     shown = printable(text)
     assert not [c for c in shown if unicodedata.category(c) == "Cc" and c not in "\t\n"]
     shown.encode()
@@ -27,14 +27,14 @@ def test_nothing_that_steers_is_left(text):
 
 @given(ANY_TEXT)
 def test_one_line_is_one_line(text):
-    """However it breaks its lines, and however long it is."""
+    """Text with any line breaks and of any length becomes one short line."""
     assert len(one_line(text, most=50).splitlines()) <= 1
     assert len(one_line(text, most=50)) <= 50
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S"])))
 def test_plain_text_stays(text):
-    """Letters of any script, digits, signs."""
+    """Letters of any script, digits and symbols are unchanged."""
     assert printable(text) == text
 
 
@@ -55,7 +55,7 @@ def test_plain_text_stays(text):
 )
 @pytest.mark.parametrize("wrap", [str, Text, "table"], ids=["text", "styled", "table"])
 def test_every_console_output_is_cleaned(hostile, wrap):
-    """As a line, as styled text, in the cell of a table: the file gets no control and no error."""
+    """As a line, as styled text and in a table, no control character is written and no error raised."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="utf-8")
     console = PlainConsole(file=stream, width=200)
@@ -72,7 +72,7 @@ def test_every_console_output_is_cleaned(hostile, wrap):
 
 
 def test_own_colours_stay():
-    """What the console itself writes is not text from outside."""
+    """Styles of the console itself are written."""
     console = PlainConsole(file=io.StringIO(), force_terminal=True, color_system="standard")
     console.print("a", style="red")
     assert console.file.getvalue() == "\x1b[31ma\x1b[0m\n"
@@ -87,5 +87,5 @@ def test_own_colours_stay():
     ],
 )
 def test_a_reason_is_never_empty(error, said):
-    """An error without words says its type."""
+    """An error without a message is named by its type."""
     assert reason_of(error) == said

@@ -54,7 +54,7 @@ def test_prr_and_trm_share_their_core():
     ("changes", "message"),
     [
         ({"kind": "trm"}, "num_branches=8; kind=trm has one branch"),
-        ({"width": 20, "heads": 4}, "width=20 is no multiple of 2 x heads=4"),
+        ({"width": 20, "heads": 4}, "width=20 is not a multiple of 2 x heads=4"),
     ],
 )
 def test_models_that_cannot_be_are_refused(changes, message):

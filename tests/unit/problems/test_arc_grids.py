@@ -1,4 +1,4 @@
-"""ARC puzzles: one problem per test input, whole and undamaged, from folders as they are published."""
+"""ARC puzzles: one problem per test input, from folders as published."""
 
 import json
 import pathlib
@@ -42,7 +42,7 @@ def problems_of(puzzle: dict) -> list:
 
 
 def puzzle_of(colour: int, *, inputs: int = 1) -> dict:
-    """A puzzle of its own for every colour: a cell becomes that colour."""
+    """A distinct puzzle per colour: a cell becomes that colour."""
     pairs = [{"input": [[colour, n]], "output": [[colour, colour]]} for n in range(inputs + 2)]
     return {"train": pairs[:2], "test": pairs[2:]}
 
@@ -62,7 +62,7 @@ def test_a_problem_per_test_input():
 
 
 def test_the_question_shows_the_pairs_and_the_test_input():
-    """The question is the introduction, the pairs in order, and the input that is asked about."""
+    """The question is the introduction, the pairs in order, and the test input."""
     introduction, *shown = problems_of(MIRROR)[0].question.split("\n\n")
     assert introduction.startswith("Each input grid becomes its output grid by the same rule.")
     assert shown == [
@@ -75,7 +75,7 @@ def test_the_question_shows_the_pairs_and_the_test_input():
 
 
 def test_the_gold_is_not_shown():
-    """Neither this output nor that of the puzzle's other test input stands in the question."""
+    """The question has neither this output nor that of the other test input."""
     for problem in problems_of(MIRROR):
         for pair in MIRROR["test"]:
             assert grid_text(pair["output"]) not in problem.question
@@ -84,7 +84,7 @@ def test_the_gold_is_not_shown():
 @given(grids(max_side=12))
 @example(grid=((9,) * 30,) * 30)
 def test_the_solution_is_what_the_verifier_asks_for(grid):
-    """Whatever the output, the worked solution is strictly right."""
+    """For any output the worked solution is strictly right."""
     pair = {"input": [[0]], "output": grid}
     (problem,) = problems_of({"train": [pair], "test": [pair]})
     assert judge(problem.gold, problem.solution).strict
@@ -106,7 +106,7 @@ def test_the_solution_is_what_the_verifier_asks_for(grid):
     ],
 )
 def test_a_broken_puzzle_is_named(changes: dict, complaint: str):
-    """The error says file, place and reason."""
+    """The error has file, place and reason."""
     with pytest.raises(BadInputError) as error:
         read_puzzle(row_of(MIRROR, **changes))
     assert str(error.value).startswith(f"training/0a1d4ef5.json: {complaint}")
@@ -124,7 +124,7 @@ def test_folders_as_published(tmp_path: pathlib.Path):
 
 
 def test_concepts_are_one_split(tmp_path: pathlib.Path):
-    """ConceptARC has a folder a concept, and MinimalTasks apart; a concept can be given alone."""
+    """ConceptARC has a folder per concept; one concept can be given alone."""
     write(tmp_path / "corpus" / "Copy" / "Copy1.json", puzzle_of(1))
     write(tmp_path / "corpus" / "Order" / "Order1.json", puzzle_of(2))
     write(tmp_path / "MinimalTasks" / "CopyMinimal.json", puzzle_of(3))
@@ -152,7 +152,7 @@ def test_editions_cannot_be_mixed(tmp_path: pathlib.Path):
 
 
 def test_no_puzzle_is_on_both_sides(tmp_path: pathlib.Path):
-    """A set of one split is divided between puzzles: no tested rule was trained on, none is cut."""
+    """One split is divided between puzzles: train and test share no puzzle."""
     for colour in range(10):
         write(tmp_path / f"p{colour}.json", puzzle_of(colour, inputs=3))
     for seed in range(5):
@@ -168,7 +168,7 @@ def test_no_puzzle_is_on_both_sides(tmp_path: pathlib.Path):
 
 
 def test_a_known_repeat_leaves_the_train_split(tmp_path: pathlib.Path):
-    """Its publisher's own repeat is removed and counted; any other one still stops the run."""
+    """The publisher's known repeat is removed and counted; any other repeat is an error."""
     write(tmp_path / "training" / "40853293.json", puzzle_of(1))
     write(tmp_path / "training" / "00000002.json", puzzle_of(2))
     write(tmp_path / "evaluation" / "070dd51e.json", puzzle_of(1))
@@ -204,7 +204,7 @@ def test_reference_counts(
 
 @pytest.mark.parametrize("folder", ARC_COUNTS)
 def test_counts(made_data: pathlib.Path, folder: str):
-    """The same for puzzles of our own."""
+    """The same for the small synthetic puzzles."""
     pattern = f"{folder}/*/*.json" if folder.endswith("corpus") else f"{folder}/*.json"
     found = [read_puzzle(row) for row in folder_rows(made_data / "arc", [pattern])]
     pairs = sum(len(puzzle.train) for puzzle in found), sum(len(puzzle.test) for puzzle in found)

@@ -1,4 +1,4 @@
-"""Countdown: the generator, and splits that share nothing."""
+"""Countdown: the generator, and disjoint splits."""
 
 import concurrent.futures
 
@@ -41,7 +41,7 @@ def test_a_longer_list_begins_with_the_shorter_one():
 
 
 def test_splits_share_no_problem_and_do_not_look_ahead():
-    """Three splits are disjoint, and a larger last one leaves the earlier ones as they were."""
+    """Three splits are disjoint, and a larger last one does not change the earlier ones."""
     params = CountdownParams()
     small = splits(params, seed=1, counts={"test": 50, "train": 100, "bootstrap": 100})
     large = splits(params, seed=1, counts={"test": 50, "train": 100, "bootstrap": 900})
@@ -53,7 +53,7 @@ def test_splits_share_no_problem_and_do_not_look_ahead():
 @settings(max_examples=15)
 @given(st.integers(0, 2**32), st.sampled_from([0.1, 0.2, 0.5]))
 def test_number_sets_of_the_test_split_are_in_no_training_split(seed, share):
-    """Whatever the targets: numbers of a test problem, in any order, occur in no other split."""
+    """The numbers of a test problem, in any order and with any target, occur in no other split."""
     params = CountdownParams(high=12, target_low=1, test_number_sets=share)
     drawn = splits(params, seed=seed, counts={"test": 20, "train": 60, "bootstrap": 60})
     training = [*drawn["train"], *drawn["bootstrap"]]

@@ -1,4 +1,4 @@
-"""Data sets as their publishers lay them out, and what is refused."""
+"""Loading of data sets in their published layouts, and refusals."""
 
 import itertools
 import json
@@ -66,14 +66,14 @@ def test_reference_counts(reference_data: pathlib.Path, name: str, folder: str, 
     ],
 )
 def test_counts(made_data: pathlib.Path, name: str, folder: str, sizes: dict):
-    """The same for small data of our own in each of the formats."""
+    """The same for small synthetic data in each format."""
     splits = load_splits(name, str(made_data / folder))
     assert {split: len(problems) for split, problems in splits.items()} == sizes
     assert all(problem.question.strip() for problems in splits.values() for problem in problems)
 
 
 def test_golds_are_the_publishers(made_data: pathlib.Path):
-    """What stands after ####, without its comma; ``answer``; the function that all asserts call."""
+    """GSM8K: the number after ####, without commas; AIME: ``answer``; MBPP: the function of all asserts."""
     golds = {
         name: [one.gold for one in itertools.chain(*load_splits(name, str(folder)).values())]
         for name, folder in (
@@ -101,7 +101,7 @@ def test_ids_follow_split_and_file_order(tmp_path: pathlib.Path):
 
 
 def test_editions_of_a_contest_have_different_ids(tmp_path: pathlib.Path):
-    """The years of AIME stay apart when their results are put together."""
+    """Ids of AIME differ between years."""
     for year in ("aime24", "aime25"):
         write_lines(tmp_path / year / "test.jsonl", [{"problem": "?", "answer": "1"}])
     ids = [load("aime", str(tmp_path / year), "test")[0].id for year in ("aime24", "aime25")]
@@ -109,26 +109,26 @@ def test_editions_of_a_contest_have_different_ids(tmp_path: pathlib.Path):
 
 
 def test_missing_folder_says_what_to_give(tmp_path: pathlib.Path):
-    """A path that does not exist is named, with the param that it came from."""
+    """A missing path is named with its param."""
     with pytest.raises(BadInputError, match=r"prepare\.source=.*/absent: no such folder"):
         load("gsm8k", str(tmp_path / "absent"), "test")
 
 
 def test_folder_of_something_else_lists_what_was_looked_for(tmp_path: pathlib.Path):
-    """A folder without a file of the set says which names would do."""
+    """For a folder without files of the data set the error lists the file patterns."""
     with pytest.raises(BadInputError, match=r"no problems of humaneval; .*HumanEval\.jsonl"):
         load("humaneval", str(tmp_path), "test")
 
 
 def test_absent_split_lists_those_there_are(tmp_path: pathlib.Path):
-    """Asking MATH-500 for a train split is answered with the splits that it has."""
+    """A missing split is refused with the names of the existing ones."""
     write_lines(tmp_path / "test.jsonl", [{"problem": "?", "answer": "1"}])
     with pytest.raises(BadInputError, match="no split 'train', only test"):
         load("math", str(tmp_path), "train")
 
 
 def test_empty_split_is_refused(tmp_path: pathlib.Path):
-    """A file without rows is not a data set of zero problems."""
+    """A file without rows is an error, not a data set of zero problems."""
     write_lines(tmp_path / "train.jsonl", GSM8K)
     write_lines(tmp_path / "test.jsonl", [])
     with pytest.raises(BadInputError, match="the test split of gsm8k is empty"):
@@ -136,7 +136,7 @@ def test_empty_split_is_refused(tmp_path: pathlib.Path):
 
 
 def test_truncated_file_names_line_and_reason(tmp_path: pathlib.Path):
-    """A download that broke off in line 2 is told as such."""
+    """A file that is truncated in line 2 is reported as such."""
     write_lines(tmp_path / "test.jsonl", GSM8K)
     content = (tmp_path / "test.jsonl").read_bytes()
     (tmp_path / "test.jsonl").write_bytes(content[:-20])
@@ -145,14 +145,14 @@ def test_truncated_file_names_line_and_reason(tmp_path: pathlib.Path):
 
 
 def test_missing_field_names_line_and_key(tmp_path: pathlib.Path):
-    """A row without an answer is named by file and line; what it does have is listed."""
+    """A row without an answer is named by file and line, and its fields are listed."""
     write_lines(tmp_path / "test.jsonl", [GSM8K[0], {"question": "?"}])
     with pytest.raises(BadInputError, match=r"test\.jsonl:2: 'answer': missing; .*question"):
         load("gsm8k", str(tmp_path), "test")
 
 
 def test_repeated_id_names_both_places(tmp_path: pathlib.Path):
-    """An id that stands twice, even in two splits, is refused with both lines."""
+    """A repeated id, even in two splits, is refused with both lines."""
     row = {"problem": "?", "answer": "1", "unique_id": "algebra/1"}
     write_lines(tmp_path / "train.jsonl", [row])
     write_lines(tmp_path / "test.jsonl", [row])
@@ -161,7 +161,7 @@ def test_repeated_id_names_both_places(tmp_path: pathlib.Path):
 
 
 def test_unknown_name_lists_those_there_are():
-    """A generated set is not loaded, and the message says what is."""
+    """The generated set cannot be loaded; the message lists those that can."""
     with pytest.raises(BadInputError, match="'countdown' is unknown; there are gsm8k, math"):
         load("countdown", "somewhere", "test")
 

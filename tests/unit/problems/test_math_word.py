@@ -40,13 +40,13 @@ def test_gsm8k_without_an_answer_is_refused(answer: str):
     ],
 )
 def test_contest_gold(fields: dict, gold: str):
-    """``answer`` counts, as text or number; without it, the last box of the solution does."""
+    """``answer`` is the gold, as text or number; without it, the last box of the solution."""
     problem = contest_problem(row_of(problem="?", **fields), id_prefix="aime24-test", source="a")
     assert problem.gold == MathGold(answer=gold)
 
 
 def test_publisher_id_is_kept():
-    """A row that has an id of its own is known by it, others by file order."""
+    """A row with an id keeps it, others are numbered in file order."""
     named = contest_problem(
         row_of(problem="?", answer="1", unique_id="math500/3"), id_prefix="math-test", source="m"
     )

@@ -32,7 +32,7 @@ def test_thirteen_shared_words_touch_twelve_do_not():
 
 
 def test_grids_overlap_as_a_whole_only():
-    """Rows of one colour are in every puzzle and tell nothing; the same question does."""
+    """Rows of one colour, which are in most puzzles, are no overlap; the same question is."""
     gold = ArcGold(output=((0,),))
     black = " ".join("0" * 30)
     test = [Problem(id="t/0", question=f"{black}\n1", gold=gold, source="test")]
@@ -46,7 +46,7 @@ def test_grids_overlap_as_a_whole_only():
 
 
 def test_case_punctuation_and_forms_do_not_hide_a_repeat():
-    """Fullwidth digits, capitals and commas are made equal before comparing."""
+    """Fullwidth digits, capitals and commas are normalized before comparison."""
     asked = "If Ann has 12 pens, and Bob has 30 pens, how many pens are there?"
     fullwidth = str.maketrans("0123", "".join(chr(0xFF10 + digit) for digit in range(4)))
     hidden = "IF ANN HAS 12 PENS  AND BOB HAS 30 PENS; HOW MANY PENS ARE THERE".translate(fullwidth)
@@ -92,14 +92,14 @@ def test_agrees_with_the_definition(questions: list[list[str]]):
 
 @given(text=st.text(max_size=60))
 def test_normalizing_twice_changes_nothing(text: str):
-    """White space and ASCII case never matter, and a normalized question stays as it is."""
+    """White space and ASCII case are ignored, and normalization is idempotent."""
     once = normalized_question(text)
     assert once == " ".join(once.split())
     assert normalized_question(f"  {text}\n") == once
 
 
 def test_gsm8k_of_our_own(made_data: pathlib.Path):
-    """13 words of one test question stand in one train question, in the midst of other words."""
+    """13 words of a test question inside a train question are an overlap."""
     splits = load_splits("gsm8k", str(made_data / "gsm8k"))
     report = overlap_report(splits["train"], splits["test"])
     assert (report.num_train, report.num_test) == (3, 2)

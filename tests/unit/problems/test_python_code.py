@@ -42,12 +42,12 @@ def mbpp_row(**changes: object) -> RawRow:
     ],
 )
 def test_entry_point(asserts: list[str], name: str | None):
-    """The first name that every assert calls; a builtin only if there is nothing else."""
+    """The first name that every assert calls; a builtin only if there is no other."""
     assert entry_point(asserts) == name
 
 
 def test_mbpp_problem_shows_its_asserts():
-    """The question shows the asserts that judge it; challenge tests are not used anywhere."""
+    """The question shows the asserts that judge it; challenge tests are not used."""
     problem = mbpp_problem(mbpp_row(), id_prefix="mbpp-test", source="mbpp")
     asserts = "assert double(2) == 4\nassert double(0) == 0"
     assert problem.question == (
@@ -59,7 +59,7 @@ def test_mbpp_problem_shows_its_asserts():
 
 
 def test_mbpp_setup_comes_before_the_asserts():
-    """Setup code runs first, with line ends that Python reads alike everywhere."""
+    """Setup code comes first, with Unix line ends."""
     problem = mbpp_problem(
         mbpp_row(test_setup_code="a = 2\r\nb = 4", test_list=["assert double(a) == b"]),
         id_prefix="mbpp-test",
@@ -77,7 +77,7 @@ def test_mbpp_setup_comes_before_the_asserts():
     ],
 )
 def test_mbpp_row_without_usable_asserts_is_refused(changes: dict):
-    """Asserts that are missing, no Python or call nothing name file, line and key."""
+    """Asserts that are missing, not Python or without a call are refused with file, line and key."""
     with pytest.raises(BadInputError, match=r"mbpp\.jsonl:11: 'test_list'"):
         mbpp_problem(mbpp_row(**changes), id_prefix="mbpp-test", source="mbpp")
 
@@ -95,7 +95,7 @@ def test_mbpp_splits_cover_all_tasks_once():
 
 
 def test_humaneval_solution_is_a_whole_program():
-    """The worked solution is head and body together, so it can be shown or trained on as is."""
+    """The worked solution is head and body together."""
     row = RawRow(
         fields={
             "task_id": "HumanEval/0",

@@ -26,7 +26,7 @@ def write_lines(path: pathlib.Path, rows: list[dict]) -> None:
 
 
 def test_formats_agree(tmp_path: pathlib.Path):
-    """The same rows come out of JSON lines, gzipped JSON lines and parquet."""
+    """JSON lines, gzipped JSON lines and parquet give the same rows."""
     write_lines(tmp_path / "plain.jsonl", ROWS)
     (tmp_path / "packed.jsonl.gz").write_bytes(
         gzip.compress((tmp_path / "plain.jsonl").read_bytes())
@@ -40,7 +40,7 @@ def test_formats_agree(tmp_path: pathlib.Path):
 
 
 def test_a_json_file_is_a_row_known_by_its_name(tmp_path: pathlib.Path):
-    """Each file is one row; its name is its id unless it has one."""
+    """Each file is one row; the default id is its name."""
     (tmp_path / "b.json").write_text(json.dumps(ROWS[0], indent=2))
     (tmp_path / "a.json").write_text(json.dumps({"id": "own"}))
     rows = folder_rows(tmp_path, ["*.json"])
@@ -52,7 +52,7 @@ def test_a_json_file_is_a_row_known_by_its_name(tmp_path: pathlib.Path):
     ("content", "complaint"), [("[1]", "JSON object, got list"), ("{", "not JSON")]
 )
 def test_a_json_file_that_is_no_row_is_named(tmp_path: pathlib.Path, content: str, complaint: str):
-    """The error says which file, and why."""
+    """The error names file and reason."""
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(BadInputError, match=rf"a\.json: .*{complaint}"):
         folder_rows(tmp_path, ["*.json"])
@@ -74,7 +74,7 @@ def test_parts_are_numbered_through(tmp_path: pathlib.Path):
 
 
 def test_no_file_is_none_but_no_row_is_empty(tmp_path: pathlib.Path):
-    """A split that is absent and one that holds nothing are told apart."""
+    """A missing split is None, an empty one an empty list."""
     (tmp_path / "test.jsonl").touch()
     assert folder_rows(tmp_path, ["train.jsonl"]) is None
     assert folder_rows(tmp_path, ["test.jsonl"]) == []
@@ -90,7 +90,7 @@ def test_no_file_is_none_but_no_row_is_empty(tmp_path: pathlib.Path):
     ],
 )
 def test_broken_file_is_named(tmp_path: pathlib.Path, name: str, content: bytes):
-    """A file that was cut off is refused by name, whatever its format."""
+    """A truncated file of any format is refused by name."""
     (tmp_path / name).write_bytes(content)
     with pytest.raises(BadInputError, match=name):
         folder_rows(tmp_path, [name])
@@ -110,13 +110,13 @@ def test_broken_file_is_named(tmp_path: pathlib.Path, name: str, content: bytes)
     ],
 )
 def test_unusable_value_names_place_and_key(fields: dict, read):
-    """Whatever is wrong with a value, the error says file, line and key."""
+    """The error of an invalid value has file, line and key."""
     with pytest.raises(BadInputError, match=r"set\.jsonl:7: .*'answer'"):
         read(row_of(**fields))
 
 
 def test_hub_client_reads_every_split(tmp_path: pathlib.Path):
-    """The hub's own client (here on a local copy of a repository) gives the rows of each split."""
+    """The hub client, here on a local copy of a repository, gives the rows of each split."""
     repository = tmp_path / "repository"
     repository.mkdir()
     for split in ("train", "test"):

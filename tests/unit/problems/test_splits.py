@@ -1,4 +1,4 @@
-"""Splits that share nothing, whatever the data set and the sizes."""
+"""Disjoint splits of any data set and size."""
 
 import json
 import pathlib
@@ -59,14 +59,14 @@ def test_a_larger_split_holds_the_smaller_one(tmp_path: pathlib.Path):
 
 
 def test_the_seed_chooses(tmp_path: pathlib.Path):
-    """The same seed gives the same splits, another seed others."""
+    """Equal seeds give equal splits, another seed others."""
     folder = write_gsm8k(tmp_path, train=range(20), test=range(20, 30))
     assert gsm8k_splits(folder).train == gsm8k_splits(folder).train
     assert ids(gsm8k_splits(folder).train) != ids(gsm8k_splits(folder, seed=8).train)
 
 
 def test_too_large_sizes_are_clipped_and_reported(tmp_path: pathlib.Path):
-    """20 train problems serve 15 of train and then the 5 that are left of a wanted 10."""
+    """20 train problems give 15 of train, then 5 of the wanted 10 of bootstrap."""
     splits = gsm8k_splits(
         write_gsm8k(tmp_path, train=range(20), test=range(20, 30)),
         train_problems=15,
@@ -90,7 +90,7 @@ def test_a_set_without_train_problems_is_divided(tmp_path: pathlib.Path):
 
 
 def test_repeats_within_a_split_go_once(tmp_path: pathlib.Path):
-    """Case and spaces do not make another question; the first of its kind stays."""
+    """Questions that differ in case and spaces are repeats; the first is kept."""
     folder = write_gsm8k(tmp_path, train=range(5), test=range(20, 24))
     with (folder / "train.jsonl").open("a") as stream:
         repeat = gsm8k_row(0, question="how many  ARE 0 and none?")
@@ -101,14 +101,14 @@ def test_repeats_within_a_split_go_once(tmp_path: pathlib.Path):
 
 
 def test_overlap_of_train_and_test_is_refused(tmp_path: pathlib.Path):
-    """A test question among the train questions stops the run, even if the draw would miss it."""
+    """A test question among the train questions is an error, even if it is not drawn."""
     folder = write_gsm8k(tmp_path, train=range(20), test=range(19, 30))
     with pytest.raises(BadInputError, match=r"1 train problems are test problems too .*train-19"):
         gsm8k_splits(folder, train_problems=1, test_problems=1)
 
 
 def test_golds_that_cannot_be_used_are_counted_out(tmp_path: pathlib.Path):
-    """A problem that no answer could solve is removed, by id and reason."""
+    """A problem with an unusable gold is removed and reported with id and reason."""
     folder = write_gsm8k(tmp_path, train=range(5), test=range(20, 24))
 
     def refuses_three(gold: Gold) -> str | None:
@@ -121,7 +121,7 @@ def test_golds_that_cannot_be_used_are_counted_out(tmp_path: pathlib.Path):
 
 
 def test_nothing_left_is_an_error(tmp_path: pathlib.Path):
-    """A data set whose every gold is refused does not become an empty run."""
+    """A data set without a usable gold is an error."""
     folder = write_gsm8k(tmp_path, train=range(5), test=range(20, 24))
     with pytest.raises(BadInputError, match="0 train and 0 test problems"):
         gsm8k_splits(folder, gold_problem=lambda _gold: "unreadable")

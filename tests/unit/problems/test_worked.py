@@ -21,7 +21,7 @@ def problem(name: int, *, worked: bool = True) -> Problem:
     seed=st.integers(0, 2**32),
 )
 def test_the_parts_are_disjoint_and_together_all(count, fraction, seed):
-    """Each worked problem is in one part; the second has its share, rounded."""
+    """Each worked problem is in one part; the size of the second is rounded."""
     problems = [problem(number) for number in range(count)]
     parts = worked_problems(problems, validation_fraction=fraction, seed=seed)
     assert sorted([*parts.train, *parts.validation], key=lambda p: int(p.id[1:])) == problems
@@ -36,7 +36,7 @@ def test_problems_without_a_solution_are_in_neither_part():
 
 
 def test_the_order_of_the_problems_does_not_matter():
-    """The same problems backwards give the same parts, whose order is the input's."""
+    """The parts do not depend on the input order; their order is that of the input."""
     problems = [problem(number) for number in range(20)]
     parts = worked_problems(problems, validation_fraction=0.2, seed=3)
     again = worked_problems(problems[::-1], validation_fraction=0.2, seed=3)

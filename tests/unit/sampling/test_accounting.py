@@ -1,4 +1,4 @@
-"""Accounting: what a shard took, what it costs, and where a budget stops the next one."""
+"""Accounting: usage and cost of shards, and the budget check before the next one."""
 
 import json
 import subprocess
@@ -60,7 +60,7 @@ def test_a_shared_prompt_counts_once():
 
 
 def test_every_further_request_pays_for_the_prompt():
-    """One request a path: 10 + 10 + 10 prompt tokens, of which the last two were cached but one."""
+    """One request per path: 10 + 10 + 10 prompt tokens, some of them cached."""
     paths = [path("a", 0, opens=True), *(path("a", i, cached=9, opens=True) for i in (1, 2))]
     assert spent_on(paths) == Spent(
         requests=3, prompt_tokens=30, cached_tokens=18, completion_tokens=15
@@ -107,7 +107,7 @@ def test_an_empty_workspace_has_spent_nothing(tmp_path):
 
 
 def test_a_budget_stops_before_the_next_shard_and_can_be_raised(tmp_path):
-    """15 tokens a shard with a budget of 30: two shards are drawn, the third is after raising."""
+    """15 tokens per shard with a budget of 30: two shards are drawn, the third after raising it."""
     drawn = 0
 
     def draw(budget):
@@ -122,7 +122,7 @@ def test_a_budget_stops_before_the_next_shard_and_can_be_raised(tmp_path):
         draw(30)
     assert str(caught.value) == (
         "budget reached: 30 of serve.budget_tokens=30 are used; finished shards are kept, "
-        "raise it and run again to go on"
+        "raise it and run the same command to resume"
     )
     assert caught.value.exit_code == 3
     draw(31)
@@ -143,7 +143,7 @@ def test_a_budget_in_money(tmp_path):
 
 
 def test_another_process_sees_the_same_total(tmp_path):
-    """The budget holds over processes: a fresh one stops at what this one has drawn."""
+    """The budget holds across processes: a new one counts the shards of earlier ones."""
     write_paths(tmp_path / "data" / "paths", 0, [path("a", 0)], key="k")
     code = (
         "import pathlib; from pipeline_lib.params.serve import ServeParams;"
@@ -155,7 +155,7 @@ def test_another_process_sees_the_same_total(tmp_path):
 
 
 def test_every_path_s_service_is_on_record(tmp_path):
-    """Engine, latency and cached tokens of each path stand in telemetry, not in the paths' row."""
+    """Engine, latency and cached tokens of each path are in telemetry, not in the path's row."""
     paths = [path("a", 0, cached=3), path("a", 1)]
     record_spending(tmp_path, paths, draw="round-1", shard=0, engine_seconds=2.0, gpus=1)
     rows = [json.loads(line) for line in (tmp_path / SERVICE_FILE).read_text().splitlines()]
@@ -197,7 +197,7 @@ def test_workers_of_one_server_wait_together():
 
 
 def test_embedded_engines_work_beside_each_other():
-    """10 s and 7 s in two processes add up; a shard that is drawn again replaces its first draw."""
+    """10 s and 7 s in two processes add up; a shard drawn again replaces its first draw."""
     events = [
         spending(0, engine="embedded", end=5, seconds=3.0),
         spending(0, engine="embedded", end=10, seconds=10.0),

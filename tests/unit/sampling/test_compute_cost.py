@@ -1,4 +1,4 @@
-"""Costs one after another and side by side."""
+"""Sequential and parallel costs."""
 
 from pipeline_lib.records import FinishReason
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost, request_cost, round_cost
@@ -32,12 +32,12 @@ def test_completions_of_one_request_share_the_prompt_and_run_side_by_side():
 
 
 def test_a_completion_that_opened_another_request_pays_for_the_prompt_again():
-    """Two requests for one prompt of 7 tokens."""
+    """Each request pays for the prompt of 7 tokens."""
     assert request_cost([completion(1), completion(1, opens=True)]).prompt_tokens == 14
 
 
 def test_two_rounds():
-    """Rounds of slowest paths 9 and 4: 13 tokens one after another, whatever else was drawn."""
+    """Rounds with longest paths of 9 and 4 tokens: a critical path of 13."""
     first = round_cost([[completion(5), completion(9)], [completion(3)]])
     second = round_cost([[completion(4)]])
     both = first.then(second)
@@ -47,19 +47,19 @@ def test_two_rounds():
 
 
 def test_failed_calls_are_counted_as_such():
-    """They draw nothing, and are not forgotten."""
+    """Failed calls draw nothing and are counted."""
     found = request_cost([completion(0, error="gone"), completion(4)])
     assert (found.calls, found.failed_calls, found.completion_tokens) == (2, 1, 4)
 
 
 def test_a_scoring_pass_lengthens_no_chain():
-    """All of it is read at once."""
+    """Scoring adds tokens and no critical path."""
     found = request_cost([completion(4)]).then(Cost(scoring_tokens=11))
     assert (found.critical_tokens, found.scoring_tokens, found.completion_tokens) == (4, 11, 4)
 
 
 def test_nothing_is_neutral():
-    """In both ways of adding."""
+    """An empty cost is neutral in both sums."""
     one = request_cost([completion(4)])
     assert one.then(NOTHING) == one.beside(NOTHING) == NOTHING.then(one) == one
     assert request_cost([]) == NOTHING

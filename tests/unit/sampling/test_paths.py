@@ -29,7 +29,7 @@ def test_a_path_depends_on_names_not_on_company():
 
 
 def test_seed_and_name_change_the_draw():
-    """Another root seed or draw gives other path seeds throughout."""
+    """Another root seed or draw gives other seeds to all paths."""
     reference = {path.provenance.seed for path in draw(PROBLEMS)}
     assert len(reference) == 9
     assert not reference & {path.provenance.seed for path in draw(PROBLEMS, seed=8)}
@@ -54,7 +54,7 @@ def test_provenance_says_what_drew_it():
 
 
 def test_a_failed_request_is_a_status(tmp_path):
-    """No answer gives an ERROR path with a reason, counted in the shard's manifest."""
+    """A failed request gives an ERROR path with a reason, counted in the shard's manifest."""
     model = ScriptedModel(answer=lambda prompt, _: None if "2,1" in prompt else "ok")
     paths = sample_paths(PROBLEMS, model, PARAMS, seed=7, draw="round-1")
     failed = [path for path in paths if path.finish_reason is FinishReason.ERROR]

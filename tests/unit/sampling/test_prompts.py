@@ -1,4 +1,4 @@
-"""One template: what a model sees depends on the problem and on its own chat format alone."""
+"""Prompts depend on the problem and the chat format alone."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -39,12 +39,12 @@ class Shouting:
 
 
 def test_compact_countdown_prompt():
-    """A plain completion model gets numbers and target, nothing else."""
+    """A base model gets numbers and target alone."""
     assert render(COUNTDOWN, None) == "3,5,3=24\n"
 
 
 def test_chat_models_get_the_instruction_in_their_own_format():
-    """The instruction holds question and answer format, and the format wraps it."""
+    """The chat format wraps question and answer format."""
     for problem, word in [
         (COUNTDOWN, "exactly once"),
         (MATH, "\\boxed"),

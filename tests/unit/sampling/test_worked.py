@@ -1,4 +1,4 @@
-"""Worked solutions as rows: in the prompt and the format that sampled paths have."""
+"""Worked solutions as SFT rows, in the prompt and format of sampled paths."""
 
 import pytest
 
@@ -58,7 +58,7 @@ PROBLEMS = [
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.id)
 def test_every_kind_is_strictly_right(problem):
-    """The verifier takes each row for a right path in the format that the prompt asks for."""
+    """The verifier scores each row as strictly right."""
     rows = solution_rows([problem], None)
     assert rows
     with open_verifier(VerifyParams()) as verifier:
@@ -68,18 +68,18 @@ def test_every_kind_is_strictly_right(problem):
 
 
 def test_calculator_marks_and_the_final_line_are_replaced():
-    """GSM8K writes <<16-3=13>> for a tool and #### 26 for its scorer; neither is asked for."""
+    """Calculator marks <<16-3=13>> and the #### 26 line of GSM8K are removed."""
     (row,) = solution_rows(PROBLEMS[:1], None)
     assert row["completion"] == ("She sells 16 - 3 = 13 eggs.\nThat is 13 * 2 = $26.\n\\boxed{26}")
 
 
 def test_a_solution_that_is_boxed_already_stays_as_it_is():
-    """MATH's solutions hold the box."""
+    """Solutions of MATH contain the box."""
     (row,) = solution_rows([PROBLEMS[2]], None)
     assert row["completion"] == PROBLEMS[2].solution
 
 
 def test_a_problem_without_a_worked_solution_gives_no_row():
-    """Countdown's solver could write one, but then the problem was no worked problem."""
+    """A Countdown problem without a stored solution gives no row."""
     gold = CountdownGold(numbers=(2, 3), target=6)
     assert solution_rows([Problem(id="p", question="?", gold=gold, source="test")], None) == []

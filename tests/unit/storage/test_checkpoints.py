@@ -1,4 +1,4 @@
-"""Checkpoints: only one that is whole, undamaged and ours is ever resumed."""
+"""Checkpoints: only a complete, undamaged one with the same key is resumed."""
 
 import pathlib
 
@@ -25,7 +25,7 @@ def test_the_newest_is_the_one_of_most_steps(work: pathlib.Path):
 
 @pytest.mark.parametrize("damage", ["flipped", "truncated", "missing", "not done", "no manifest"])
 def test_a_broken_newest_falls_back_to_the_one_before(work: pathlib.Path, damage: str):
-    """Whatever happened to step 10, step 9 is resumed, and step 10 is gone."""
+    """If step 10 is damaged, step 9 is resumed and step 10 removed."""
     folder = work / "checkpoint-10"
     match damage:
         case "flipped":
@@ -43,10 +43,10 @@ def test_a_broken_newest_falls_back_to_the_one_before(work: pathlib.Path, damage
 
 
 def test_checkpoints_of_another_key_are_not_resumed(work: pathlib.Path):
-    """A changed parameter changes the key, so none of the three counts."""
+    """A changed param changes the key, so none of the three is used."""
     assert newest(work, key="changed") is None
 
 
 def test_an_empty_folder_has_no_checkpoint(tmp_path: pathlib.Path):
-    """Nothing there, nor the folder itself."""
+    """An empty folder and a missing one have no checkpoint."""
     assert newest(tmp_path / "absent", key="mine") is None

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, digests, and JSON lines with errors that name the line."""
+"""Atomic files, digests, and JSON lines with errors that name the line."""
 
 import gzip
 import os
@@ -31,7 +31,7 @@ json_values = st.recursive(
 
 
 class DiskFullError(Exception):
-    """Stands for whatever goes wrong while a file is written."""
+    """Any failure while a file is written."""
 
 
 def write_half(path: pathlib.Path) -> None:
@@ -41,7 +41,7 @@ def write_half(path: pathlib.Path) -> None:
 
 
 def test_error_while_writing_leaves_the_old_file(tmp_path: pathlib.Path):
-    """The earlier content stays, and nothing temporary is left behind."""
+    """The earlier content stays, and no temporary file is left."""
     target = tmp_path / "figures.json"
     target.write_text("old")
     with pytest.raises(DiskFullError):
@@ -77,13 +77,13 @@ def test_digest_of_json_ignores_key_order(value):
 
 
 def test_text_of_any_kind_can_be_written(tmp_path: pathlib.Path):
-    """A lone surrogate, as models produce them, does not break a file off."""
+    """A lone surrogate in model output does not cut a file short."""
     write_text(tmp_path / "a", "ok \ud800 é")
     assert (tmp_path / "a").read_text(encoding="utf-8") == "ok \\ud800 é"
 
 
 def test_json_round_trip_and_errors(tmp_path: pathlib.Path):
-    """What was written is read; what cannot be read is named."""
+    """JSON is read back; an unreadable file is named."""
     write_json(tmp_path / "a.json", {"b": [1, None], "a": "é"})
     assert read_json(tmp_path / "a.json") == {"a": "é", "b": [1, None]}
     with pytest.raises(BadInputError, match=r"absent\.json: no such file"):
@@ -102,7 +102,7 @@ def test_json_lines_round_trip(tmp_path_factory: pytest.TempPathFactory, rows: l
 
 
 def test_marks_line_ends_and_gaps_are_accepted(tmp_path: pathlib.Path):
-    """A byte-order mark, CRLF and empty lines do not matter; numbers are those of the file."""
+    """A byte-order mark, CRLF and empty lines are accepted; line numbers are those of the file."""
     content = b'\xef\xbb\xbf{"n": 1}\r\n\r\n{"n": 2}'
     (tmp_path / "rows.jsonl").write_bytes(content)
     (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(content))
@@ -123,7 +123,7 @@ def test_marks_line_ends_and_gaps_are_accepted(tmp_path: pathlib.Path):
     ],
 )
 def test_bad_line_is_named(tmp_path: pathlib.Path, content: bytes, complaint: str):
-    """The file and the line number stand in the error; a cut last line is called so."""
+    """The error has file and line number; a truncated last line is reported as such."""
     (tmp_path / "rows.jsonl").write_bytes(content)
     with pytest.raises(BadInputError, match=complaint):
         list(read_json_lines(tmp_path / "rows.jsonl"))
@@ -139,20 +139,20 @@ def test_bad_line_is_named(tmp_path: pathlib.Path, content: bytes, complaint: st
     ],
 )
 def test_broken_gzip_is_named(tmp_path: pathlib.Path, content: bytes):
-    """A packed file that was cut off or is none is bad input, not a crash."""
+    """A .gz file that is truncated or not compressed is bad input, not a crash."""
     (tmp_path / "rows.jsonl.gz").write_bytes(content)
     with pytest.raises(BadInputError, match=r"rows\.jsonl\.gz"):
         list(read_json_lines(tmp_path / "rows.jsonl.gz"))
 
 
 def test_missing_json_lines_are_named(tmp_path: pathlib.Path):
-    """A file that is not there is bad input."""
+    """A missing file is bad input."""
     with pytest.raises(BadInputError, match=r"rows\.jsonl: no such file"):
         list(read_json_lines(tmp_path / "rows.jsonl"))
 
 
 def test_only_regular_files_are_replaced(tmp_path: pathlib.Path):
-    """A pipe and a directory stay what they are, and nothing is left beside them."""
+    """A pipe and a directory are refused as outputs, and no file is left next to them."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name, complaint in [("pipe", "is a device or a pipe"), ("folder", "is a directory")]:
@@ -163,7 +163,7 @@ def test_only_regular_files_are_replaced(tmp_path: pathlib.Path):
 
 
 def test_a_link_is_written_through(tmp_path: pathlib.Path):
-    """The file that a symbolic link points to gets the new content; the link stays."""
+    """The target of a symbolic link gets the new content; the link stays."""
     (tmp_path / "target").write_text("old")
     (tmp_path / "link").symlink_to("target")
     write_text(tmp_path / "link", "new")
@@ -172,7 +172,7 @@ def test_a_link_is_written_through(tmp_path: pathlib.Path):
 
 
 def test_sources_are_regular_files(tmp_path: pathlib.Path):
-    """A pipe is refused before it is opened, and a directory is not called missing."""
+    """A pipe is refused before it is opened, and a directory is not reported as missing."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadInputError, match="pipe: is a device or a pipe"):
         list(read_json_lines(tmp_path / "pipe"))
@@ -181,7 +181,7 @@ def test_sources_are_regular_files(tmp_path: pathlib.Path):
 
 
 def test_outputs_that_cannot_be_written(tmp_path: pathlib.Path):
-    """Each is refused with its reason; a new name in new folders passes, and none is made."""
+    """Each is refused with its reason; a new file in new folders is accepted, and no folder is made."""
     source = tmp_path / "in.jsonl"
     source.write_text("{}\n")
     (tmp_path / "link.jsonl").symlink_to(source)
@@ -190,7 +190,7 @@ def test_outputs_that_cannot_be_written(tmp_path: pathlib.Path):
         (tmp_path / "link.jsonl", "is the input itself"),
         (tmp_path, "is a directory"),
         (source / "deep" / "out.jsonl", r"in\.jsonl is no folder"),
-        (tmp_path / "out.jsonl.gz", "is not packed"),
+        (tmp_path / "out.jsonl.gz", "is not compressed"),
     ]:
         with pytest.raises(BadInputError, match=complaint):
             check_output(output, source=source)

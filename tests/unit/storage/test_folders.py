@@ -1,4 +1,4 @@
-"""Folders that take the place of others."""
+"""Atomic replacement of folders."""
 
 import pathlib
 
@@ -22,14 +22,14 @@ def test_a_folder_is_replaced_only_by_a_whole_one(tmp_path: pathlib.Path):
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path: pathlib.Path):
-    """What was written before an error is gone, and so is the temporary folder."""
+    """After an error neither new files nor the temporary folder are left."""
     with pytest.raises(ZeroDivisionError), replaced(tmp_path / "data") as fresh:
         (fresh / "half").write_text(str(1 // 0))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: pathlib.Path):
-    """A temporary folder with half of the files does not find its way into the next result."""
+    """Files of an interrupted run are not in the next result."""
     with replaced(tmp_path / "data") as fresh:
         (fresh / "half").touch()
         left = fresh

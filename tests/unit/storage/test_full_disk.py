@@ -1,4 +1,4 @@
-"""A disk that is full, and JSON that is nested without end: what, where, and nothing half-written."""
+"""A full disk and deeply nested JSON: the error names the file, and nothing partial is left."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ from pipeline_lib.storage.files import (
 
 @pytest.fixture
 def full_disk():
-    """Files of this process may have 4,096 bytes: what goes beyond is refused as on a full disk."""
+    """Limit files of this process to 4,096 bytes: further writes fail as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
@@ -40,7 +40,7 @@ def full_disk():
     ids=["text", "json", "lines"],
 )
 def test_what_does_not_fit_names_its_file(full_disk, tmp_path, write):
-    """An earlier file stays as it was, no part is left, and the error says which file it was."""
+    """The earlier file is unchanged, no temporary file is left, and the error names the file."""
     path = tmp_path / "out"
     path.write_text("before")
     with pytest.raises(OSError, match="too large") as caught:
@@ -51,7 +51,7 @@ def test_what_does_not_fit_names_its_file(full_disk, tmp_path, write):
 
 
 def test_an_error_that_names_a_file_keeps_it(tmp_path):
-    """What fails elsewhere within the block is not blamed on the file."""
+    """An error of another file within the block keeps its own file name."""
     other = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "elsewhere")
     with pytest.raises(OSError, match="No space") as caught, atomic_file(tmp_path / "out"):
         raise other
@@ -70,7 +70,7 @@ HOSTILE_JSON = {
 
 @pytest.mark.parametrize("what", HOSTILE_JSON)
 def test_json_that_cannot_be_read_is_bad_input(what, tmp_path):
-    """As a file and as a line: the place is named, and the content is not poured out."""
+    """As a file and as a line: the place is named, and the content is not quoted."""
     path = tmp_path / "file.json"
     path.write_bytes(HOSTILE_JSON[what])
     with pytest.raises(BadInputError, match=r"file\.json: not JSON") as caught:
@@ -83,7 +83,7 @@ def test_json_that_cannot_be_read_is_bad_input(what, tmp_path):
 
 
 def test_what_is_no_file_is_bad_input(tmp_path):
-    """A folder, and a name that the system does not take."""
+    """A folder and an invalid name are bad input."""
     for path in (tmp_path, tmp_path / ("x" * 300)):
         with pytest.raises(BadInputError, match="cannot be read"):
             read_json(pathlib.Path(path))

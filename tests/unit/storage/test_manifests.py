@@ -1,4 +1,4 @@
-"""Manifests: complete, undamaged and for this key, or not taken up."""
+"""Manifests: a result is current only if complete, undamaged and of the same key."""
 
 import pathlib
 
@@ -26,7 +26,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def test_sealed_folder_is_current(folder: pathlib.Path):
-    """All files below the folder are listed, and the manifest is taken up for its key."""
+    """All files below the folder are listed, and the folder is current for its key."""
     manifest = current(folder, kind="model", key="k1")
     assert manifest is not None
     assert set(manifest.files) == {"a.txt", "deep/b.txt"}
@@ -36,7 +36,7 @@ def test_sealed_folder_is_current(folder: pathlib.Path):
 
 @pytest.mark.parametrize(("kind", "key"), [("model", "k2"), ("paths", "k1")])
 def test_another_key_or_kind_is_not_current(folder: pathlib.Path, kind: str, key: str):
-    """A result of other params, or of another sort, is somebody else's."""
+    """A result of another key or kind is not current."""
     assert current(folder, kind=kind, key=key) is None
 
 
@@ -47,7 +47,7 @@ def test_unsealed_folder_is_not_current(tmp_path: pathlib.Path):
 
 
 def test_changed_file_is_named(folder: pathlib.Path):
-    """One changed byte is found, and the message says in which file."""
+    """One changed byte is found, and the message names the file."""
     (folder / "deep" / "b.txt").write_text("bet!")
     with pytest.raises(CorruptArtifactError, match=r"deep/b\.txt: sha256 differs"):
         check(folder, read_manifest(folder))
@@ -55,7 +55,7 @@ def test_changed_file_is_named(folder: pathlib.Path):
 
 
 def test_missing_file_is_named(folder: pathlib.Path):
-    """A file that is gone is named."""
+    """A missing file is named."""
     (folder / "a.txt").unlink()
     with pytest.raises(CorruptArtifactError, match=r"a\.txt: missing"):
         check(folder, read_manifest(folder))
@@ -76,7 +76,7 @@ def test_old_schema_version_says_what_to_do(folder: pathlib.Path):
     "content", ["", "[]", '{"schema_version": 1}', '{"schema_version": 1, "kind": 3}']
 )
 def test_damaged_manifest_is_named(folder: pathlib.Path, content: str):
-    """Whatever stands in the manifest instead, the error names it."""
+    """Any other schema version is named in the error."""
     (folder / MANIFEST_NAME).write_text(content)
     with pytest.raises(BadInputError, match=r"manifest\.json: "):
         read_manifest(folder)
@@ -92,7 +92,7 @@ def test_digest_depends_on_the_content_alone(folder: pathlib.Path):
 
 
 def test_leftovers_of_a_killed_writer_are_not_content(folder: pathlib.Path):
-    """A temporary file that a SIGKILL left behind does not change the digest of the folder."""
+    """A temporary file left by SIGKILL does not change the digest of the folder."""
     before = read_manifest(folder)
     (folder / ".a.txt.4242.part").write_text("half")
     assert seal(folder, kind="model", key="k1").files == before.files

@@ -1,4 +1,4 @@
-"""Parquet shards: whole, checked, resumable, the same bytes for the same rows."""
+"""Parquet shards: complete, checked, resumable, equal bytes for equal rows."""
 
 import pathlib
 
@@ -46,7 +46,7 @@ def test_empty_table_round_trip(tmp_path: pathlib.Path):
 
 
 def test_equal_rows_give_equal_digests(tmp_path: pathlib.Path):
-    """Nothing of time or place goes into a shard."""
+    """A shard depends on neither time nor place."""
     digests = {
         write_table(tmp_path / name, ROWS, kind="rows", key=name).digest for name in ("a", "b")
     }
@@ -54,13 +54,13 @@ def test_equal_rows_give_equal_digests(tmp_path: pathlib.Path):
 
 
 def test_lone_surrogates_are_stored_as_marks(tmp_path: pathlib.Path):
-    """Text that UTF-8 cannot hold loses one character, not the shard."""
+    """A lone surrogate is replaced, and the shard is written."""
     write_shard(tmp_path, 0, [{"text": "a\ud800b"}], kind="rows", key="k")
     assert read_shard(tmp_path, 0) == [{"text": "a?b"}]
 
 
 def test_finished_shard_is_taken_up_for_its_key_only(tmp_path: pathlib.Path):
-    """A shard of this key is not made again, one of another key, and one not there, are."""
+    """Only a shard of the same key is finished; one of another key or a missing one is not."""
     write_shard(tmp_path, 3, ROWS, kind="rows", key="k", counts={"tokens": 9})
     finished = finished_shard(tmp_path, 3, kind="rows", key="k")
     assert finished is not None
@@ -70,7 +70,7 @@ def test_finished_shard_is_taken_up_for_its_key_only(tmp_path: pathlib.Path):
 
 
 def test_corrupt_shard_is_named_and_made_again(tmp_path: pathlib.Path):
-    """Readers get the file's name, a writer sees that the shard is not finished."""
+    """Readers get an error with the file's name; for writers the shard is not finished."""
     write_table(tmp_path, ROWS, kind="rows", key="k", shard_size=2)
     target = tmp_path / shard_name(1)
     target.write_bytes(target.read_bytes()[:-1] + b"?")

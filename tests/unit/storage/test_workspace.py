@@ -10,7 +10,7 @@ from pipeline_lib.storage.workspace import Workspace
 
 
 def test_rounds_share_no_folder(tmp_path):
-    """Each round has paths, verdicts and training data of its own."""
+    """Rounds have separate folders of paths, verdicts and training data."""
     workspace = Workspace(tmp_path)
     folders = [workspace.round_folders(number) for number in (1, 2, 3)]
     assert len({f.paths for f in folders} | {f.verdicts for f in folders}) == 6
@@ -20,7 +20,7 @@ def test_rounds_share_no_folder(tmp_path):
 
 
 def test_the_last_round_makes_the_policy(tmp_path):
-    """Whatever the number of rounds, the result stands at models/policy."""
+    """For any number of rounds the result is models/policy."""
     workspace = Workspace(tmp_path)
     assert workspace.policy(1, rounds=1) == workspace.policy(3, rounds=3)
     assert workspace.policy(1, rounds=3) != workspace.policy(2, rounds=3)
@@ -33,7 +33,7 @@ def hold(root, started, release):
 
 
 def test_lease_is_refused_and_freed_with_its_holder(tmp_path):
-    """A second process is refused with the first one's id; a killed holder leaves no lock."""
+    """A second process is refused with the id of the first; a killed holder leaves no lock."""
     context = multiprocessing.get_context("spawn")
     started, release = context.Event(), context.Event()
     holder = context.Process(target=hold, args=(tmp_path, started, release))
