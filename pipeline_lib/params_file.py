@@ -49,7 +49,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         node = self.get_single_node()
         if node is None:
             return None
-        if (size := _expanded_size(node, {})) > _MOST_VALUES:
+        if (size := _count_values(node, {})) > _MOST_VALUES:
             raise BadInputError(
                 f"{size} values with all aliases written out; {_MOST_VALUES} at most"
             )
@@ -65,14 +65,14 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _expanded_size(node: yaml.Node, sizes: dict[int, int]) -> int:
+def _count_values(node: yaml.Node, sizes: dict[int, int]) -> int:
     """Number of values of ``node`` with aliases expanded; ``sizes`` caches the counts by node id."""
     known = sizes.get(id(node))
     if known == _OPEN:
         raise BadInputError(f"the alias at line {node.start_mark.line + 1} contains itself")
     if known is None:
         sizes[id(node)] = _OPEN
-        known = 1 + sum(_expanded_size(below, sizes) for below in _below(node))
+        known = 1 + sum(_count_values(below, sizes) for below in _below(node))
         sizes[id(node)] = known
     return known
 
@@ -103,10 +103,10 @@ def load_params(
         if profile is not None:
             profile_path = _profile_path(profile)
             sources.append(str(profile_path))
-            values = _merged(values, _read_yaml(profile_path))
+            values = _merge(values, _read_yaml(profile_path))
         for assignment in overrides:
             sources.append(f"--set {_cut(assignment)}")
-            values = _merged(values, _parse_override(assignment))
+            values = _merge(values, _parse_override(assignment))
         # Strict JSON mode accepts a list for a tuple and a string for an enum, but neither true
         # nor "7" for a number.
         params = Params.model_validate_json(json.dumps(values, default=str), strict=True)
@@ -212,10 +212,10 @@ def _has_key(values: Any, dotted_key: str) -> bool:
     return True
 
 
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(base)
     for key, value in over.items():
         below = result.get(key)
         both = isinstance(value, Mapping) and isinstance(below, Mapping)
-        result[key] = _merged(below, value) if both else value  # type: ignore[arg-type]
+        result[key] = _merge(below, value) if both else value  # type: ignore[arg-type]
     return result

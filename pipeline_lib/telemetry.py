@@ -118,7 +118,7 @@ def stage_seconds(events: list[Event]) -> Mapping[str, float]:
 
 def total_seconds(events: list[Event]) -> float:
     """Seconds in which at least one stage worked, by the events of :func:`stage_seconds`."""
-    return covered([interval(event, event["seconds"]) for event in _latest_stages(events)])
+    return union_seconds([interval(event, event["seconds"]) for event in _latest_stages(events)])
 
 
 def _latest_stages(events: list[Event]) -> list[Event]:
@@ -132,7 +132,7 @@ def interval(event: Event, seconds: float) -> tuple[float, float]:
     return end - float(seconds), end
 
 
-def covered(intervals: Sequence[tuple[float, float]]) -> float:
+def union_seconds(intervals: Sequence[tuple[float, float]]) -> float:
     """Length of the union of ``intervals``."""
     total, reached = 0.0, float("-inf")
     for start, end in sorted(intervals):

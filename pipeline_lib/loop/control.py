@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from pipeline_lib.loop.training_steps import recorded_steps
+from pipeline_lib.loop.training_steps import record_steps
 from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.problems.worked import read_worked
 from pipeline_lib.serving.identity import model_identity
@@ -31,7 +31,7 @@ def control(run: Run) -> None:
         return
     # A given model was trained on none of these problems, so all that have a solution are used.
     problems = workspace.problems("bootstrap" if bootstrap.model is None else "train")
-    budget, schedule, seed = _planned(run).cost, _schedule(train), run.params.seed
+    budget, schedule, seed = _plan_budget(run).cost, _make_schedule(train), run.params.seed
     key = stage_key(
         __name__,
         params={
@@ -52,7 +52,7 @@ def control(run: Run) -> None:
         return
     trackers = Trackers(names=run.params.execution.report_to, folder=workspace.trackers("control"))
     trackers.check()
-    with recorded_steps(run.root, "control", key=key) as progress:
+    with record_steps(run.root, "control", key=key) as progress:
         train_control(
             ControlRequest(
                 base=workspace.base,
@@ -76,7 +76,7 @@ def control(run: Run) -> None:
         )
 
 
-def _planned(run: Run) -> Tokens:
+def _plan_budget(run: Run) -> Tokens:
     """Tokens of the loop, if all its rounds draw as many as the first."""
     counts = manifests.read_manifest(run.workspace.round_folders(1).paths).counts
     prompt, drawn = counts["prompt_tokens"], counts["completion_tokens"]
@@ -88,7 +88,7 @@ def _planned(run: Run) -> Tokens:
     return sum([a_round] * run.params.rounds, Tokens())
 
 
-def _schedule(params: TrainParams) -> Schedule:
+def _make_schedule(params: TrainParams) -> Schedule:
     """Learning rate and batch of the loop's SFT steps; the number of steps follows from the budget."""
     supervised = params.method is Method.SFT
     batch_size = params.batch_size if supervised else params.warm_start_batch_size

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.stages.keys import stage_key
-from pipeline_lib.stages.once import Unit, recorded
+from pipeline_lib.stages.once import Unit, record_unit
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.files import digest_file, digest_json, write_json
 from pipeline_lib.storage.workspace import SPLITS
@@ -30,7 +30,7 @@ def prepare(run: Run) -> None:
     current = all(manifests.current(folder, kind=KIND, key=key) for folder in folders)
     if current and workspace.problems_report.is_file():
         return
-    with recorded(Unit(workspace=run.root, stage="prepare", key=key)):
+    with record_unit(Unit(workspace=run.root, stage="prepare", key=key)):
         with open_gold_check() as gold_problem:
             splits = make_splits(params, seed=seed, gold_problem=gold_problem)
         write_json(workspace.problems_report, dataclasses.asdict(splits.report))

@@ -6,7 +6,7 @@ import pathlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pipeline_lib.loop.training_steps import recorded_steps
+from pipeline_lib.loop.training_steps import record_steps
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import round_seed
 from pipeline_lib.serving.identity import model_identity
@@ -60,7 +60,7 @@ def train(run: Run) -> None:
             names=params.execution.report_to, folder=workspace.trackers(f"round-{number}")
         ),
     )
-    with recorded_steps(run.root, "train", key=key) as progress:
+    with record_steps(run.root, "train", key=key) as progress:
         train_policy(replace(request, progress=progress))
 
 

@@ -12,7 +12,7 @@ from pipeline_lib.training.phases import Progress
 
 
 @contextmanager
-def recorded_steps(workspace: pathlib.Path, stage: str, *, key: str) -> Iterator[Progress]:
+def record_steps(workspace: pathlib.Path, stage: str, *, key: str) -> Iterator[Progress]:
     """Yield the progress function of the training under ``key``.
 
     The time after the last step, such as closing a pool of verifiers, is recorded at the end. A training

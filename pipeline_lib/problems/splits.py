@@ -87,8 +87,8 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
         drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
         cleaned = _Cleaned(pools={}, loaded={}, duplicates=0, unusable=())
     else:
-        cleaned = _cleaned(params, gold_problem)
-        drawn = _divided(params, cleaned.pools, wanted, seed)
+        cleaned = _clean(params, gold_problem)
+        drawn = _divide(params, cleaned.pools, wanted, seed)
     training = [*drawn["train"], *drawn["bootstrap"]]
     return Splits(
         bootstrap=tuple(drawn["bootstrap"]),
@@ -110,7 +110,7 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
     )
 
 
-def _loaded(params: PrepareParams) -> dict[str, list[Problem]]:
+def _load(params: PrepareParams) -> dict[str, list[Problem]]:
     if params.source is None:
         raise BadInputError(
             f"prepare.source is not set; {params.dataset} needs a folder in its original format "
@@ -119,16 +119,16 @@ def _loaded(params: PrepareParams) -> dict[str, list[Problem]]:
     return load_splits(params.dataset, params.source)
 
 
-def _cleaned(params: PrepareParams, gold_problem: GoldProblem) -> _Cleaned:
-    loaded, known_repeats = _loaded(params), find_data_set(params.dataset).known_repeats
+def _clean(params: PrepareParams, gold_problem: GoldProblem) -> _Cleaned:
+    loaded, known_repeats = _load(params), find_data_set(params.dataset).known_repeats
     pools: dict[str, list[Problem]] = {}
     duplicates = 0
     unusable: list[UnusableGold] = []
     asked = {normalized_question(problem.question) for problem in loaded.get("test", ())}
     for split in loaded.keys() & {"train", "test"}:
-        distinct = _distinct(loaded[split])
+        distinct = _drop_repeats(loaded[split])
         if split == "train":
-            distinct = _without_repeats(distinct, known_repeats, asked)
+            distinct = _drop_known_repeats(distinct, known_repeats, asked)
         duplicates += len(loaded[split]) - len(distinct)
         pools[split] = []
         for problem in distinct:
@@ -145,14 +145,14 @@ def _cleaned(params: PrepareParams, gold_problem: GoldProblem) -> _Cleaned:
     )
 
 
-def _distinct(problems: Iterable[Problem]) -> list[Problem]:
+def _drop_repeats(problems: Iterable[Problem]) -> list[Problem]:
     first_of: dict[str, Problem] = {}
     for problem in problems:
         first_of.setdefault(normalized_question(problem.question), problem)
     return list(first_of.values())
 
 
-def _without_repeats(
+def _drop_known_repeats(
     train: Iterable[Problem], known_repeats: Collection[str], asked: Collection[str]
 ) -> list[Problem]:
     return [
@@ -162,16 +162,16 @@ def _without_repeats(
     ]
 
 
-def _divided(
+def _divide(
     params: PrepareParams, pools: Mapping[str, list[Problem]], wanted: Mapping[str, int], seed: int
 ) -> dict[str, list[Problem]]:
-    ordered = {split: _in_seeded_order(pool, seed) for split, pool in pools.items()}
+    ordered = {split: _sort_by_seed(pool, seed) for split, pool in pools.items()}
     if len(ordered) == 2:
         _refuse_overlap(params, ordered["train"], ordered["test"])
-        test, rest = _first(ordered["test"], wanted["test"]), ordered["train"]
+        test, rest = _take_units(ordered["test"], wanted["test"]), ordered["train"]
     else:
         pool = next(iter(ordered.values()), [])
-        test = _first(pool, _share_of_test(len(pool), wanted))
+        test = _take_units(pool, _count_test(len(pool), wanted))
         rest = pool[len(test) :]
     train = rest[: wanted["train"]]
     if not train or not test:
@@ -184,11 +184,11 @@ def _divided(
     return {"test": test, "train": train, "bootstrap": bootstrap}
 
 
-def _in_seeded_order(problems: Iterable[Problem], seed: int) -> list[Problem]:
+def _sort_by_seed(problems: Iterable[Problem], seed: int) -> list[Problem]:
     return sorted(problems, key=lambda p: (child_seed(seed, "split", _unit(p)), p.id))
 
 
-def _first(ordered: Sequence[Problem], count: int) -> list[Problem]:
+def _take_units(ordered: Sequence[Problem], count: int) -> list[Problem]:
     """Up to ``count`` problems, in whole split units (an ARC puzzle is scored as a whole)."""
     divided = set(map(_unit, ordered[count : count + 1]))
     return [problem for problem in ordered[:count] if _unit(problem) not in divided]
@@ -198,7 +198,7 @@ def _unit(problem: Problem) -> str:
     return problem.kind.split_unit(problem.id)
 
 
-def _share_of_test(available: int, wanted: Mapping[str, int]) -> int:
+def _count_test(available: int, wanted: Mapping[str, int]) -> int:
     both = wanted["train"] + wanted["test"]
     if both <= available:
         return wanted["test"]

@@ -21,7 +21,7 @@ class WorkedProblems:
     validation: tuple[Problem, ...]
 
 
-def worked_problems(
+def divide_worked(
     problems: Iterable[Problem], *, validation_fraction: float, seed: int
 ) -> WorkedProblems:
     """Divide the problems that have a solution; the order depends on seed and id alone.
@@ -41,6 +41,6 @@ def worked_problems(
 
 
 def read_worked(table: pathlib.Path, *, validation_fraction: float, seed: int) -> WorkedProblems:
-    """The worked problems of a sealed table, divided by :func:`worked_problems`."""
+    """The worked problems of a sealed table, divided by :func:`divide_worked`."""
     problems = (Problem.from_row(row) for row in shards.iter_table(table))
-    return worked_problems(problems, validation_fraction=validation_fraction, seed=seed)
+    return divide_worked(problems, validation_fraction=validation_fraction, seed=seed)

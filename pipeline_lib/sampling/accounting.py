@@ -15,7 +15,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Path
 from pipeline_lib.serving.engines.table import is_in_process
 from pipeline_lib.storage.shards import shard_manifests
-from pipeline_lib.telemetry import Event, covered, interval, record_event, record_service
+from pipeline_lib.telemetry import Event, interval, record_event, record_service, union_seconds
 
 PATHS = "paths"
 """Kind of the tables that hold sampled paths."""
@@ -151,7 +151,9 @@ def engine_time(events: Iterable[Event]) -> EngineTime:
     seconds = sum(float(e["engine_seconds"]) for e in alone)
     gpu_seconds = sum(float(e["engine_seconds"]) * e["gpus"] for e in alone)
     for gpus in {e["gpus"] for e in shared}:
-        busy = covered([interval(e, e["engine_seconds"]) for e in shared if e["gpus"] == gpus])
+        busy = union_seconds(
+            [interval(e, e["engine_seconds"]) for e in shared if e["gpus"] == gpus]
+        )
         seconds += busy
         gpu_seconds += busy * gpus
     return EngineTime(engine_seconds=seconds, gpu_seconds=gpu_seconds)

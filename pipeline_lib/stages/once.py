@@ -60,7 +60,7 @@ def make_folder(
     """
     found = manifests.current(folder, kind=kind, key=unit.key)
     if found is None:
-        with recorded(unit), replaced(folder) as fresh:
+        with record_unit(unit), replaced(folder) as fresh:
             found = manifests.seal(fresh, kind=kind, key=unit.key, counts=fill(fresh))
     return found
 
@@ -69,7 +69,7 @@ def make_shard(unit: Unit, table: pathlib.Path, *, kind: str, rows: Callable[[],
     """Return the sealed shard ``unit.index`` of ``table``, made by ``rows`` if no current one exists."""
     found = shards.finished_shard(table, unit.index, kind=kind, key=unit.key)
     if found is None:
-        with recorded(unit) as event:
+        with record_unit(unit) as event:
             made = rows()
             event.update(made.counts)
             found = shards.write_shard(
@@ -79,7 +79,7 @@ def make_shard(unit: Unit, table: pathlib.Path, *, kind: str, rows: Callable[[],
 
 
 @contextmanager
-def recorded(unit: Unit) -> Iterator[dict[str, Any]]:
+def record_unit(unit: Unit) -> Iterator[dict[str, Any]]:
     """Record the block as work of ``unit``; entries of the yielded dict are added to the event."""
     fields: dict[str, Any] = {}
     start = time.perf_counter()

@@ -40,7 +40,7 @@ def write_shard(
 ) -> Manifest:
     """Write the rows of one shard, then its manifest."""
     with atomic_file(folder / shard_name(index)) as temporary:
-        pq.write_table(pa.Table.from_pylist([_storable(row) for row in rows]), temporary)
+        pq.write_table(pa.Table.from_pylist([_make_encodable(row) for row in rows]), temporary)
     return manifests.seal(
         folder,
         kind=kind,
@@ -51,7 +51,7 @@ def write_shard(
     )
 
 
-def _storable(row: Mapping[str, Any]) -> dict[str, Any]:
+def _make_encodable(row: Mapping[str, Any]) -> dict[str, Any]:
     # Model output may contain lone surrogates, which UTF-8 (and so parquet) cannot encode.
     return {
         name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
@@ -99,10 +99,10 @@ def seal_table(folder: pathlib.Path, num_shards: int, *, kind: str, key: str) ->
             leftover.unlink()
             leftover.with_suffix(f".{MANIFEST_NAME}").unlink(missing_ok=True)
     parts = [shard_manifest(folder, index) for index in range(num_shards)]
-    return manifests.seal(folder, kind=kind, key=key, names=expected, counts=_summed(parts))
+    return manifests.seal(folder, kind=kind, key=key, names=expected, counts=_sum_counts(parts))
 
 
-def _summed(parts: Iterable[Manifest]) -> dict[str, float]:
+def _sum_counts(parts: Iterable[Manifest]) -> dict[str, float]:
     totals: dict[str, float] = {}
     for part in parts:
         for name, count in part.counts.items():

@@ -14,7 +14,7 @@ from pipeline_lib.serving.decoding.scoring import PolicyScorer
 from pipeline_lib.serving.gpus import visible_gpus
 from pipeline_lib.serving.rollout_engine import rollout_engine
 from pipeline_lib.stages.keys import stage_key
-from pipeline_lib.stages.once import recorded
+from pipeline_lib.stages.once import record_unit
 from pipeline_lib.storage import shards
 from pipeline_lib.telemetry import record_event
 from pipeline_lib.test_time.parts import STAGE, ComputePart, ComputeShard
@@ -65,9 +65,9 @@ def search(shard: ComputeShard) -> None:
     part = shard.part
     require_budget(part.workspace, part.serve)
     key = _key(shard)
-    with recorded(shard.unit(key=key, label=part.label)):
+    with record_unit(shard.unit(key=key, label=part.label)):
         start = time.perf_counter()
-        records = _searched(shard)
+        records = _search_shard(shard)
         seconds = time.perf_counter() - start
         _write(shard, records, key=key)
         record_event(
@@ -82,7 +82,7 @@ def search(shard: ComputeShard) -> None:
         )
 
 
-def _searched(shard: ComputeShard) -> SearchRecords:
+def _search_shard(shard: ComputeShard) -> SearchRecords:
     part = shard.part
     assert part.strategy is not None
     with kept_verifier(part.verify) as verifier:

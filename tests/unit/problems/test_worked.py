@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.problems.worked import worked_problems
+from pipeline_lib.problems.worked import divide_worked
 from pipeline_lib.records import Problem
 
 
@@ -23,7 +23,7 @@ def problem(name: int, *, worked: bool = True) -> Problem:
 def test_the_parts_are_disjoint_and_together_all(count, fraction, seed):
     """Each worked problem is in one part; the size of the second is rounded."""
     problems = [problem(number) for number in range(count)]
-    parts = worked_problems(problems, validation_fraction=fraction, seed=seed)
+    parts = divide_worked(problems, validation_fraction=fraction, seed=seed)
     assert sorted([*parts.train, *parts.validation], key=lambda p: int(p.id[1:])) == problems
     assert len(parts.validation) == round(fraction * count)
 
@@ -31,13 +31,13 @@ def test_the_parts_are_disjoint_and_together_all(count, fraction, seed):
 def test_problems_without_a_solution_are_in_neither_part():
     """Of four problems two are worked."""
     problems = [problem(number, worked=number % 2 == 0) for number in range(4)]
-    parts = worked_problems(problems, validation_fraction=0.5, seed=1)
+    parts = divide_worked(problems, validation_fraction=0.5, seed=1)
     assert {p.id for p in (*parts.train, *parts.validation)} == {"p0", "p2"}
 
 
 def test_the_order_of_the_problems_does_not_matter():
     """The parts do not depend on the input order; their order is that of the input."""
     problems = [problem(number) for number in range(20)]
-    parts = worked_problems(problems, validation_fraction=0.2, seed=3)
-    again = worked_problems(problems[::-1], validation_fraction=0.2, seed=3)
+    parts = divide_worked(problems, validation_fraction=0.2, seed=3)
+    again = divide_worked(problems[::-1], validation_fraction=0.2, seed=3)
     assert parts.validation == again.validation[::-1]

@@ -11,7 +11,7 @@ from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.problems.countdown import generate
-from pipeline_lib.problems.worked import WorkedProblems, worked_problems
+from pipeline_lib.problems.worked import WorkedProblems, divide_worked
 from pipeline_lib.records import Problem
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines
@@ -36,7 +36,7 @@ def worked() -> WorkedProblems:
     """Sixty worked problems, a fourth of them held apart."""
     params = CountdownParams(num_numbers=2, high=15)
     problems = generate(params, seed=9, count=60)
-    return worked_problems(problems, validation_fraction=0.25, seed=1)
+    return divide_worked(problems, validation_fraction=0.25, seed=1)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_without_worked_solutions_it_is_the_base(request_of, solved):
     """Nothing to train on, or nothing to choose by: a report and no weights."""
     gold = MathGold(answer="1")
     problem = Problem(id="p", question="?", gold=gold, source="t", solution="1" if solved else None)
-    request = request_of(worked_problems([problem], validation_fraction=0.1, seed=1))
+    request = request_of(divide_worked([problem], validation_fraction=0.1, seed=1))
     manifest = train_control(request)
     assert set(manifest.files) == {"control.json"}
     assert json.loads((request.output / "control.json").read_text("utf-8"))["is_base"] is True
