@@ -10,8 +10,8 @@ from rich.table import Table
 
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.problems.overlap import OverlapReport, overlap_report
 from pipeline_lib.problems.loading import load_evaluation_set
+from pipeline_lib.problems.overlap import OverlapReport, overlap_report
 from pipeline_lib.records import Problem
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.storage.files import check_output, write_json

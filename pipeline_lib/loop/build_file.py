@@ -16,7 +16,7 @@ from pipeline_lib.verification.version import VERIFIER_VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltFile:
-    """The data with the two files that were written."""
+    """The data, and the files that were written."""
 
     data: TrainData
     num_rows: int

@@ -40,10 +40,10 @@ def sample_to_file(
 ) -> SampledFile:
     """Draw ``sample.num_paths`` paths per test problem, as lines that the verifier reads.
 
-    A budget of ``serve`` that is reached ends the file behind the last whole shard.
+    When a budget of ``serve`` is reached, the file ends after the last complete shard.
 
     Raises:
-        BadInputError: the data set, the model or the output cannot be used.
+        BadInputError: unusable data set, model or output.
     """
     check_output(output)
     with open_gold_check() as gold_problem:
@@ -81,7 +81,7 @@ def sample_to_file(
 def _started_engine(
     model: str, serve: ServeParams, *, log_folder: pathlib.Path, batch_size: int
 ) -> Iterator[ChatModel]:
-    """The engine that ``serve`` names, started for the block where it is a server."""
+    """The engine of ``serve``; a server runs for the duration of the block."""
     engine = engine_named(serve.engine)
     if engine.in_process:
         yield rollout_engine(model, serve, endpoint=None, batch_size=batch_size)

@@ -69,7 +69,7 @@ class Stage:
     in_rounds: bool = False
     """Done in every round of the loop."""
     fans_out: Literal["always", "in later rounds", "never"] = "never"
-    """If its shards are distributed over the workers of the task runner."""
+    """When its shards are distributed over the workers of the task runner."""
     trains: bool = False
     """A training, which may take days and resumes from checkpoints."""
     beside: str | None = None
@@ -81,7 +81,7 @@ class Stage:
         return self.function is not None and self.fans_out == "never"
 
     def work(self) -> Callable[[Run], None]:
-        """Import :attr:`function`."""
+        """Import and return the function of the stage."""
         assert self.function is not None
         found: Callable[[Run], None] = getattr(
             importlib.import_module(self.modules[0]), self.function
