@@ -16,8 +16,8 @@ from typing import Any
 from math_families import FAMILIES, Member
 
 from pipeline_lib.seeding import child_random
-from pipeline_lib.verification.math_extraction import extract
-from pipeline_lib.verification.math_normal_form import exact_value, normalized
+from pipeline_lib.verification.math.exact.normal_form import exact_value, normalized
+from pipeline_lib.verification.math.extraction import extract
 
 GROUP_SIZE = 8
 NUM_GOLDS = 6

@@ -30,7 +30,7 @@ from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.python_code import humaneval_problem
 from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verification.python_tests import CodeJudge
+from pipeline_lib.verification.code.judge import CodeJudge
 from pipeline_lib.verification.sandbox.client import JailRefusedError, TestSuite
 from pipeline_lib.verification.sandbox.docker import IMAGE, DockerSandbox
 from pipeline_lib.verification.sandbox.tiers import open_tier

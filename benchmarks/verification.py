@@ -29,7 +29,7 @@ from math_sets import Items, item_sets
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verification.dispatch import Item, open_verifier
-from pipeline_lib.verification.math_worker import _WARM_UP
+from pipeline_lib.verification.math.workers.worker_process import _WARM_UP
 
 MAX_SHOWN_CHARS = 60
 

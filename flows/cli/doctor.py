@@ -15,7 +15,7 @@ from flows.terminal import PlainConsole
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.verification.python_tests import probe_tiers
+from pipeline_lib.verification.code.judge import probe_tiers
 
 _PACKAGES = ("prefect", "prefect-ray", "ray", "dvc", "torch", "transformers", "trl", "peft")
 _CONSTRAINTS = REPOSITORY / "constraints.txt"

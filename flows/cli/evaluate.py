@@ -15,7 +15,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Group
 from pipeline_lib.reporting.headline import headline
 from pipeline_lib.reporting.tables import paired_table, policy_table, score_table
-from pipeline_lib.verification.lines import groups_from_lines
+from pipeline_lib.verification.lines.files import groups_from_lines
 
 console = PlainConsole()
 

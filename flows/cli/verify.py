@@ -9,8 +9,8 @@ from rich.table import Table
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
 from flows.terminal import PlainConsole
-from pipeline_lib.verification.line_summary import FormatAudit, LabelAgreement, LineSummary
-from pipeline_lib.verification.lines import verify_lines
+from pipeline_lib.verification.lines.files import verify_lines
+from pipeline_lib.verification.lines.summary import FormatAudit, LabelAgreement, LineSummary
 
 _SHOWN_DISAGREEMENTS = 10
 console = PlainConsole()

@@ -10,7 +10,7 @@ from pipeline_lib.sampling.prompts import render
 from pipeline_lib.storage.files import check_output, write_json_lines, write_text
 from pipeline_lib.traindata.builders import TrainData, build
 from pipeline_lib.traindata.tables import MAIN_TABLE, BuildContext
-from pipeline_lib.verification.lines import groups_from_lines
+from pipeline_lib.verification.lines.files import groups_from_lines
 from pipeline_lib.verification.version import VERIFIER_VERSION
 
 

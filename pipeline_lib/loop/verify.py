@@ -11,7 +11,7 @@ from pipeline_lib.stages.once import Rows, Unit, make_shard
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.verification.judged_paths import KIND, judge_paths, verdict_counts, verdict_rows
-from pipeline_lib.verification.kept_verifiers import kept_verifier
+from pipeline_lib.verification.pooled_verifiers import kept_verifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Rows, make_shard
 from pipeline_lib.storage import shards
 from pipeline_lib.test_time.parts import ComputePart, ComputeShard
-from pipeline_lib.verification.kept_verifiers import kept_verifier
+from pipeline_lib.verification.pooled_verifiers import kept_verifier
 
 
 def _key(shard: ComputeShard) -> str:

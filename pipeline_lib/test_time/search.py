@@ -18,7 +18,7 @@ from pipeline_lib.stages.once import record_unit
 from pipeline_lib.storage import shards
 from pipeline_lib.telemetry import record_event
 from pipeline_lib.test_time.parts import STAGE, ComputePart, ComputeShard
-from pipeline_lib.verification.kept_verifiers import kept_verifier
+from pipeline_lib.verification.pooled_verifiers import kept_verifier
 
 
 def _key(shard: ComputeShard) -> str:

@@ -110,7 +110,7 @@ def test_a_changed_judge_judges_again_and_draws_nothing_again(tmp_path):
     copy = Copy(tmp_path)
     stages = ("pipeline_lib.loop.verify", "pipeline_lib.loop.sample")
     verification, sampling = copy.keys(*stages)
-    changed = copy.keys_with("verification/math_equality.py", with_constant, *stages)
+    changed = copy.keys_with("verification/math/symbolic/equality.py", with_constant, *stages)
     assert changed[0] != verification
     assert changed[1] == sampling
 

@@ -20,13 +20,13 @@ from typing import Any, Self
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verification.sandbox.limits import wall_seconds
-from pipeline_lib.verification.sandbox.session import GONE
+from pipeline_lib.verification.sandbox.examiner.session import GONE
+from pipeline_lib.verification.sandbox.jail.limits import wall_seconds
 
 PACKAGE_ROOT = pathlib.Path(__file__).parents[3]
 _LAUNCH = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from pipeline_lib.verification.sandbox.zygote import main; main(sys.argv[2])"
+    "from pipeline_lib.verification.sandbox.jail.zygote import main; main(sys.argv[2])"
 )
 # Not -I: it would ignore the seed of str hashes, without which the order of a set, and so now and
 # then a verdict, differs from run to run. The environment is made here, so -E adds nothing.

@@ -22,8 +22,8 @@ from pipeline_lib.verification.sandbox.client import (
     TestSuite,
     judged,
 )
-from pipeline_lib.verification.sandbox.limits import wall_seconds
-from pipeline_lib.verification.sandbox.one_shot import header
+from pipeline_lib.verification.sandbox.jail.container import header
+from pipeline_lib.verification.sandbox.jail.limits import wall_seconds
 
 IMAGE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 _OWN_FILES = "pipeline_lib"
@@ -31,7 +31,7 @@ _OWN_FILES = "pipeline_lib"
 _INSIDE = pathlib.PurePosixPath("/opt/reasonloop")
 _LAUNCH = (
     f"import sys; sys.path.insert(0, '{_INSIDE}'); "
-    "from pipeline_lib.verification.sandbox.one_shot import main; main()"
+    "from pipeline_lib.verification.sandbox.jail.container import main; main()"
 )
 _HEADROOM_MB = 64
 """For the tests' process, so that the candidate meets its own limit first."""

@@ -12,7 +12,7 @@ from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem
 from pipeline_lib.verdicts import Status, Verdict
-from pipeline_lib.verification.arc_grid import judge
+from pipeline_lib.verification.arc import judge
 from tests.unit.evaluation.judged_groups import PROVENANCE
 from tests.unit.made_grids import grids
 

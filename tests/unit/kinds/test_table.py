@@ -14,7 +14,7 @@ from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.answer_groups import AnswerBook
 from pipeline_lib.verification.dispatch import Item, open_verifier
 from pipeline_lib.verification.golds import open_gold_check
-from pipeline_lib.verification.line_format import read_lines
+from pipeline_lib.verification.lines.format import read_lines
 from tests.unit.kinds.examples import EXAMPLES
 
 each_kind = pytest.mark.parametrize("name", KINDS)

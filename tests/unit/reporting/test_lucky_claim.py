@@ -10,7 +10,7 @@ from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.reporting.report import write_report
-from pipeline_lib.verification.lines import groups_from_lines
+from pipeline_lib.verification.lines.files import groups_from_lines
 from tests.unit.exports.finished_policies import finished
 from tests.unit.reporting.page import Page
 

@@ -16,7 +16,7 @@ from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.traindata.builders import TrainData, build
 from pipeline_lib.traindata.tables import BuildContext
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verification.lines import groups_from_lines, verify_lines
+from pipeline_lib.verification.lines.files import groups_from_lines, verify_lines
 
 PAIRS = {False: 11, True: 16}
 """Of the public paths, and of our own: of each of four problems as many as may be, which is four."""

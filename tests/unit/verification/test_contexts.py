@@ -14,8 +14,8 @@ from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import CodeLimits, MathLimits, VerifyParams
 from pipeline_lib.verdicts import Status
+from pipeline_lib.verification.code.judge import CodeJudge
 from pipeline_lib.verification.dispatch import Item, open_verifier
-from pipeline_lib.verification.python_tests import CodeJudge
 from pipeline_lib.verification.sandbox.tiers import open_tier
 
 REPOSITORY = pathlib.Path(__file__).parents[3]

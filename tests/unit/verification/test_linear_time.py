@@ -6,19 +6,19 @@ import pytest
 
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.verification import countdown_expression
-from pipeline_lib.verification.math_answer import _draft
-from pipeline_lib.verification.math_caps import cap_reason
-from pipeline_lib.verification.math_extraction import extract
-from pipeline_lib.verification.math_normal_form import MAX_CHARS, normalized
+from pipeline_lib.verification.countdown.judge import answer_form, judge
+from pipeline_lib.verification.math.caps import cap_reason
+from pipeline_lib.verification.math.exact.normal_form import MAX_CHARS, normalized
+from pipeline_lib.verification.math.extraction import extract
+from pipeline_lib.verification.math.judge import _draft
 
 COUNTDOWN = CountdownGold(numbers=(3, 5, 3), target=24)
 READERS = {
     "extract": extract,
     "draft": lambda text: _draft(MathGold(answer="5"), text),
     "caps": lambda text: cap_reason(normalized(text)),
-    "countdown": lambda text: countdown_expression.judge(COUNTDOWN, text),
-    "countdown form": countdown_expression.answer_form,
+    "countdown": lambda text: judge(COUNTDOWN, text),
+    "countdown form": answer_form,
 }
 FRAMES = (
     "{}",

@@ -1,0 +1,1 @@
+"""Judge of Python functions by tests, in the sandbox."""

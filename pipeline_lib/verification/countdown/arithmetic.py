@@ -1,0 +1,143 @@
+"""Arithmetic in a model's text: signs made plain, whole expressions and steps found.
+
+What a solution is worth is judged in `countdown.judge`. Everything here is linear in the
+length of the text, and a piece of something else is no expression.
+"""
+
+import re
+from collections.abc import Iterator
+
+MAX_EXPRESSION_CHARS = 400
+
+STEP = re.compile(r"\s*(-?\d{1,12})\s*([-+*/])\s*(-?\d{1,12})\s*=\s*(-?\d{1,12})\s*")
+_LEFT_SIDE = re.compile(r"[-+*/() \d]*$")
+_RIGHT_SIDE = re.compile(r"= {0,3}(-?\d{1,12})(?![\d.]*\d)")
+_LEFT_CHARS = 60
+LIST_MARK = re.compile(r"^\s*(?:\d{1,3}\)|[-*+])\s+")
+_RUN = re.compile(r"[-+*/()\[\] \d]++")
+_CLAIM = re.compile(r"= {0,3}-?\d{1,12}(?![\d.]*\d)")
+_TOUCHING = frozenset("_^!%\\{}.,")
+_FRACTION_TOKEN = re.compile(r"\\[dt]?frac(?![A-Za-z])|.", re.DOTALL)
+_LATEX_SIGNS = {
+    "\\times": "*",
+    "\\cdot": "*",
+    "\\div": "/",
+    "\\left": "",
+    "\\right": "",
+    "\\(": "",
+    "\\)": "",
+    "\\[": "",
+    "\\]": "",
+    "$": "",
+    "`": "",
+    "**": "^",
+}
+_PARTNERS = {")": "(", "]": "["}
+
+
+def is_arithmetic(expression: str) -> bool:
+    """Whether it is numbers, signs and brackets, each with its own partner: "1)+(26" is not."""
+    if not _RUN.fullmatch(" ".join(expression.split())) or not re.search(r"\d", expression):
+        return False
+    open_ones: list[str] = []
+    for character in expression:
+        if character in _PARTNERS.values():
+            open_ones.append(character)
+        elif character in _PARTNERS and (not open_ones or open_ones.pop() != _PARTNERS[character]):
+            return False
+    return not open_ones
+
+
+def as_python(expression: str) -> str:
+    """The expression with parentheses alone."""
+    return expression.replace("[", "(").replace("]", ")")
+
+
+def has_operator(text: str) -> bool:
+    """Whether a number or a parenthesis is followed by an operator."""
+    return re.search(r"[\d)\]] ?[-+*/]", " ".join(text.split())) is not None
+
+
+def without_latex(text: str) -> str:
+    """Signs of LaTeX and Markdown as those of arithmetic; fractions as quotients."""
+    for written, sign in _LATEX_SIGNS.items():
+        text = text.replace(written, sign)
+    return _without_fractions(text) if "frac" in text else text
+
+
+def _without_fractions(text: str) -> str:
+    r"""``\frac{A}{B}`` and ``\frac12`` as quotients in square brackets, in one pass over the text.
+
+    Brackets of their own kind, so that no parenthesis is closed across a part's end. A fraction
+    without its two parts leaves one open, which no expression has.
+    """
+    written: list[str] = []
+    missing: list[int] = []
+    """Parts that each open fraction still needs, innermost last; -1 stands for a brace of a part."""
+    for sign in _FRACTION_TOKEN.findall(text):
+        expected = missing[-1] if missing else -1
+        if len(sign) > 1:
+            written.append("[")
+            missing.append(2)
+        elif expected > 0 and sign == "{":
+            written.append("[")
+            missing.append(-1)
+        elif expected > 0 and sign.isdecimal():
+            written.append(f"[{sign}")
+            _close_part(written, missing)
+        elif sign == "}" and missing and expected < 0:
+            missing.pop()
+            _close_part(written, missing)
+        elif expected > 0 and not sign.isspace():
+            missing.pop()
+            written.append(sign)
+        else:
+            written.append(sign)
+    return "".join(written)
+
+
+def _close_part(written: list[str], missing: list[int]) -> None:
+    missing[-1] -= 1
+    written.append("]/" if missing[-1] else "]]")
+    if not missing[-1]:
+        missing.pop()
+
+
+def whole_expressions(line: str) -> list[str]:
+    """The arithmetic in a line, with what it is said to equal; pieces of other formulas are none."""
+    found = []
+    cut = len(line) > MAX_EXPRESSION_CHARS
+    line = line[-MAX_EXPRESSION_CHARS:]
+    for run in _RUN.finditer(line):
+        before, after = line[: run.start()][-1:], line[run.end() : run.end() + 2]
+        if (cut and not run.start()) or _continues(before, run[0], after):
+            continue
+        claim = _CLAIM.match(line, run.end())
+        found.append(f"{run[0]}{claim[0] if claim else ''}".strip())
+    return found
+
+
+def _continues(before: str, run: str, after: str) -> bool:
+    """Whether a run of digits and signs goes on in what is written beside it."""
+    if before and (run.strip()[:1] in {"+", "*", "/"} or not run.startswith(" ")):
+        touching = before.isalnum() or before in _TOUCHING
+        if touching and not (before == "." and run.startswith(" ")):
+            return True
+    number_goes_on = after[:1] in {".", ","} and after[1:].isdigit()
+    word_goes_on = after[:1].isalnum() or after[:1] in _TOUCHING - {".", ","}
+    return not run.endswith(" ") and bool(after) and (number_goes_on or word_goes_on)
+
+
+def steps_in(text: str) -> Iterator[str]:
+    """The steps of one operation in a text, in order."""
+    for right in _RIGHT_SIDE.finditer(text):
+        # Looking back from each "=" keeps this linear in texts that are one long sum.
+        start = max(0, right.start() - _LEFT_CHARS)
+        left = _LEFT_SIDE.search(text[start : right.start()])
+        assert left is not None
+        before = text[start + left.start() - 1] if start + left.start() else ""
+        if _continues(before, left[0], "") or (start and not left.start()):
+            continue
+        step = f"{LIST_MARK.sub('', left[0], count=1).strip()}={right[1]}"
+        if STEP.fullmatch(step):
+            yield step

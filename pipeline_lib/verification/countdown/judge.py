@@ -1,0 +1,268 @@
+"""The Countdown verifier: every number used exactly once, exact arithmetic, the target reached.
+
+Two forms are strict: steps, one per line and nothing else, as requested, or an expression in
+``<answer>`` tags. The lenient score also accepts a boxed expression, an expression on the last line,
+or the last steps found in prose. Expressions are parsed with `ast`, never evaluated.
+"""
+
+import ast
+import operator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.verdicts import Status, Verdict
+from pipeline_lib.verification.answer_text import after_thought, last_boxes, plain
+from pipeline_lib.verification.countdown.arithmetic import (
+    LIST_MARK,
+    MAX_EXPRESSION_CHARS,
+    STEP,
+    as_python,
+    has_operator,
+    is_arithmetic,
+    steps_in,
+    whole_expressions,
+    without_latex,
+)
+from pipeline_lib.verification.judges import pure_judge_opener
+
+MAX_TEXT_CHARS = 20_000
+"""Of a longer text only the end is read, and it is not in the strict format."""
+MAX_DEPTH = 40
+MAX_SHOWN_CHARS = 200
+
+_ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
+_STEP_OPERATORS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+_TREE_OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+class Rule(StrEnum):
+    """The rule that found the solution. The first two are the strict formats."""
+
+    STEPS = "steps"
+    ANSWER_TAG = "answer_tag"
+    BOXED = "boxed"
+    LAST_LINE = "last_line"
+    STEPS_IN_PROSE = "steps_in_prose"
+
+
+STRICT_RULES = frozenset({Rule.STEPS, Rule.ANSWER_TAG})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    text: str
+    rule: Rule
+
+
+class _RefusedError(ValueError):
+    """The text found does not solve the problem; the message gives the reason."""
+
+
+def judge(gold: CountdownGold, text: str) -> Verdict:
+    """Judge one completion.
+
+    ``unparsed``: no rule found a solution; both scores are then False.
+    """
+    found = _extract(text, num_numbers=len(gold.numbers))
+    if found is None:
+        return Verdict(status=Status.UNPARSED, strict=False, lenient=False)
+    detail = None
+    try:
+        _check(found.text, gold)
+    except _RefusedError as error:
+        detail = str(error)
+    return Verdict(
+        status=Status.CORRECT if detail is None else Status.WRONG,
+        strict=detail is None and found.rule in STRICT_RULES,
+        lenient=detail is None,
+        extracted=found.text[:MAX_SHOWN_CHARS],
+        rule=found.rule.value,
+        detail=detail,
+    )
+
+
+open_judge = pure_judge_opener(judge)
+
+
+def answer_form(text: str) -> str | None:
+    """Canonical spelling of the solution in a text, read without the gold; None if there is none.
+
+    It is the sorted list of steps; an expression is split into the steps that compute it. Commuted
+    operands and another order of independent steps give the same form. Nothing is checked: a step
+    keeps the value that was written, right or wrong.
+    """
+    found = _extract(text, num_numbers=None)
+    if found is None:
+        return None
+    if _are_steps(found.text):
+        steps = [step for line in found.text.split("\n") if (step := STEP.fullmatch(line))]
+        parts = [_step_form(step[2], step[1], step[3], int(step[4])) for step in steps]
+        return "; ".join(sorted(parts))
+    expression = found.text.rstrip(" .").partition("=")[0]
+    parts = []
+    try:
+        if not is_arithmetic(expression):
+            return "".join(expression.split())
+        _add_steps(_parsed(expression[:MAX_EXPRESSION_CHARS]), parts, depth=0)
+    except _RefusedError:
+        return "".join(expression.split())
+    return "; ".join(sorted(parts))
+
+
+def _step_form(sign: str, left: object, right: object, value: object) -> str:
+    operands = [str(left), str(right)]
+    return f"{sign.join(sorted(operands) if sign in '+*' else operands)}={value}"
+
+
+def _add_steps(node: ast.expr, parts: list[str], *, depth: int) -> Fraction:
+    """The value of an expression; its steps are appended to ``parts``."""
+    if depth > MAX_DEPTH or not isinstance(node, ast.BinOp):
+        return _value_of(node, [], depth=depth)
+    operation = _TREE_OPERATORS.get(type(node.op))
+    if operation is None:
+        raise _RefusedError("only + - * / and parentheses are allowed")
+    left = _add_steps(node.left, parts, depth=depth + 1)
+    right = _add_steps(node.right, parts, depth=depth + 1)
+    value = _applied(operation, left, right)
+    [sign] = [sign for sign, known in _STEP_OPERATORS.items() if known is operation]
+    parts.append(_step_form(sign, left, right, value))
+    return value
+
+
+def _extract(text: str, *, num_numbers: int | None) -> _Found | None:
+    visible = after_thought(text)
+    ending = plain(visible[-MAX_TEXT_CHARS:])
+    if len(visible) <= MAX_TEXT_CHARS and _are_steps(ending):
+        return _Found(text=ending.strip(), rule=Rule.STEPS)
+    tagged = _ANSWER.findall(ending)
+    if tagged:
+        return _Found(text=without_latex(tagged[-1]).strip(), rule=Rule.ANSWER_TAG)
+    boxed = without_latex("".join(last_boxes(ending)[-1:]))
+    if has_operator(boxed):
+        return _Found(text=boxed.strip(), rule=Rule.BOXED)
+    return _in_prose(without_latex(ending), num_numbers=num_numbers)
+
+
+def _are_steps(text: str) -> bool:
+    lines = text.split("\n") if text.strip() else []
+    return bool(lines) and all(STEP.fullmatch(line) for line in lines if line.strip())
+
+
+def _in_prose(text: str, *, num_numbers: int | None) -> _Found | None:
+    """``num_numbers``: of the problem; None if the problem is not to be used."""
+    last_line = LIST_MARK.sub("", text.rstrip().rpartition("\n")[2], count=1).strip("^")
+    candidates = [found for found in whole_expressions(last_line) if has_operator(found)]
+    if candidates and num_numbers in {None, len(_numerals(candidates[-1]))}:
+        return _Found(text=candidates[-1], rule=Rule.LAST_LINE)
+    # n numbers take exactly n - 1 steps, so what a model tried and dropped before is not read.
+    steps = list(steps_in(text))[0 if num_numbers is None else 1 - num_numbers :]
+    if steps:
+        return _Found(text="\n".join(steps), rule=Rule.STEPS_IN_PROSE)
+    return _Found(text=candidates[-1], rule=Rule.LAST_LINE) if candidates else None
+
+
+def _numerals(expression: str) -> list[str]:
+    return re.findall(r"\d+", expression.partition("=")[0])
+
+
+def _check(solution: str, gold: CountdownGold) -> None:
+    if _are_steps(solution):
+        _check_steps(solution, gold)
+    else:
+        _check_expression(solution, gold)
+
+
+def _check_steps(solution: str, gold: CountdownGold) -> None:
+    available = Counter(Fraction(number) for number in gold.numbers)
+    result: Fraction | None = None
+    for line in solution.split("\n"):
+        step = STEP.fullmatch(line)
+        if step is None:
+            continue
+        left, right, written = (Fraction(step[group]) for group in (1, 3, 4))
+        _take(available, (left, right))
+        result = _applied(_STEP_OPERATORS[step[2]], left, right)
+        if result != written:
+            raise _RefusedError(f"{line.strip()}: it is {result}")
+        available[result] += 1
+    left_over = +available
+    if left_over.total() != 1:
+        raise _RefusedError(f"{left_over.total() - 1} numbers are left over")
+    if result != gold.target:
+        raise _RefusedError(f"the last value is {result}, not {gold.target}")
+
+
+def _take(available: Counter[Fraction], operands: Iterable[Fraction]) -> None:
+    for operand in operands:
+        if available[operand] < 1:
+            raise _RefusedError(f"{operand} is not available")
+        available[operand] -= 1
+
+
+def _applied(
+    operation: Callable[[Fraction, Fraction], Fraction], left: Fraction, right: Fraction
+) -> Fraction:
+    try:
+        return operation(left, right)
+    except ZeroDivisionError as error:
+        raise _RefusedError(f"{left}/{right}: division by zero") from error
+
+
+def _check_expression(solution: str, gold: CountdownGold) -> None:
+    expression, *claims = solution.rstrip(" .").split("=")
+    if len(solution) > MAX_EXPRESSION_CHARS or not is_arithmetic(expression):
+        raise _RefusedError("not an arithmetic expression of numbers, + - * / and parentheses")
+    leaves: list[int] = []
+    value = _value_of(_parsed(expression), leaves, depth=0)
+    if Counter(leaves) != Counter(gold.numbers):
+        raise _RefusedError(f"it uses {_listed(leaves)}, not {_listed(gold.numbers)}")
+    if value != gold.target:
+        raise _RefusedError(f"its value is {value}, not {gold.target}")
+    if any(claim.strip() != str(gold.target) for claim in claims):
+        raise _RefusedError(f"it is claimed to be {claims[-1].strip()[:20]}, not {gold.target}")
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ",".join(str(number)[:20] for number in sorted(numbers)[:20])
+
+
+def _parsed(expression: str) -> ast.expr:
+    try:
+        # A line break would end the expression; inside parentheses it does not.
+        return ast.parse(f"({as_python(expression)})", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise _RefusedError("not an arithmetic expression") from error
+
+
+def _value_of(node: ast.expr, leaves: list[int], *, depth: int) -> Fraction:
+    if depth > MAX_DEPTH:
+        raise _RefusedError(f"nested more than {MAX_DEPTH} deep")
+    match node:
+        case ast.Constant(value=int() as number):
+            leaves.append(number)
+            return Fraction(number)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value_of(operand, leaves, depth=depth + 1)
+        case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _TREE_OPERATORS:
+            return _applied(
+                _TREE_OPERATORS[type(operation)],
+                _value_of(left, leaves, depth=depth + 1),
+                _value_of(right, leaves, depth=depth + 1),
+            )
+        case _:
+            raise _RefusedError("only + - * / and parentheses are allowed")

@@ -1,0 +1,1 @@
+"""Verification of JSONL files of answers."""

@@ -1,0 +1,156 @@
+"""Files of answers judged: a verdict line per input line, or groups for building and evaluating.
+
+The whole file is checked before the first answer is judged; then it streams by in chunks, so a file
+may be larger than memory. The format of a line is in `lines.format`.
+"""
+
+import itertools
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance, Row
+from pipeline_lib.storage.files import check_output, write_json_lines
+from pipeline_lib.verdicts import Status, Verdict
+from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
+from pipeline_lib.verification.lines.format import Line, read_lines
+from pipeline_lib.verification.lines.summary import LineSummary, Tally
+
+CHUNK_LINES = 512
+UNKNOWN = "recorded"
+"""Value of provenance fields that a file does not give."""
+
+_NEVER_DRAWN = Verdict(
+    status=Status.VERIFIER_ERROR, strict=None, lenient=None, detail="not sampled"
+)
+
+OnProgress = Callable[[int, int], None]
+"""Called with the number of lines done and the number of all lines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedLine:
+    """A line with its verdict."""
+
+    line: Line
+    verdict: Verdict
+
+    def row(self) -> Row:
+        """The output line."""
+        return {
+            "id": self.line.id,
+            "status": self.verdict.status.value,
+            "strict": self.verdict.strict,
+            "lenient": self.verdict.lenient,
+            "extracted": self.verdict.extracted,
+            "rule": self.verdict.rule,
+            "seconds": round(self.verdict.seconds, 6),
+        }
+
+
+def verify_lines(
+    source: pathlib.Path,
+    output: pathlib.Path,
+    params: VerifyParams,
+    *,
+    workers: int = 1,
+    on_progress: OnProgress | None = None,
+) -> LineSummary:
+    """Judge ``source`` and write one verdict line per line to ``output``, in order.
+
+    Raises:
+        BadInputError: a line cannot be used, or ``output`` cannot be written or is ``source``;
+            nothing is judged or written then.
+        SandboxUnavailableError: there is code to judge, and nowhere safe to run it.
+    """
+    check_output(output, source=source)
+    tally = Tally()
+    judged = _judged_lines(source, params, workers=workers, on_progress=on_progress)
+    write_json_lines(output, _tallied_rows(judged, tally))
+    return tally.summary()
+
+
+def _tallied_rows(judged: Iterable[JudgedLine], tally: Tally) -> Iterator[Row]:
+    for item in judged:
+        tally.add(item.line, item.verdict)
+        yield item.row()
+
+
+def groups_from_lines(
+    source: pathlib.Path,
+    params: VerifyParams,
+    *,
+    workers: int = 1,
+    on_progress: OnProgress | None = None,
+) -> list[Group]:
+    """Judge ``source``; one group per ``problem_id``, problems and paths in the order of the lines.
+
+    Raises:
+        BadInputError: a line cannot be used, or two lines of one problem ask for different things.
+        SandboxUnavailableError: there is code to judge, and nowhere safe to run it.
+    """
+    problems = _problems(source)
+    members: dict[str, list[JudgedPath]] = {name: [] for name in problems}
+    for judged in _judged_lines(source, params, workers=workers, on_progress=on_progress):
+        group = members[judged.line.problem_id]
+        group.append(_judged_path(judged, index=len(group)))
+    return [Group(problem=problem, members=members[name]) for name, problem in problems.items()]
+
+
+def _problems(source: pathlib.Path) -> dict[str, Problem]:
+    problems: dict[str, Problem] = {}
+    for line in read_lines(source):
+        name = line.problem_id
+        problem = Problem(id=name, question=line.question, gold=line.gold, source=UNKNOWN)
+        if problems.setdefault(name, problem) != problem:
+            raise BadInputError(
+                f"{source}: problem {name} has two questions or golds; give each its own problem_id"
+            )
+    return problems
+
+
+def _judged_lines(
+    source: pathlib.Path, params: VerifyParams, *, workers: int, on_progress: OnProgress | None
+) -> Iterator[JudgedLine]:
+    total = sum(1 for _ in read_lines(source))
+    lines = read_lines(source)
+    done = 0
+    with open_verifier(params, workers=workers) as verifier:
+        while chunk := list(itertools.islice(lines, CHUNK_LINES)):
+            yield from _judged_chunk(chunk, verifier)
+            done += len(chunk)
+            if on_progress is not None:
+                on_progress(done, total)
+
+
+def _judged_chunk(chunk: Sequence[Line], verifier: Verifier) -> Iterator[JudgedLine]:
+    drawn = [line for line in chunk if line.finish_reason is not FinishReason.ERROR]
+    verdicts = iter(verifier.judge([Item(gold=line.gold, text=line.text) for line in drawn]))
+    for line in chunk:
+        failed = line.finish_reason is FinishReason.ERROR
+        yield JudgedLine(line=line, verdict=_NEVER_DRAWN if failed else next(verdicts))
+
+
+def _judged_path(judged: JudgedLine, *, index: int) -> JudgedPath:
+    line = judged.line
+    path = Path(
+        problem_id=line.problem_id,
+        index=index,
+        text=line.text or "",
+        finish_reason=line.finish_reason,
+        prompt_tokens=line.prompt_tokens,
+        completion_tokens=line.completion_tokens,
+        logprob=None,
+        provenance=Provenance(
+            model=line.model or UNKNOWN,
+            template=UNKNOWN,
+            seed=0,
+            temperature=0.0,
+            top_p=1.0,
+            max_new_tokens=0,
+        ),
+        error=_NEVER_DRAWN.detail if line.finish_reason is FinishReason.ERROR else None,
+    )
+    return JudgedPath(path=path, verdict=judged.verdict)

@@ -1,0 +1,154 @@
+"""Summary of the verdicts on a file: scores, agreement with labels, and the format audit.
+
+The audit lists answers that only the strict score refuses: right, but not in the form that was
+asked for. It is how a gain in format is told from a gain in reasoning.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pipeline_lib.verdicts import Verdict
+from pipeline_lib.verification.lines.format import Line
+
+MAX_SAMPLES = 20
+MAX_TAIL_CHARS = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSample:
+    """One right answer in another form."""
+
+    id: str
+    rule: str | None
+    extracted: str | None
+    tail: str
+    """The end of the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatAudit:
+    """Answers that the strict score refuses and the lenient one accepts."""
+
+    num_refused: int
+    by_rule: Mapping[str, int]
+    samples: tuple[AuditSample, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelAgreement:
+    """The lenient score against the publisher's labels, over lines that have both."""
+
+    num_labelled: int
+    num_agree: int
+    disagreeing_ids: tuple[str, ...]
+    num_refused_but_right: int
+    """Labelled false, yet right."""
+
+    @property
+    def rate(self) -> float:
+        """Share of the labelled lines on which both agree."""
+        return self.num_agree / self.num_labelled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineSummary:
+    """All figures of one file."""
+
+    num_lines: int
+    num_scored: int
+    """Lines that were judged at all; our own failures are not among them."""
+    by_status: Mapping[str, int]
+    by_rule: Mapping[str, int]
+    num_strict: int
+    num_lenient: int
+    seconds: float
+    """Sum over all verdicts, hence more than the wall clock with several workers."""
+    audit: FormatAudit
+    agreement: LabelAgreement | None
+    """None if no line has a label."""
+
+    @property
+    def strict_rate(self) -> float | None:
+        """Share of scored lines that are right in the asked form; None if none was scored."""
+        return self.num_strict / self.num_scored if self.num_scored else None
+
+    @property
+    def lenient_rate(self) -> float | None:
+        """Share of scored lines that are right; None if none was scored."""
+        return self.num_lenient / self.num_scored if self.num_scored else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """Counts while a file streams by."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    refused_rules: Counter[str] = field(default_factory=Counter)
+    samples: list[AuditSample] = field(default_factory=list)
+    disagreeing_ids: list[str] = field(default_factory=list)
+    num_labelled: int = 0
+    num_refused_but_right: int = 0
+    num_scored: int = 0
+    num_strict: int = 0
+    num_lenient: int = 0
+    seconds: float = 0.0
+
+    def add(self, line: Line, verdict: Verdict) -> None:
+        """Count one line."""
+        rule = verdict.rule or "none"
+        self.statuses[verdict.status.value] += 1
+        self.rules[rule] += 1
+        self.seconds += verdict.seconds
+        if verdict.lenient is None:
+            return
+        self.num_scored += 1
+        self.num_strict += bool(verdict.strict)
+        self.num_lenient += verdict.lenient
+        if verdict.lenient and not verdict.strict:
+            self._refused(line, verdict, rule)
+        if line.label is not None:
+            self._labelled(line, right=verdict.lenient)
+
+    def _refused(self, line: Line, verdict: Verdict, rule: str) -> None:
+        self.refused_rules[rule] += 1
+        if len(self.samples) < MAX_SAMPLES:
+            tail = (line.text or "")[-MAX_TAIL_CHARS:]
+            self.samples.append(
+                AuditSample(id=line.id, rule=rule, extracted=verdict.extracted, tail=tail)
+            )
+
+    def _labelled(self, line: Line, *, right: bool) -> None:
+        self.num_labelled += 1
+        if right != line.label:
+            self.disagreeing_ids.append(line.id)
+            self.num_refused_but_right += right
+
+    def summary(self) -> LineSummary:
+        """The figures so far."""
+        return LineSummary(
+            num_lines=self.statuses.total(),
+            num_scored=self.num_scored,
+            by_status=dict(self.statuses.most_common()),
+            by_rule=dict(self.rules.most_common()),
+            num_strict=self.num_strict,
+            num_lenient=self.num_lenient,
+            seconds=self.seconds,
+            audit=FormatAudit(
+                num_refused=self.refused_rules.total(),
+                by_rule=dict(self.refused_rules.most_common()),
+                samples=tuple(self.samples),
+            ),
+            agreement=self._agreement(),
+        )
+
+    def _agreement(self) -> LabelAgreement | None:
+        if not self.num_labelled:
+            return None
+        return LabelAgreement(
+            num_labelled=self.num_labelled,
+            num_agree=self.num_labelled - len(self.disagreeing_ids),
+            disagreeing_ids=tuple(self.disagreeing_ids),
+            num_refused_but_right=self.num_refused_but_right,
+        )

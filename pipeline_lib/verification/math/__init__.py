@@ -1,0 +1,1 @@
+"""Judge of mathematical answers: extraction, exact comparison, SymPy in worker processes."""

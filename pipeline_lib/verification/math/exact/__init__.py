@@ -1,0 +1,1 @@
+"""Comparison of normalized answers by words and exact arithmetic, without SymPy."""

@@ -1,0 +1,208 @@
+r"""Two normalized answers compared without SymPy, as far as words and exact arithmetic go.
+
+``compare`` says True or False where that is certain, None where formulas have to be understood, and
+raises where a text can be read in two ways. What may be dropped is stated in
+docs/verification-policy.md. Arithmetic is exact: 0.3333 is not 1/3, but six right decimals are
+taken for it. Linear in the length of the texts, since it runs in the parent process.
+"""
+
+import math
+import re
+from fractions import Fraction
+
+from pipeline_lib.verification.math.exact.normal_form import exact_value
+from pipeline_lib.verification.math.exact.quantity import Clock, Percent, Quantity, clock, quantity
+from pipeline_lib.verification.math.exact.units import ratio
+
+MIN_ROUNDED_DECIMALS = 6
+
+_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_EQUALITY = re.compile(r"=|\\approx|\\equiv")
+_ROUNDING = Fraction(1, 100)
+_NAMED = re.compile(
+    r"(?!\\(?:not|neg?|neq|lnot|sim)(?![a-z]))(?:\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?|\\text\{([^{}]{1,40})\}) ?(?:=|\\approx) ?([^=,;]+)"
+)
+_CHOICE = re.compile(r"\(?(?:\\text\{ ?)?\(?([A-Ha-h])\)?\.?(?: ?\})?\)?")
+_WORDS = re.compile(r"[A-Za-z][A-Za-z ,.'-]*")
+_RECOGNIZED = re.compile(
+    r"(?:or|and|not|never|un\w+|perhaps|maybe|possibly|probably|wrong|incorrect|false|is|if|at|about|"
+    r"approximately|approx|roughly|around|nearly|almost|more|less|most|least|fewer|excluded|except|"
+    r"negative|positive|minus|plus|times|over|under|choose|squared|cubed|factorial|root|roots|half|"
+    r"hal\w*|third\w*|quarter\w*|fourth\w*|fift\w*|sixth\w*|tenth\w*|to|mod\w*|log|ln|pi|divided|"
+    r"multiplied|of|power|base|than|but|no|none|nor|neither|below|above|a\.?m|p\.?m)\b",
+    re.IGNORECASE,
+)
+"""First words after a number that change what is said: no unit, whatever a longer list would hold."""
+
+
+class AmbiguousError(ValueError):
+    """A text can be read in two ways, of which one is right; the message says which text."""
+
+
+def compare(gold: str, answer: str) -> bool | None:
+    """Whether two normalized answers are the same; None if that takes formulas to tell.
+
+    Raises:
+        AmbiguousError: one of two readings is right.
+    """
+    if gold == answer or _spelling(gold) == _spelling(answer):
+        return True
+    gold_value, answer_value = exact_value(gold), exact_value(answer)
+    if gold_value is not None and answer_value is not None:
+        return _close(gold_value, answer_value)
+    for rule in (_by_clock, _by_choice, _by_words):
+        if (same := rule(gold, answer)) is not None:
+            return same
+    if _contradicts_itself(answer):
+        return False
+    return _by_quantity(_stated(gold, answer), _stated(answer, gold))
+
+
+def _spelling(text: str) -> str:
+    bare = _TEXT.sub(r"\1", text) if "\\text" in text else text
+    # "1 1/2" is not "11/2": a space between digits stays.
+    return re.sub(r"(?<!\d) +| +(?!\d)", "", bare) if " " in bare else bare
+
+
+def _by_clock(gold: str, answer: str) -> bool | None:
+    """Times of day; a numeral alone is the hour that has no minutes."""
+    one, other = clock(gold), clock(answer)
+    if one and other:
+        if one.half and other.half:
+            return one.minutes == other.minutes
+        return _same_time(one, other)
+    if one is None and other is None:
+        return None
+    time, text = (one, answer) if one else (other, gold)
+    assert time is not None
+    value = exact_value(text)
+    if time.colon or value is None:
+        # A ratio such as 3:2 is no time, and a time is no ratio.
+        return False if value is not None or ":" in text or "\\frac" in text else None
+    return value == (time.minutes // 60 - 1) % 12 + 1
+
+
+def _same_time(one: Clock, other: Clock) -> bool:
+    """Whether two times are one, where at least one does not name its half of the day."""
+    if one.minutes == other.minutes:
+        return True
+    day_half = 12 * 60
+    if (one.half or other.half) and one.minutes % day_half == other.minutes % day_half:
+        unnamed = other if one.half else one
+        return unnamed.minutes < day_half + 60
+    (hours, minutes), (other_hours, other_minutes) = (
+        divmod(time.minutes, 60) for time in (one, other)
+    )
+    ratios = hours * other_minutes == other_hours * minutes
+    # A gold that is a ratio is in lowest terms.
+    if ratios and not (one.half or other.half) and math.gcd(hours, minutes) == 1:
+        raise AmbiguousError("as times of day they differ, as ratios they are equal")
+    return False
+
+
+def _by_choice(gold: str, answer: str) -> bool | None:
+    """Multiple choice: letter case and brackets do not matter where the gold marks its letter."""
+    if len(gold) == 1 or len(answer) > 40:
+        return None
+    letters = _CHOICE.fullmatch(gold), _CHOICE.fullmatch(answer)
+    if letters[0] is None or letters[1] is None:
+        return None
+    return letters[0][1].upper() == letters[1][1].upper()
+
+
+def _by_words(gold: str, answer: str) -> bool | None:
+    r"""Words of letters, by what they spell: ``\text{DOG}`` is no product of D, O and G."""
+    one, other = (_TEXT.sub(r"\1", text).strip() for text in (gold, answer))
+    if not (_WORDS.fullmatch(one) and _WORDS.fullmatch(other)):
+        return None
+    marked = "\\text" in gold or "\\text" in answer
+    folded = [re.sub(r"[ .]", "", word).casefold() for word in (one, other)]
+    if quantity(gold) and quantity(answer):
+        return None
+    if len(one) > 1 and len(other) > 1 and folded[0] == folded[1]:
+        return marked or {one, other} <= {one.lower(), one.capitalize()}
+    if marked or one.isupper() or len(one) > 3 or (other.isupper() and len(other) > 1):
+        return False
+    return None
+
+
+def _contradicts_itself(text: str) -> bool:
+    """Whether it equates numbers that no rounding makes equal: "4 = 5" must not pass for 5."""
+    written = _EQUALITY.split(text)
+    values = [value for part in written if (value := exact_value(part.strip())) is not None]
+    if len(values) < 2:
+        return False
+    return max(values) - min(values) > _ROUNDING * max(map(abs, values))
+
+
+def _stated(text: str, other: str) -> str:
+    """The right side of "x = 5" if ``other`` is no equation, else the text."""
+    named = None if "=" in other else _NAMED.fullmatch(text)
+    if named is None or (named[1] and _RECOGNIZED.match(named[1].strip())):
+        return text
+    return named[2].strip()
+
+
+def _by_quantity(gold: str, answer: str) -> bool | None:
+    one, other = quantity(gold), quantity(answer)
+    if one is None or other is None:
+        hopeless = one is not None and not one.remark and not re.search(r"[\d\\]", answer)
+        return False if hopeless or (one is None and _is_denied(other)) else None
+    if one.remark or other.remark:
+        return _by_remark(one, other)
+    if one.unit and other.unit:
+        factor = ratio(one.unit, other.unit)
+        if factor is None:
+            if one.unit.counts and other.unit.counts and one.value == other.value:
+                raise AmbiguousError("the counted things have different names")
+            return False
+        return _close(one.value, other.value * factor)
+    return _by_percent(one, other)
+
+
+def _is_denied(answer: Quantity | None) -> bool:
+    return (
+        answer is not None and answer.remark is not None and bool(_RECOGNIZED.match(answer.remark))
+    )
+
+
+def _by_remark(gold: Quantity, answer: Quantity) -> bool:
+    """Words that are no units make another answer, or one that cannot be judged."""
+    if gold.value != answer.value or _is_denied(answer) or _is_denied(gold):
+        return False
+    raise AmbiguousError("the words after the number are not on the list of units")
+
+
+def _by_percent(gold: Quantity, answer: Quantity) -> bool:
+    candidates = {answer.value}
+    if answer.percent and not gold.percent:
+        candidates.add(answer.value / 100)
+        if answer.percent is Percent.WORD and _close(gold.value, answer.value) and answer.value:
+            raise AmbiguousError("the answer says percent, and the gold does not")
+    if gold.percent and not answer.percent:
+        candidates.add(answer.value * 100)
+    return any(_close(gold.value, candidate) for candidate in candidates)
+
+
+def _close(left: Fraction, right: Fraction) -> bool:
+    return left == right or _rounds_to(left, right) or _rounds_to(right, left)
+
+
+def _rounds_to(value: Fraction, rounded: Fraction) -> bool:
+    """Whether ``rounded`` is a decimal of six or more places for a ``value`` that has no end."""
+    if _decimals(value) is not None:
+        return False
+    places = _decimals(rounded)
+    return places is not None and places >= MIN_ROUNDED_DECIMALS and round(value, places) == rounded
+
+
+def _decimals(value: Fraction) -> int | None:
+    """Places after the point; None if there is no last one."""
+    denominator, places = value.denominator, 0
+    for prime in (2, 5):
+        power = 0
+        while denominator % prime == 0:
+            denominator //= prime
+            power += 1
+        places = max(places, power)
+    return places if denominator == 1 else None

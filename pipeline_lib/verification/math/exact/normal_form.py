@@ -1,0 +1,193 @@
+r"""One spelling of a written answer, and the exact value of a plain number; no SymPy.
+
+All functions take time in proportion to the length of the text, whatever it holds: they run in the
+parent process, which nothing can kill. What numbers with words around them say, `quantity` reads.
+"""
+
+import re
+from fractions import Fraction
+
+from pipeline_lib.verification.answer_text import plain
+
+MAX_CHARS = 20_000
+"""Nothing behind this many characters is read; `math.caps` refuses far shorter answers."""
+MAX_EXACT_CHARS = 450
+_MAX_POWER_OF_TEN = 400
+_MAX_PERIOD = 60
+
+_SYMBOLS = str.maketrans(
+    {
+        "≠": "\\neq ",
+        "≤": "\\le ",
+        "≥": "\\ge ",
+        "∞": "\\infty ",
+        "∅": "\\emptyset ",
+        "∪": "\\cup ",  # noqa: RUF001
+        "∩": "\\cap ",
+        "∈": "\\in ",
+        "≈": "\\approx ",
+        "≡": "\\equiv ",
+        "°": "^\\circ ",
+        "…": "\\ldots ",
+        "′": "'",  # noqa: RUF001 - look-alikes are the point
+        "’": "'",  # noqa: RUF001
+        "″": "''",
+        "ℝ": "\\mathbb{R}",  # noqa: RUF001
+    }
+)
+_OPENING = re.compile(r"^(?:\$\$?|\\\(|\\\[) ?")
+_CLOSING = re.compile(r" ?(?<!\\)(?:\$\$?|\\\)|\\\])$")
+_APPROXIMATELY = re.compile(
+    r"\\(?:thick)?approx(?:eq)?(?![A-Za-z])|\\simeq(?![A-Za-z])|\\doteq(?![A-Za-z])"
+)
+_COMMANDS = (
+    (re.compile(r",\\! ?|(?<!\\)\\! ?|\{,\}|(?<=\d)(?:\\[,;:]|\{\\,\})(?=\d{3}(?!\d))"), ","),
+    (
+        re.compile(
+            r"\\(?:left|right)(?![a-z])\.?|\\[bB]igg?[lr]?(?![a-z])|\\displaystyle|\\boldsymbol|\\limits"
+            r"|\\phantom ?\{[^{}]{0,40}\}"
+        ),
+        "",
+    ),
+    (re.compile(r"(?<!\\)\\[,;:> ]|~|\\q?quad(?![a-z])| +"), " "),
+    (re.compile(r"  +"), " "),
+    (re.compile(r"\{:\}"), ":"),
+    (re.compile(r"\\[dtc]frac"), r"\\frac"),
+    (
+        re.compile(
+            r"\\(?:mbox|textbf|textrm|textit|textsf|textnormal|mathrm|mathbf|mathit|text) ?\{"
+        ),
+        r"\\text{",
+    ),
+    (re.compile(r"\^ ?(?:\\circ(?![a-z])|\{ ?\\circ ?\})|\\degrees?(?![a-z])"), r"^\\circ"),
+    (re.compile(r"\\(?:ldots|dots[bcmio]?|cdots)(?![a-z])"), r"\\ldots"),
+    (_APPROXIMATELY, r"\\approx"),
+    (re.compile(r"\\(?:varnothing|empty)(?![a-z])|\\\{ ?\\\}"), r"\\emptyset"),
+    (re.compile(r"\\frac ?(\d) ?(\d)(?!\d)"), r"\\frac{\1}{\2}"),
+    (re.compile(r"\\frac ?(\d) ?\{"), r"\\frac{\1}{"),
+    (re.compile(r"(\\frac ?\{[^{}]*\}) ?(\d)(?!\d)"), r"\1{\2}"),
+)
+_SIGNS = (
+    (re.compile(r" ?~[ ~]*"), " "),
+    (re.compile(r"\.(?: ?\.){2,}"), r"\\ldots"),
+    (re.compile(r" ?\*\* ?"), "^"),
+)  # fmt: skip
+_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_JOINING = re.compile(r"\d|\b(?:or|and|either)\b")
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_SPACED_THOUSANDS = re.compile(r"\d{1,3}(?: \d{3})+")
+_DECIMAL = r"(?:\d++(?:\.\d*+)?+|\.\d++)"
+_NUMBER = re.compile(rf"([-+]?) ?({_DECIMAL})")
+_FRACTION = re.compile(
+    rf"([-+]?) ?(?:(?:(\d++) ?(?:\+ ?)?)?\\frac ?\{{ ?(-?{_DECIMAL}) ?\}} ?\{{ ?({_DECIMAL}) ?\}}"
+    rf"|(?:(\d++) (?:\+ ?)?)?({_DECIMAL}) ?/ ?({_DECIMAL}))"
+)
+_SCIENTIFIC = re.compile(
+    rf"([-+]?{_DECIMAL}) ?(?:(?:\\times|\\cdot|\*) ?10 ?\^ ?\{{? ?|[eE])([-+]?\d{{1,3}}) ?\}}?"
+)
+_REPEATING = re.compile(
+    r"([-+]?) ?(\d*)\.(\d*?)(?:\\(?:overline|bar|dot) ?(?:\{ ?(\d+) ?\}|(\d))|\((\d+)\))"
+)
+_CONTINUED = re.compile(r"([-+]?) ?(\d{0,40})\.(\d{3,60}) ?\\ldots")
+
+
+def normalized(answer: str) -> str:
+    """One spelling of what is written: characters, spacing, fraction commands, thousands."""
+    text = plain(answer[:MAX_CHARS])
+    if not text.isascii():
+        text = text.translate(_SYMBOLS)
+    # Runs of white space first: the patterns below look at one space at a time.
+    text = " ".join(text.split()).strip("* ")
+    if text.isdecimal():
+        return text
+    if len(text) > 1:
+        text = _CLOSING.sub("", _OPENING.sub("", _CLOSING.sub("", _OPENING.sub("", text))))
+    if "\\" in text or "{" in text:
+        for pattern, replacement in _COMMANDS:
+            text = pattern.sub(replacement, text)
+        text = _unwrapped(text)
+    for pattern, replacement in _SIGNS:
+        text = pattern.sub(replacement, text)
+    # "(1,234)" is a point.
+    if not text.startswith(("(", "[", "{", "\\{")):
+        text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)
+    text = text.strip().removeprefix("\\approx").strip()
+    return text.removesuffix(".").rstrip() if len(text) > 1 else text
+
+
+def _unwrapped(text: str) -> str:
+    r"""``\text`` around numbers and around words between values is dropped.
+
+    "5\text{ or 6}" offers two values; as text the second would pass for a unit.
+    """
+    if "\\text{" not in text:
+        return text
+    text = _TEXT.sub(lambda words: f" {words[1]} " if _JOINING.search(words[1]) else words[0], text)
+    return " ".join(text.split())
+
+
+def exact_value(text: str) -> Fraction | None:
+    """The value of a normalized number, fraction, mixed number or power of ten; else None."""
+    if len(text) > MAX_EXACT_CHARS:
+        return None
+    if number := _NUMBER.fullmatch(text):
+        return _signed(number[1], Fraction(number[2]))
+    if fraction := _FRACTION.fullmatch(text):
+        return _fraction(fraction)
+    if _SPACED_THOUSANDS.fullmatch(text):
+        return Fraction(text.replace(" ", ""))
+    value = _scientific(text)
+    return _repeating(text) if value is None and "." in text else value
+
+
+def _scientific(text: str) -> Fraction | None:
+    found = _SCIENTIFIC.fullmatch(text)
+    power = int(found[2]) if found else 0
+    if found is None or abs(power) > _MAX_POWER_OF_TEN:
+        return None
+    return Fraction(found[1]) * Fraction(10) ** power
+
+
+def leading_number(text: str) -> tuple[Fraction, str] | None:
+    """The value of the longest number at the start of a normalized text, and what follows it."""
+    head = text[:MAX_EXACT_CHARS]
+    best: tuple[int, Fraction] | None = None
+    for pattern in (_NUMBER, _FRACTION, _SCIENTIFIC, _SPACED_THOUSANDS, _REPEATING, _CONTINUED):
+        found = pattern.match(head)
+        if found and (best is None or found.end() > best[0]):
+            value = exact_value(found[0])
+            best = best if value is None else (found.end(), value)
+    return None if best is None else (best[1], text[best[0] :])
+
+
+def _repeating(text: str) -> Fraction | None:
+    r"""``0.1\overline{6}``, ``0.(3)``, or a period written out three times, as in ``0.333\ldots``."""
+    if found := _REPEATING.fullmatch(text):
+        period = found[4] or found[5] or found[6]
+        return _periodic(found[1], found[2], found[3], period)
+    if found := _CONTINUED.fullmatch(text):
+        digits = found[3]
+        for size in range(1, len(digits) // 3 + 1):
+            period = digits[-size:]
+            if digits.endswith(period * 3):
+                return _periodic(found[1], found[2], digits[: -3 * size], period)
+    return None
+
+
+def _periodic(sign: str, whole: str, before: str, period: str) -> Fraction | None:
+    if len(period) > _MAX_PERIOD:
+        return None
+    part = Fraction(int(before or 0)) + Fraction(int(period), 10 ** len(period) - 1)
+    return _signed(sign, int(whole or 0) + part / 10 ** len(before))
+
+
+def _fraction(match: re.Match[str]) -> Fraction | None:
+    sign, whole = match[1], match[2] or match[5]
+    above, below = (match[3], match[4]) if match[3] is not None else (match[6], match[7])
+    if Fraction(below) == 0 or (whole and above.startswith("-")):
+        return None
+    return _signed(sign, Fraction(whole or 0) + Fraction(above) / Fraction(below))
+
+
+def _signed(sign: str, value: Fraction) -> Fraction:
+    return -value if sign == "-" else value

@@ -1,0 +1,192 @@
+r"""Numbers with what is written around them: currency, multipliers, percent, units, times of day.
+
+A quantity is read only if every word of it is understood. The policy on dropped units and percent
+signs is stated in docs/verification-policy.md. Everything here is linear in the length of the text.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+
+from pipeline_lib.verification.math.exact.normal_form import exact_value, leading_number
+from pipeline_lib.verification.math.exact.number_words import leading_number as leading_words
+from pipeline_lib.verification.math.exact.number_words import multiplier
+from pipeline_lib.verification.math.exact.units import CURRENCY, Unit, is_letter, unit_of
+
+MAX_QUANTITY_CHARS = 600
+
+
+class Percent(StrEnum):
+    """How a percentage is marked."""
+
+    SIGN = "sign"
+    WORD = "word"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """An exact number and what is said about it."""
+
+    value: Fraction
+    unit: Unit | None = None
+    percent: Percent | None = None
+    remark: str | None = None
+    """Words after the number that are no unit of the list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """A time of day, or a numeral with "a.m." or "p.m."."""
+
+    minutes: int
+    half: str | None
+    """"a", "p", or None where neither is written."""
+    colon: bool
+
+
+_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_CURRENCY = re.compile(r"([-+]? ?)\\?([$€£¥])|([-+]? ?)\\text\{ ?\\?([$€£¥]) ?\}")
+_CODE = re.compile(r"(?:USD|US\$|Rs\.?|EUR) ?(?=[\d.-])", re.IGNORECASE)
+_CODES = {"u": "dollars", "r": "rupees", "e": "euros"}
+_PERCENT_SIGN = re.compile(r" ?\\?%")
+_TEMPERATURE = re.compile(r"\^\\circ ?([CF])(?![A-Za-z])")
+_FRACTION_UNIT = re.compile(r"\\frac ?\{([A-Za-z ]{1,20})\} ?\{([A-Za-z ^\d]{1,20})\}")
+_PHRASE = re.compile(r"[A-Za-z .,/^{}\-\d]*")
+_NO_REMARK = re.compile(r" ?,? ?(?:(?:or|and) (?:\W|\d|[A-Za-z] )|mod )")
+_CLOCK = re.compile(r"(\d{1,2})(?:(:)([0-5]\d)(?::[0-5]\d)?)? ?(?:([ap])\.? ?m\.?)?", re.IGNORECASE)
+_HOURS = 24
+_MINUTES = 60
+_NOT_WORDS = frozenset({"pi", "sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "exp", "sqrt"})
+
+
+def clock(text: str) -> Clock | None:
+    """The time of day that a normalized text gives, if it gives nothing else."""
+    if len(text) > 40:
+        return None
+    found = _CLOCK.fullmatch(" ".join(_TEXT.sub(r" \1", text).split()))
+    if found is None or not (found[2] or found[4]):
+        return None
+    hours, minutes = int(found[1]), int(found[3] or 0)
+    half = found[4].lower() if found[4] else None
+    if hours >= _HOURS or (half and not 1 <= hours <= _HOURS // 2):
+        return None
+    if half:
+        hours = hours % 12 + (12 if half == "p" else 0)
+    return Clock(minutes=hours * _MINUTES + minutes, half=half, colon=bool(found[2]))
+
+
+@lru_cache(maxsize=4096)
+def quantity(text: str) -> Quantity | None:
+    """The quantity that a normalized text states; None if it is something else, as ``2x``."""
+    value = exact_value(text)
+    if value is not None:
+        return Quantity(value=value)
+    if len(text) > MAX_QUANTITY_CHARS:
+        return None
+    text, currency = _without_currency(text)
+    number = leading_number(text)
+    if number is None:
+        number = leading_words(_TEXT.sub(r"\1", text).strip())
+        if number is None:
+            return None
+        return _with_words(Quantity(value=number[0]), f" {number[1]}", currency)
+    return _with_words(Quantity(value=number[0]), number[1], currency)
+
+
+def _without_currency(text: str) -> tuple[str, Unit | None]:
+    found = _CURRENCY.match(text)
+    if found:
+        sign, name = (found[1], found[2]) if found[2] else (found[3], found[4])
+        return f"{sign}{text[found.end() :].strip()}".strip(), CURRENCY[name]
+    code = _CODE.match(text)
+    if code:
+        return text[code.end() :], unit_of(_CODES[code[0][0].lower()])
+    return text, None
+
+
+def _with_words(bare: Quantity, rest: str, currency: Unit | None) -> Quantity | None:
+    """The number with the words after it; None if something other than words follows."""
+    sign = _PERCENT_SIGN.match(rest)
+    if sign:
+        bare, rest = replace(bare, percent=Percent.SIGN), rest[sign.end() :]
+    bare = replace(bare, unit=currency)
+    if not rest.strip():
+        return bare
+    touching = rest[0].isalpha()
+    phrase = _phrase(rest)
+    if phrase is None or (touching and is_letter(phrase)):
+        return None
+    return _worded(bare, phrase, touching=touching)
+
+
+def _phrase(rest: str) -> str | None:
+    r"""The words of what follows a number, without ``\text``; None if it is a formula."""
+    rest = _TEMPERATURE.sub(
+        lambda d: "celsius" if d[1] == "C" else "fahrenheit", _TEXT.sub(r"\1", rest)
+    )
+    rest = _FRACTION_UNIT.sub(r"\1/\2", rest.replace("^\\circ", " degrees "))
+    rest = rest.replace("\\%", " percent ").replace("%", " percent ")
+    rest = re.sub(r"\\?[$] ?$", " dollars", rest[-200:]) if len(rest) < 200 else rest
+    if rest.strip().startswith("(") and rest.endswith(")"):
+        rest = rest.strip()[1:-1]
+    # "5 or 6" is a choice of values, "5 mod 7" a residue; "5 or so" is a remark.
+    if not _PHRASE.fullmatch(rest) or _NO_REMARK.match(rest):
+        return None
+    return rest.strip(" ,")
+
+
+def _worded(bare: Quantity, phrase: str, *, touching: bool) -> Quantity | None:
+    value, rest = _multiplied(bare.value, phrase)
+    first = rest.partition(" ")[0].strip(".,")
+    if first.lower() in {"percent", "pct", "percentage"}:
+        bare = replace(bare, percent=Percent.WORD)
+        rest = rest[len(first) :].strip(" .,")
+    bare = replace(bare, value=value)
+    if not rest.strip(" .,"):
+        return bare
+    unit = unit_of(rest)
+    if unit is not None and bare.unit is None:
+        return replace(bare, unit=unit)
+    if unit is not None:
+        return bare if unit == bare.unit else replace(bare, remark=rest)
+    compound = unit_of(f"dollars {rest}") if bare.unit == CURRENCY["$"] else None
+    if compound is not None:
+        return replace(bare, unit=compound)
+    return replace(bare, remark=rest) if _is_wordy(rest, touching=touching) else None
+
+
+def _multiplied(value: Fraction, phrase: str) -> tuple[Fraction, str]:
+    """Multiplier words before anything else: "5 hundred thousand dollars"."""
+    while True:
+        word, _, rest = phrase.partition(" ")
+        factor = multiplier(word.strip(".,"))
+        if factor is None:
+            return value, phrase
+        value, phrase = value * factor, rest.removeprefix("of ")
+
+
+def _is_wordy(rest: str, *, touching: bool) -> bool:
+    """Whether words, and not a product of symbols, follow the number."""
+    words = re.findall(r"[A-Za-z]+", rest)
+    if any(len(word) > 3 and word.lower() not in _NOT_WORDS for word in words):
+        return True
+    return not touching and any(len(word) > 1 and word.lower() not in _NOT_WORDS for word in words)
+
+
+def tail_splits(text: str) -> Iterator[tuple[str, Unit]]:
+    """The ways to take a unit off the end of a formula, the longest unit first.
+
+    Only the last 80 characters are looked at.
+    """
+    start = max(0, len(text) - 80)
+    for found in re.finditer(
+        r"(?<=[\d})A-Za-z]) ?\\text\{|(?<=[\d})A-Za-z]) (?=[A-Za-z])", text[start:]
+    ):
+        place = start + found.start()
+        phrase = _phrase(text[place:])
+        unit = unit_of(phrase) if phrase else None
+        if unit is not None and place:
+            yield text[:place].strip(), unit

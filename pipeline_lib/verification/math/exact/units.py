@@ -1,0 +1,217 @@
+r"""Units after a number: an allow-list of names, each with its dimension and its scale.
+
+Whatever is no unit of the list is no unit: a word after a number may as well deny it. Two units are
+the same by dimension and scale, whatever their names ("sq. in." and ``\text{inches}^2``).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from pipeline_lib.verification.math.exact.count_nouns import count_noun
+
+_TABLE: Mapping[str, Mapping[str, str]] = {
+    "length": {
+        "1": "m meter metre mtr",
+        "1/100": "cm centimeter centimetre",
+        "1/1000": "mm millimeter millimetre",
+        "1000": "km kilometer kilometre kilometer",
+        "1/10": "dm decimeter decimetre",
+        "127/5000": "in inch",
+        "381/1250": "ft foot",
+        "1143/1250": "yd yard",
+        "201168/125": "mi mile",
+        "1/1000000": "micrometer micron",
+        "1/1000000000": "nm nanometer",
+    },
+    "mass": {
+        "1": "g gm gram",
+        "1000": "kg kilo kilogram kg",
+        "1/1000": "mg milligram",
+        "1000000": "tonne",
+        "45359237/100000": "lb pound",
+        "45359237/1600000": "oz ounce",
+        "907184740/1000": "ton",
+    },
+    "time": {
+        "1": "s sec second",
+        "60": "min minute",
+        "3600": "h hr hour",
+        "86400": "day",
+        "604800": "wk week",
+        "1/1000": "ms millisecond",
+    },
+    "month": {"1": "mo month", "12": "yr year", "120": "decade", "1200": "century"},
+    "volume": {
+        "1": "L l liter litre",
+        "1/1000": "mL ml milliliter millilitre cc",
+        "3785411784/1000000000": "gal gallon",
+        "946352946/1000000000": "qt quart",
+        "473176473/1000000000": "pt pint",
+        "2365882365/10000000000": "cup",
+        "1478676478125/100000000000000": "tbsp tablespoon",
+        "492892159375/100000000000000": "tsp teaspoon",
+    },
+    "dollar": {"1": "dollar buck usd", "1/100": "cent penny", "1/20": "nickel", "1/10": "dime"},
+    "euro": {"1": "euro eur"},
+    "sterling": {"1": "gbp"},
+    "yen": {"1": "yen"},
+    "rupee": {"1": "rupee rs"},
+    "peso": {"1": "peso"},
+    "angle": {"1": "degree deg"},
+    "radian": {"1": "radian rad"},
+    "celsius": {"1": "celsius"},
+    "fahrenheit": {"1": "fahrenheit"},
+    "kelvin": {"1": "kelvin"},
+    "unit": {"1": "unit"},
+    "area": {"1": "acre", "247105381/100000000": "hectare"},
+    "energy": {"1": "joule", "1000": "kilojoule"},
+    "calorie": {"1": "calorie cal", "1000": "kcal"},
+    "power": {"1": "watt", "1000": "kilowatt"},
+    "force": {"1": "newton"},
+    "voltage": {"1": "volt"},
+    "current": {"1": "ampere amp"},
+    "resistance": {"1": "ohm"},
+    "frequency": {"1": "hertz hz"},
+    "data": {"1": "byte", "1000": "kilobyte kb", "1000000": "megabyte mb", "1000000000": "gigabyte gb"},
+    "rate": {"1": "bpm"},
+}  # fmt: skip
+_LETTERS = frozenset({"m", "g", "s", "h", "L", "l"})
+"""A letter right after a number is a symbol; as a unit it has a space or its own font before it."""
+_FIXED_CASE = {"L", "mL"}
+_PLURALS = {
+    "feet": "foot",
+    "inches": "inch",
+    "pennies": "penny",
+    "centuries": "century",
+    "hertz": "hertz",
+}
+_COMPOUND = {"mph": "miles per hour", "kph": "km per hour", "kmh": "km per hour", "fps": "feet per second"}  # fmt: skip
+_POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
+_IGNORED = frozenset({"total", "altogether", "left", "remaining", "old", "each", "long", "all"})
+_PER = frozenset({"/", "per", "a", "an"})
+_MAX_TOKENS = 12
+_TOKEN = re.compile(r"[A-Za-z]+|/|\^ ?(?:\{ ?-?\d ?\}|-?\d)|\\circ|[^ .\-]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A product of powers of dimensions, and how many of their base units it is."""
+
+    dimensions: frozenset[tuple[str, int]]
+    scale: Fraction
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a mere count of things, whatever their name."""
+        return all(name.startswith("#") for name, _ in self.dimensions)
+
+    @property
+    def generic(self) -> int | None:
+        """The power of "units" where nothing else is named; None where something is."""
+        powers = dict(self.dimensions)
+        return powers.get("unit") if len(powers) == 1 else None
+
+
+def ratio(gold: Unit, answer: Unit) -> Fraction | None:
+    """How many units of ``gold`` one of ``answer`` is; None if they measure different things."""
+    for one, other in ((gold, answer), (answer, gold)):
+        if one.generic is not None and one.generic == sum(power for _, power in other.dimensions):
+            return Fraction(1)
+    return answer.scale / gold.scale if gold.dimensions == answer.dimensions else None
+
+
+DOLLAR = Unit(dimensions=frozenset({("dollar", 1)}), scale=Fraction(1))
+CURRENCY: Mapping[str, Unit] = {
+    "$": DOLLAR,
+    "€": Unit(dimensions=frozenset({("euro", 1)}), scale=Fraction(1)),
+    "£": Unit(dimensions=frozenset({("sterling", 1)}), scale=Fraction(1)),
+    "¥": Unit(dimensions=frozenset({("yen", 1)}), scale=Fraction(1)),
+}
+_NAMES: Mapping[str, tuple[str, Fraction]] = {
+    name: (dimension, Fraction(scale))
+    for dimension, scales in _TABLE.items()
+    for scale, names in scales.items()
+    for name in names.split()
+}
+
+
+def _named(word: str) -> tuple[str, Fraction] | None:
+    """Dimension and scale of a unit's name, in the singular or the plural."""
+    known = _NAMES.get(word)
+    if known is None and word not in _FIXED_CASE:
+        lower = word.lower()
+        singular = _PLURALS.get(lower, lower.removesuffix("s") if len(lower) > 2 else lower)
+        noun = count_noun(lower)
+        known = _NAMES.get(lower) or _NAMES.get(singular)
+        known = known if known and len(lower) > 1 else (f"#{noun}", Fraction(1)) if noun else None
+    return known
+
+
+@lru_cache(maxsize=4096)
+def unit_of(phrase: str) -> Unit | None:
+    r"""What a phrase such as "square feet", "km/h" or "cm^2" measures in; None if it is no unit.
+
+    The phrase is without ``\text``. It may end in words such as "left" or "in total".
+    """
+    tokens = _TOKEN.findall(phrase)
+    if not tokens or len(tokens) > _MAX_TOKENS:
+        return None
+    tokens = _without_ending(_expanded(tokens))
+    powers: Counter[str] = Counter()
+    scale = Fraction(1)
+    sign, place = 1, 0
+    while place < len(tokens):
+        if place and tokens[place].lower() in _PER:
+            sign, place = -1, place + 1
+        term = _term(tokens, place)
+        if term is None:
+            return None
+        name, factor, power, place = term
+        powers[name] += sign * power
+        scale *= factor ** (sign * power)
+    dimensions = frozenset((name, power) for name, power in powers.items() if power)
+    return Unit(dimensions=dimensions, scale=scale) if tokens else None
+
+
+def _expanded(tokens: list[str]) -> list[str]:
+    return [word for token in tokens for word in _COMPOUND.get(token.lower(), token).split()]
+
+
+def _without_ending(tokens: list[str]) -> list[str]:
+    """Without "left", "in total", "of flour"; what measures comes before."""
+    while len(tokens) > 1 and tokens[-1].lower() in _IGNORED:
+        tokens = tokens[:-1]
+        if len(tokens) > 1 and tokens[-1].lower() == "in":
+            tokens = tokens[:-1]
+    return tokens
+
+
+def _term(tokens: list[str], place: int) -> tuple[str, Fraction, int, int] | None:
+    """Dimension, scale and power of the unit at ``place``, and the place behind it."""
+    power = 1
+    if tokens[place : place + 1] and tokens[place].lower() in {"square", "sq", "cubic", "cu"}:
+        if place + 1 >= len(tokens):
+            return None
+        power, place = _POWER_WORDS[tokens[place].lower()], place + 1
+    if place >= len(tokens):
+        return None
+    named = _named(tokens[place])
+    if named is None:
+        return None
+    place += 1
+    if place < len(tokens):
+        after = tokens[place]
+        if after.startswith("^"):
+            power, place = power * int(re.sub(r"[^\d-]", "", after)), place + 1
+        elif after.lower() in {"squared", "cubed"}:
+            power, place = power * _POWER_WORDS[after.lower()], place + 1
+    return named[0], named[1], power, place
+
+
+def is_letter(phrase: str) -> bool:
+    """Whether the name is one letter, and so may be a symbol."""
+    return phrase[:1] in _LETTERS and not phrase[1:2].isalpha()

@@ -1,0 +1,202 @@
+"""Math answers judged in batches: extraction, exact comparison, caps, memo, then the pool.
+
+Most answers never reach SymPy; the others are compared once per distinct (gold, answer). Hitting a
+deadline or a memory limit is a failure of the verifier, so such an item is not scored.
+"""
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Self
+
+from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.params.paths import MathLimits, VerifyParams
+from pipeline_lib.verdicts import Status, Verdict
+from pipeline_lib.verification.failures import not_judged, verifier_error
+from pipeline_lib.verification.math.caps import cap_reason
+from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
+from pipeline_lib.verification.math.exact.normal_form import exact_value, normalized
+from pipeline_lib.verification.math.extraction import MathRule, extract
+from pipeline_lib.verification.math.workers.pool import MathPool, Question, Reply
+from pipeline_lib.verification.math.workers.worker_process import Outcome
+
+STRICT_RULES = frozenset({MathRule.BOXED})
+MAX_SHOWN_CHARS = 200
+MAX_MEMO = 100_000
+
+_SETTLED = frozenset(Outcome) - {Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED}
+_FAILURES = {
+    Outcome.TIMEOUT: (Status.TIMEOUT, "the comparison took too long"),
+    Outcome.MEMORY: (Status.MEMORY, "the comparison took too much memory"),
+    Outcome.CRASHED: (Status.VERIFIER_ERROR, "the comparing process died twice"),
+    Outcome.AMBIGUOUS: (Status.VERIFIER_ERROR, "the answer can be read in two ways"),
+    Outcome.GOLD_UNPARSED: (Status.VERIFIER_ERROR, "the gold cannot be parsed"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """A verdict that is final, or that lacks the outcome of ``question``."""
+
+    verdict: Verdict
+    question: Question | None = None
+
+
+class MathJudge:
+    """Judges completions against golds. Use it as a context manager."""
+
+    def __init__(self, limits: MathLimits, *, workers: int) -> None:
+        self._pool = MathPool(limits, num_workers=workers)
+        self._memo: dict[Question, Reply] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+
+    def judge(self, pairs: Sequence[tuple[MathGold, str]]) -> list[Verdict]:
+        """One verdict per (gold, completion), in order."""
+        drafts = [_timed_draft(gold, text) for gold, text in pairs]
+        replies = self._replies([draft.question for draft in drafts if draft.question])
+        return [
+            _settled(draft.verdict, replies[draft.question]) if draft.question else draft.verdict
+            for draft in drafts
+        ]
+
+    def gold_problems(self, golds: Sequence[MathGold]) -> list[str | None]:
+        """The reason why each gold cannot be used, or None; for building a data set."""
+        written = [normalized(gold.answer) for gold in golds]
+        reasons = [_gold_reason(text) for text in written]
+        hard = {
+            text: Question(gold=text, answer=None)
+            for text, reason in zip(written, reasons, strict=True)
+            if reason is None and not _is_number(text)
+        }
+        replies = self._replies(list(hard.values()))
+        return [
+            reason or (_unreadable(replies[hard[text]]) if text in hard else None)
+            for text, reason in zip(written, reasons, strict=True)
+        ]
+
+    def _replies(self, questions: Sequence[Question]) -> dict[Question, Reply]:
+        """Replies from the memo or from the pool; only settled ones are stored in the memo."""
+        distinct = dict.fromkeys(questions)
+        # One look-up each: another thread may clear the memo in between.
+        known = {q: reply for q in distinct if (reply := self._memo.get(q)) is not None}
+        new = [question for question in distinct if question not in known]
+        asked = dict(zip(new, self._pool.ask(new), strict=True)) if new else {}
+        if len(self._memo) + len(asked) > MAX_MEMO:
+            self._memo.clear()
+        self._memo.update(
+            (question, replace(reply, seconds=0.0))
+            for question, reply in asked.items()
+            if reply.outcome in _SETTLED
+        )
+        return known | asked
+
+
+def open_judge(params: VerifyParams, *, workers: int) -> MathJudge:
+    """The judge of mathematics, with the limits of ``params``."""
+    return MathJudge(params.math, workers=workers)
+
+
+@contextmanager
+def open_gold_check() -> Iterator[Callable[[MathGold], str | None]]:
+    """Yield a `kinds.kind.GoldProblem` for math; SymPy runs in a process of its own."""
+    with MathJudge(MathLimits(), workers=1) as judge:
+        yield lambda gold: judge.gold_problems([gold])[0]
+
+
+def answer_form(text: str) -> str | None:
+    """The answer in a text in normal form, whichever rule finds it; None if there is none."""
+    found = extract(text)
+    return normalized(found.answer) if found else None
+
+
+def _timed_draft(gold: MathGold, text: str) -> _Draft:
+    start = time.perf_counter()
+    try:
+        draft = _draft(gold, text)
+    except Exception as error:  # noqa: BLE001 - one item must not cost a batch its verdicts
+        draft = _Draft(verdict=verifier_error(error))
+    seconds = time.perf_counter() - start
+    return replace(draft, verdict=replace(draft.verdict, seconds=seconds))
+
+
+@functools.lru_cache(maxsize=4096)
+def _reference(gold: str) -> str:
+    """The gold in normal form, cached: all paths of a group have the same gold."""
+    return normalized(gold)
+
+
+def _draft(gold: MathGold, text: str) -> _Draft:
+    reference = _reference(gold.answer)
+    if not reference:
+        return _Draft(verdict=not_judged(Status.VERIFIER_ERROR, "the gold is empty"))
+    found = extract(text)
+    if found is None:
+        return _Draft(verdict=Verdict(status=Status.UNPARSED, strict=False, lenient=False))
+    answer = normalized(found.answer)
+    shown = found.answer[:MAX_SHOWN_CHARS]
+    base = Verdict(
+        status=Status.WRONG, strict=False, lenient=False, extracted=shown, rule=found.rule.value
+    )
+    if not answer:
+        return _Draft(verdict=replace(base, status=Status.UNPARSED, detail="an empty answer"))
+    return _compared(reference, answer, base)
+
+
+def _compared(reference: str, answer: str, base: Verdict) -> _Draft:
+    """The verdict on two normalized answers, or the question for SymPy."""
+    try:
+        equal = compare(reference, answer)
+    except AmbiguousError as doubt:
+        failure = not_judged(Status.VERIFIER_ERROR, str(doubt))
+        return _Draft(verdict=replace(failure, extracted=base.extracted, rule=base.rule))
+    if equal is not None:
+        return _Draft(verdict=_scored(base, equal=equal))
+    if reason := cap_reason(answer):
+        return _Draft(verdict=replace(base, detail=f"the answer is {reason}"))
+    return _Draft(verdict=base, question=Question(gold=reference, answer=answer))
+
+
+def _scored(base: Verdict, *, equal: bool) -> Verdict:
+    return replace(
+        base,
+        status=Status.CORRECT if equal else Status.WRONG,
+        strict=equal and base.rule in STRICT_RULES,
+        lenient=equal,
+    )
+
+
+def _settled(base: Verdict, reply: Reply) -> Verdict:
+    seconds = base.seconds + reply.seconds
+    if reply.outcome in _FAILURES:
+        status, detail = _FAILURES[reply.outcome]
+        failure = not_judged(status, detail)
+        return replace(failure, extracted=base.extracted, rule=base.rule, seconds=seconds)
+    if reply.outcome is Outcome.UNPARSED:
+        detail = "the answer cannot be parsed"
+        return replace(base, status=Status.UNPARSED, detail=detail, seconds=seconds)
+    return replace(_scored(base, equal=reply.outcome is Outcome.EQUAL), seconds=seconds)
+
+
+def _gold_reason(gold: str) -> str | None:
+    if not gold:
+        return "the gold is empty"
+    reason = None if _is_number(gold) else cap_reason(gold)
+    return reason and f"the gold is {reason}"
+
+
+def _is_number(text: str) -> bool:
+    """True if ``text`` is compared exactly, or is an integer too long for that."""
+    return exact_value(text) is not None or text.removeprefix("-").isdecimal()
+
+
+def _unreadable(reply: Reply) -> str | None:
+    if reply.outcome is Outcome.EQUAL:
+        return None
+    return _FAILURES[reply.outcome][1]

@@ -1,0 +1,189 @@
+r"""The number that a sentence states, if it states exactly one: what the lenient rules read.
+
+A number that is denied, compared, doubted, or one of several is not an answer: "not 5", "between 5
+and 6", "half of 5", "maybe 5". Of several numbers the one counts that the last equation gave.
+Every pattern here is linear: the text is a model's, and this runs in the parent process.
+"""
+
+import collections
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline_lib.verification.math.exact.number_words import multiplier
+
+_NUMBER = re.compile(
+    r"(?<![\w.^_])(?<!\^\{)(?:[-+](?=[\d.$\\]))?(?:\\?[$€£¥])?[-+]?"
+    r"(?:\\[dt]?frac\{-?\d{1,40}\}\{-?\d{1,40}\}"
+    r"|(?:\d{1,3}(?:(?:,|\{,\})\d{3}){1,12}(?![\d,])|\d+|(?=\.\d))(?:\.\d+)?(?:/\d+(?:\.\d+)?)?)"
+    r"\s?(?:\\?%)?"
+)
+_FORMULA = re.compile(r"(?<!\\)\$[^$\n]{1,400}(?<!\\)\$|\\\([^\n]{1,400}?\\\)")
+_COMMAND = re.compile(r"\\(?:text|mbox|mathrm|textbf)\s?\{[^{}]*\}|\\[A-Za-z]+|\\.")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_SENTENCE_END = re.compile(r"[.!](?:\s|$)")
+_EQUATION = re.compile(r"(?:=|\\approx)[\s$\\(*<]{0,6}(?=[-+\d.$€£¥\\])")
+_LOOK_BACK_CHARS = 40
+_LOOK_AHEAD_CHARS = 24
+_EQUATION_CHARS = 60
+
+_CONTRAST = re.compile(r",? ?(?:and|but)? ?\bnot \\?\$?-?[\d.,]{1,20}[^,;.]{0,40}", re.IGNORECASE)
+_DENIED = re.compile(
+    r"\b(?:not|never|cannot|neither|nor|no longer|isn't|aren't|wasn't|can't|don't|doesn't|couldn't|won't|"
+    r"unknown|wrong|incorrect|false|invalid|impossible|doubt|unsure|maybe|perhaps|possibly|probably|"
+    r"guess|might|may be|could be|could also|rule out|candidates?|either|any of|anything but|"
+    r"something like|somewhere|one of|mistaken?|made an error|an error)\b|n't\b",
+    re.IGNORECASE,
+)
+"""Anywhere in the sentence: whatever it says, it does not state a number."""
+_RELATIVE = re.compile(
+    r"\b(?:that|who|which)(?: [a-z']{1,12}){0,2}? (?:not|[a-z]{1,8}n't) [a-z]{1,20}"
+    r"|(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )(?<!\bbe )\bnot [a-z]{2,20}(?:ed|en)\b",
+    re.IGNORECASE,
+)
+"""What is denied of a thing that is counted ("flowers that are not roses") is not the count."""
+_BEFORE = re.compile(
+    r"(?:\b(?:than|at most|at least|up to|between|over|under|above|below|about|around|approximately|roughly|"
+    r"nearly|almost|near|hardly|barely|scarcely|divisible by|sqrt|half|half of|third of|quarter of|fraction of|twice|double|triple|root of|root|"
+    r"square of|cube of|opposite of|inverse of|reciprocal of|power of|multiple of|divisor of|factor of|"
+    r"negative|minus|plus|sin|cos|tan|log|ln|to the|except|unless|without|beyond|exceeds?|modulo|mod|"
+    r"times|divided by|multiplied by)|[-+*/^<>~])[\s$\\(*]{0,4}$",
+    re.IGNORECASE,
+)
+"""Directly before the number: it is a bound, an operand, or it has another sign."""
+_AFTER = re.compile(
+    r"[\s*$\\)]{0,4}(?:times\b(?! (?:a|per|each|every)\b)|minus\b|plus\b|squared\b|cubed\b|factorial\b|halves\b|thirds\b|quarters\b|"
+    r"fourths\b|fifths\b|tenths\b|choose\b|divided\b|multiplied\b|over \$?[\d.]{1,20}(?![\d.]| ?[A-Za-z%])|root\b|mod\b|modulo\b|percent\b|"
+    r"or (?:so|more|less|fewer|\W{0,3}\d)|unless\b|if\b|and then some|short of\b|too (?:many|few|much)\b|(?:more|less|fewer) than\W{1,4}(?:\d|[a-z]\b)|to the\b|"
+    r"is (?:not|wrong|incorrect|false|excluded)\b|[-+*/^=<>!?]|\.\.)",
+    re.IGNORECASE,
+)
+"""Directly after it: it is an operand, a bound, or taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    text: str
+    start: int
+    end: int
+
+
+def is_prose(line: str) -> bool:
+    """Whether a line holds words outside commands."""
+    return _WORD.search(_COMMAND.sub(" ", line)) is not None
+
+
+def stated(line: str, before: str) -> str | None:
+    """The one answer that a line states; None if it states none, or several.
+
+    Args:
+        line: an expression, which is the answer as it is, or a sentence.
+        before: the text before the line, whose last equation may settle which number is meant.
+    """
+    line = line.replace("**", "").strip()
+    if line.endswith("?"):
+        return None
+    if not is_prose(line):
+        return line.rstrip(".").strip() or None
+    sentence = _first_sentence(_CONTRAST.sub("", line) if " not " in line else line)
+    candidates = _candidates(sentence)
+    denied = _DENIED.search(sentence) and _DENIED.search(_RELATIVE.sub(" ", sentence))
+    if denied or not candidates:
+        return None if denied else line
+    values = {_plain(candidate.text) for candidate in candidates}
+    if len(values) > 1:
+        given = _given(before, sentence)
+        candidates = [candidate for candidate in candidates if _plain(candidate.text) == given]
+    sound = [candidate for candidate in candidates if not _is_misread(sentence, candidate)]
+    if not sound or len(sound) < len(candidates):
+        return None
+    return _with_multiplier(sentence, sound[-1])
+
+
+def _first_sentence(line: str) -> str:
+    end = _SENTENCE_END.search(line)
+    # "Mr. Benson paid $476." ends later.
+    if end and _candidates(line[: end.start()]):
+        return line[: end.start()]
+    return line
+
+
+def _candidates(line: str) -> list[_Candidate]:
+    """The formulas of a sentence, or its numbers if it has no formula."""
+    # Between two amounts in dollars there are words.
+    marked = _FORMULA.finditer(line) if "$" in line or "\\(" in line else ()
+    formulas = [found for found in marked if not is_prose(found[0])]
+    return [
+        _Candidate(found[0].strip(), found.start(), found.end())
+        for found in formulas or _NUMBER.finditer(line)
+    ]
+
+
+def _is_misread(sentence: str, candidate: _Candidate) -> bool:
+    ahead = sentence[candidate.end : candidate.end + _LOOK_AHEAD_CHARS]
+    behind = sentence[max(0, candidate.start - _LOOK_BACK_CHARS) : candidate.start]
+    return bool(_BEFORE.search(behind) or _AFTER.match(ahead))
+
+
+def _with_multiplier(sentence: str, candidate: _Candidate) -> str:
+    """The number, with its "thousand" in "5 thousand"."""
+    ahead = sentence[candidate.end : candidate.end + _LOOK_AHEAD_CHARS].split(" ")
+    words = [word for word in ahead if word]
+    if words and multiplier(words[0].strip(".,")):
+        return f"{candidate.text} {words[0].strip('.,')}"
+    return candidate.text
+
+
+def _given(before: str, sentence: str) -> str | None:
+    """What the last equation gave, in the sentence itself or before it."""
+    for text in (sentence, before):
+        last = _last_equation(text)
+        if last is not None:
+            found = _NUMBER.match(text[last.end() : last.end() + _EQUATION_CHARS])
+            return _plain(found[0]) if found else None
+    return None
+
+
+def _plain(text: str) -> str:
+    """A spelling by which the same number is known again."""
+    return re.sub(r"[\s$\\€£¥{}()*%]|,(?=\d{3})|\.0+$", "", text).removeprefix("+")
+
+
+def only_number(lines: Sequence[str]) -> str | None:
+    """The answer by the last line that holds a number."""
+    place = next((p for p in range(len(lines) - 1, -1, -1) if _NUMBER.search(lines[p])), None)
+    if place is None:
+        return None
+    line = lines[place].replace("**", "").strip()
+    if is_prose(line):
+        return _last_stated(line, "\n".join(lines[:place]))
+    if "=" in line or "\\approx" in line:
+        return _equated(line)
+    return stated(line, "") if len(_candidates(line)) == 1 else None
+
+
+def _last_stated(line: str, before: str) -> str | None:
+    """The number that the last sentence with a number states, unless a later one takes it back."""
+    ends = [0, *(found.end() for found in _SENTENCE_END.finditer(line)), len(line)]
+    starts = [start for start, end in itertools.pairwise(ends) if _NUMBER.search(line[start:end])]
+    if len(starts) < 2:
+        return stated(line, before)
+    start = starts[-1]
+    end = min(end for end in ends if end > start)
+    if _DENIED.search(line[end:]):
+        return None
+    return stated(line[start:end], f"{before}\n{line[:start]}")
+
+
+def _equated(line: str) -> str | None:
+    """What a bare equation gives; several equations beside each other give no one answer."""
+    last = _last_equation(line)
+    found = _NUMBER.match(line[last.end() :]) if last else None
+    if last is None or found is None or re.search(r"[,;] ", line):
+        return None
+    return None if _AFTER.match(line[last.end() + found.end() :]) else found[0].strip()
+
+
+def _last_equation(text: str) -> re.Match[str] | None:
+    return next(iter(collections.deque(_EQUATION.finditer(text), maxlen=1)), None)

@@ -1,0 +1,1 @@
+"""Comparison of formulas, sets and regions with SymPy; runs in worker processes."""

@@ -1,0 +1,254 @@
+"""Two written answers compared part by part, formulas by math-verify. Only the worker imports this.
+
+math-verify's own deadlines are switched off: they are alarms of the calling thread. Here the
+worker has its alarm, and the pool kills what does not heed it.
+"""
+
+import functools
+import itertools
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+from latex2sympy2_extended import NormalizationConfig
+from math_verify import LatexExtractionConfig, parse, verify
+
+from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
+from pipeline_lib.verification.math.exact.quantity import tail_splits
+from pipeline_lib.verification.math.exact.units import Unit, ratio
+from pipeline_lib.verification.math.symbolic import grammar, marks
+from pipeline_lib.verification.math.symbolic.disproof import surely_different
+from pipeline_lib.verification.math.symbolic.regions import Region, is_definite, region, same_region
+from pipeline_lib.verification.math.symbolic.structure import Container, read, same_answer, unnamed
+
+grammar.install()
+# Each of them logs a warning that its deadlines are off, once and on purpose.
+logging.disable(logging.CRITICAL)
+
+# Units are read by our own list: math-verify takes the h of "2h" for hours.
+_LATEX = (
+    LatexExtractionConfig(
+        normalization_config=NormalizationConfig(
+            units=False, malformed_operators=True, nits=True, boxed="none"
+        )
+    ),
+)
+_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_FUNCTIONS = frozenset({"lcm", "gcd", "max", "min", "sin", "cos", "tan", "log", "ln", "det", "deg"})
+_NO_SOLUTION = re.compile(
+    r"(?:\\text\{)? ?(?:there (?:is|are) )?no (?:real )?solutions? ?\}?", re.IGNORECASE
+)
+_ALL_REALS = re.compile(r"(?:\\text\{)? ?all real(?: numbers|s) ?\}?", re.IGNORECASE)
+_NOTHING, _REALS = r"\\emptyset", r"\\mathbb{R}"
+_ROUNDING = 0.01
+
+
+def gold_is_readable(gold: str) -> bool:
+    """Whether a gold can be compared with at all."""
+    if any(_TEXT.findall(gold)):
+        return True
+    parts = _leaves(read(gold))
+    return all(
+        marks.numeral(part)
+        or marks.residue(part)
+        or is_definite(part)
+        or any(parsed(reading) for reading in _readings(part))
+        for part in parts
+    )
+
+
+def _leaves(node: Container | str) -> list[str]:
+    if isinstance(node, str):
+        return [node]
+    return [leaf for item in node.items for leaf in _leaves(item)]
+
+
+def equal(gold: str, answer: str) -> bool | None:
+    """Whether two normalized answers are the same; None if the answer cannot be read.
+
+    Raises:
+        AmbiguousError: one of two readings is right.
+        MemoryError: the process may not have more memory.
+    """
+    gold, answer = (
+        _ALL_REALS.sub(_REALS, _NO_SOLUTION.sub(_NOTHING, text)) for text in (gold, answer)
+    )
+    gold, answer = unnamed(gold, answer)
+    if is_definite(gold) or is_definite(answer):
+        regions = [_region(text) for text in (gold, answer)]
+        if regions[0] and regions[1]:
+            return same_region(regions[0], regions[1])
+    return same_answer(read(gold), read(answer), atoms_equal)
+
+
+def _region(text: str) -> Region | None:
+    found = _unless_refused(lambda: region(text, _number))
+    return found if isinstance(found, Region) else None
+
+
+def _number(text: str) -> Any:
+    values = parsed(text)
+    return values[0] if values and isinstance(values[0], sympy.Expr) else None
+
+
+def atoms_equal(gold: str, answer: str) -> bool | None:
+    """Whether two formulas without parts are the same; None if the answer cannot be read."""
+    for rule in (compare, _by_dots, _by_base, _by_modulus, _by_approximation):
+        if (found := rule(gold, answer)) is not None:
+            return found
+    gold, gold_unit = next(tail_splits(gold), (gold, None))
+    answer, answer_unit = next(tail_splits(answer), (answer, None))
+    if gold_unit and answer_unit:
+        return _with_units(gold, gold_unit, answer, answer_unit)
+    if gold_unit or answer_unit:
+        return atoms_equal(gold, answer)
+    denials = {marks.num_negations(text) for text in (gold, answer)}
+    if len(denials) > 1 or _has_words(gold) or _has_words(answer):
+        return False
+    return _by_readings(gold, answer)
+
+
+def _with_units(gold: str, gold_unit: Unit, answer: str, answer_unit: Unit) -> bool | None:
+    factor = ratio(gold_unit, answer_unit)
+    if factor is None:
+        return False
+    if factor != 1:
+        answer = f"\\frac{{{factor.numerator}}}{{{factor.denominator}}}\\cdot ({answer})"
+    return atoms_equal(gold, answer)
+
+
+def _has_words(text: str) -> bool:
+    """Whether text is written in a formula; what math-verify makes of it is not what it says."""
+    words = [word.strip() for word in _TEXT.findall(text)]
+    return any(len(word) > 1 and word not in _FUNCTIONS | {"pi"} for word in words)
+
+
+def _by_dots(gold: str, answer: str) -> bool | None:
+    """What goes on in dots is nothing that has an end; two that go on are not compared."""
+    going = marks.goes_on(gold), marks.goes_on(answer)
+    if all(going):
+        raise AmbiguousError("both go on in dots")
+    return False if any(going) else None
+
+
+def _by_base(gold: str, answer: str) -> bool | None:
+    one, other = marks.numeral(gold), marks.numeral(answer)
+    if one is None and other is None:
+        return None
+    if one and other and one.base == other.base:
+        return one.value == other.value
+    values = [known.value if known else text for known, text in ((one, gold), (other, answer))]
+    if str(values[0]) != str(values[1]):
+        dropped = one is not None and gold.startswith(f"{answer}_")
+        if dropped:
+            raise AmbiguousError("the answer leaves out the base")
+        return False
+    if (one or other) and 10 in {known.base for known in (one, other) if known}:
+        return True
+    raise AmbiguousError("the same number in another base")
+
+
+def _by_modulus(gold: str, answer: str) -> bool | None:
+    one, other = marks.residue(gold), marks.residue(answer)
+    if one is None and other is None:
+        return None
+    if one is None or other is None:
+        bare = re.split(r"\\equiv|=", gold if one is None else answer)[-1].strip()
+        known = one or other
+        assert known is not None
+        if atoms_equal(known.value, bare):
+            raise AmbiguousError("only one side names a modulus")
+        return False
+    if one.modulus != other.modulus:
+        return False
+    if all(re.fullmatch(r"-?\d+", text) for text in (one.value, other.value, one.modulus)):
+        return (int(one.value) - int(other.value)) % int(one.modulus) == 0
+    return atoms_equal(one.value, other.value)
+
+
+def _by_approximation(gold: str, answer: str) -> bool | None:
+    r"""``\sqrt{2} \approx 1.414`` states both sides, which must agree within rounding."""
+    if "\\approx" not in gold and "\\approx" not in answer:
+        return None
+    golds, answers = ([p.strip() for p in text.split("\\approx")] for text in (gold, answer))
+    values = [_value(part.rpartition("=")[2]) for part in answers]
+    known = [value for value in values if value is not None]
+    if known and max(known) - min(known) > _ROUNDING * max(map(abs, known)):
+        return False
+    return any(atoms_equal(one, other) for one in golds for other in answers if one and other)
+
+
+def _value(text: str) -> float | None:
+    found = _unless_refused(lambda: float(_number(text)))
+    return found if isinstance(found, float) else None
+
+
+def _by_readings(gold: str, answer: str) -> bool | None:
+    """The formulas themselves; an answer of two readings counts if both are right or both wrong."""
+    verdicts = {
+        _formulas_equal(one, other) for one in _readings(gold) for other in _readings(answer)
+    }
+    if len(verdicts) > 1 and True in verdicts:
+        raise AmbiguousError("a product after a slash")
+    found = True in verdicts or (None if None in verdicts else False)
+    if found and marks.is_reordered(gold, answer):
+        raise AmbiguousError("the order of letters may matter")
+    return found
+
+
+def _readings(text: str) -> tuple[str, ...]:
+    return marks.readings(marks.rewritten(text))
+
+
+@functools.lru_cache(maxsize=4096)
+def parsed(text: str) -> tuple[Any, ...]:
+    """What math-verify reads in a formula; empty if it cannot."""
+    found = _unless_refused(
+        lambda: parse(
+            f"${text}$",
+            _LATEX,
+            fallback_mode="no_fallback",
+            parsing_timeout=None,
+            raise_on_error=True,
+        )
+    )
+    return tuple(item for item in found or () if isinstance(item, sympy.Basic | sympy.MatrixBase))
+
+
+def _formulas_equal(gold: str, answer: str) -> bool | None:
+    answers = list(parsed(answer))
+    if not answers:
+        return None
+    golds = list(parsed(gold))
+    pairs = list(itertools.product(golds, answers))
+    # math-verify takes names for equal in another case, and a symbol E for the number e.
+    if all(map(_of_names, pairs)):
+        return any(map(_vanishes, pairs))
+    if _unless_refused(lambda: all(surely_different(*pair) for pair in pairs)):
+        return False
+    found = _unless_refused(
+        lambda: verify(golds, answers, timeout_seconds=None, raise_on_error=True)
+    )
+    return bool(found)
+
+
+def _of_names(pair: tuple[Any, Any]) -> bool:
+    """Whether two plain formulas are compared of which one is but a name."""
+    formulas = all(isinstance(value, sympy.Expr) for value in pair)
+    return formulas and any(isinstance(value, sympy.Symbol) for value in pair)
+
+
+def _vanishes(pair: tuple[Any, Any]) -> bool:
+    return bool(_unless_refused(lambda: sympy.simplify(pair[0] - pair[1]) == 0))
+
+
+def _unless_refused(work: Callable[[], Any]) -> Any:
+    """The result, or None where SymPy refuses, by whichever of its many errors."""
+    try:
+        return work()
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - parsers and simplifiers raise nearly everything
+        return None

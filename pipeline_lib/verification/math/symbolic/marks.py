@@ -1,0 +1,175 @@
+r"""Marks that math-verify reads away, written so that it sees them: primes, transposes, degrees, ``!!``.
+
+A formula is rewritten, refused (it goes on in dots), or split into the readings that it has
+(``1/2x``). Only the worker process imports this module.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+
+from pipeline_lib.verification.math.exact.comparison import AmbiguousError
+
+_MAX_DOUBLE_FACTORIAL = 300
+_NEGATED = re.compile(
+    r"\\not ?(?:=|\\equiv|\\in|\\subset|<|>|\\le|\\ge|\\sim)?|\\neq?(?![a-z])|!=|<>|\\notin|\\neg|\\lnot|\\nsim|\\sim(?![a-z])|\\n(?:le|ge|leq|geq)(?![a-z])"
+)
+_UNEQUAL = re.compile(r"\\not ?=|\\ne(?![a-z])|!=|<>")
+_PRIMED = re.compile(r"(\\[A-Za-z]+|[A-Za-z])(?: ?\^ ?\{? ?((?:\\prime ?)+)\}?|((?:')+))")
+_DIFFERENTIAL = re.compile(r"(?<![A-Za-z\\{])d(?![_A-Za-z'])")
+_TRANSPOSED = re.compile(
+    r"\^ ?(?:\{ ?(?:T|\\top|\\intercal|\\mathsf ?\{?T\}?|\\text\{ ?T ?\}) ?\}|T(?![A-Za-z])|\\top(?![a-z])|\\intercal|\\text\{ ?T ?\})"
+)
+_INVERSE = re.compile(r"[A-Z] ?\^ ?\{ ?-")
+_SPELLED = re.compile(r"[A-Z]{2,}")
+_COMMAND = re.compile(r"\\(?:begin|end) ?\{[^{}]*\}|\\[A-Za-z]+")
+_VECTOR = re.compile(r"\\(?:vec|hat|overrightarrow)|\\text\{ ?[a-z] ?\}")
+_DOUBLE = re.compile(r"(\d+|[A-Za-z]|\)|\})\s?!\s?!")
+_FUNCTION = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
+_DEGREES = re.compile(r"(\d+(?:\.\d+)?|\\?[A-Za-z]+|\([^()]*\))\s?\^\\circ")
+_NUMERAL = r"(?:\\text\{ ?)?([0-9A-Fa-f]+)(?: ?\})?"
+_BASE = re.compile(
+    _NUMERAL
+    + r" ?_ ?(?:(\d)|\{ ?(?:\\text\{)? ?(?:base )?(\d+|[a-z]+) ?\}? ?\})|([0-9A-Fa-f]+)(?: |\\text\{ ?)+base (\d+|[a-z]+) ?\}?"
+)
+_BASE_NAMES = {
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
+    "eleven": 11, "twelve": 12, "sixteen": 16,
+}  # fmt: skip
+_MODULUS = re.compile(
+    r"(.*?)[ ,]*\(?(?:\\pmod|\\bmod|\\mod|\\text\{ ?\(?mod ?\}|\bmod\b) ?\{? ?(-?\d+|[A-Za-z])\b ?\}?\)?"
+)
+_FACTOR = re.compile(
+    r" ?(?:\d+(?:\.\d+)?|\\(?:sqrt|frac)(?:\[[^\]]*\])?(?:\{[^{}]*\})+|\\(?!cdot|times|div|le|ge|cup|cap|pm|mp|in|quad|end|begin|right|left)[a-zA-Z]+|[A-Za-z]|\([^()]*\))"
+    r"(?:\^(?:\{[^{}]*\}|\w|\\[a-z]+)|_(?:\{[^{}]*\}|\w)|!)*"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numeral:
+    """Digits in a base."""
+
+    value: int
+    base: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residue:
+    """A value and its modulus, as written."""
+
+    value: str
+    modulus: str
+
+
+def numeral(text: str) -> Numeral | None:
+    r"""A numeral with its base, as ``52_8`` or ``1A_{16}``; None for anything else."""
+    found = _BASE.fullmatch(text.strip())
+    if found is None:
+        return None
+    digits, written = found[1] or found[4], found[2] or found[3] or found[5]
+    base = int(written) if written.isdecimal() else _BASE_NAMES.get(written, 0)
+    try:
+        return Numeral(value=int(digits, base), base=base) if 2 <= base <= 36 else None
+    except ValueError:
+        return None
+
+
+def residue(text: str) -> Residue | None:
+    r"""A value with its modulus, as ``3 \pmod 7``, without "x \equiv" before it."""
+    found = _MODULUS.fullmatch(text.strip())
+    if found is None:
+        return None
+    value = re.split(r"\\equiv|=", found[1])[-1].strip()
+    return Residue(value=value, modulus=found[2])
+
+
+def num_negations(text: str) -> int:
+    """How many relations or values are denied."""
+    return len(_NEGATED.findall(text))
+
+
+def is_reordered(gold: str, answer: str) -> bool:
+    """Whether letters whose order may matter come in another order.
+
+    Points and segments are spelled (``ABC``); matrices, which have transposes and inverses, and
+    vectors under a cross product do not commute.
+    """
+    one, other = (_COMMAND.sub(" ", _TRANSPOSED.sub(" ", text)) for text in (gold, answer))
+    if sorted(_SPELLED.findall(one)) != sorted(_SPELLED.findall(other)):
+        return True
+    if any(_TRANSPOSED.search(text) or _INVERSE.search(text) for text in (gold, answer)):
+        return re.findall(r"[A-Z]", one) != re.findall(r"[A-Z]", other)
+    crossed = all("\\times" in text and _VECTOR.search(text) for text in (gold, answer))
+    return crossed and "".join(gold.split()) != "".join(answer.split())
+
+
+def goes_on(text: str) -> bool:
+    """Whether dots stand for what is not written."""
+    return "\\ldots" in text or "\\vdots" in text or "\\ddots" in text
+
+
+def rewritten(text: str) -> str:
+    """The formula with every mark as something that math-verify keeps.
+
+    Raises:
+        AmbiguousError: a mark stands where its meaning is not plain.
+    """
+    text = _UNEQUAL.sub(r"\\neq ", text)
+    text = re.sub(r"\\text\{ ?pi ?\}", r"\\pi ", text)
+    text = re.sub(r"\\text\{ ?([A-Za-z]) ?\}", r"\1", _without_transposes(text))
+    if "\\int" not in text:
+        text = _DIFFERENTIAL.sub("d_{97}", text)
+    text = _PRIMED.sub(
+        lambda mark: f"{mark[1]}_{{{90 + len(mark[3] or '') + (mark[2] or '').count('prime')}}}",
+        text,
+    )
+    if "'" in text or "\\prime" in text or "!!!" in text:
+        raise AmbiguousError("a mark whose meaning is not plain")
+    return _without_degrees(_DOUBLE.sub(_double_factorial, text))
+
+
+def _without_transposes(text: str) -> str:
+    text = re.sub(r"([A-Za-z])(?: ?)" + _TRANSPOSED.pattern, r"\1_{95}", text)
+    return _TRANSPOSED.sub("^{t_{95}}", text)
+
+
+def _double_factorial(mark: re.Match[str]) -> str:
+    if mark[1].isdecimal() and int(mark[1]) <= _MAX_DOUBLE_FACTORIAL:
+        number = int(mark[1])
+        return f"({math.prod(range(number, 0, -2))})"
+    if mark[1].isalpha():
+        return f"{mark[1]}_{{96}}"
+    raise AmbiguousError("a double factorial of a formula")
+
+
+def _without_degrees(text: str) -> str:
+    """Degrees inside functions as parts of pi; elsewhere they are dropped."""
+    if not _FUNCTION.search(text):
+        return text.replace("^\\circ", "")
+    text = _DEGREES.sub(r"(\\frac{\1\\pi}{180})", text)
+    if "^\\circ" in text:
+        raise AmbiguousError("a degree whose angle is not plain")
+    return text
+
+
+def readings(text: str) -> tuple[str, ...]:
+    """The formulas that a text may stand for: two if a product follows a slash, else one."""
+    close, wide, rest = "", "", text
+    split = False
+    while "/" in rest:
+        before, _, rest = rest.partition("/")
+        close, wide = f"{close}{before}/", f"{wide}{before}/"
+        first = _FACTOR.match(rest)
+        if first is None:
+            continue
+        end, further = first.end(), _FACTOR.match(rest, first.end())
+        while further and further.end() > end:
+            end, further = further.end(), _FACTOR.match(rest, further.end())
+        if end > first.end():
+            split = True
+            close += f"({first[0]})\\cdot {rest[first.end() : end]}"
+            wide += f"({rest[:end]})"
+        else:
+            close, wide = close + rest[:end], wide + rest[:end]
+        rest = rest[end:]
+    return (close + rest, wide + rest) if split else (text,)

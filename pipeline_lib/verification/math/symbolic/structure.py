@@ -1,0 +1,232 @@
+r"""How an answer is built of parts: lists, sets, tuples, and what joins them; no SymPy.
+
+Order counts in a tuple and not in a set; a bare list says neither. "And" is not "or". Two answers
+of the same build are compared part by part. Only the worker process imports this module, so nothing
+here has to be linear.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pipeline_lib.verification.math.exact.comparison import AmbiguousError
+
+MAX_DEPTH = 12
+_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[A-Za-z]+|.", re.DOTALL)
+_OPENING = frozenset(
+    {"(", "[", "{", "\\{", "\\lbrace", "\\langle", "\\begin", "\\lfloor", "\\lceil"}
+)
+_CLOSING = frozenset({")", "]", "}", "\\}", "\\rbrace", "\\rangle", "\\end", "\\rfloor", "\\rceil"})
+_BUILDER = re.compile(r"\\mid(?![a-z])|(?<![:\d]):(?!=)|\|")
+_NAME = re.compile(
+    r"\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?'?|\((?: ?\\?[A-Za-z]{1,5}(?:_\{?\w\}?)? ?,?)+\)"
+)
+
+
+class Joint(StrEnum):
+    """What holds the parts of a container together."""
+
+    LIST = "list"
+    AND = "and"
+    OR = "or"
+    TUPLE = "tuple"
+    BRACKET = "bracket"
+    SET = "set"
+
+
+_JOINTS = {
+    ",": Joint.LIST,
+    ";": Joint.LIST,
+    "and": Joint.AND,
+    "\\land": Joint.AND,
+    "\\wedge": Joint.AND,
+    "or": Joint.OR,
+    "\\lor": Joint.OR,
+    "\\vee": Joint.OR,
+}
+_UNORDERED = frozenset({Joint.LIST, Joint.AND, Joint.OR, Joint.SET})
+_PAIRS = {("(", ")"): Joint.TUPLE, ("\\langle", "\\rangle"): Joint.TUPLE, ("[", "]"): Joint.BRACKET}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """Parts and what joins them."""
+
+    joint: Joint
+    items: tuple["Node", ...]
+
+
+Node = Container | str
+AtomsEqual = Callable[[str, str], bool | None]
+
+
+def split_at(text: str, separators: frozenset[str]) -> tuple[list[str], list[str]]:
+    """The parts of ``text`` between separators outside all brackets, and those separators."""
+    parts, found, depth = [""], [], 0
+    for token in _TOKEN.findall(text):
+        depth += (token in _OPENING) - (token in _CLOSING)
+        if depth <= 0 and token in separators:
+            found.append(token)
+            parts.append("")
+        else:
+            parts[-1] += token
+    return [part.strip() for part in parts], found
+
+
+def read(text: str, *, depth: int = 0) -> Node:
+    """The build of a normalized answer; a text that has none is itself."""
+    text = text.strip()
+    if depth > MAX_DEPTH:
+        return text
+    parts, joints = split_at(text, frozenset(_JOINTS))
+    if joints:
+        kinds = {_JOINTS[joint] for joint in joints} - {Joint.LIST} or {Joint.LIST}
+        if len(kinds) > 1:
+            return text
+        return Container(joint=kinds.pop(), items=_items([part for part in parts if part], depth))
+    return _enclosed(text, depth=depth) or _plus_minus(text) or text
+
+
+def _items(parts: Sequence[str], depth: int) -> tuple[Node, ...]:
+    nodes: list[Node] = []
+    for part in parts:
+        node = read(part, depth=depth + 1)
+        # Both values of "1 \pm 2" are elements of the set around it.
+        spread = (
+            isinstance(node, Container) and _plus_minus(part) and not _enclosed(part, depth=depth)
+        )
+        nodes += node.items if spread and isinstance(node, Container) else [node]
+    return tuple(nodes)
+
+
+def _enclosed(text: str, *, depth: int) -> Node | None:
+    """What the brackets around all of a text make of it."""
+    tokens = _TOKEN.findall(text)
+    if len(tokens) < 2 or not _match_each_other(tokens):
+        return None
+    opening, closing = tokens[0], tokens[-1]
+    inner = text[len(opening) : len(text) - len(closing)].strip()
+    if opening in {"\\{", "\\lbrace"} and closing in {"\\}", "\\rbrace"}:
+        if split_at(inner, frozenset({":", "\\mid", "|", "<", ">"}))[1]:
+            return None
+        node = read(inner, depth=depth + 1)
+        plain = isinstance(node, Container) and node.joint in {Joint.LIST, Joint.AND}
+        listed = plain and bool(split_at(inner, frozenset(_JOINTS))[1])
+        spread = plain and not listed and _enclosed(inner, depth=depth) is None
+        items = node.items if (listed or spread) and isinstance(node, Container) else (node,)
+        return Container(joint=Joint.SET, items=items)
+    joint = _PAIRS.get((opening, closing))
+    if joint is None:
+        return None
+    node = read(inner, depth=depth + 1)
+    if isinstance(node, Container) and split_at(inner, frozenset({",", ";"}))[1]:
+        return Container(joint=joint, items=node.items)
+    return node if isinstance(node, Container) and joint is Joint.TUPLE else None
+
+
+def _match_each_other(tokens: Sequence[str]) -> bool:
+    if tokens[0] not in _OPENING or tokens[-1] not in _CLOSING:
+        return False
+    depth = 0
+    for place, token in enumerate(tokens):
+        depth += (token in _OPENING) - (token in _CLOSING)
+        if depth == 0:
+            return place == len(tokens) - 1
+    return False
+
+
+def _plus_minus(text: str) -> Node | None:
+    if not re.search(r"\\(?:pm|mp)(?![a-z])", text):
+        return None
+    above = re.sub(r"\\mp(?![a-z])", "-", re.sub(r"\\pm(?![a-z])", "+", text))
+    below = re.sub(r"\\mp(?![a-z])", "+", re.sub(r"\\pm(?![a-z])", "-", text))
+    if "=" in text:
+        return None
+    return Container(joint=Joint.LIST, items=(above.strip().removeprefix("+"), below))
+
+
+def unnamed(gold: str, answer: str) -> tuple[str, str]:
+    """Both without "S =" or "(x, y) =" before a container, where only one or both have the same."""
+    (gold_name, gold_rest), (name, rest) = _named(gold), _named(answer)
+    if gold_name and name and gold_name != name:
+        return gold, answer
+    return gold_rest if gold_name else gold, rest if name else answer
+
+
+def _named(text: str) -> tuple[str, str]:
+    sides, equalities = split_at(text, frozenset({"="}))
+    if len(equalities) != 1 or not _NAME.fullmatch(sides[0]):
+        return "", text
+    return (
+        ("".join(sides[0].split()), sides[1])
+        if isinstance(read(sides[1]), Container)
+        else ("", text)
+    )
+
+
+def same_answer(gold: Node, answer: Node, atoms_equal: AtomsEqual) -> bool | None:
+    """Whether two whole answers are the same; the set of all solutions may be the one solution.
+
+    Raises:
+        AmbiguousError: that depends on which of two readings is meant.
+    """
+    gold, answer = (_solution(one, beside=other) for one, other in ((gold, answer), (answer, gold)))
+    return same(gold, answer, atoms_equal)
+
+
+def _solution(node: Node, *, beside: Node) -> Node:
+    if isinstance(beside, Container) or isinstance(node, str) or node.joint is not Joint.SET:
+        return node
+    only = node.items[0] if len(node.items) == 1 else node
+    return only if isinstance(only, str) and only != "\\emptyset" else node
+
+
+def same(gold: Node, answer: Node, atoms_equal: AtomsEqual) -> bool | None:
+    """Whether two parts of answers are the same; None if one cannot be read.
+
+    Raises:
+        AmbiguousError: that depends on which of two readings is meant.
+    """
+    if isinstance(gold, str) and isinstance(answer, str):
+        return atoms_equal(gold, answer)
+    if isinstance(gold, Container) and isinstance(answer, Container):
+        return _same_containers(gold, answer, atoms_equal)
+    return False
+
+
+def _same_containers(gold: Container, answer: Container, atoms_equal: AtomsEqual) -> bool | None:
+    joints = {gold.joint, answer.joint}
+    pairs = len(gold.items) == len(answer.items) == 2
+    if joints == {Joint.AND, Joint.OR}:
+        return False
+    if joints <= _UNORDERED:
+        return _same_unordered(gold, answer, atoms_equal)
+    if Joint.SET in joints or (Joint.BRACKET in joints and len(joints) > 1 and pairs):
+        return False
+    if len(gold.items) != len(answer.items):
+        return False
+    found = [same(*items, atoms_equal) for items in zip(gold.items, answer.items, strict=True)]
+    if not all(found):
+        return False
+    if joints == {Joint.BRACKET, Joint.TUPLE}:
+        raise AmbiguousError("round and square brackets around the same list")
+    return True
+
+
+def _same_unordered(gold: Container, answer: Container, atoms_equal: AtomsEqual) -> bool:
+    if len(gold.items) != len(answer.items):
+        sets = gold.joint is answer.joint is Joint.SET
+        if sets and len(set(gold.items)) == len(set(answer.items)):
+            raise AmbiguousError("a set with an element written twice")
+        return False
+    left = list(answer.items)
+    for item in sorted(gold.items, key=lambda item: item not in left):
+        if item in left:
+            left.remove(item)
+            continue
+        place = next((p for p, other in enumerate(left) if same(item, other, atoms_equal)), None)
+        if place is None:
+            return False
+        del left[place]
+    return True

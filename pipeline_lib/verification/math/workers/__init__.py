@@ -1,0 +1,1 @@
+"""Pool of killable processes that compare answers with SymPy."""

@@ -1,0 +1,207 @@
+"""Killable processes for comparisons that need SymPy: one item at a time, each with a deadline.
+
+The parent only passes text and kills; it imports no SymPy, starts no thread, touches no signal
+handler, and so works the same from the main thread, another thread, or a Ray worker. A comparison
+that takes long gives up its place to the next one (`stragglers`), and its deadlines count CPU time,
+so what runs beside it changes no outcome.
+"""
+
+import collections
+import json
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+
+from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.params.paths import MathLimits
+from pipeline_lib.verification.math.workers.forker import HOW_TO_SEE, Forker, GoneError, Worker
+from pipeline_lib.verification.math.workers.worker_process import MAX_MESSAGE_BYTES, Outcome
+from pipeline_lib.verification.stragglers import seconds_to_room
+
+RECYCLE_AFTER = 2000
+"""Comparisons that one process does at most: SymPy's caches only grow."""
+MAX_ATTEMPTS = 2
+"""A comparison whose process died is tried once more, in a fresh one."""
+
+MAX_RESTARTS = 5
+"""How often one batch may lose all processes at once before it is our error."""
+MAX_STRETCH = 10
+"""A process that gets next to no CPU is given up after so many times its hard deadline: five may
+share a core with it by our own doing, and others may do so too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Is ``answer`` equal to ``gold``? Without an answer: can the gold be read at all?"""
+
+    gold: str
+    answer: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The outcome and its wall-clock seconds."""
+
+    outcome: Outcome
+    seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class _Batch:
+    """Questions of one call: not yet asked, being answered, answered."""
+
+    questions: Sequence[Question]
+    waiting: collections.deque[int]
+    attempts: collections.Counter[int] = field(default_factory=collections.Counter)
+    replies: dict[int, Reply] = field(default_factory=dict)
+    num_restarts: int = 0
+
+
+class MathPool:
+    """Up to ``num_workers`` processes under ``limits``, and a few more while some are slow.
+
+    Calls from several threads take turns.
+    """
+
+    def __init__(self, limits: MathLimits, *, num_workers: int) -> None:
+        self._limits = limits
+        self._num_workers = num_workers
+        self._forker: Forker | None = None
+        self._idle: list[Worker] = []
+        self._busy: list[Worker] = []
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """End all processes and close all sockets."""
+        with self._lock:
+            self._abandon()
+
+    def ask(self, questions: Sequence[Question]) -> list[Reply]:
+        """One reply per question, in order; a slow one holds up nobody but its own process.
+
+        Raises:
+            ReasonloopError: the processes cannot be started at all.
+        """
+        batch = _Batch(questions=questions, waiting=collections.deque(range(len(questions))))
+        with self._lock:
+            try:
+                while len(batch.replies) < len(questions):
+                    self._step(batch)
+            finally:
+                if self._busy:
+                    # Only an error leaves questions in hand: their replies must not meet others.
+                    self._abandon()
+        return [batch.replies[index] for index in range(len(questions))]
+
+    def _step(self, batch: _Batch) -> None:
+        try:
+            while batch.waiting and self._seconds_to_room() <= 0:
+                self._assign(batch)
+            by_socket = {worker.socket: worker for worker in self._busy}
+            for ready in wait(list(by_socket), self._seconds_to_act(batch)):
+                assert isinstance(ready, socket.socket)
+                self._collect(by_socket[ready], batch)
+            self._kill_late(batch)
+        except GoneError:
+            self._start_over(batch)
+
+    def _seconds_to_room(self) -> float:
+        return seconds_to_room(
+            [worker.started_s for worker in self._busy],
+            num_workers=self._num_workers,
+            now_s=time.perf_counter(),
+        )
+
+    def _seconds_to_act(self, batch: _Batch) -> float:
+        """Until a worker is due, or a question that waits may be asked."""
+        due_s = min(worker.due_s for worker in self._busy) - time.perf_counter()
+        return max(0.0, min(due_s, self._seconds_to_room()) if batch.waiting else due_s)
+
+    def _assign(self, batch: _Batch) -> None:
+        worker = self._fresh_or_idle()
+        worker.index = batch.waiting.popleft()
+        worker.started_s = time.perf_counter()
+        worker.due_s = worker.started_s + self._limits.hard_timeout_s
+        worker.cpu_at_start_s = worker.cpu_seconds()
+        batch.attempts[worker.index] += 1
+        self._busy.append(worker)
+        question = batch.questions[worker.index]
+        message = json.dumps({"gold": question.gold, "answer": question.answer})
+        try:
+            worker.socket.send(message.encode())
+        except OSError:
+            # It died while idle; its socket reads as closed, which _collect handles.
+            return
+
+    def _fresh_or_idle(self) -> Worker:
+        if self._idle:
+            return self._idle.pop()
+        if self._forker is None:
+            self._forker = Forker(self._limits)
+        return self._forker.fork()
+
+    def _collect(self, worker: Worker, batch: _Batch) -> None:
+        try:
+            data = worker.socket.recv(MAX_MESSAGE_BYTES)
+        except OSError:
+            data = b""
+        outcome = Outcome(data.decode()) if data else Outcome.CRASHED
+        worker.num_judged += 1
+        spent = outcome in {Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED}
+        self._settle(worker, outcome, batch)
+        self._release(worker, reuse=not spent and worker.num_judged < RECYCLE_AFTER)
+
+    def _kill_late(self, batch: _Batch) -> None:
+        now_s = time.perf_counter()
+        for worker in [worker for worker in self._busy if worker.due_s <= now_s]:
+            left_s = self._seconds_left(worker, now_s)
+            if left_s > 0:
+                worker.due_s = now_s + left_s
+            else:
+                self._settle(worker, Outcome.TIMEOUT, batch)
+                self._release(worker, reuse=False)
+
+    def _seconds_left(self, worker: Worker, now_s: float) -> float:
+        """What it may go on for at least, of CPU time and so of time."""
+        hard_s = self._limits.hard_timeout_s
+        cpu_left_s = hard_s - (worker.cpu_seconds() - worker.cpu_at_start_s)
+        return min(cpu_left_s, worker.started_s + MAX_STRETCH * hard_s - now_s)
+
+    def _release(self, worker: Worker, *, reuse: bool) -> None:
+        self._busy.remove(worker)
+        if reuse and len(self._idle) < self._num_workers:
+            self._idle.append(worker)
+        elif self._forker is not None:
+            self._forker.stop(worker)
+
+    def _settle(self, worker: Worker, outcome: Outcome, batch: _Batch) -> None:
+        if outcome is Outcome.CRASHED and batch.attempts[worker.index] < MAX_ATTEMPTS:
+            batch.waiting.append(worker.index)
+            return
+        seconds = time.perf_counter() - worker.started_s
+        batch.replies[worker.index] = Reply(outcome=outcome, seconds=seconds)
+
+    def _start_over(self, batch: _Batch) -> None:
+        """The forking process died, and all workers with it: their questions are asked again."""
+        lost = list(self._busy)
+        self._abandon()
+        batch.num_restarts += 1
+        if batch.num_restarts > MAX_RESTARTS:
+            raise ReasonloopError(
+                f"the math verifier's processes died {batch.num_restarts} times; is memory short? "
+                f"{HOW_TO_SEE}"
+            )
+        for worker in lost:
+            self._settle(worker, Outcome.CRASHED, batch)
+
+    def _abandon(self) -> None:
+        for worker in (*self._busy, *self._idle):
+            worker.socket.close()
+        self._busy.clear()
+        self._idle.clear()
+        if self._forker is not None:
+            self._forker.close()
+            self._forker = None

@@ -1,0 +1,175 @@
+"""The program that judges hard answers with SymPy, in processes that may be killed at any time.
+
+Started by exec (``python -m pipeline_lib.verification.math.workers.worker_process FD LIMITS``), so
+nothing of the parent is in it: no threads, no locks, no signal handlers. It imports SymPy once and then forks a
+worker for every socket that `pool` hands over. A worker dies with this process, and this
+process ends when the parent's end of the control socket closes, however the parent died.
+"""
+
+import ctypes
+import gc
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import socket
+import sys
+from enum import StrEnum
+from types import FrameType
+from typing import Any, NoReturn
+
+from pipeline_lib.verification.math.exact.comparison import AmbiguousError
+
+MAX_MESSAGE_BYTES = 1 << 16
+_PR_SET_PDEATHSIG = 1
+_KIBIBYTE = 1 << 10
+_MEBIBYTE = 1 << 20
+_NEARLY = 0.9
+_MAX_INT_DIGITS = 50_000
+# SymPy imports and caches much at first use; what happens before the fork is not paid for again.
+_WARM_UP = (
+    ("5", "\\frac{1}{2}x"),
+    ("\\frac{1}{2}x", "0.5x"),
+    ("2\\sqrt{3}", "\\sqrt{12}"),
+    ("x^2-1", "(x-1)(x+1)"),
+    ("\\{1, 2\\}", "2, 1"),
+    ("(1, 2]", "1 < x \\le 2"),
+    ("y=2x+3", "2x-y+3=0"),
+    ("\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}1\\\\3\\end{pmatrix}"),
+    ("\\sin(x)", "\\cos(x)"),
+    ("6-5i", "-5i+6"),
+    ("\\text{east}", "x=5"),
+)
+_WARM_UP_TIMEOUT_S = 60.0
+
+
+class Outcome(StrEnum):
+    """What became of one comparison."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    UNPARSED = "unparsed"
+    GOLD_UNPARSED = "gold_unparsed"
+    AMBIGUOUS = "ambiguous"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    CRASHED = "crashed"
+
+
+class _SoftTimeoutError(BaseException):
+    """Not an Exception: SymPy and math-verify catch those."""
+
+
+_OUTCOMES: dict[type[BaseException], Outcome] = {
+    _SoftTimeoutError: Outcome.TIMEOUT,
+    MemoryError: Outcome.MEMORY,
+    AmbiguousError: Outcome.AMBIGUOUS,
+}
+
+
+def main() -> None:
+    """Serve the control socket whose descriptor is the first argument."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    limits = json.loads(sys.argv[2])
+    signal.signal(signal.SIGPROF, _on_alarm)
+    sys.set_int_max_str_digits(_MAX_INT_DIGITS)
+    for gold, answer in _WARM_UP:
+        _answer(gold, answer, soft_timeout_s=_WARM_UP_TIMEOUT_S)
+    gc.freeze()
+    control.send(b"ready")
+    children: set[int] = set()
+    try:
+        while request := _fork_or_stop(control, children):
+            worker, parent = request
+            _become_worker(worker, control, parent_pid=parent, limits=limits)
+    finally:
+        for child in children:
+            _stop(child)
+
+
+def _fork_or_stop(control: socket.socket, children: set[int]) -> tuple[socket.socket, int] | None:
+    """Serve requests until the parent is gone (None), or, in a new child, return its socket."""
+    own_pid = os.getpid()
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
+        if not data:
+            return None
+        if not descriptors:
+            child = int(data)
+            children.discard(child)
+            _stop(child)
+            continue
+        child = os.fork()
+        if child == 0:
+            children.clear()
+            return socket.socket(fileno=descriptors[0]), own_pid
+        os.close(descriptors[0])
+        children.add(child)
+        control.send(str(child).encode())
+
+
+def _stop(child: int) -> None:
+    # Not yet waited for, so the process id cannot belong to anyone else.
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def _become_worker(
+    questions: socket.socket, control: socket.socket, *, parent_pid: int, limits: dict[str, Any]
+) -> NoReturn:
+    control.close()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent_pid:
+        os._exit(1)
+    memory_bytes = int(limits["memory_mb"]) * _MEBIBYTE
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    while data := questions.recv(MAX_MESSAGE_BYTES):
+        question = json.loads(data)
+        outcome = _answer(
+            question["gold"], question["answer"], soft_timeout_s=limits["soft_timeout_s"]
+        )
+        if outcome in {Outcome.DIFFERENT, Outcome.UNPARSED} and _was_short_of(memory_bytes):
+            outcome = Outcome.MEMORY
+        questions.send(outcome.encode())
+    os._exit(0)
+
+
+def _was_short_of(memory_bytes: int) -> bool:
+    """Whether this process came near its limit; SymPy swallows the MemoryError that follows."""
+    status = pathlib.Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    peak = re.search(r"^VmPeak:\s*(\d+) kB", status, re.MULTILINE)
+    return peak is not None and int(peak[1]) * _KIBIBYTE > _NEARLY * memory_bytes
+
+
+def _on_alarm(_number: int, _frame: FrameType | None) -> None:
+    raise _SoftTimeoutError
+
+
+def _answer(gold: str, answer: str | None, *, soft_timeout_s: float) -> Outcome:
+    """Compare; with no answer, only tell whether the gold can be parsed."""
+    # The parent imports this module for its names, and must stay free of SymPy.
+    from pipeline_lib.verification.math.symbolic import equality  # noqa: PLC0415
+
+    try:
+        # CPU time: how long a comparison waits for a core says nothing about it.
+        signal.setitimer(signal.ITIMER_PROF, soft_timeout_s)
+        try:
+            if not equality.gold_is_readable(gold):
+                return Outcome.GOLD_UNPARSED
+            if answer is None:
+                return Outcome.EQUAL
+            equal = equality.equal(gold, answer)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+    except (_SoftTimeoutError, MemoryError, AmbiguousError) as refusal:
+        return _OUTCOMES[type(refusal)]
+    if equal is None:
+        return Outcome.UNPARSED
+    return Outcome.EQUAL if equal else Outcome.DIFFERENT
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Trusted tests run against a candidate in another process."""

@@ -1,0 +1,172 @@
+"""Which changes of arguments tests read as the result of a call, by the tests' own source.
+
+``x = [2, 1]; f(x); assert x == [1, 2]`` asks what ``f`` left in ``x``. In ``assert f(x) == max(x)`` the
+list is the tests' data, and a program that changes it must not change what it is compared with.
+"""
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FrameType
+from typing import Any
+
+TESTS_FILE = "<tests>"
+_MAX_DEPTH = 3
+
+
+class MutationReads:
+    """What one source of tests reads; it is parsed when the first change comes up.
+
+    Args:
+        tests: The source.
+        entry_point: The function under test.
+    """
+
+    def __init__(self, tests: str, entry_point: str) -> None:
+        self._tests = tests
+        self._entry_point = entry_point
+        self._names: _ReadNames | None = None
+        self.is_lost = False
+        """Whether tests read, in another way, an argument whose change was not carried back."""
+
+    def carried(self, arguments: Sequence[object], *, gives_nothing: bool) -> set[int]:
+        """Positions of the arguments that are read as the result of the call that is under way.
+
+        Args:
+            arguments: Those of the call, tests' own objects.
+            gives_nothing: Whether the call returned None, as functions do that work in place.
+        """
+        if self._names is None:
+            self._names = _ReadNames(self._tests, self._entry_point)
+        frame = _frame_of_tests()
+        if frame is None:
+            return set()
+        asked = gives_nothing or _position(frame) in self._names.discarded
+        carried = set()
+        for index, argument in enumerate(arguments):
+            if asked and _is_in(frame, argument, self._names.as_result):
+                carried.add(index)
+            elif _is_in(frame, argument, self._names.otherwise):
+                self.is_lost = True
+        return carried
+
+
+class _ReadNames:
+    """Names of the tests' variables, by how they are read other than as arguments of the candidate."""
+
+    def __init__(self, tests: str, entry_point: str) -> None:
+        tree = ast.parse(tests)
+        self._candidates = {entry_point, *_parameters_of_check(tree)}
+        self._results: set[str] = set()
+        while self._add_results(tree):
+            pass
+        calls = [node for node in ast.walk(tree) if self._is_call(node)]
+        inside = {id(node) for call in calls for node in ast.walk(call)}
+        # A table of cases that is only gone through is not read again.
+        inside |= {
+            id(node.iter)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.For | ast.comprehension)
+        }
+        self.otherwise = {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Load)
+            and id(node) not in inside
+        }
+        asserts = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+        self.as_result = {
+            name for node in asserts if not self._is_result(node) for name in _loaded(node)
+        }
+        self.discarded = {
+            (node.value.lineno, node.value.col_offset)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Expr) and self._is_call(node.value)
+        }
+
+    def _is_call(self, node: ast.AST) -> bool:
+        """Whether it calls the candidate, or something that the candidate gave."""
+        if not isinstance(node, ast.Call):
+            return False
+        function = node.func
+        while isinstance(function, ast.Attribute | ast.Call):
+            function = function.value if isinstance(function, ast.Attribute) else function.func
+        return isinstance(function, ast.Name) and function.id in self._candidates | self._results
+
+    def _is_result(self, node: ast.AST) -> bool:
+        """Whether something of the candidate's is in an expression."""
+        return any(self._is_call(n) for n in ast.walk(node)) or bool(_loaded(node) & self._results)
+
+    def _add_results(self, tree: ast.Module) -> bool:
+        """Follow the results into the variables that hold them; whether there was a new one."""
+        before = len(self._results)
+        for node in ast.walk(tree):
+            match node:
+                case ast.Assign(value=value) if self._is_result(value):
+                    self._results |= _stored(node)
+                case ast.AugAssign(value=value) | ast.NamedExpr(value=value) if self._is_result(
+                    value
+                ):
+                    self._results |= _stored(node)
+                case ast.For(iter=iterated, target=target) if self._is_result(iterated):
+                    self._results |= _stored(target)
+        return len(self._results) > before
+
+
+def _parameters_of_check(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "check":
+            yield from (argument.arg for argument in node.args.args[:1])
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Load)}
+
+
+def _stored(node: ast.AST) -> set[str]:
+    names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+
+
+def _frame_of_tests() -> FrameType | None:
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - as in remote_exceptions
+    while frame is not None and frame.f_code.co_filename != TESTS_FILE:
+        frame = frame.f_back
+    return frame
+
+
+def _position(frame: FrameType) -> tuple[int | None, int | None]:
+    code: CodeType = frame.f_code
+    line, _, column, _ = list(code.co_positions())[frame.f_lasti // 2]
+    return line, column
+
+
+def _is_in(frame: FrameType, wanted: object, names: set[str]) -> bool:
+    variables = {**frame.f_globals, **frame.f_locals}
+    return any(_holds(variables.get(name), wanted, _MAX_DEPTH) for name in names)
+
+
+def _holds(value: object, wanted: object, depth: int) -> bool:
+    if value is wanted:
+        return True
+    if depth == 0 or not isinstance(value, list | tuple | dict):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return any(_holds(part, wanted, depth - 1) for part in parts)
+
+
+_OVERWRITERS: dict[type, Callable[[Any, Any], None]] = {
+    list: lambda ours, theirs: ours.__setitem__(slice(None), theirs),
+    bytearray: lambda ours, theirs: ours.__setitem__(slice(None), theirs),
+    dict: lambda ours, theirs: (ours.clear(), ours.update(theirs))[0],
+    set: lambda ours, theirs: (ours.clear(), ours.update(theirs))[0],
+}
+
+
+def overwrite(ours: object, theirs: object) -> None:
+    """Give our container the content that the candidate left in its copy."""
+    overwriter = _OVERWRITERS.get(type(ours))
+    if overwriter is not None and type(theirs) is type(ours):
+        overwriter(ours, theirs)

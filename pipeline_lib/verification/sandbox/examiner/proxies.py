@@ -1,0 +1,301 @@
+"""What tests hold of a value that stays with the candidate: never one that answers for a plain value.
+
+An object may be passed back and, if it is a function, called. More can be done only with objects of
+the class under test, and little with those of a class that tests borrow to build arguments.
+"""
+
+import enum
+from collections.abc import Callable, Iterator
+from types import GeneratorType
+from typing import Any, NoReturn, Protocol
+
+from pipeline_lib.verdicts import Status
+from pipeline_lib.verification.sandbox.protocol.standard_types import TYPES
+
+_NAMES = ("_session", "number_", "_kind", "_role", "_given")
+_UNARY = ["len", "bool", "str", "repr", "iter", "reversed", "neg", "pos", "abs", "invert", "index"]
+_BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "matmul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "and_",
+    "or_",
+    "xor",
+    "lshift",
+    "rshift",
+]
+_ITEMS = ["getitem", "setitem", "delitem"]
+_COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
+_EXACT = {"len": int, "bool": bool, "str": str, "repr": str}
+_NOTHING = object()
+_COMPARED = (int, float, str, bool)
+END = object()
+"""The answer of an iterator that has no more."""
+
+
+class Role(enum.Enum):
+    """What tests may do with an object of the candidate's."""
+
+    RESULT = "a function's result: pass it back; call it, where it is a function"
+    TESTED = "an object of the class under test: use it in every way but comparison"
+    BORROWED = "an argument in the making: link it, and read what tests put in"
+
+
+class Asked(Protocol):
+    """The session, as far as stand-ins use it."""
+
+    role: Role
+
+    def call(
+        self,
+        target: object,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        role: Role | None = None,
+    ) -> Any:
+        """Call a function of the candidate."""
+
+    def request(self, *operands: Any, role: Role | None = None) -> Any:
+        """One request and its answer."""
+
+    def refuse(self, status: Status, detail: str) -> BaseException:
+        """End the run."""
+
+
+class Opaque:
+    """A value that stays with the candidate, such as a tree's node.
+
+    It has no equality, order or hash here, since all of those would be the candidate's.
+    """
+
+    __slots__ = _NAMES
+    _session: Asked
+    _role: Role
+    _kind: str
+    _given: dict[str, object]
+    """What tests have put into an object of a borrowed class, by attribute; "" for its only argument."""
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, session: Asked, number: int, kind: str, role: Role) -> None:
+        for name, value in zip(_NAMES, (session, number, kind, role, {}), strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it was a result that is neither plain nor a function nor an iterator."""
+        others = ("function", "coroutine", "iterator")
+        return self._role is Role.RESULT and not self._kind.startswith(others)
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Call it, over there."""
+        session, role = self._session, self._role
+        if role is Role.BORROWED:
+            raise self._refusal("calls")
+        return session.call(self, args, kwargs, role)
+
+    def __getattr__(self, name: str) -> Any:
+        session, role = self._session, self._role
+        if role is Role.RESULT:
+            raise self._refusal(f"reads .{name} of")
+        value = session.request("get", self, name, role=role)
+        if role is Role.BORROWED and not self._was_given(name, value):
+            raise self._refusal(f"reads .{name} of")
+        return value
+
+    # typing.override is not in Python 3.11, and the jail has no third-party packages.
+    def __setattr__(  # type: ignore[explicit-override]
+        self, name: str, value: object
+    ) -> None:
+        if self._role is Role.RESULT:
+            raise self._refusal(f"sets .{name} of")
+        self._session.request("set", self, name, value)
+        self._given[name] = value
+
+    def _was_given(self, name: str, value: object) -> bool:
+        """Whether it is known that tests have set this attribute to this value."""
+        given = self._given.get(name, self._given.get("", _NOTHING))
+        return value is given or (
+            type(value) is type(given) and type(value) in _COMPARED and value == given
+        )
+
+    def __enter__(self) -> Any:
+        return self._operated("enter")
+
+    def __exit__(self, *_: object) -> None:
+        self._operated("exit")
+
+    def __contains__(self, item: object) -> bool:
+        return bool(self._operated("contains", item))
+
+    def __instancecheck__(self, _: object) -> NoReturn:
+        raise self._refusal("isinstance of")
+
+    def _operated(self, name: str, *operands: object, swapped: bool = False) -> Any:
+        if self._role is not Role.TESTED:
+            raise self.judged_as_plain(name)
+        both = (*operands, self) if swapped else (self, *operands)
+        value = self._session.request("operate", name, *both)
+        expected = _EXACT.get(name)
+        if expected is not None and type(value) is not expected:
+            raise self._refusal(name)
+        return value
+
+    def _compared(self, other: object) -> NoReturn:
+        if type(other) not in TYPES.values():
+            raise self._refusal("compares")
+        raise self.judged_as_plain("comparison")
+
+    def next_(self) -> Any:
+        """The next item, or END."""
+        return self._session.request("next", self, role=self._role)
+
+    def judged_as_plain(self, use: str) -> BaseException:
+        """Wrong where a plain value was due: the result itself is compared or asked for its truth."""
+        is_verdict = use in {"comparison", "bool"} and self._role is Role.RESULT
+        if (
+            is_verdict
+            and not self._kind.startswith("library")
+            and (use, self._kind) != ("bool", "sized")
+        ):
+            detail = "the candidate's value is not plain, so it cannot be judged"
+            return self._session.refuse(Status.WRONG, detail)
+        return self._refusal(f"{use} of")
+
+    def _refusal(self, use: str) -> BaseException:
+        detail = f"a test asks {use} a value that is not plain ({self._kind})"
+        return self._session.refuse(Status.VERIFIER_ERROR, detail)
+
+
+def _operation(name: str, *, swapped: bool = False) -> Callable[..., Any]:
+    def operate(self: Opaque, *operands: object) -> Any:
+        return self._operated(name, *operands, swapped=swapped)
+
+    return operate
+
+
+def _comparison(self: Opaque, other: object) -> NoReturn:
+    self._compared(other)
+
+
+for _name in (*_UNARY, *_BINARY, *_ITEMS):
+    setattr(Opaque, f"__{_name.strip('_')}__", _operation(_name))
+for _name in _BINARY:
+    setattr(Opaque, f"__r{_name.strip('_')}__", _operation(_name, swapped=True))
+for _name in _COMPARISONS:
+    setattr(Opaque, f"__{_name}__", _comparison)
+
+
+class EntryPoint:
+    """The function or class under test, as the tests see it."""
+
+    def __init__(self, session: Asked, name: str) -> None:
+        self._session = session
+        self.__name__ = self.__qualname__ = name
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Call it, over there."""
+        return self._session.call(self.__name__, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name, name=name, obj=self)
+        if self._session.role is not Role.TESTED:
+            raise self._refusal(f"reads .{name}")
+        return self._session.request("get", self.__name__, name)
+
+    def __instancecheck__(self, _: object) -> NoReturn:
+        raise self._refusal("isinstance")
+
+    @property
+    def __signature__(self) -> NoReturn:
+        raise self._refusal("reads the signature")
+
+    def refuse_documentation(self) -> NoReturn:
+        """End the run."""
+        raise self._refusal("reads the documentation")
+
+    def _refusal(self, use: str) -> BaseException:
+        return self._session.refuse(Status.VERIFIER_ERROR, f"a test {use} of the function itself")
+
+
+# Its own docstring would answer for that of the function.
+setattr(EntryPoint, "__doc__", property(lambda self: self.refuse_documentation()))  # noqa: B010
+
+
+class Borrowed:
+    """A class that the program defines since tests build arguments with it; good for nothing else."""
+
+    def __init__(self, session: Asked, made: Opaque, name: str) -> None:
+        self._session = session
+        self._made = made
+        self._name = name
+
+    def __call__(self, *args: object, **kwargs: object) -> Opaque:
+        """An object of the class, over there."""
+        made = self._session.request("call", self._made, list(args), kwargs, role=Role.BORROWED)
+        if not isinstance(made, Opaque):
+            raise self._refusal()
+        if len(args) == 1 and not kwargs:
+            made._given[""] = args[0]  # noqa: SLF001 - of its own kind
+        return made
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self._refusal()
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise self._refusal()
+
+    def _refusal(self) -> BaseException:
+        detail = f"the tests use {self._name!r}, which is undefined"
+        return self._session.refuse(Status.VERIFIER_ERROR, detail)
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __bool__ = __len__ = __iter__ = __contains__ = __getitem__ = __instancecheck__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Items:
+    """An iterator that stays with the candidate; each item is a value that crosses by itself."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, iterator: Opaque, kind: type) -> None:
+        self._iterator = iterator
+        self._kind = kind
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # type: ignore[explicit-override]
+        return self._kind
+
+    def __iter__(self) -> "Items":
+        return self
+
+    def __next__(self) -> Any:
+        item = self._iterator.next_()
+        if item is END:
+            raise StopIteration
+        return item
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise self._iterator.judged_as_plain("comparison")
+
+    __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+
+def stand_in(session: Asked, number: int, kind: str, role: Role) -> object:
+    """What tests get instead of one value: an iterator of ours, or an :class:`Opaque`."""
+    made = Opaque(session, number, kind, role)
+    category, _, name = kind.partition(":")
+    return Items(made, _ITERATORS.get(name, Iterator)) if category == "iterator" else made
+
+
+_ITERATORS: dict[str, type] = {
+    "generator": GeneratorType,
+    **{kind.__name__: kind for kind in (map, filter, zip, enumerate, reversed)},
+}
+"""What ``isinstance`` takes such an iterator for."""

@@ -1,0 +1,1 @@
+"""Processes inside the jail, and the kernel's means of isolating them."""

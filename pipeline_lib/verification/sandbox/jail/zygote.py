@@ -1,0 +1,250 @@
+"""The warm interpreter in the jail: forks a candidate for each program, and examiners for them.
+
+Started by `sandbox.client` as a fresh interpreter with a scrubbed environment. It never reads a program or
+its tests itself, only passes descriptors on, so nothing of one candidate can be seen by the next.
+Candidate and examiner are two processes with a socket between them.
+"""
+
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pipeline_lib.verification.sandbox.jail import kernel
+from pipeline_lib.verification.sandbox.jail.candidate_process import serve_calls
+from pipeline_lib.verification.sandbox.jail.cpu_affinity import PATIENCE_S, Placement
+from pipeline_lib.verification.sandbox.jail.descriptors import keep_only, read_all, socket_at
+from pipeline_lib.verification.sandbox.jail.examiner_process import MAX_RUNS, ExaminerProcess, Note
+from pipeline_lib.verification.sandbox.jail.isolation import (
+    Jail,
+    LandlockJail,
+    NamespaceJail,
+    ProcessLimits,
+    lock_down,
+    prepared_filter,
+)
+from pipeline_lib.verification.sandbox.jail.limits import (
+    MAX_OUTPUT_BYTES,
+    Budget,
+    Watch,
+    wall_seconds,
+)
+from pipeline_lib.verification.sandbox.jail.warm_up import rehearse
+from pipeline_lib.verification.sandbox.protocol.channel import Channel, limit_waiting
+
+_JAILS: dict[str, type[Jail]] = {"namespace": NamespaceJail, "landlock": LandlockJail}
+TESTS_EXTRA_BYTES = 512 << 20
+"""Room for the tests process beyond the candidate's limit: it holds what the candidate returns."""
+HARD_DEADLINE_GRACE_S = 1.0
+EXIT_GRACE_S = 0.5
+"""From closing the channel to the end of the process."""
+_REQUEST_BYTES = 4096
+_WARM_MODULES = """
+array bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io
+itertools json math operator random re statistics string textwrap typing
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Descriptors of one run, as they came from the client."""
+
+    program: int
+    """The candidate's source."""
+    tests: int
+    """What the examiner reads: entry point, tests, whether to alter them."""
+    finding: int
+    """Where the examiner writes its finding."""
+
+    def close(self) -> None:
+        """Let go of them in this process."""
+        for descriptor in (self.program, self.tests, self.finding):
+            os.close(descriptor)
+
+
+class Zygote:
+    """Serves one run after another until the client is gone.
+
+    Args:
+        jail: How the candidate's process is kept apart.
+        memory_bytes: Address space of the candidate's process.
+        client: A descriptor that becomes readable when the client is gone.
+    """
+
+    def __init__(self, jail: Jail, *, memory_bytes: int, client: int) -> None:
+        self._jail = jail
+        self._memory_bytes = memory_bytes
+        self._client = client
+        self._placement = Placement()
+        self._examiner: ExaminerProcess | None = None
+
+    def serve(self, control: socket.socket) -> None:
+        """Answer requests on ``control`` in turn."""
+        while True:
+            ready = select.select([control.fileno(), self._client], [], [])[0]
+            if self._client in ready:
+                return
+            message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 3)
+            if not message:
+                return
+            job = Job(program=descriptors[0], tests=descriptors[1], finding=descriptors[2])
+            report = self.run(job, timeout_s=json.loads(message)["timeout_s"])
+            if report is None:
+                return
+            control.sendall(json.dumps(report).encode() + b"\n")
+
+    def run(self, job: Job, *, timeout_s: float) -> dict[str, Any] | None:
+        """Run one program; None when the client went away meanwhile."""
+        output, output_end = os.pipe()
+        candidate_end, tests_end = socket.socketpair()
+        limit_waiting(tests_end, wall_seconds(timeout_s))
+        start = time.monotonic()
+        deadline = start + wall_seconds(timeout_s)
+        cpu_seconds = int(timeout_s) + 2
+        with self._placement.gathered():
+            candidate_pid = self._jail.fork_candidate()
+            if candidate_pid == 0:
+                self._be_candidate(job.program, candidate_end.fileno(), output_end, cpu_seconds)
+            candidate_end.close()
+            os.close(output_end)
+            examiner = self._examine(job, tests_end.fileno(), deadline, cpu_seconds)
+        tests_end.close()
+        job.close()
+        watch = Watch(output=output, examiner=examiner.fileno(), client=self._client)
+        end = watch.end_before(time.monotonic() + PATIENCE_S)
+        if end is None:
+            self._placement.release(candidate_pid, examiner.pid)
+            budget = Budget(candidate_pid, cpu_seconds=timeout_s, start=start)
+            end = budget.end(watch, HARD_DEADLINE_GRACE_S)
+        candidate_status = self._ended(candidate_pid, examiner, watch, end)
+        watch.drain()
+        os.close(output)
+        if end == "client_gone":
+            return None
+        return {
+            "end": "output_limit" if watch.num_bytes > MAX_OUTPUT_BYTES else end,
+            "candidate_status": candidate_status,
+            "output": watch.kept.decode("utf-8", "replace"),
+        }
+
+    def _ended(
+        self, candidate_pid: int, examiner: ExaminerProcess, watch: Watch, end: str
+    ) -> int | None:
+        """End the candidate, and the examiner unless it can serve again; the candidate's status."""
+        has_ended = end == "exit"
+        if end == "cpu_limit":
+            os.kill(candidate_pid, signal.SIGKILL)
+            has_ended = watch.end_before(time.monotonic() + HARD_DEADLINE_GRACE_S) == "exit"
+        note = examiner.finish() if has_ended else Note.RETIRED
+        if Note.CANDIDATE_GONE in note:
+            _await_exit(candidate_pid)
+        candidate_status = _kill_and_reap(candidate_pid)
+        if Note.RETIRED in note:
+            examiner.end()
+            self._examiner = None
+        return candidate_status
+
+    def _examine(
+        self, job: Job, candidate: int, deadline: float, cpu_seconds: int
+    ) -> ExaminerProcess:
+        """Start the tests, in the examiner of the last run if it is still as good as new."""
+        if self._examiner is not None:
+            try:
+                self._placement.bring(self._examiner.pid)
+                self._examiner.start(
+                    candidate=candidate, tests=job.tests, finding=job.finding, deadline=deadline
+                )
+            except OSError:
+                # Nobody but the kernel, short of memory, ends one between two runs.
+                self._examiner.end()
+            else:
+                return self._examiner
+        limits = ProcessLimits(
+            memory_bytes=self._memory_bytes + TESTS_EXTRA_BYTES,
+            cpu_seconds=cpu_seconds * MAX_RUNS,
+        )
+        self._examiner = ExaminerProcess(self._jail, limits)
+        self._examiner.start(
+            candidate=candidate, tests=job.tests, finding=job.finding, deadline=deadline
+        )
+        return self._examiner
+
+    def _be_candidate(self, program: int, end: int, output: int, cpu_seconds: int) -> NoReturn:
+        try:
+            os.setsid()
+            kernel.die_with_parent()
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            keep_only(end, program)
+            source = read_all(4)
+            os.close(4)
+            self._jail.separate()
+            limits = ProcessLimits(memory_bytes=self._memory_bytes, cpu_seconds=cpu_seconds)
+            lock_down(self._jail, limits)
+            serve_calls(source, Channel(3))
+        finally:
+            os._exit(1)
+
+
+def _await_exit(pid: int) -> None:
+    """Give a candidate that let go of its channel the time to end, so that it is known how."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        select.select([pidfd], [], [], EXIT_GRACE_S)
+    finally:
+        os.close(pidfd)
+
+
+def _kill_and_reap(pid: int) -> int | None:
+    """End a candidate; its exit code if it had ended by itself. Negative: a signal's number.
+
+    It cannot have children, so nothing else is left.
+    """
+    ended, wait_status = os.waitpid(pid, os.WNOHANG)
+    if ended:
+        return os.waitstatus_to_exitcode(wait_status)
+    # Not reaped yet, so the number is still its own.
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
+
+
+def _warm_up(own_path: str) -> None:
+    for name in _WARM_MODULES.split():
+        importlib.import_module(name)
+    sys.path.remove(own_path)
+
+
+def main(arguments: str) -> None:
+    """Entry point of the jailed interpreter.
+
+    Args:
+        arguments: JSON with ``jail``, ``memory_bytes``, ``own_path`` (the entry of ``sys.path`` that led
+            here) and the descriptors ``control`` and ``client_pidfd``.
+    """
+    options = json.loads(arguments)
+    control = socket_at(options["control"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.umask(0o022)
+    jail = _JAILS[options["jail"]]()
+    try:
+        _warm_up(options["own_path"])
+        jail.enter()
+    except OSError as error:
+        control.sendall(json.dumps({"refused": str(error)}).encode() + b"\n")
+        return
+    zygote = Zygote(jail, memory_bytes=options["memory_bytes"], client=options["client_pidfd"])
+    rehearse()
+    # A namespace's only process is its first; elsewhere this makes all but the number.
+    prepared_filter(1, may_write_files=jail.may_write_files)
+    gc.collect()
+    gc.freeze()
+    control.sendall(json.dumps({"ready": True}).encode() + b"\n")
+    zygote.serve(control)

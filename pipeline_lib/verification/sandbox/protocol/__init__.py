@@ -1,0 +1,1 @@
+"""Frames and plain values exchanged between the examiner and the candidate."""

@@ -1,0 +1,151 @@
+"""The only values that cross between tests and candidate: plain ones, as tagged JSON.
+
+int, float, complex, str, bytes, bool, None, list, tuple, set, frozenset, dict and the standard
+library's types of `standard_types`, nested, and the names of these types themselves. Decoding makes
+objects of exactly these types, whatever the bytes, so an object with an always-true ``__eq__`` arrives
+as the value that it wraps, or not at all. Never pickle or marshal: both can be made to run or crash
+code.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pipeline_lib.verification.sandbox.protocol.standard_types import CONSTRUCTORS, CONTENT, TYPES
+
+_Numbering = Callable[[object], object]
+_JSON_SAFE_INT = 1 << 64
+SUBCLASS_MARK = b'{"sub":'
+"""In the bytes of a value that holds a plain one whose class was the program's own. Text cannot hold
+it: quotes inside JSON strings are escaped."""
+
+
+class NotPlainError(Exception):
+    """A value, or bytes that claim to be one, that may not cross."""
+
+
+def encode(value: object, opaque: _Numbering) -> bytes:
+    """One value as bytes.
+
+    Args:
+        value: Subclasses of plain types (IntEnum, a class of the program's) travel as their base.
+        opaque: Gives what the other side may use to refer to a value that is not plain, or None to
+            refuse it.
+
+    Raises:
+        NotPlainError: ``value`` holds something that is refused, or nests too deeply.
+    """
+    try:
+        return json.dumps(_tagged(value, opaque), separators=(",", ":")).encode()
+    except RecursionError as error:
+        raise NotPlainError("a value that nests too deeply") from error
+
+
+def decode(data: bytes, reference: Callable[[Any], object]) -> Any:
+    """Inverse of :func:`encode`; ``reference`` turns what ``opaque`` gave into a stand-in.
+
+    Raises:
+        NotPlainError: the bytes are not an encoded value.
+    """
+
+    def restore(tagged: dict[str, Any]) -> Any:
+        ((tag, content),) = tagged.items()
+        return reference(content) if tag == "opaque" else _CONSTRUCTORS[tag](content)
+
+    try:
+        return json.loads(data, object_hook=restore)
+    except (
+        *(ValueError, TypeError, LookupError, RecursionError),
+        *(ArithmeticError, AttributeError),
+    ) as error:
+        raise NotPlainError(f"bytes that hold no value ({type(error).__name__})") from error
+
+
+def _tagged(value: object, opaque: _Numbering) -> Any:
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
+        return value
+    tagger = _TAGGERS.get(kind)
+    return _unusual(value, opaque) if tagger is None else tagger(value, opaque)
+
+
+def _unusual(value: object, opaque: _Numbering) -> Any:
+    """A type, an instance of a subclass, or something that is not plain."""
+    if isinstance(value, type):
+        return _type(value, opaque)
+    fields = getattr(type(value), "_fields", None)
+    if isinstance(value, tuple) and isinstance(fields, tuple):
+        return {"namedtuple": [type(value).__name__, list(fields), _list(tuple(value), opaque)]}
+    for kind, tagger in _BASES:
+        if isinstance(value, kind):
+            return {"sub": tagger(value, opaque)}
+    return _reference(value, opaque)
+
+
+def _reference(value: object, opaque: _Numbering) -> Any:
+    content = opaque(value)
+    if content is None:
+        raise NotPlainError(f"a value of type {type(value).__name__}")
+    return {"opaque": content}
+
+
+def _int(value: Any, _: _Numbering) -> Any:
+    number = int(value)
+    # Digits in base 16 take linear time, and are exempt from the limit on digits.
+    return number if abs(number) < _JSON_SAFE_INT else {"int": hex(number)}
+
+
+def _list(value: Any, opaque: _Numbering) -> Any:
+    return [_tagged(item, opaque) for item in value]
+
+
+def _dict(value: Any, opaque: _Numbering) -> Any:
+    return {"dict": [[_tagged(k, opaque), _tagged(v, opaque)] for k, v in value.items()]}
+
+
+def _type(value: type, opaque: _Numbering) -> Any:
+    name = value.__name__
+    if TYPES.get(name) is value:
+        return {"type": name}
+    return _reference(value, opaque)
+
+
+def _collection(tag: str) -> Callable[[Any, _Numbering], Any]:
+    return lambda value, opaque: {tag: _list(value, opaque)}
+
+
+def _standard(kind: type) -> Callable[[Any, _Numbering], Any]:
+    content = CONTENT[kind]
+
+    def tagged(value: Any, opaque: _Numbering) -> Any:
+        tag, parts = content(value)
+        return {tag: _tagged(parts, opaque)}
+
+    return tagged
+
+
+_AS_THEY_ARE = {type(None), bool, str, float}
+_BASES: tuple[tuple[type, Callable[[Any, _Numbering], Any]], ...] = (
+    (int, _int),
+    (list, _list),
+    (tuple, _collection("tuple")),
+    (dict, _dict),
+    (set, _collection("set")),
+    (str, lambda value, _: str.__str__(value)),
+    (float, lambda value, _: float.__float__(value)),
+    (complex, lambda value, _: {"complex": [value.real, value.imag]}),
+    (bytes, lambda value, _: {"bytes": value.hex()}),
+    *((kind, _standard(kind)) for kind in CONTENT),
+)
+_TAGGERS = dict(_BASES)
+_CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
+    **CONSTRUCTORS,
+    "tuple": tuple,
+    "set": set,
+    "dict": dict,
+    "int": lambda digits: int(digits, 16),
+    "complex": lambda parts: complex(*parts),
+    "bytes": bytes.fromhex,
+    "type": TYPES.__getitem__,
+    "sub": lambda value: value,
+}

@@ -1,0 +1,224 @@
+"""Files of answers: verdict lines in order, figures, audit, groups, and agreement with labels."""
+
+import json
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.verification.lines.files import CHUNK_LINES, groups_from_lines, verify_lines
+
+KEYS = ["id", "status", "strict", "lenient", "extracted", "rule", "seconds"]
+
+
+def _row(name, gold, text, **more):
+    return {"id": name, "kind": "math", "gold": gold, "text": text, **more}
+
+
+MIXED = [
+    _row("a", "5", "\\boxed{5}", label=True),
+    _row("b", "5", "#### 5", label=False),
+    _row("c", "5", "\\boxed{6}", label=False),
+    _row("d", "5", None, label=True),
+    _row("e", "", "\\boxed{6}", label=False),
+    {"id": "f", "kind": "countdown", "numbers": [3, 5], "target": 8, "text": "3+5=8"},
+    _row("g", "5", "\ud800"),
+]
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in MIXED), encoding="utf-8")
+    return path
+
+
+def _written(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_one_verdict_line_per_line(tmp_path, source):
+    """Output lines stand in input order and have exactly the promised keys."""
+    output = tmp_path / "out.jsonl"
+    verify_lines(source, output, VerifyParams())
+    rows = _written(output)
+    assert [list(row) for row in rows] == [KEYS] * len(MIXED)
+    assert [(row["id"], row["status"], row["strict"], row["lenient"]) for row in rows] == [
+        ("a", "correct", True, True),
+        ("b", "correct", False, True),
+        ("c", "wrong", False, False),
+        ("d", "malformed", False, False),
+        ("e", "verifier_error", None, None),
+        ("f", "correct", True, True),
+        ("g", "unparsed", False, False),
+    ]
+
+
+def test_figures_of_a_file(tmp_path, source):
+    """6 of 7 lines are scored: 2 strictly right, 3 leniently, 1 of them only leniently."""
+    summary = verify_lines(source, tmp_path / "out.jsonl", VerifyParams())
+    assert (summary.num_lines, summary.num_scored) == (7, 6)
+    assert (summary.strict_rate, summary.lenient_rate) == (2 / 6, 3 / 6)
+    assert summary.by_status["correct"] == 3
+    assert summary.by_rule == {"boxed": 2, "none": 3, "hashes": 1, "steps": 1}
+    assert summary.seconds > 0
+    assert (summary.audit.num_refused, summary.audit.by_rule) == (1, {"hashes": 1})
+    assert [(s.id, s.extracted, s.tail) for s in summary.audit.samples] == [("b", "5", "#### 5")]
+
+
+def test_agreement_with_labels(tmp_path, source):
+    """a and c agree; b is right but labelled false; d is labelled true; e was not judged."""
+    agreement = verify_lines(source, tmp_path / "out.jsonl", VerifyParams()).agreement
+    assert (agreement.num_labelled, agreement.num_agree, agreement.rate) == (4, 2, 0.5)
+    assert agreement.disagreeing_ids == ("b", "d")
+    assert agreement.num_refused_but_right == 1
+
+
+def test_no_labels_no_agreement(tmp_path):
+    """A file without labels, even an empty one, has figures but no agreement."""
+    source = tmp_path / "in.jsonl"
+    source.write_text("", encoding="utf-8")
+    summary = verify_lines(source, tmp_path / "out.jsonl", VerifyParams())
+    assert (summary.num_lines, summary.agreement) == (0, None)
+    assert (summary.strict_rate, summary.lenient_rate) == (None, None)
+    assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == ""
+
+
+def test_a_bad_line_stops_everything(tmp_path, source):
+    """Nothing is judged or written, and an earlier output stays, if any line is bad."""
+    with source.open("a", encoding="utf-8") as stream:
+        stream.write('{"id": "z", "gold": "5"}\n')
+    output = tmp_path / "out.jsonl"
+    output.write_text("earlier", encoding="utf-8")
+    progress = []
+    with pytest.raises(BadInputError, match=r"in\.jsonl:8: text"):
+        verify_lines(
+            source, output, VerifyParams(), on_progress=lambda *step: progress.append(step)
+        )
+    assert output.read_text(encoding="utf-8") == "earlier"
+    assert progress == []
+
+
+def test_the_input_is_never_overwritten(source):
+    """Reading and writing the same file is refused."""
+    with pytest.raises(BadInputError, match="is the input itself"):
+        verify_lines(source, source, VerifyParams())
+
+
+def test_chunks_and_workers_change_nothing(tmp_path):
+    """1,100 lines are three chunks; the lines are those of one worker, and progress counts up."""
+    source = tmp_path / "in.jsonl"
+    rows = [_row(str(n), "x^2-1", f"\\boxed{{x^2-{n % 3}}}") for n in range(1100)]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    progress = []
+    verify_lines(source, tmp_path / "one.jsonl", VerifyParams())
+    verify_lines(
+        source,
+        tmp_path / "two.jsonl",
+        VerifyParams(),
+        workers=2,
+        on_progress=lambda *step: progress.append(step),
+    )
+    one, two = _written(tmp_path / "one.jsonl"), _written(tmp_path / "two.jsonl")
+    for row in (*one, *two):
+        del row["seconds"]
+    assert one == two
+    assert sum(row["lenient"] for row in one) == 367  # n % 3 == 1 below 1,100
+    assert progress == [(CHUNK_LINES, 1100), (2 * CHUNK_LINES, 1100), (1100, 1100)]
+
+
+def test_groups(tmp_path):
+    """Lines of one problem are one group, its paths numbered in order; the model is kept."""
+    rows = [
+        {"problem_id": "p", "question": "3+4?", "gold": "7", "text": "\\boxed{7}", "model": "m"},
+        {"problem_id": "q", "gold": "1", "text": None},
+        {"problem_id": "p", "question": "3+4?", "gold": "7", "text": "#### 8"},
+    ]
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    first, second = groups_from_lines(source, VerifyParams())
+    assert (first.problem.id, first.problem.question, second.problem.id) == ("p", "3+4?", "q")
+    assert [(m.path.id, m.verdict.lenient) for m in first.members] == [
+        ("p#0", True),
+        ("p#1", False),
+    ]
+    assert [m.path.provenance.model for m in first.members] == ["m", "recorded"]
+    assert second.members[0].verdict.status == "malformed"
+
+
+def test_a_path_that_was_never_drawn_scores_nothing(tmp_path):
+    """Between two judged lines the failed one has no score; a null text alone is malformed."""
+    rows = [
+        {"problem_id": "p", "gold": "7", "text": "\\boxed{7}", "finish_reason": "length"},
+        {"problem_id": "p", "gold": "7", "text": None, "finish_reason": "error"},
+        {"problem_id": "p", "gold": "7", "text": None, "completion_tokens": 3},
+    ]
+    expected = [
+        ("correct", True, True),
+        ("verifier_error", None, None),
+        ("malformed", False, False),
+    ]
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    verify_lines(source, output, VerifyParams())
+    assert [(r["status"], r["strict"], r["lenient"]) for r in _written(output)] == expected
+    (group,) = groups_from_lines(source, VerifyParams())
+    verdicts = [member.verdict for member in group.members]
+    assert [(v.status.value, v.strict, v.lenient) for v in verdicts] == expected
+    paths = [member.path for member in group.members]
+    assert [path.finish_reason.value for path in paths] == ["length", "error", "stop"]
+    assert [path.completion_tokens for path in paths] == [0, 0, 3]
+    assert [path.error for path in paths] == [None, "not sampled", None]
+
+
+def test_one_problem_has_one_gold(tmp_path):
+    """Two golds under one problem id would mix two problems; they are refused."""
+    rows = [{"problem_id": "p", "gold": gold, "text": "7"} for gold in "78"]
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with pytest.raises(BadInputError, match="problem p has two"):
+        groups_from_lines(source, VerifyParams())
+
+
+def test_agreement_on_answers_of_our_own(tmp_path, made_data):
+    """Four labels on worked references are met; of nine on boxed answers one refuses a right time;
+    of 32 paths the 4 that are right and not boxed are refused."""
+    words, maths, paths = (
+        _summary(tmp_path, made_data, name)
+        for name in ("gsm8k_labelled", "math_labelled", "gsm8k_qwen7b_paths")
+    )
+    assert (words.agreement.num_labelled, words.agreement.num_agree) == (4, 4)
+    assert maths.agreement.num_labelled == 9
+    assert maths.agreement.disagreeing_ids == ("made-2#0",)
+    assert maths.agreement.num_refused_but_right == 1
+    assert paths.agreement.num_labelled == 32
+    assert len(paths.agreement.disagreeing_ids) == paths.agreement.num_refused_but_right == 4
+    assert paths.num_lenient == 16
+
+
+def _summary(tmp_path, folder, name):
+    source = folder / "recorded" / f"{name}.jsonl"
+    return verify_lines(source, tmp_path / "out.jsonl", VerifyParams(), workers=2)
+
+
+def test_agreement_on_recorded_gsm8k(tmp_path, reference_data):
+    """All 1,320 labels of four models' answers are met."""
+    agreement = _summary(tmp_path, reference_data, "gsm8k_labelled").agreement
+    assert (agreement.num_labelled, agreement.num_agree) == (1320, 1320)
+
+
+def test_agreement_on_recorded_math(tmp_path, reference_data):
+    """312 of 320 labels are met; the others refuse ``4:30 \\text{ p.m.}`` for 4:30 p.m."""
+    agreement = _summary(tmp_path, reference_data, "math_labelled").agreement
+    wrong_labels = tuple(f"math-3#{index}" for index in range(8))
+    assert agreement.num_labelled == 320
+    assert agreement.disagreeing_ids == wrong_labels
+    assert agreement.num_refused_but_right == len(wrong_labels)
+
+
+def test_right_paths_that_a_format_bound_verifier_refused(tmp_path, reference_data):
+    """Of 324 refused paths 302 are right, none of the 676 accepted ones is wrong."""
+    summary = _summary(tmp_path, reference_data, "gsm8k_qwen7b_paths")
+    agreement = summary.agreement
+    assert len(agreement.disagreeing_ids) == agreement.num_refused_but_right == 302
+    assert summary.num_lenient == 978

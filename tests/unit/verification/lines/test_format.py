@@ -1,0 +1,120 @@
+"""Lines of answers: the accepted forms, and what a bad line is told."""
+
+import json
+import math
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.arc import ArcGold
+from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.records import FinishReason
+from pipeline_lib.verification.lines.format import read_lines
+
+MATH = {"id": "a", "kind": "math", "gold": "5", "text": "\\boxed{5}"}
+COUNTDOWN = {"id": "b", "kind": "countdown", "numbers": [3, 5], "target": 8, "text": "3+5=8"}
+CODE = {"id": "c", "kind": "code", "entry_point": "f", "tests": "assert f()", "text": "def f(): 1"}
+ARC = {"id": "d", "kind": "arc", "gold": [[1, 2], [3, 4]], "text": "```\n1 2\n3 4\n```"}
+
+
+def _read(tmp_path, *rows):
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return list(read_lines(path))
+
+
+def test_the_kinds(tmp_path):
+    """Each kind of line carries the gold of its kind."""
+    lines = _read(tmp_path, MATH, COUNTDOWN, CODE, ARC)
+    assert [line.id for line in lines] == ["a", "b", "c", "d"]
+    assert [line.gold for line in lines] == [
+        MathGold(answer="5"),
+        CountdownGold(numbers=(3, 5), target=8),
+        CodeGold(entry_point="f", tests="assert f()"),
+        ArcGold(output=((1, 2), (3, 4))),
+    ]
+
+
+def test_published_lines(tmp_path):
+    """Without kind and id: math, numbered within the problem; both names of a label are read."""
+    rows = [
+        {"problem_id": "p", "question": "?", "gold": "7", "text": "7", "label_by_source": True},
+        {"problem_id": "p", "question": "?", "gold": "7", "text": "8", "label": False},
+        {"problem_id": "q", "reference": "3+4=7\nA: 7", "text": "7", "model": "m"},
+    ]
+    lines = _read(tmp_path, *rows)
+    assert [line.id for line in lines] == ["p#0", "p#1", "q#0"]
+    assert [line.label for line in lines] == [True, False, None]
+    assert [line.model for line in lines] == [None, None, "m"]
+    assert {line.gold for line in lines} == {MathGold(answer="7")}
+
+
+def test_unknown_keys_numbers_for_strings_and_null_texts(tmp_path):
+    """Further keys are ignored; an id or a gold may be a number; a text may be missing as null."""
+    (line,) = _read(tmp_path, {"id": 3, "gold": 5, "text": None, "extra": {}})
+    assert (line.id, line.gold, line.text) == ("3", MathGold(answer="5"), None)
+
+
+def test_how_a_path_ended(tmp_path):
+    """What `reasonloop sample` says of a path is kept; where nothing is said, it ended by itself."""
+    ended = {"finish_reason": "length", "prompt_tokens": 7, "completion_tokens": 9}
+    cut, whole = _read(tmp_path, {**MATH, **ended}, MATH)
+    assert (cut.finish_reason, cut.prompt_tokens, cut.completion_tokens) == ("length", 7, 9)
+    assert whole.finish_reason is FinishReason.STOP
+    assert (whole.prompt_tokens, whole.completion_tokens) == (0, 0)
+
+
+def test_lone_surrogates_are_read(tmp_path):
+    """Text that is no valid Unicode reaches the verifier as it is."""
+    (line,) = _read(tmp_path, {**MATH, "text": "\ud800 \\boxed{5}"})
+    assert line.text == "\ud800 \\boxed{5}"
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ({**MATH, "kind": "maths"}, "kind='maths'; expected one of math, countdown, code, arc"),
+        ({**MATH, "kind": ["math"]}, "kind=['math']"),
+        ({**MATH, "text": 5}, "text: expected a string, got int"),
+        ({"id": "a", "gold": "5"}, "text: Field required"),
+        ({"id": "a", "text": "5"}, "gold: Field required (or a reference)"),
+        ({**MATH, "gold": True}, "gold: Input should be a valid string"),
+        ({**MATH, "gold": math.nan}, "gold: expected a string or a finite number, got nan"),
+        ({**MATH, "id": math.inf}, "id: expected a string or a finite number, got inf"),
+        ({**MATH, "finish_reason": "tired"}, "finish_reason: Input should be 'stop', 'length' or"),
+        ({**MATH, "completion_tokens": -1}, "completion_tokens: Input should be greater than"),
+        ({**COUNTDOWN, "numbers": []}, "numbers: "),
+        ({**COUNTDOWN, "numbers": ["3", 5]}, "numbers.0: "),
+        ({**COUNTDOWN, "target": 8.5}, "target: "),
+        ({**CODE, "tests": None}, "tests: "),
+        ({**ARC, "gold": [[1, 2], [3]]}, "gold: row 2 has 1 cells, row 1 has 2"),
+        ({**ARC, "gold": [[1, 10]]}, "gold: row 1 holds 10; colours are 0 to 9"),
+        ({**ARC, "gold": "1 2"}, "gold: a grid is a list, not str"),
+        ({"kind": "arc", "text": "1"}, "gold: Field required"),
+        ([], "expected a JSON object"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, row, complaint):
+    """The error says file, line and key."""
+    with pytest.raises(BadInputError) as error:
+        _read(tmp_path, MATH, row)
+    assert f"{tmp_path / 'in.jsonl'}:2: {complaint}" in str(error.value)
+
+
+def test_blank_lines_count(tmp_path):
+    """Line numbers are those of the file, blank lines, byte-order mark and CRLF included."""
+    path = tmp_path / "in.jsonl"
+    good = json.dumps(MATH).encode()
+    path.write_bytes(b"\xef\xbb\xbf" + good + b"\r\n\r\n" + good + b"\r\n{")
+    with pytest.raises(BadInputError, match=r"in\.jsonl:4: .*truncated"):
+        list(read_lines(path))
+
+
+def test_invalid_utf8_is_named(tmp_path):
+    """Bytes that are no UTF-8 are refused with their line."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"id": "a", "gold": "5", "text": "\xff"}\n')
+    with pytest.raises(BadInputError, match=r"in\.jsonl:1: "):
+        list(read_lines(path))

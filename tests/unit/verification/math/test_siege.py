@@ -1,0 +1,89 @@
+"""Generated pairs by class: wrong answers that look right, right ones in another notation.
+
+The classes are those of `benchmarks/siege_math.py`, which counts them for any commit.
+"""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks import (
+    siege_math_containers,
+    siege_math_quantities,
+    siege_math_sentences,
+    siege_math_symbols,
+)
+from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.params.paths import MathLimits
+from pipeline_lib.verification.math.exact.count_nouns import count_noun
+from pipeline_lib.verification.math.exact.number_words import leading_number, multiplier
+from pipeline_lib.verification.math.exact.units import unit_of
+from pipeline_lib.verification.math.judge import MathJudge
+
+CLASSES = (
+    *siege_math_quantities.CLASSES,
+    *siege_math_symbols.CLASSES,
+    *siege_math_containers.CLASSES,
+    *siege_math_sentences.CLASSES,
+)
+WORDS = st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=10)
+FORMS = st.sampled_from(
+    ["{n} {w}", "{n} \\text{{ {w}}}", "\\text{{{n} {w}}}", "\\text{{{w} }}{n}", "{w} {n}"]
+)
+
+
+@pytest.fixture(scope="module")
+def judge():
+    with MathJudge(MathLimits(), workers=1) as judge:
+        yield judge
+
+
+def _judged(judge, pairs):
+    return judge.judge([(MathGold(answer=gold), text) for gold, text, *_ in pairs])
+
+
+@pytest.mark.parametrize("make", CLASSES, ids=lambda make: make.__name__)
+def test_no_pair_of_the_class_is_confused(judge, make):
+    """No wrong answer is accepted, and no right one refused or left open."""
+    pairs = list(dict.fromkeys(make()))
+    verdicts = _judged(judge, pairs)
+    confused = [
+        (gold, text, right, verdict.status)
+        for (gold, text, right), verdict in zip(pairs, verdicts, strict=True)
+        if (verdict.lenient is True) is not right
+    ]
+    assert len(pairs) >= 3
+    assert confused == []
+
+
+@settings(max_examples=100)
+@given(number=st.integers(-999, 999), word=WORDS, form=FORMS)
+def test_no_word_makes_a_number_right_unless_it_is_a_unit(judge, number, word, form):
+    """A unit is dropped; any other word beside the number may deny it."""
+    known = unit_of(word) or count_noun(word) or multiplier(word) or leading_number(word)
+    (verdict,) = _judged(judge, [(str(number), f"\\boxed{{{form.format(n=number, w=word)}}}")])
+    assert known or verdict.lenient is not True
+
+
+@settings(max_examples=30)
+@given(items=st.lists(st.integers(-9, 9), min_size=2, max_size=4, unique=True), data=st.data())
+def test_order_counts_in_tuples_alone(judge, items, data):
+    """A permuted tuple is another tuple, a permuted set or list the same."""
+    permuted = data.draw(st.permutations(items))
+    listed, other = (", ".join(map(str, values)) for values in (items, permuted))
+    pairs = [
+        (form.format(listed), f"\\boxed{{{form.format(other)}}}")
+        for form in ("({})", "\\{{{}\\}}", "{}")
+    ]
+    same = items == list(permuted)
+    assert [verdict.lenient for verdict in _judged(judge, pairs)] == [same, True, True]
+
+
+@settings(max_examples=50)
+@given(number=st.integers(1, 999), factor=st.sampled_from(["hundred", "thousand", "million"]))
+def test_a_multiplier_multiplies(judge, number, factor):
+    """n thousand is 1000 n, and n is not n thousand."""
+    value = number * {"hundred": 100, "thousand": 1000, "million": 10**6}[factor]
+    text = f"\\boxed{{{number} {factor}}}"
+    found = _judged(judge, [(str(value), text), (str(number), text)])
+    assert [verdict.lenient for verdict in found] == [True, False]
