@@ -16,7 +16,7 @@ from typing import Any
 from math_families import FAMILIES, Member
 
 from pipeline_lib.seeding import child_random
-from pipeline_lib.verification.math.exact.normal_form import exact_value, normalized
+from pipeline_lib.verification.math.exact.normal_form import exact_value, normalize
 from pipeline_lib.verification.math.extraction import extract
 
 GROUP_SIZE = 8
@@ -116,7 +116,7 @@ def _hard_golds(data: pathlib.Path) -> list[str]:
     """Golds of MATH-500 and HMMT that are no plain numbers."""
     rows = _rows(data / "math500/test.jsonl") + _rows(data / "hmmt25/test.jsonl")
     golds = dict.fromkeys(str(row["answer"]) for row in rows)
-    return [gold for gold in golds if exact_value(normalized(gold)) is None]
+    return [gold for gold in golds if exact_value(normalize(gold)) is None]
 
 
 def _wrong_for_golds(data: pathlib.Path) -> Items:

@@ -1,7 +1,6 @@
-"""The verdict on one text: its status, both scores, and the answer that was found.
+"""The verdict on one text: status, strict and lenient score, extracted answer.
 
-The standard library alone: the sandbox imports this module next to model-written code, in containers
-whose Python has no other package.
+Standard library only: the sandbox imports this module in a Python without other packages.
 """
 
 import dataclasses
@@ -12,7 +11,7 @@ from typing import Any, Self
 
 
 class Status(StrEnum):
-    """Outcome of verification; every judged text has exactly one."""
+    """Outcome of verification."""
 
     CORRECT = "correct"
     WRONG = "wrong"
@@ -30,9 +29,9 @@ class Status(StrEnum):
 class Verdict:
     """Scores of one text.
 
-    ``lenient`` scores the answer whichever extraction rule found it; ``strict`` also requires the
-    format that the prompt asked for. Both are None if verification itself failed
-    (``verifier_error``, or a timeout of the verifier): such a path is not scored.
+    ``lenient`` scores the answer found by any extraction rule; ``strict`` also requires the format
+    that the prompt asks for. Both are None if verification itself failed (``verifier_error``, or a
+    timeout of the verifier): the path is then not scored.
     """
 
     status: Status
@@ -41,11 +40,11 @@ class Verdict:
     extracted: str | None = None
     rule: str | None = None
     detail: str | None = None
-    """One line for a human: the assertion that failed, the limit that was exceeded."""
+    """One line for people: the failed assertion, the exceeded limit."""
     seconds: float = 0.0
 
     def row(self) -> dict[str, Any]:
-        """Flat form without ``seconds``, which differ between runs; shards stay comparable."""
+        """Flat form without ``seconds``, so that shards are reproducible."""
         row = dataclasses.asdict(self)
         del row["seconds"]
         row["status"] = self.status.value
@@ -53,7 +52,7 @@ class Verdict:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Inverse of :meth:`row`; further columns are ignored."""
+        """Inverse of :meth:`row`; other columns are ignored."""
         names = [f.name for f in dataclasses.fields(cls) if f.name != "seconds"]
         own = {name: row[name] for name in names}
         own["status"] = Status(own["status"])

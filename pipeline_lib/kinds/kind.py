@@ -1,7 +1,7 @@
-"""Specification of one kind of answer: the fields that the rest of the library reads.
+"""Specification of a kind of answer.
 
-A kind is a value. Nothing outside `kinds` branches on which one it has; it reads a field of the
-kind instead. Rows and files identify a kind by its name.
+A kind is a value: code outside `kinds` reads its fields instead of branching on the kind. Rows and
+files identify it by name.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,9 +40,9 @@ class Kind(Generic[G]):
     """
 
     name: str
-    """Stored in rows and files; never renamed."""
+    """Stored in rows and files; do not rename."""
     gold: type[G]
-    """The type of its golds, and of no other kind's."""
+    """Type of its golds; unique to the kind."""
     instruction: str
     """Answer format requested from a chat model; part of the paths' template digest."""
     compact_prompt: Callable[[G], str] | None = None
@@ -54,7 +54,7 @@ class Kind(Generic[G]):
     """Name of a `verification.judges.JudgeOpener`, or a pure function that needs no such module."""
     answer_form: str | Callable[[str], str | None] | None = None
     """Function, or its name, from a text to the canonical spelling of its answer, read without the
-    gold; it gives None for a text without an answer. None: no two answers are the same, so there is
+    gold; it gives None for a text without an answer. None: answers are never equal, so there is
     no voting."""
     equality_trial: Callable[[str, str], tuple[G, str]] | None = None
     """From two answer forms a gold and a text: the forms are equal if the judge accepts the text.
@@ -71,7 +71,7 @@ class Kind(Generic[G]):
     split_unit: Callable[[str], str] = _own_id
     """From a problem's id to the unit that train and test must not share."""
     prose_questions: bool = True
-    """A run of words that two questions share counts as overlap; False: only whole questions."""
+    """True: shared word n-grams of two questions count as overlap; False: only whole questions."""
 
     @property
     def votable(self) -> bool:

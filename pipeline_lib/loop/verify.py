@@ -11,7 +11,7 @@ from pipeline_lib.stages.once import Rows, Unit, make_shard
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.verification.judged_paths import KIND, judge_paths, verdict_counts, verdict_rows
-from pipeline_lib.verification.pooled_verifiers import kept_verifier
+from pipeline_lib.verification.pooled_verifiers import pooled_verifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def verify(shard: VerifyShard) -> None:
     def judge() -> Rows:
         paths = [Path.from_row(row) for row in shards.read_shard(plan.paths, shard.index)]
         problems = [Problem.from_row(row) for row in shards.iter_table(plan.problems)]
-        with kept_verifier(plan.params) as verifier:
+        with pooled_verifier(plan.params) as verifier:
             verdicts = judge_paths(paths, problems, verifier)
         return Rows(rows=verdict_rows(paths, verdicts), counts=verdict_counts(verdicts))
 

@@ -11,7 +11,7 @@ from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Rows, make_shard
 from pipeline_lib.storage import shards
 from pipeline_lib.test_time.parts import ComputePart, ComputeShard
-from pipeline_lib.verification.pooled_verifiers import kept_verifier
+from pipeline_lib.verification.pooled_verifiers import pooled_verifier
 
 
 def _key(shard: ComputeShard) -> str:
@@ -31,7 +31,7 @@ def measure(shard: ComputeShard) -> None:
 
     def rows() -> Rows:
         paths = [Path.from_row(row) for row in shards.read_shard(part.folders.paths, shard.index)]
-        with kept_verifier(part.verify) as verifier:
+        with pooled_verifier(part.verify) as verifier:
             measured = path_measures.measure_paths(
                 shard.problems(), paths, verifier, _rescoring(part)
             )

@@ -18,7 +18,7 @@ from pipeline_lib.stages.once import record_unit
 from pipeline_lib.storage import shards
 from pipeline_lib.telemetry import record_event
 from pipeline_lib.test_time.parts import STAGE, ComputePart, ComputeShard
-from pipeline_lib.verification.pooled_verifiers import kept_verifier
+from pipeline_lib.verification.pooled_verifiers import pooled_verifier
 
 
 def _key(shard: ComputeShard) -> str:
@@ -85,7 +85,7 @@ def search(shard: ComputeShard) -> None:
 def _search_shard(shard: ComputeShard) -> SearchRecords:
     part = shard.part
     assert part.strategy is not None
-    with kept_verifier(part.verify) as verifier:
+    with pooled_verifier(part.verify) as verifier:
         return search_problems(
             shard.problems(),
             _setting(part),

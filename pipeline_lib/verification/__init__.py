@@ -1,1 +1,1 @@
-"""Verdicts on model output that cannot be fooled, hung or confused."""
+"""Verification of model output: one judge per kind of answer, and the code sandbox."""

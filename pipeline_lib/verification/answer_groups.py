@@ -1,7 +1,7 @@
-"""Texts grouped by the answer they give, without a gold: the votes of self-consistency.
+"""Grouping of texts by their answer, without a gold, for self-consistency voting.
 
-Each kind says how its answers are compared: by spelling after normalization, by its judge with an
-earlier answer in place of the gold, or not at all (two programs are never the same answer).
+The kind defines the comparison: by normalized spelling, by its judge with an earlier answer as the
+gold, or not at all (programs are never equal).
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from pipeline_lib.verification.judges import AnswerForm, answer_form
 
 @dataclass(kw_only=True)
 class AnswerBook:
-    """The distinct answers to one problem so far, numbered from 0 in order of first occurrence."""
+    """The distinct answers to one problem, numbered from 0 in order of first occurrence."""
 
     kind: Kind[Any]
     verifier: Verifier
@@ -29,7 +29,7 @@ class AnswerBook:
         self._form_of = answer_form(self.kind) or self._unlike_any
 
     def number(self, text: str) -> int | None:
-        """The number of the answer that a text gives; None if it gives none."""
+        """The number of the answer in a text; None if there is no answer."""
         form = self._form_of(text)
         if not form:
             return None
@@ -45,7 +45,7 @@ class AnswerBook:
         return f"{len(self._first)}: {text}" if text.strip() else None
 
     def _equivalent(self, form: str) -> int | None:
-        """The earliest equal answer; one that the judge cannot compare is a new one."""
+        """The earliest equal answer, or None; answers without a verdict are different."""
         trial = self.kind.equality_trial
         if trial is None:
             return None

@@ -1,7 +1,6 @@
-"""Model text made plain, and the balanced groups in it: what every answer verifier reads first.
+"""Normalization of model text, fenced blocks and boxes: the first step of every verifier.
 
-Nothing here knows what a right answer is. All functions are total (any string is fine, lone
-surrogates included) and linear in the length of the text.
+All functions accept any string, lone surrogates included, and take linear time.
 """
 
 import re
@@ -31,9 +30,10 @@ _SIGNS = str.maketrans(
 
 
 def plain(text: str) -> str:
-    """Compatibility forms, digits of any script, minus, times and division signs as ASCII.
+    """Convert compatibility forms, digits of any script and arithmetic signs to ASCII.
 
-    NFKC alone would read ``x²`` as ``x2`` and ``3½`` as ``31/2``; both keep their value here.
+    Superscripts and fractions keep their value; NFKC alone reads ``x²`` as ``x2``, ``3½`` as
+    ``31/2``.
     """
     if text.isascii():
         return text
@@ -50,8 +50,8 @@ def _ascii_digit(character: str) -> str:
     return character if value is None else str(value)
 
 
-def after_thought(text: str) -> str:
-    """What follows the last ``</think>``; the whole text if that tag never came."""
+def strip_reasoning(text: str) -> str:
+    """The text after the last ``</think>``; the whole text without that tag."""
     return text.rpartition(_THOUGHT_END)[2]
 
 
@@ -62,11 +62,11 @@ def unix_lines(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencedBlock:
-    """What stands between two fences of Markdown; the last block of a text may lack its second."""
+    """A fenced block of Markdown; the last block of a text may lack its closing fence."""
 
     content: str
     start: int
-    """Where the content starts in the text."""
+    """Position of the content in the text."""
     closed: bool
 
 
@@ -96,9 +96,9 @@ def _block(text: str, opening: re.Match[str], *, end: int, closed: bool) -> Fenc
 def last_boxes(text: str) -> list[str]:
     r"""The contents of the last boxes, in order.
 
-    More than one is returned only if nothing but "and", "or" or commas stands between them. A box
-    that was cut off by the token limit is passed over. At most 20 boxes are looked at, each 20,000
-    characters deep, so hostile text costs no more than long text.
+    Several are returned only if they are joined by "and", "or" or commas alone. A box that was cut
+    off by the token limit is skipped. At most 20 boxes of 20,000 characters are read, so hostile
+    text costs no more than long text.
     """
     boxes: list[str] = []
     next_start = end = len(text)

@@ -1,9 +1,9 @@
-"""The ARC verifier: an answer is right if its grid equals the gold, shape included.
+"""Judge of ARC grids: an answer is right if its grid equals the gold, shape included.
 
 The requested format (strict) is a last fenced block of rows, one per line, digits separated by
 spaces. The lenient score also accepts a grid in another notation in that block or in ``<answer>``
 tags, whichever come later, else the last list of lists or lines of digits in plain text.
-Nothing is evaluated, and the work is linear in the length of the text.
+Nothing is evaluated; all functions take linear time.
 """
 
 import re
@@ -17,22 +17,22 @@ from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.answer_text import (
     FencedBlock,
-    after_thought,
     fenced_blocks,
     plain,
+    strip_reasoning,
     unix_lines,
 )
 from pipeline_lib.verification.judges import pure_judge_opener
 
 MAX_SEARCHED_CHARS = 20_000
-"""Of a longer block or text only the end is read: room for 900 cells, each on a line of its own."""
+"""Of a longer block or text only the end is read; enough for 900 cells, one per line."""
 MAX_ROW_CHARS = 200
 MAX_SHOWN_CHARS = 200
 
 _ANSWER_OPEN = "<answer>"
 _ANSWER_CLOSE = "</answer>"
 _ASKED_ROW = re.compile(r"[ \t]*+[0-9](?:[ \t]++[0-9])*+[ \t]*+")
-# Possessive throughout: no text makes them go back.
+# Possessive quantifiers prevent backtracking.
 _ROW = re.compile(r"\s*+\[{0,3}+\s*+[0-9](?:[\s,]*+[0-9])*+[\s,]*+\]{0,3}+[\s,]*+")
 _LISTS = re.compile(r"\[\s*+(?:\[[0-9\s,]*+\]\s*+,?\s*+)++\]")
 _LIST = re.compile(r"\[([0-9\s,]*+)\]")
@@ -40,7 +40,7 @@ _NUMERAL = re.compile(r"[0-9]+")
 
 
 class Rule(StrEnum):
-    """The rule that found the grid. Only the first is the strict format."""
+    """Rule that found the grid; only the first is the strict format."""
 
     FENCED_ROWS = "fenced_rows"
     FENCED = "fenced"
@@ -53,7 +53,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    """Rows of numerals as found in a text; they may be ragged or exceed the colours."""
+    """Rows of numerals as found in a text; possibly ragged or out of the range of colours."""
 
     rows: Sequence[Sequence[str]]
     form: Rule
@@ -107,7 +107,7 @@ def answer_form(text: str) -> str | None:
 
 
 def _extract(text: str) -> _Found | None:
-    visible = unix_lines(after_thought(text))
+    visible = unix_lines(strip_reasoning(text))
     blocks = fenced_blocks(visible)
     tagged = _tagged(visible)
     in_block = _in_block(blocks[-1]) if blocks else None
@@ -129,7 +129,7 @@ def _in_block(block: FencedBlock) -> _Found | None:
 
 
 def _asked_rows(block: str) -> list[list[str]]:
-    """The rows of a block that holds nothing else, in the form that was asked for."""
+    """The rows of a block in the requested format; empty if it contains anything else."""
     if len(block) > MAX_SEARCHED_CHARS:
         return []
     lines = plain(block).strip().split("\n")
@@ -154,7 +154,7 @@ def _last_written(text: str) -> _Written | None:
     lists, rows = _last_lists(ending), _last_rows(ending)
     if lists is None or rows is None:
         return lists or rows
-    # The lines of a list of lists look like rows as well; the list is then the whole of them.
+    # The lines of a list of lists also match as rows; the list takes precedence.
     return lists if lists.end > rows.start else rows
 
 
@@ -188,7 +188,7 @@ def _row_lines(text: str) -> Iterator[_Written]:
 
 def _cells(line: str) -> list[str]:
     numerals = _NUMERAL.findall(line)
-    # Digits with nothing between them are a row of their own.
+    # Digits without separators are a row of one-digit cells.
     return list(numerals[0]) if len(numerals) == 1 else numerals
 
 

@@ -1,7 +1,7 @@
-"""One verdict for every item of a mixed batch: each goes to the judge of its kind.
+"""Verifier of mixed batches: dispatches each item to the judge of its kind.
 
-A batch never raises because of an item. Judges are opened when the first item of their kind comes,
-and closed with the verifier.
+No item makes a batch raise. A judge is opened at the first item of its kind and closed with the
+verifier.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from pipeline_lib.verification.judges import Judge, judge_opener
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One text to be judged; None if the model gave no text (null in a file)."""
+    """One text to judge; None if the model produced no text (null in a file)."""
 
     gold: Gold
     text: str | None
 
 
 class Verifier:
-    """Judges batches of any mixture of kinds. Use it as a context manager."""
+    """Judges batches of any mixture of kinds; a context manager."""
 
     def __init__(self, params: VerifyParams, *, workers: int) -> None:
         self._params = params
@@ -40,7 +40,7 @@ class Verifier:
         self.close()
 
     def close(self) -> None:
-        """End all processes; a later batch starts them again."""
+        """End all processes; a later batch restarts them."""
         self._judges.clear()
         self._stack.close()
 
@@ -77,5 +77,5 @@ def _by_kind(items: Sequence[Item]) -> dict[Kind[Any], dict[int, tuple[Gold, str
 
 
 def open_verifier(params: VerifyParams, *, workers: int = 1) -> Verifier:
-    """A verifier with the limits of ``params`` and ``workers`` processes where a kind needs them."""
+    """Create a verifier; ``workers`` is the number of processes of a kind that needs any."""
     return Verifier(params, workers=workers)

@@ -1,4 +1,4 @@
-"""Verdicts without scores, for failures of the verifier: such a path is never scored 0."""
+"""Verdicts without scores, for failures of the verifier; such a path is not scored 0."""
 
 import time
 from collections.abc import Callable
@@ -25,6 +25,6 @@ def timed_verdict(judge: Callable[[], Verdict]) -> Verdict:
     start = time.perf_counter()
     try:
         verdict = judge()
-    except Exception as error:  # noqa: BLE001 - one item must not cost a batch its verdicts
+    except Exception as error:  # noqa: BLE001 - one item must not fail its batch
         verdict = verifier_error(error)
     return replace(verdict, seconds=time.perf_counter() - start)

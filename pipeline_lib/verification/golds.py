@@ -1,4 +1,4 @@
-"""Golds checked when a data set is built, so that no answer is judged against an unusable one."""
+"""Check of golds when a data set is built, so that no answer is judged against an unusable gold."""
 
 import pkgutil
 from collections.abc import Iterator

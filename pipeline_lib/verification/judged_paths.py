@@ -1,4 +1,4 @@
-"""Verdicts for sampled paths, and their rows. A path whose request failed is not judged."""
+"""Verdicts on sampled paths, and their rows. A path whose request failed is not judged."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,22 +13,22 @@ KIND = "verdicts"
 def judge_paths(
     paths: Sequence[Path], problems: Iterable[Problem], verifier: Verifier
 ) -> list[Verdict]:
-    """One verdict per path, in order; a path whose request failed gets no score, not 0."""
+    """One verdict per path, in order; a path whose request failed has no score."""
     golds = {problem.id: problem.gold for problem in problems}
     drawn = [path for path in paths if path.error is None]
     judged = verifier.judge([Item(gold=golds[path.problem_id], text=path.text) for path in drawn])
     by_id = {path.id: verdict for path, verdict in zip(drawn, judged, strict=True)}
-    return [by_id.get(path.id) or _never_drawn(path) for path in paths]
+    return [by_id.get(path.id) or _not_sampled(path) for path in paths]
 
 
-def _never_drawn(path: Path) -> Verdict:
+def _not_sampled(path: Path) -> Verdict:
     return Verdict(
         status=Status.VERIFIER_ERROR, strict=None, lenient=None, detail=f"not sampled: {path.error}"
     )
 
 
 def verdict_rows(paths: Sequence[Path], verdicts: Sequence[Verdict]) -> list[Row]:
-    """Rows of the verdict table; (problem_id, index) says whose verdict it is."""
+    """Rows of the verdict table, keyed by (problem_id, index)."""
     return [
         {"problem_id": path.problem_id, "index": path.index, **verdict.row()}
         for path, verdict in zip(paths, verdicts, strict=True)

@@ -1,6 +1,6 @@
-"""Judges: one verdict per (gold, text) of one kind, opened by the name that the kind gives.
+"""Judges: one verdict per (gold, text) of a kind; opened by the name in the kind's specification.
 
-Imports by name are made here and in `golds` only, as the keys of stages have to cover them.
+Only this module and `golds` import by name, because stage keys must cover these imports.
 """
 
 import pkgutil
@@ -23,17 +23,17 @@ class Judge(Protocol[_Gold_contra]):
     """Judges batches of one kind."""
 
     def judge(self, pairs: Sequence[tuple[_Gold_contra, str]]) -> list[Verdict]:
-        """One verdict per (gold, text), in order; no item makes it raise."""
+        """One verdict per (gold, text), in order; never raises because of an item."""
 
 
 class JudgeOpener(Protocol):
     """Opens the judge of one kind."""
 
     def __call__(self, params: VerifyParams, *, workers: int) -> AbstractContextManager[Judge[Any]]:
-        """A judge with the limits of ``params`` and ``workers`` processes, if it needs any.
+        """Open a judge with the limits of ``params`` and ``workers`` processes, if it needs any.
 
-        The result is an object, never a generator: a forked child drops its parent's verifiers,
-        and the end of a generator would shut down the parent's processes.
+        Return an object, not a generator: a forked child drops its parent's verifiers, and closing
+        a generator would shut down the parent's processes.
         """
 
 
@@ -46,7 +46,7 @@ class _PureJudge(Generic[G]):
 
 
 def pure_judge_opener(verdict: Callable[[G, str], Verdict]) -> JudgeOpener:
-    """The opener of a judge that is a pure function; an exception of it is a verifier_error."""
+    """The opener of a judge that is a pure function; its exceptions become verifier_error."""
 
     def open_judge(params: VerifyParams, *, workers: int) -> AbstractContextManager[_PureJudge[G]]:
         del params, workers
@@ -64,7 +64,7 @@ def judge_opener(kind: Kind[Any]) -> JudgeOpener:
 
 
 def answer_form(kind: Kind[Any]) -> AnswerForm | None:
-    """The function that reads the answer of a text; None if answers of ``kind`` are never equal."""
+    """The function that extracts answers of ``kind``; None if they are never equal."""
     if not isinstance(kind.answer_form, str):
         return kind.answer_form
     form: AnswerForm = pkgutil.resolve_name(kind.answer_form)

@@ -1,6 +1,6 @@
-"""Verifiers that stay open between batches, since opening one costs what some hundred items cost.
+"""Pool of open verifiers, reused between batches: opening one costs as much as some hundred items.
 
-For workers that judge shard after shard. Who judges one long batch opens a verifier of his own.
+For workers that judge many shards. For one long batch, open a verifier directly.
 """
 
 import atexit
@@ -15,52 +15,52 @@ from pipeline_lib.verification.dispatch import Verifier, open_verifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Kept:
+class _Entry:
     params: VerifyParams
     verifier: Verifier
 
 
 _lock = threading.Lock()
-_idle: list[_Kept] = []
+_idle: list[_Entry] = []
 
 
 @contextmanager
-def kept_verifier(params: VerifyParams) -> Iterator[Verifier]:
-    """A verifier with one worker, for one thread at a time; kept for the next who asks like this.
+def pooled_verifier(params: VerifyParams) -> Iterator[Verifier]:
+    """A verifier with one worker, for exclusive use; returned to the pool afterwards.
 
-    There are as many as threads that judge at once. All that idle are closed when other params are
-    asked for, and at the end of the process; killed outright, it takes them along. One whose user
-    failed is closed, not kept: nobody knows what it has in hand.
+    The pool grows to the number of concurrent users. Idle verifiers are closed on a request with
+    other params and at exit; they die with the process if it is killed. A verifier is closed
+    instead of reused if its user raised, because it may have pending items.
     """
-    kept = _taken(params)
+    entry = _acquire(params)
     try:
-        yield kept.verifier
+        yield entry.verifier
     except BaseException:
-        kept.verifier.close()
+        entry.verifier.close()
         raise
     with _lock:
-        _idle.append(kept)
+        _idle.append(entry)
 
 
-def _taken(params: VerifyParams) -> _Kept:
+def _acquire(params: VerifyParams) -> _Entry:
     with _lock:
-        others = [kept for kept in _idle if kept.params != params]
-        same = [kept for kept in _idle if kept.params == params]
+        others = [entry for entry in _idle if entry.params != params]
+        same = [entry for entry in _idle if entry.params == params]
         found = same.pop() if same else None
         _idle[:] = same
-    for kept in others:
-        kept.verifier.close()
-    return found or _Kept(params=params, verifier=open_verifier(params))
+    for entry in others:
+        entry.verifier.close()
+    return found or _Entry(params=params, verifier=open_verifier(params))
 
 
-def close_kept_verifiers() -> None:
-    """Close all that idle."""
+def close_pooled_verifiers() -> None:
+    """Close all idle verifiers."""
     with _lock:
         closing, _idle[:] = list(_idle), []
-    for kept in closing:
-        kept.verifier.close()
+    for entry in closing:
+        entry.verifier.close()
 
 
-atexit.register(close_kept_verifiers)
-# Their sockets lead to the parent's processes: two that ask at once would get each other's replies.
+atexit.register(close_pooled_verifiers)
+# Their sockets belong to the parent: parent and child would read each other's replies.
 os.register_at_fork(after_in_child=_idle.clear)

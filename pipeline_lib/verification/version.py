@@ -1,4 +1,4 @@
-"""The version of the verifiers, alone in a module so that lineage needs no verifier to name it."""
+"""Version of the verifiers, in a module without imports, for lineage."""
 
 VERIFIER_VERSION = "4"
-"""Part of every training row's lineage: change it whenever some verdict may change."""
+"""Recorded in the lineage of every training row; increment it when a verdict may change."""

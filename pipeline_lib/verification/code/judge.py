@@ -1,7 +1,7 @@
-"""Verdicts on model-written Python: find the code in the text, test it in a jail, doubt success.
+"""Judge of model-written Python: extract the code, test it in the sandbox, run a negative control.
 
-A program that passes is run again with one expected value altered; if it passes that as well, it
-cheats. Nothing of the text is parsed or run in this process.
+A program that passes is run again with altered asserts; if it passes these too, it cheats. Nothing
+of the text is parsed or run in this process.
 """
 
 import re
@@ -16,8 +16,8 @@ from pipeline_lib.verification.sandbox.client import RunReport, TestSuite
 from pipeline_lib.verification.sandbox.tiers import (
     OpenTier,
     TierReport,
+    permitted_tiers,
     probe_tier,
-    wanted_tiers,
 )
 
 MAX_PROGRAM_LENGTH = 1 << 20
@@ -33,14 +33,14 @@ class ExtractedCode:
 
     @property
     def as_asked(self) -> bool:
-        """True if it was the only fenced block, or the whole text."""
+        """True if it is the only fenced block, or the whole text."""
         return self.rule in {"only_block", "bare"}
 
 
 def extract_code(text: str, entry_point: str) -> ExtractedCode | None:
-    """The last fenced block that defines ``entry_point``, else the last block, else all of it.
+    """The last fenced block that defines ``entry_point``, else the last block, else the whole text.
 
-    A byte-order mark and CRLF are tolerated. None if there is nothing but white space.
+    A byte-order mark and CRLF are accepted. None if the text is only white space.
     """
     unix = unix_lines(text)
     blocks = fenced_blocks(unix)
@@ -58,7 +58,7 @@ def extract_code(text: str, entry_point: str) -> ExtractedCode | None:
 
 
 class CodeJudge:
-    """Judges programs, one after another, in a tier that passed its self-test."""
+    """Judges programs sequentially in a tier that passed its self-test."""
 
     def __init__(self, opened: OpenTier) -> None:
         self._opened = opened
@@ -91,7 +91,7 @@ class CodeJudge:
         report = self._run(gold, code.program)
         status = report.status
         right = status is Status.CORRECT
-        unjudged = status is Status.VERIFIER_ERROR or not report.counts
+        unjudged = status is Status.VERIFIER_ERROR or not report.is_conclusive
         return Verdict(
             status=status,
             strict=None if unjudged else right and code.as_asked,
@@ -116,7 +116,7 @@ class CodeJudge:
                 status = Status.REWARD_HACK
             case Status.VERIFIER_ERROR:
                 detail, status = second.detail, Status.VERIFIER_ERROR
-            case Status.TIMEOUT if not second.counts:
+            case Status.TIMEOUT if not second.is_conclusive:
                 detail, status = second.detail, Status.TIMEOUT
             case _:
                 detail, status = "", Status.CORRECT
@@ -125,10 +125,10 @@ class CodeJudge:
             detail=detail,
             output=report.output,
             seconds=seconds,
-            counts=second.counts,
+            is_conclusive=second.is_conclusive,
         )
 
 
 def probe_tiers(limits: CodeLimits) -> list[TierReport]:
-    """Self-test every tier that ``limits`` permit, best first, and say why others cannot be used."""
-    return [probe_tier(name) for name in wanted_tiers(limits)]
+    """Self-test every tier that ``limits`` permit, best first."""
+    return [probe_tier(name) for name in permitted_tiers(limits)]

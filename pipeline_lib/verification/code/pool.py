@@ -1,7 +1,7 @@
-"""Several jails at once, one program in each; slow programs do not block the others.
+"""Pool of jails with one program in each; slow programs do not block the others.
 
-A program that sleeps until its deadline would delay all that follow. So a program that runs for long
-gives up its place (`stragglers`), and one more jail is opened for the next, up to a bound.
+A program that sleeps until its deadline would delay all later ones. A straggler therefore frees its
+slot (`stragglers`), and another jail is opened, up to a bound.
 """
 
 import collections
@@ -22,18 +22,18 @@ from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.code.judge import CodeJudge
 from pipeline_lib.verification.failures import timed_verdict
 from pipeline_lib.verification.sandbox.tiers import open_tier, reopen_tier
-from pipeline_lib.verification.stragglers import MAX_SLOW, seconds_to_room
+from pipeline_lib.verification.stragglers import MAX_STRAGGLERS, seconds_to_slot
 
 
 class CodePool:
-    """Up to ``num_workers`` jails at work, and a few more while some programs are slow.
+    """Up to ``num_workers`` busy jails, plus a few while some programs are slow.
 
-    Calls from several threads take turns.
+    Thread-safe; calls are serialized.
 
     Args:
-        first: a jail that is open; the pool closes it.
-        open_more: opens one more of the same kind; called from any thread.
-        num_workers: jails that work at once on programs that are not slow.
+        first: an open jail; closed by the pool.
+        open_more: opens another jail of the same tier; called from any thread.
+        num_workers: jails that run programs at once, without stragglers.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class CodePool:
         self._jails = [first]
         self._free: queue.SimpleQueue[CodeJudge] = queue.SimpleQueue()
         self._free.put(first)
-        self._threads = ThreadPoolExecutor(num_workers + MAX_SLOW)
+        self._threads = ThreadPoolExecutor(num_workers + MAX_STRAGGLERS)
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -54,7 +54,7 @@ class CodePool:
         self.close()
 
     def close(self) -> None:
-        """End all jails, once the programs in them have ended."""
+        """Wait for the running programs, then close all jails."""
         self._threads.shutdown(cancel_futures=True)
         for jail in self._jails:
             jail.close()
@@ -69,18 +69,18 @@ class CodePool:
         running: dict[Future[Verdict], _Run] = {}
         verdicts: dict[int, Verdict] = {}
         while waiting or running:
-            while waiting and self._seconds_to_room(running) <= 0:
+            while waiting and self._seconds_to_slot(running) <= 0:
                 index = waiting.popleft()
                 future = self._threads.submit(self._judge_one, *pairs[index])
                 running[future] = _Run(index=index, started_s=time.perf_counter())
-            room_s = self._seconds_to_room(running) if waiting else math.inf
+            room_s = self._seconds_to_slot(running) if waiting else math.inf
             patience_s = None if math.isinf(room_s) else room_s
             for done in wait(running, patience_s, FIRST_COMPLETED).done:
                 verdicts[running.pop(done).index] = done.result()
         return [verdicts[index] for index in range(len(pairs))]
 
-    def _seconds_to_room(self, running: Mapping[Future[Verdict], "_Run"]) -> float:
-        return seconds_to_room(
+    def _seconds_to_slot(self, running: Mapping[Future[Verdict], "_Run"]) -> float:
+        return seconds_to_slot(
             [run.started_s for run in running.values()],
             num_workers=self._num_workers,
             now_s=time.perf_counter(),
@@ -99,7 +99,7 @@ class CodePool:
         try:
             jail = self._open_more()
         except (ReasonloopError, OSError):
-            # Memory or processes are short: those that are open do all the work, as they become free.
+            # Out of memory or processes: wait for an open jail.
             return self._free.get()
         self._jails.append(jail)
         return jail
@@ -107,17 +107,17 @@ class CodePool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """One running program: its index in the batch, and its start."""
+    """One running program: its index in the batch and its start time."""
 
     index: int
     started_s: float
 
 
 def open_code_pool(limits: CodeLimits, *, num_workers: int) -> CodePool:
-    """Open the best tier of the sandbox, or the one that ``limits`` name; self-test it once.
+    """Open the best tier of the sandbox, or the one named by ``limits``, after one self-test.
 
     Raises:
-        SandboxUnavailableError: no tier passes its self-test here; nothing is run then.
+        SandboxUnavailableError: no tier passes its self-test; nothing is run.
     """
     opened = open_tier(limits)
     return CodePool(
@@ -128,5 +128,5 @@ def open_code_pool(limits: CodeLimits, *, num_workers: int) -> CodePool:
 
 
 def open_judge(params: VerifyParams, *, workers: int) -> CodePool:
-    """As :func:`open_code_pool`, with the limits of ``params``."""
+    """Open the judge of code, with the limits of ``params``."""
     return open_code_pool(params.code, num_workers=workers)

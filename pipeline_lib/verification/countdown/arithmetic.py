@@ -1,7 +1,6 @@
-"""Arithmetic in a model's text: signs made plain, whole expressions and steps found.
+"""Arithmetic in model text: LaTeX removed, complete expressions and steps extracted.
 
-What a solution is worth is judged in `countdown.judge`. Everything here is linear in the
-length of the text, and a piece of something else is no expression.
+All functions take linear time. Fragments of other formulas are not expressions.
 """
 
 import re
@@ -36,7 +35,7 @@ _PARTNERS = {")": "(", "]": "["}
 
 
 def is_arithmetic(expression: str) -> bool:
-    """Whether it is numbers, signs and brackets, each with its own partner: "1)+(26" is not."""
+    """True if it consists of numbers, signs and balanced brackets: "1)+(26" does not."""
     if not _RUN.fullmatch(" ".join(expression.split())) or not re.search(r"\d", expression):
         return False
     open_ones: list[str] = []
@@ -49,31 +48,31 @@ def is_arithmetic(expression: str) -> bool:
 
 
 def as_python(expression: str) -> str:
-    """The expression with parentheses alone."""
+    """The expression with square brackets replaced by parentheses."""
     return expression.replace("[", "(").replace("]", ")")
 
 
 def has_operator(text: str) -> bool:
-    """Whether a number or a parenthesis is followed by an operator."""
+    """True if a number or a bracket is followed by an operator."""
     return re.search(r"[\d)\]] ?[-+*/]", " ".join(text.split())) is not None
 
 
-def without_latex(text: str) -> str:
-    """Signs of LaTeX and Markdown as those of arithmetic; fractions as quotients."""
+def strip_latex(text: str) -> str:
+    """Replace signs of LaTeX and Markdown by those of arithmetic, and fractions by quotients."""
     for written, sign in _LATEX_SIGNS.items():
         text = text.replace(written, sign)
-    return _without_fractions(text) if "frac" in text else text
+    return _strip_fractions(text) if "frac" in text else text
 
 
-def _without_fractions(text: str) -> str:
-    r"""``\frac{A}{B}`` and ``\frac12`` as quotients in square brackets, in one pass over the text.
+def _strip_fractions(text: str) -> str:
+    r"""Replace ``\frac{A}{B}`` and ``\frac12`` by quotients in square brackets, in one pass.
 
-    Brackets of their own kind, so that no parenthesis is closed across a part's end. A fraction
-    without its two parts leaves one open, which no expression has.
+    Square brackets, so that no parenthesis is closed across the end of a part. A fraction without
+    its two parts leaves an open bracket, so it does not become an expression.
     """
     written: list[str] = []
     missing: list[int] = []
-    """Parts that each open fraction still needs, innermost last; -1 stands for a brace of a part."""
+    """Missing parts of each open fraction, innermost last; -1 for an open brace of a part."""
     for sign in _FRACTION_TOKEN.findall(text):
         expected = missing[-1] if missing else -1
         if len(sign) > 1:
@@ -103,8 +102,8 @@ def _close_part(written: list[str], missing: list[int]) -> None:
         missing.pop()
 
 
-def whole_expressions(line: str) -> list[str]:
-    """The arithmetic in a line, with what it is said to equal; pieces of other formulas are none."""
+def find_expressions(line: str) -> list[str]:
+    """The complete expressions in a line, each with its stated value."""
     found = []
     cut = len(line) > MAX_EXPRESSION_CHARS
     line = line[-MAX_EXPRESSION_CHARS:]
@@ -118,7 +117,7 @@ def whole_expressions(line: str) -> list[str]:
 
 
 def _continues(before: str, run: str, after: str) -> bool:
-    """Whether a run of digits and signs goes on in what is written beside it."""
+    """True if a run of digits and signs continues in the adjacent text."""
     if before and (run.strip()[:1] in {"+", "*", "/"} or not run.startswith(" ")):
         touching = before.isalnum() or before in _TOUCHING
         if touching and not (before == "." and run.startswith(" ")):
@@ -128,10 +127,10 @@ def _continues(before: str, run: str, after: str) -> bool:
     return not run.endswith(" ") and bool(after) and (number_goes_on or word_goes_on)
 
 
-def steps_in(text: str) -> Iterator[str]:
-    """The steps of one operation in a text, in order."""
+def find_steps(text: str) -> Iterator[str]:
+    """Yield the steps of one operation in a text, in order."""
     for right in _RIGHT_SIDE.finditer(text):
-        # Looking back from each "=" keeps this linear in texts that are one long sum.
+        # Searching backwards from each "=" takes linear time even for one long sum.
         start = max(0, right.start() - _LEFT_CHARS)
         left = _LEFT_SIDE.search(text[start : right.start()])
         assert left is not None

@@ -1,8 +1,8 @@
-"""The Countdown verifier: every number used exactly once, exact arithmetic, the target reached.
+"""Judge of Countdown: every number used exactly once, exact arithmetic, target reached.
 
-Two forms are strict: steps, one per line and nothing else, as requested, or an expression in
-``<answer>`` tags. The lenient score also accepts a boxed expression, an expression on the last line,
-or the last steps found in prose. Expressions are parsed with `ast`, never evaluated.
+Two formats are strict: steps, one per line and nothing else, as requested, or an expression in
+``<answer>`` tags. The lenient score also accepts a boxed expression, an expression on the last
+line, or the last steps in prose. Expressions are parsed with `ast` and never executed.
 """
 
 import ast
@@ -16,22 +16,22 @@ from fractions import Fraction
 
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.verdicts import Status, Verdict
-from pipeline_lib.verification.answer_text import after_thought, last_boxes, plain
+from pipeline_lib.verification.answer_text import last_boxes, plain, strip_reasoning
 from pipeline_lib.verification.countdown.arithmetic import (
     LIST_MARK,
     MAX_EXPRESSION_CHARS,
     STEP,
     as_python,
+    find_expressions,
+    find_steps,
     has_operator,
     is_arithmetic,
-    steps_in,
-    whole_expressions,
-    without_latex,
+    strip_latex,
 )
 from pipeline_lib.verification.judges import pure_judge_opener
 
 MAX_TEXT_CHARS = 20_000
-"""Of a longer text only the end is read, and it is not in the strict format."""
+"""Of a longer text only the end is read, and it is never strict."""
 MAX_DEPTH = 40
 MAX_SHOWN_CHARS = 200
 
@@ -51,7 +51,7 @@ _TREE_OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Frac
 
 
 class Rule(StrEnum):
-    """The rule that found the solution. The first two are the strict formats."""
+    """Rule that found the solution; the first two are the strict formats."""
 
     STEPS = "steps"
     ANSWER_TAG = "answer_tag"
@@ -102,9 +102,9 @@ open_judge = pure_judge_opener(judge)
 def answer_form(text: str) -> str | None:
     """Canonical spelling of the solution in a text, read without the gold; None if there is none.
 
-    It is the sorted list of steps; an expression is split into the steps that compute it. Commuted
-    operands and another order of independent steps give the same form. Nothing is checked: a step
-    keeps the value that was written, right or wrong.
+    The form is the sorted list of steps; an expression is split into its steps. Commuted operands
+    and reordered independent steps give the same form. Nothing is checked: a step keeps the written
+    value, right or wrong.
     """
     found = _extract(text, num_numbers=None)
     if found is None:
@@ -118,7 +118,7 @@ def answer_form(text: str) -> str | None:
     try:
         if not is_arithmetic(expression):
             return "".join(expression.split())
-        _add_steps(_parsed(expression[:MAX_EXPRESSION_CHARS]), parts, depth=0)
+        _add_steps(_parse(expression[:MAX_EXPRESSION_CHARS]), parts, depth=0)
     except _RefusedError:
         return "".join(expression.split())
     return "; ".join(sorted(parts))
@@ -138,24 +138,24 @@ def _add_steps(node: ast.expr, parts: list[str], *, depth: int) -> Fraction:
         raise _RefusedError("only + - * / and parentheses are allowed")
     left = _add_steps(node.left, parts, depth=depth + 1)
     right = _add_steps(node.right, parts, depth=depth + 1)
-    value = _applied(operation, left, right)
+    value = _apply(operation, left, right)
     [sign] = [sign for sign, known in _STEP_OPERATORS.items() if known is operation]
     parts.append(_step_form(sign, left, right, value))
     return value
 
 
 def _extract(text: str, *, num_numbers: int | None) -> _Found | None:
-    visible = after_thought(text)
+    visible = strip_reasoning(text)
     ending = plain(visible[-MAX_TEXT_CHARS:])
     if len(visible) <= MAX_TEXT_CHARS and _are_steps(ending):
         return _Found(text=ending.strip(), rule=Rule.STEPS)
     tagged = _ANSWER.findall(ending)
     if tagged:
-        return _Found(text=without_latex(tagged[-1]).strip(), rule=Rule.ANSWER_TAG)
-    boxed = without_latex("".join(last_boxes(ending)[-1:]))
+        return _Found(text=strip_latex(tagged[-1]).strip(), rule=Rule.ANSWER_TAG)
+    boxed = strip_latex("".join(last_boxes(ending)[-1:]))
     if has_operator(boxed):
         return _Found(text=boxed.strip(), rule=Rule.BOXED)
-    return _in_prose(without_latex(ending), num_numbers=num_numbers)
+    return _in_prose(strip_latex(ending), num_numbers=num_numbers)
 
 
 def _are_steps(text: str) -> bool:
@@ -164,13 +164,13 @@ def _are_steps(text: str) -> bool:
 
 
 def _in_prose(text: str, *, num_numbers: int | None) -> _Found | None:
-    """``num_numbers``: of the problem; None if the problem is not to be used."""
+    """The last expression or steps in prose; ``num_numbers``: of the problem, None if unknown."""
     last_line = LIST_MARK.sub("", text.rstrip().rpartition("\n")[2], count=1).strip("^")
-    candidates = [found for found in whole_expressions(last_line) if has_operator(found)]
+    candidates = [found for found in find_expressions(last_line) if has_operator(found)]
     if candidates and num_numbers in {None, len(_numerals(candidates[-1]))}:
         return _Found(text=candidates[-1], rule=Rule.LAST_LINE)
-    # n numbers take exactly n - 1 steps, so what a model tried and dropped before is not read.
-    steps = list(steps_in(text))[0 if num_numbers is None else 1 - num_numbers :]
+    # n numbers take exactly n - 1 steps; earlier ones are discarded attempts.
+    steps = list(find_steps(text))[0 if num_numbers is None else 1 - num_numbers :]
     if steps:
         return _Found(text="\n".join(steps), rule=Rule.STEPS_IN_PROSE)
     return _Found(text=candidates[-1], rule=Rule.LAST_LINE) if candidates else None
@@ -196,7 +196,7 @@ def _check_steps(solution: str, gold: CountdownGold) -> None:
             continue
         left, right, written = (Fraction(step[group]) for group in (1, 3, 4))
         _take(available, (left, right))
-        result = _applied(_STEP_OPERATORS[step[2]], left, right)
+        result = _apply(_STEP_OPERATORS[step[2]], left, right)
         if result != written:
             raise _RefusedError(f"{line.strip()}: it is {result}")
         available[result] += 1
@@ -214,7 +214,7 @@ def _take(available: Counter[Fraction], operands: Iterable[Fraction]) -> None:
         available[operand] -= 1
 
 
-def _applied(
+def _apply(
     operation: Callable[[Fraction, Fraction], Fraction], left: Fraction, right: Fraction
 ) -> Fraction:
     try:
@@ -228,22 +228,24 @@ def _check_expression(solution: str, gold: CountdownGold) -> None:
     if len(solution) > MAX_EXPRESSION_CHARS or not is_arithmetic(expression):
         raise _RefusedError("not an arithmetic expression of numbers, + - * / and parentheses")
     leaves: list[int] = []
-    value = _value_of(_parsed(expression), leaves, depth=0)
+    value = _value_of(_parse(expression), leaves, depth=0)
     if Counter(leaves) != Counter(gold.numbers):
-        raise _RefusedError(f"it uses {_listed(leaves)}, not {_listed(gold.numbers)}")
+        raise _RefusedError(
+            f"it uses {_format_numbers(leaves)}, not {_format_numbers(gold.numbers)}"
+        )
     if value != gold.target:
         raise _RefusedError(f"its value is {value}, not {gold.target}")
     if any(claim.strip() != str(gold.target) for claim in claims):
         raise _RefusedError(f"it is claimed to be {claims[-1].strip()[:20]}, not {gold.target}")
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _format_numbers(numbers: Sequence[int]) -> str:
     return ",".join(str(number)[:20] for number in sorted(numbers)[:20])
 
 
-def _parsed(expression: str) -> ast.expr:
+def _parse(expression: str) -> ast.expr:
     try:
-        # A line break would end the expression; inside parentheses it does not.
+        # Inside parentheses a line break does not end the expression.
         return ast.parse(f"({as_python(expression)})", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _RefusedError("not an arithmetic expression") from error
@@ -259,7 +261,7 @@ def _value_of(node: ast.expr, leaves: list[int], *, depth: int) -> Fraction:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value_of(operand, leaves, depth=depth + 1)
         case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _TREE_OPERATORS:
-            return _applied(
+            return _apply(
                 _TREE_OPERATORS[type(operation)],
                 _value_of(left, leaves, depth=depth + 1),
                 _value_of(right, leaves, depth=depth + 1),

@@ -1,6 +1,6 @@
-"""Files of answers judged: a verdict line per input line, or groups for building and evaluating.
+"""Verification of files of answers: one verdict per line, or groups for building and evaluating.
 
-The whole file is checked before the first answer is judged; then it streams by in chunks, so a file
+The whole file is validated before the first answer is judged, then streamed in chunks, so a file
 may be larger than memory. The format of a line is in `lines.format`.
 """
 
@@ -16,18 +16,18 @@ from pipeline_lib.storage.files import check_output, write_json_lines
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
 from pipeline_lib.verification.lines.format import Line, read_lines
-from pipeline_lib.verification.lines.summary import LineSummary, Tally
+from pipeline_lib.verification.lines.summary import LineSummary, LineTally
 
 CHUNK_LINES = 512
 UNKNOWN = "recorded"
 """Value of provenance fields that a file does not give."""
 
-_NEVER_DRAWN = Verdict(
+_NOT_SAMPLED = Verdict(
     status=Status.VERIFIER_ERROR, strict=None, lenient=None, detail="not sampled"
 )
 
 OnProgress = Callable[[int, int], None]
-"""Called with the number of lines done and the number of all lines."""
+"""Called with the number of judged lines and of all lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,21 +58,21 @@ def verify_lines(
     workers: int = 1,
     on_progress: OnProgress | None = None,
 ) -> LineSummary:
-    """Judge ``source`` and write one verdict line per line to ``output``, in order.
+    """Judge ``source`` and write one verdict per line to ``output``, in order.
 
     Raises:
         BadInputError: a line cannot be used, or ``output`` cannot be written or is ``source``;
-            nothing is judged or written then.
-        SandboxUnavailableError: there is code to judge, and nowhere safe to run it.
+            nothing is judged or written.
+        SandboxUnavailableError: there is code to judge and no sandbox tier is available.
     """
     check_output(output, source=source)
-    tally = Tally()
-    judged = _judged_lines(source, params, workers=workers, on_progress=on_progress)
-    write_json_lines(output, _tallied_rows(judged, tally))
+    tally = LineTally()
+    judged = _judge_lines(source, params, workers=workers, on_progress=on_progress)
+    write_json_lines(output, _tally_rows(judged, tally))
     return tally.summary()
 
 
-def _tallied_rows(judged: Iterable[JudgedLine], tally: Tally) -> Iterator[Row]:
+def _tally_rows(judged: Iterable[JudgedLine], tally: LineTally) -> Iterator[Row]:
     for item in judged:
         tally.add(item.line, item.verdict)
         yield item.row()
@@ -88,12 +88,12 @@ def groups_from_lines(
     """Judge ``source``; one group per ``problem_id``, problems and paths in the order of the lines.
 
     Raises:
-        BadInputError: a line cannot be used, or two lines of one problem ask for different things.
-        SandboxUnavailableError: there is code to judge, and nowhere safe to run it.
+        BadInputError: a line cannot be used, or lines of one problem differ in question or gold.
+        SandboxUnavailableError: there is code to judge and no sandbox tier is available.
     """
     problems = _problems(source)
     members: dict[str, list[JudgedPath]] = {name: [] for name in problems}
-    for judged in _judged_lines(source, params, workers=workers, on_progress=on_progress):
+    for judged in _judge_lines(source, params, workers=workers, on_progress=on_progress):
         group = members[judged.line.problem_id]
         group.append(_judged_path(judged, index=len(group)))
     return [Group(problem=problem, members=members[name]) for name, problem in problems.items()]
@@ -111,7 +111,7 @@ def _problems(source: pathlib.Path) -> dict[str, Problem]:
     return problems
 
 
-def _judged_lines(
+def _judge_lines(
     source: pathlib.Path, params: VerifyParams, *, workers: int, on_progress: OnProgress | None
 ) -> Iterator[JudgedLine]:
     total = sum(1 for _ in read_lines(source))
@@ -119,18 +119,18 @@ def _judged_lines(
     done = 0
     with open_verifier(params, workers=workers) as verifier:
         while chunk := list(itertools.islice(lines, CHUNK_LINES)):
-            yield from _judged_chunk(chunk, verifier)
+            yield from _judge_chunk(chunk, verifier)
             done += len(chunk)
             if on_progress is not None:
                 on_progress(done, total)
 
 
-def _judged_chunk(chunk: Sequence[Line], verifier: Verifier) -> Iterator[JudgedLine]:
+def _judge_chunk(chunk: Sequence[Line], verifier: Verifier) -> Iterator[JudgedLine]:
     drawn = [line for line in chunk if line.finish_reason is not FinishReason.ERROR]
     verdicts = iter(verifier.judge([Item(gold=line.gold, text=line.text) for line in drawn]))
     for line in chunk:
         failed = line.finish_reason is FinishReason.ERROR
-        yield JudgedLine(line=line, verdict=_NEVER_DRAWN if failed else next(verdicts))
+        yield JudgedLine(line=line, verdict=_NOT_SAMPLED if failed else next(verdicts))
 
 
 def _judged_path(judged: JudgedLine, *, index: int) -> JudgedPath:
@@ -151,6 +151,6 @@ def _judged_path(judged: JudgedLine, *, index: int) -> JudgedPath:
             top_p=1.0,
             max_new_tokens=0,
         ),
-        error=_NEVER_DRAWN.detail if line.finish_reason is FinishReason.ERROR else None,
+        error=_NOT_SAMPLED.detail if line.finish_reason is FinishReason.ERROR else None,
     )
     return JudgedPath(path=path, verdict=judged.verdict)

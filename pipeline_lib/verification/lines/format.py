@@ -1,11 +1,12 @@
-"""The lines that `reasonloop verify`, `build` and `evaluate` read, checked before anything is judged.
+"""Input lines of `reasonloop verify`, `build` and `evaluate`, validated before anything is judged.
 
 A line is a JSON object with ``text`` (a model's answer; null if there is none), ``kind`` ("math" by
-default) and the fields of that kind's gold (``read_line`` in its module of `kinds`): ``gold`` or, as
-in GSM8K, a ``reference`` that ends in the answer; ``numbers`` and ``target``; ``entry_point`` and
-``tests``; or, for ARC, a ``gold`` that is a grid (rows of colours). ``id``, ``problem_id``,
-``question``, ``model``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens`` and a publisher's
-``label`` are optional; other keys are ignored, so published files can be verified as they are.
+default) and the fields of that kind's gold (``read_line`` in its module of `kinds`): ``gold`` or,
+as in GSM8K, a ``reference`` that ends in the answer; ``numbers`` and ``target``; ``entry_point``
+and ``tests``; or, for ARC, a ``gold`` that is a grid (rows of colours). ``id``, ``problem_id``,
+``question``, ``model``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens`` and a
+publisher's ``label`` are optional; other keys are ignored, so published files can be verified as
+they are.
 """
 
 import pathlib
@@ -36,7 +37,7 @@ from pipeline_lib.storage.files import numbered_json_lines
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One answer to be judged."""
+    """One answer to judge."""
 
     id: str
     problem_id: str
@@ -48,11 +49,11 @@ class Line:
     prompt_tokens: int
     completion_tokens: int
     label: bool | None
-    """The publisher's own judgement, if the file has one."""
+    """The publisher's judgement, if the file has one."""
 
 
 def _written(value: Any) -> Any:
-    # pydantic's own str refuses lone surrogates, which model output may hold.
+    # pydantic's str refuses lone surrogates, which model output may contain.
     if not isinstance(value, str):
         raise ValueError(f"expected a string, got {type(value).__name__}")  # noqa: TRY004 - pydantic
     return value

@@ -1,7 +1,7 @@
 """Summary of the verdicts on a file: scores, agreement with labels, and the format audit.
 
-The audit lists answers that only the strict score refuses: right, but not in the form that was
-asked for. It is how a gain in format is told from a gain in reasoning.
+The audit lists right answers that only the strict score refuses, to separate a gain in format from
+a gain in reasoning.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ MAX_TAIL_CHARS = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSample:
-    """One right answer in another form."""
+    """One right answer in another format."""
 
     id: str
     rule: str | None
@@ -37,40 +37,40 @@ class FormatAudit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelAgreement:
-    """The lenient score against the publisher's labels, over lines that have both."""
+    """Agreement of the lenient score with the publisher's labels, over lines that have both."""
 
     num_labelled: int
     num_agree: int
     disagreeing_ids: tuple[str, ...]
     num_refused_but_right: int
-    """Labelled false, yet right."""
+    """Labelled false, but right."""
 
     @property
     def rate(self) -> float:
-        """Share of the labelled lines on which both agree."""
+        """Share of labelled lines on which both agree."""
         return self.num_agree / self.num_labelled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineSummary:
-    """All figures of one file."""
+    """Metrics of one file."""
 
     num_lines: int
     num_scored: int
-    """Lines that were judged at all; our own failures are not among them."""
+    """Lines with a score; failures of the verifier are excluded."""
     by_status: Mapping[str, int]
     by_rule: Mapping[str, int]
     num_strict: int
     num_lenient: int
     seconds: float
-    """Sum over all verdicts, hence more than the wall clock with several workers."""
+    """Sum over all verdicts; with several workers more than wall-clock time."""
     audit: FormatAudit
     agreement: LabelAgreement | None
     """None if no line has a label."""
 
     @property
     def strict_rate(self) -> float | None:
-        """Share of scored lines that are right in the asked form; None if none was scored."""
+        """Share of scored lines that are right in the requested format; None if none was scored."""
         return self.num_strict / self.num_scored if self.num_scored else None
 
     @property
@@ -80,8 +80,8 @@ class LineSummary:
 
 
 @dataclass(slots=True, kw_only=True)
-class Tally:
-    """Counts while a file streams by."""
+class LineTally:
+    """Running counts over the lines of a file."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
@@ -96,7 +96,7 @@ class Tally:
     seconds: float = 0.0
 
     def add(self, line: Line, verdict: Verdict) -> None:
-        """Count one line."""
+        """Add one line."""
         rule = verdict.rule or "none"
         self.statuses[verdict.status.value] += 1
         self.rules[rule] += 1
@@ -107,11 +107,11 @@ class Tally:
         self.num_strict += bool(verdict.strict)
         self.num_lenient += verdict.lenient
         if verdict.lenient and not verdict.strict:
-            self._refused(line, verdict, rule)
+            self._add_refused(line, verdict, rule)
         if line.label is not None:
-            self._labelled(line, right=verdict.lenient)
+            self._add_labelled(line, right=verdict.lenient)
 
-    def _refused(self, line: Line, verdict: Verdict, rule: str) -> None:
+    def _add_refused(self, line: Line, verdict: Verdict, rule: str) -> None:
         self.refused_rules[rule] += 1
         if len(self.samples) < MAX_SAMPLES:
             tail = (line.text or "")[-MAX_TAIL_CHARS:]
@@ -119,14 +119,14 @@ class Tally:
                 AuditSample(id=line.id, rule=rule, extracted=verdict.extracted, tail=tail)
             )
 
-    def _labelled(self, line: Line, *, right: bool) -> None:
+    def _add_labelled(self, line: Line, *, right: bool) -> None:
         self.num_labelled += 1
         if right != line.label:
             self.disagreeing_ids.append(line.id)
             self.num_refused_but_right += right
 
     def summary(self) -> LineSummary:
-        """The figures so far."""
+        """The metrics of the lines added so far."""
         return LineSummary(
             num_lines=self.statuses.total(),
             num_scored=self.num_scored,

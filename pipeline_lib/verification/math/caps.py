@@ -1,8 +1,9 @@
-r"""Answers that must not reach SymPy: too long, too deep, or with an astronomic value.
+r"""Caps on answers for SymPy: not too long, too deep, or of astronomic value.
 
-The value is bounded from its spelling alone: sums and products add the bits of their parts, a
-power multiplies them by the exponent's value, a factorial grows like n log n. ``((9!)!)!`` and
-``10^{10^{10}}`` are seen without computing them. The pool's deadlines catch what the bound misses.
+The value is bounded from its spelling: sums and products add the bits of their parts, a power
+multiplies them by the exponent's value, a factorial grows like n log n. ``((9!)!)!`` and
+``10^{10^{10}}`` are detected without computing them; the pool's deadlines catch what the bound
+misses.
 """
 
 import math
@@ -23,8 +24,8 @@ _CLOSING = ")]}"
 
 
 def cap_reason(answer: str) -> str | None:
-    """Why ``answer`` is not handed to SymPy, in a few words; None if it may be."""
-    # The first two keep all that follow cheap.
+    """The reason not to pass ``answer`` to SymPy; None if it is within the caps."""
+    # The first two bound the cost of the others.
     if len(answer) > MAX_CHARS:
         return f"longer than {MAX_CHARS} characters"
     if _depth(answer) > MAX_DEPTH:
@@ -56,7 +57,7 @@ def _depth(text: str) -> int:
 
 
 class _Estimate:
-    """An upper bound on the bits of numerator and denominator of what is written."""
+    """An upper bound on the bits of numerator and denominator of an expression."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[str] = _TOKEN.findall(text)
@@ -93,7 +94,7 @@ class _Estimate:
         return bits
 
     def _exponent(self) -> float:
-        """The exponent's largest value; powers associate to the right."""
+        """An upper bound on the exponent; powers associate to the right."""
         bits, value = self._operand()
         if self._peek() == "^":
             self._position += 1
@@ -101,7 +102,7 @@ class _Estimate:
         return max(value, 1.0)
 
     def _operand(self) -> tuple[float, float]:
-        """Bits of one operand, and the largest value that it can have."""
+        """Bits of one operand, and an upper bound on its value."""
         token = self._peek()
         if token is None:
             return 0.0, 0.0
@@ -114,7 +115,7 @@ class _Estimate:
         if _BINOMIAL.fullmatch(token):
             _, above = self._operand()
             return above, _power_of_two(above)
-        # A symbol stands for a term of a polynomial; its factorial or power stays symbolic.
+        # A symbol is a term of a polynomial; its factorial or power stays symbolic.
         return (1.0, 1.0) if token[-1].isalpha() else (0.0, 0.0)
 
     def _group(self) -> tuple[float, float]:

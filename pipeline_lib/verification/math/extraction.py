@@ -1,7 +1,7 @@
-r"""Where the final answer of a mathematical text stands, and by which rule it was found.
+r"""Extraction of the final answer of a mathematical text, with the rule that found it.
 
-Rules, best first: the last ``\boxed{...}``; a ``#### x`` line; an "answer is" line; the last number.
-Prompts ask for the box, so only that rule is strict. What the answer is worth is not decided here.
+Rules, best first: the last ``\boxed{...}``; a ``#### x`` line; an "answer is" line; the last
+number. Prompts ask for the box, so only that rule is strict.
 """
 
 import collections
@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pipeline_lib.verification.answer_text import after_thought, last_boxes, plain
-from pipeline_lib.verification.math.exact.normal_form import exact_value, normalized
-from pipeline_lib.verification.math.sentences import is_prose, only_number, stated
+from pipeline_lib.verification.answer_text import last_boxes, plain, strip_reasoning
+from pipeline_lib.verification.math.exact.normal_form import exact_value, normalize
+from pipeline_lib.verification.math.sentences import is_prose, only_number, stated_answer
 
 MAX_TAIL_CHARS = 8_000
-"""Rules other than the box read only this much of the end of a text."""
+"""Rules other than the box read only the last characters of a text."""
 
 _HASHES = "####"
 _ANSWER = re.compile(
@@ -24,7 +24,7 @@ _ANSWER = re.compile(
 
 
 class MathRule(StrEnum):
-    """How the answer was found."""
+    """Rule that found the answer."""
 
     BOXED = "boxed"
     HASHES = "hashes"
@@ -42,26 +42,26 @@ class Extraction:
 
 def extract(text: str) -> Extraction | None:
     """The final answer of ``text``; None if no rule fires. Never raises."""
-    visible = after_thought(text)
+    visible = strip_reasoning(text)
     boxes = last_boxes(visible)
     if boxes:
-        # "\boxed{1} and \boxed{2}" is one answer of two parts, not a choice for the judge.
+        # "\boxed{1} and \boxed{2}" is one answer with two parts.
         return Extraction(answer=", ".join(_without_repeats(boxes)), rule=MathRule.BOXED)
     tail = plain(visible[-MAX_TAIL_CHARS:]).rstrip()
     for rule, find in ((MathRule.HASHES, _after_hashes), (MathRule.ANSWER_LINE, _answer_line)):
         if marked := find(tail):
-            # A marked line that states nothing is the answer none the less: no other rule looks on.
-            found = stated(marked.line, marked.before)
+            # A marked line without an answer ends the search: no further rule applies.
+            found = stated_answer(marked.line, marked.before)
             return Extraction(answer=found, rule=rule) if found else None
     number = only_number(tail.split("\n"))
     return Extraction(answer=number, rule=MathRule.LAST_NUMBER) if number else None
 
 
 def _without_repeats(boxes: list[str]) -> list[str]:
-    """One box of several that hold the same number, however it is written."""
+    """The last box if all hold the same number, in any notation; else all."""
     if len(boxes) < 2:
         return boxes
-    values = {exact_value(normalized(box)) for box in boxes}
+    values = {exact_value(normalize(box)) for box in boxes}
     return boxes[-1:] if len(values) == 1 and None not in values else boxes
 
 
@@ -78,7 +78,7 @@ def _after_hashes(tail: str) -> _Marked | None:
     if start < 0:
         return None
     line, _, rest = tail[start:].lstrip("#").strip().partition("\n")
-    # The same signs open a heading: words count as an answer only on the last line.
+    # "####" also opens a heading: prose counts as an answer only on the last line.
     if not line or (rest.strip() and is_prose(line)):
         return None
     return _Marked(line=line, before=tail[:start])

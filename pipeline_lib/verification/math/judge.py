@@ -1,7 +1,7 @@
-"""Math answers judged in batches: extraction, exact comparison, caps, memo, then the pool.
+"""Judge of math answers in batches: extraction, exact comparison, caps, memo, then the pool.
 
-Most answers never reach SymPy; the others are compared once per distinct (gold, answer). Hitting a
-deadline or a memory limit is a failure of the verifier, so such an item is not scored.
+Most answers never reach SymPy; the others are compared once per distinct (gold, answer). A deadline
+or memory limit that is reached is a failure of the verifier, so the item is not scored.
 """
 
 import functools
@@ -17,7 +17,7 @@ from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.failures import not_judged, verifier_error
 from pipeline_lib.verification.math.caps import cap_reason
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
-from pipeline_lib.verification.math.exact.normal_form import exact_value, normalized
+from pipeline_lib.verification.math.exact.normal_form import exact_value, normalize
 from pipeline_lib.verification.math.extraction import MathRule, extract
 from pipeline_lib.verification.math.workers.pool import MathPool, Question, Reply
 from pipeline_lib.verification.math.workers.worker_process import Outcome
@@ -38,14 +38,14 @@ _FAILURES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
-    """A verdict that is final, or that lacks the outcome of ``question``."""
+    """A final verdict, or one that awaits the outcome of ``question``."""
 
     verdict: Verdict
     question: Question | None = None
 
 
 class MathJudge:
-    """Judges completions against golds. Use it as a context manager."""
+    """Judges completions against golds; a context manager."""
 
     def __init__(self, limits: MathLimits, *, workers: int) -> None:
         self._pool = MathPool(limits, num_workers=workers)
@@ -62,13 +62,13 @@ class MathJudge:
         drafts = [_timed_draft(gold, text) for gold, text in pairs]
         replies = self._replies([draft.question for draft in drafts if draft.question])
         return [
-            _settled(draft.verdict, replies[draft.question]) if draft.question else draft.verdict
+            _settle(draft.verdict, replies[draft.question]) if draft.question else draft.verdict
             for draft in drafts
         ]
 
     def gold_problems(self, golds: Sequence[MathGold]) -> list[str | None]:
         """The reason why each gold cannot be used, or None; for building a data set."""
-        written = [normalized(gold.answer) for gold in golds]
+        written = [normalize(gold.answer) for gold in golds]
         reasons = [_gold_reason(text) for text in written]
         hard = {
             text: Question(gold=text, answer=None)
@@ -77,14 +77,14 @@ class MathJudge:
         }
         replies = self._replies(list(hard.values()))
         return [
-            reason or (_unreadable(replies[hard[text]]) if text in hard else None)
+            reason or (_failure_detail(replies[hard[text]]) if text in hard else None)
             for text, reason in zip(written, reasons, strict=True)
         ]
 
     def _replies(self, questions: Sequence[Question]) -> dict[Question, Reply]:
         """Replies from the memo or from the pool; only settled ones are stored in the memo."""
         distinct = dict.fromkeys(questions)
-        # One look-up each: another thread may clear the memo in between.
+        # A single look-up per question: another thread may clear the memo.
         known = {q: reply for q in distinct if (reply := self._memo.get(q)) is not None}
         new = [question for question in distinct if question not in known]
         asked = dict(zip(new, self._pool.ask(new), strict=True)) if new else {}
@@ -105,22 +105,22 @@ def open_judge(params: VerifyParams, *, workers: int) -> MathJudge:
 
 @contextmanager
 def open_gold_check() -> Iterator[Callable[[MathGold], str | None]]:
-    """Yield a `kinds.kind.GoldProblem` for math; SymPy runs in a process of its own."""
+    """Yield a `kinds.kind.GoldProblem` for math; SymPy runs in a separate process."""
     with MathJudge(MathLimits(), workers=1) as judge:
         yield lambda gold: judge.gold_problems([gold])[0]
 
 
 def answer_form(text: str) -> str | None:
-    """The answer in a text in normal form, whichever rule finds it; None if there is none."""
+    """The answer in a text, normalized, whichever rule finds it; None if there is none."""
     found = extract(text)
-    return normalized(found.answer) if found else None
+    return normalize(found.answer) if found else None
 
 
 def _timed_draft(gold: MathGold, text: str) -> _Draft:
     start = time.perf_counter()
     try:
         draft = _draft(gold, text)
-    except Exception as error:  # noqa: BLE001 - one item must not cost a batch its verdicts
+    except Exception as error:  # noqa: BLE001 - one item must not fail its batch
         draft = _Draft(verdict=verifier_error(error))
     seconds = time.perf_counter() - start
     return replace(draft, verdict=replace(draft.verdict, seconds=seconds))
@@ -129,7 +129,7 @@ def _timed_draft(gold: MathGold, text: str) -> _Draft:
 @functools.lru_cache(maxsize=4096)
 def _reference(gold: str) -> str:
     """The gold in normal form, cached: all paths of a group have the same gold."""
-    return normalized(gold)
+    return normalize(gold)
 
 
 def _draft(gold: MathGold, text: str) -> _Draft:
@@ -139,17 +139,17 @@ def _draft(gold: MathGold, text: str) -> _Draft:
     found = extract(text)
     if found is None:
         return _Draft(verdict=Verdict(status=Status.UNPARSED, strict=False, lenient=False))
-    answer = normalized(found.answer)
+    answer = normalize(found.answer)
     shown = found.answer[:MAX_SHOWN_CHARS]
     base = Verdict(
         status=Status.WRONG, strict=False, lenient=False, extracted=shown, rule=found.rule.value
     )
     if not answer:
         return _Draft(verdict=replace(base, status=Status.UNPARSED, detail="an empty answer"))
-    return _compared(reference, answer, base)
+    return _compare(reference, answer, base)
 
 
-def _compared(reference: str, answer: str, base: Verdict) -> _Draft:
+def _compare(reference: str, answer: str, base: Verdict) -> _Draft:
     """The verdict on two normalized answers, or the question for SymPy."""
     try:
         equal = compare(reference, answer)
@@ -157,13 +157,13 @@ def _compared(reference: str, answer: str, base: Verdict) -> _Draft:
         failure = not_judged(Status.VERIFIER_ERROR, str(doubt))
         return _Draft(verdict=replace(failure, extracted=base.extracted, rule=base.rule))
     if equal is not None:
-        return _Draft(verdict=_scored(base, equal=equal))
+        return _Draft(verdict=_score(base, equal=equal))
     if reason := cap_reason(answer):
         return _Draft(verdict=replace(base, detail=f"the answer is {reason}"))
     return _Draft(verdict=base, question=Question(gold=reference, answer=answer))
 
 
-def _scored(base: Verdict, *, equal: bool) -> Verdict:
+def _score(base: Verdict, *, equal: bool) -> Verdict:
     return replace(
         base,
         status=Status.CORRECT if equal else Status.WRONG,
@@ -172,7 +172,7 @@ def _scored(base: Verdict, *, equal: bool) -> Verdict:
     )
 
 
-def _settled(base: Verdict, reply: Reply) -> Verdict:
+def _settle(base: Verdict, reply: Reply) -> Verdict:
     seconds = base.seconds + reply.seconds
     if reply.outcome in _FAILURES:
         status, detail = _FAILURES[reply.outcome]
@@ -181,7 +181,7 @@ def _settled(base: Verdict, reply: Reply) -> Verdict:
     if reply.outcome is Outcome.UNPARSED:
         detail = "the answer cannot be parsed"
         return replace(base, status=Status.UNPARSED, detail=detail, seconds=seconds)
-    return replace(_scored(base, equal=reply.outcome is Outcome.EQUAL), seconds=seconds)
+    return replace(_score(base, equal=reply.outcome is Outcome.EQUAL), seconds=seconds)
 
 
 def _gold_reason(gold: str) -> str | None:
@@ -196,7 +196,7 @@ def _is_number(text: str) -> bool:
     return exact_value(text) is not None or text.removeprefix("-").isdecimal()
 
 
-def _unreadable(reply: Reply) -> str | None:
+def _failure_detail(reply: Reply) -> str | None:
     if reply.outcome is Outcome.EQUAL:
         return None
     return _FAILURES[reply.outcome][1]

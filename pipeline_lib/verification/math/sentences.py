@@ -1,8 +1,8 @@
-r"""The number that a sentence states, if it states exactly one: what the lenient rules read.
+r"""The number that a sentence states, if it states exactly one; used by the lenient rules.
 
 A number that is denied, compared, doubted, or one of several is not an answer: "not 5", "between 5
-and 6", "half of 5", "maybe 5". Of several numbers the one counts that the last equation gave.
-Every pattern here is linear: the text is a model's, and this runs in the parent process.
+and 6", "half of 5", "maybe 5". Of several numbers, the result of the last equation counts. All
+patterns take linear time, because they read model output in the parent process.
 """
 
 import collections
@@ -36,13 +36,13 @@ _DENIED = re.compile(
     r"something like|somewhere|one of|mistaken?|made an error|an error)\b|n't\b",
     re.IGNORECASE,
 )
-"""Anywhere in the sentence: whatever it says, it does not state a number."""
+"""Anywhere in the sentence: it then states no number."""
 _RELATIVE = re.compile(
     r"\b(?:that|who|which)(?: [a-z']{1,12}){0,2}? (?:not|[a-z]{1,8}n't) [a-z]{1,20}"
     r"|(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )(?<!\bbe )\bnot [a-z]{2,20}(?:ed|en)\b",
     re.IGNORECASE,
 )
-"""What is denied of a thing that is counted ("flowers that are not roses") is not the count."""
+"""A negation about the counted thing ("flowers that are not roses"), not about the count."""
 _BEFORE = re.compile(
     r"(?:\b(?:than|at most|at least|up to|between|over|under|above|below|about|around|approximately|roughly|"
     r"nearly|almost|near|hardly|barely|scarcely|divisible by|sqrt|half|half of|third of|quarter of|fraction of|twice|double|triple|root of|root|"
@@ -51,7 +51,7 @@ _BEFORE = re.compile(
     r"times|divided by|multiplied by)|[-+*/^<>~])[\s$\\(*]{0,4}$",
     re.IGNORECASE,
 )
-"""Directly before the number: it is a bound, an operand, or it has another sign."""
+"""Directly before the number: it is a bound, an operand, or has another sign."""
 _AFTER = re.compile(
     r"[\s*$\\)]{0,4}(?:times\b(?! (?:a|per|each|every)\b)|minus\b|plus\b|squared\b|cubed\b|factorial\b|halves\b|thirds\b|quarters\b|"
     r"fourths\b|fifths\b|tenths\b|choose\b|divided\b|multiplied\b|over \$?[\d.]{1,20}(?![\d.]| ?[A-Za-z%])|root\b|mod\b|modulo\b|percent\b|"
@@ -59,27 +59,27 @@ _AFTER = re.compile(
     r"is (?:not|wrong|incorrect|false|excluded)\b|[-+*/^=<>!?]|\.\.)",
     re.IGNORECASE,
 )
-"""Directly after it: it is an operand, a bound, or taken back."""
+"""Directly after the number: it is an operand, a bound, or retracted."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _NumberSpan:
     text: str
     start: int
     end: int
 
 
 def is_prose(line: str) -> bool:
-    """Whether a line holds words outside commands."""
+    """True if a line holds words outside commands."""
     return _WORD.search(_COMMAND.sub(" ", line)) is not None
 
 
-def stated(line: str, before: str) -> str | None:
-    """The one answer that a line states; None if it states none, or several.
+def stated_answer(line: str, before: str) -> str | None:
+    """The answer that a line states; None if it states none or several.
 
     Args:
         line: an expression, which is the answer as it is, or a sentence.
-        before: the text before the line, whose last equation may settle which number is meant.
+        before: the text before the line; its last equation may decide between several numbers.
     """
     line = line.replace("**", "").strip()
     if line.endswith("?"):
@@ -91,10 +91,10 @@ def stated(line: str, before: str) -> str | None:
     denied = _DENIED.search(sentence) and _DENIED.search(_RELATIVE.sub(" ", sentence))
     if denied or not candidates:
         return None if denied else line
-    values = {_plain(candidate.text) for candidate in candidates}
+    values = {_canonical(candidate.text) for candidate in candidates}
     if len(values) > 1:
-        given = _given(before, sentence)
-        candidates = [candidate for candidate in candidates if _plain(candidate.text) == given]
+        given = _last_result(before, sentence)
+        candidates = [candidate for candidate in candidates if _canonical(candidate.text) == given]
     sound = [candidate for candidate in candidates if not _is_misread(sentence, candidate)]
     if not sound or len(sound) < len(candidates):
         return None
@@ -103,30 +103,30 @@ def stated(line: str, before: str) -> str | None:
 
 def _first_sentence(line: str) -> str:
     end = _SENTENCE_END.search(line)
-    # "Mr. Benson paid $476." ends later.
+    # "Mr. Benson paid $476." has its end after the number.
     if end and _candidates(line[: end.start()]):
         return line[: end.start()]
     return line
 
 
-def _candidates(line: str) -> list[_Candidate]:
+def _candidates(line: str) -> list[_NumberSpan]:
     """The formulas of a sentence, or its numbers if it has no formula."""
-    # Between two amounts in dollars there are words.
+    # Text between two dollar amounts looks like a formula; it contains words.
     marked = _FORMULA.finditer(line) if "$" in line or "\\(" in line else ()
     formulas = [found for found in marked if not is_prose(found[0])]
     return [
-        _Candidate(found[0].strip(), found.start(), found.end())
+        _NumberSpan(found[0].strip(), found.start(), found.end())
         for found in formulas or _NUMBER.finditer(line)
     ]
 
 
-def _is_misread(sentence: str, candidate: _Candidate) -> bool:
+def _is_misread(sentence: str, candidate: _NumberSpan) -> bool:
     ahead = sentence[candidate.end : candidate.end + _LOOK_AHEAD_CHARS]
     behind = sentence[max(0, candidate.start - _LOOK_BACK_CHARS) : candidate.start]
     return bool(_BEFORE.search(behind) or _AFTER.match(ahead))
 
 
-def _with_multiplier(sentence: str, candidate: _Candidate) -> str:
+def _with_multiplier(sentence: str, candidate: _NumberSpan) -> str:
     """The number, with its "thousand" in "5 thousand"."""
     ahead = sentence[candidate.end : candidate.end + _LOOK_AHEAD_CHARS].split(" ")
     words = [word for word in ahead if word]
@@ -135,23 +135,23 @@ def _with_multiplier(sentence: str, candidate: _Candidate) -> str:
     return candidate.text
 
 
-def _given(before: str, sentence: str) -> str | None:
-    """What the last equation gave, in the sentence itself or before it."""
+def _last_result(before: str, sentence: str) -> str | None:
+    """The result of the last equation in the sentence, else before it."""
     for text in (sentence, before):
         last = _last_equation(text)
         if last is not None:
             found = _NUMBER.match(text[last.end() : last.end() + _EQUATION_CHARS])
-            return _plain(found[0]) if found else None
+            return _canonical(found[0]) if found else None
     return None
 
 
-def _plain(text: str) -> str:
-    """A spelling by which the same number is known again."""
+def _canonical(text: str) -> str:
+    """A canonical spelling of a number, for comparison within a text."""
     return re.sub(r"[\s$\\€£¥{}()*%]|,(?=\d{3})|\.0+$", "", text).removeprefix("+")
 
 
 def only_number(lines: Sequence[str]) -> str | None:
-    """The answer by the last line that holds a number."""
+    """The answer in the last line with a number; None if it states none or several."""
     place = next((p for p in range(len(lines) - 1, -1, -1) if _NUMBER.search(lines[p])), None)
     if place is None:
         return None
@@ -159,25 +159,25 @@ def only_number(lines: Sequence[str]) -> str | None:
     if is_prose(line):
         return _last_stated(line, "\n".join(lines[:place]))
     if "=" in line or "\\approx" in line:
-        return _equated(line)
-    return stated(line, "") if len(_candidates(line)) == 1 else None
+        return _right_side(line)
+    return stated_answer(line, "") if len(_candidates(line)) == 1 else None
 
 
 def _last_stated(line: str, before: str) -> str | None:
-    """The number that the last sentence with a number states, unless a later one takes it back."""
+    """The number stated by the last sentence with a number, unless a later one retracts it."""
     ends = [0, *(found.end() for found in _SENTENCE_END.finditer(line)), len(line)]
     starts = [start for start, end in itertools.pairwise(ends) if _NUMBER.search(line[start:end])]
     if len(starts) < 2:
-        return stated(line, before)
+        return stated_answer(line, before)
     start = starts[-1]
     end = min(end for end in ends if end > start)
     if _DENIED.search(line[end:]):
         return None
-    return stated(line[start:end], f"{before}\n{line[:start]}")
+    return stated_answer(line[start:end], f"{before}\n{line[:start]}")
 
 
-def _equated(line: str) -> str | None:
-    """What a bare equation gives; several equations beside each other give no one answer."""
+def _right_side(line: str) -> str | None:
+    """The right side of a bare equation; None for several equations side by side."""
     last = _last_equation(line)
     found = _NUMBER.match(line[last.end() :]) if last else None
     if last is None or found is None or re.search(r"[,;] ", line):

@@ -1,7 +1,7 @@
-"""The trusted side: starts a jailed interpreter, hands it programs, survives its death.
+"""Client of a jailed interpreter: starts it, sends programs, restarts it after a crash.
 
-Nothing that comes back is executed or unpickled. The outer process of a jail is killed by its
-handle, and the jail dies with it; it also watches this process, and ends when this process does.
+Replies are never executed or unpickled. The outer process of a jail is killed by its handle, and
+the jail ends with it; it also watches this process and ends when this process does.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ _LAUNCH = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from pipeline_lib.verification.sandbox.jail.zygote import main; main(sys.argv[2])"
 )
-# Not -I: it would ignore the seed of str hashes, without which the order of a set, and so now and
-# then a verdict, differs from run to run. The environment is made here, so -E adds nothing.
+# Not -I: it ignores PYTHONHASHSEED, without which the order of a set, and with it an occasional
+# verdict, would differ between runs. The environment is set below, so -E is not needed.
 INTERPRETER_FLAGS = ("-s", "-S", "-P")
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "LANG": "C.UTF-8", "PATH": ""}
 _START_TIMEOUT_S = 20.0
@@ -44,45 +44,45 @@ class JailRefusedError(ReasonloopError):
 
 
 class _InterpreterDiedError(Exception):
-    """The jailed interpreter is gone, or gave no answer in time."""
+    """The jailed interpreter died, or did not reply in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestSuite:
-    """What decides about a program."""
+    """The tests of one program."""
 
     __test__ = False  # not pytest's
 
     entry_point: str
     tests: str
     alter: bool = False
-    """Whether one expected value is altered first: the negative control."""
+    """Run the negative control: the asserts are altered to expect another value."""
 
     def encoded(self) -> bytes:
-        """As the tests' process reads it."""
+        """JSON, as the examiner process reads it."""
         fields = {"entry_point": self.entry_point, "tests": self.tests, "alter": self.alter}
         return json.dumps(fields).encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """What became of one program."""
+    """Outcome of one program."""
 
     status: Status
     detail: str
     output: str
     """The first 64 KiB of what the program printed."""
     seconds: float
-    counts: bool = True
-    """Whether it says something about the program; not if the clock ran out before its CPU seconds."""
+    is_conclusive: bool = True
+    """False if the wall-clock limit was reached before the CPU limit."""
 
 
 class JailedInterpreter:
-    """One warm interpreter in one jail. Runs are taken in turn, from any thread.
+    """One warm interpreter in one jail; runs are serialized, from any thread.
 
     Args:
         jail: ``namespace`` or ``landlock``.
-        timeout_s: CPU seconds of one program; its tests end after ``wall_seconds`` of it.
+        timeout_s: CPU seconds of one program; the wall-clock limit is ``wall_seconds(timeout_s)``.
         memory_bytes: Address space of the candidate's process.
 
     Raises:
@@ -115,7 +115,7 @@ class JailedInterpreter:
                     break
                 except (_InterpreterDiedError, JailRefusedError):
                     self._stop()
-        return judged(report, seconds=time.perf_counter() - start)
+        return build_report(report, seconds=time.perf_counter() - start)
 
     def close(self) -> None:
         """End the interpreter and everything in its jail. Safe to call twice."""
@@ -127,36 +127,36 @@ class JailedInterpreter:
 
     @property
     def pid(self) -> int:
-        """The outer process of the jail."""
+        """Process id of the jail's outer process."""
         return self._process.pid
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair()
+        local, remote = socket.socketpair()
         own_pidfd = os.pidfd_open(os.getpid())
         options = {
             "jail": self._jail,
             "memory_bytes": self._memory_bytes,
             "own_path": str(PACKAGE_ROOT),
-            "control": theirs.fileno(),
+            "control": remote.fileno(),
             "client_pidfd": own_pidfd,
         }
         interpreter = str(pathlib.Path(sys.executable).resolve())
         command = [interpreter, *INTERPRETER_FLAGS, "-c", _LAUNCH, str(PACKAGE_ROOT)]
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            self._process = subprocess.Popen(  # noqa: S603 - fixed interpreter and module
                 [*command, json.dumps(options)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), own_pidfd),
+                pass_fds=(remote.fileno(), own_pidfd),
                 env=_ENVIRONMENT,
                 cwd="/",
                 start_new_session=True,
             )
         finally:
             os.close(own_pidfd)
-            theirs.close()
-        self._control = ours
+            remote.close()
+        self._control = local
         try:
             answer = self._receive(_START_TIMEOUT_S)
         except _InterpreterDiedError as error:
@@ -172,25 +172,25 @@ class JailedInterpreter:
         self._process.wait()
 
     def _run_once(self, program: str, suite: TestSuite) -> dict[str, Any]:
-        finding, finding_end = os.pipe()
+        result, result_end = os.pipe()
         sent = [
             _memory_file(program.encode("utf-8", "surrogatepass")),
             _memory_file(suite.encoded()),
-            finding_end,
+            result_end,
         ]
         request = json.dumps({"timeout_s": self._timeout_s}).encode()
         try:
             socket.send_fds(self._control, [request], sent)
         except OSError as error:
-            os.close(finding)
+            os.close(result)
             raise _InterpreterDiedError from error
         finally:
             for descriptor in sent:
                 os.close(descriptor)
-        with os.fdopen(finding, "rb") as finding_file:
+        with os.fdopen(result, "rb") as result_file:
             report = self._receive(wall_seconds(self._timeout_s) + _ANSWER_GRACE_S)
-            # All writers have closed it by now, or are dead, so this does not block.
-            report["finding"] = finding_file.read().decode()
+            # All writers have closed it or are dead by now, so this does not block.
+            report["result"] = result_file.read().decode()
         return report
 
     def _receive(self, timeout_s: float) -> dict[str, Any]:
@@ -218,19 +218,19 @@ def _memory_file(content: bytes) -> int:
     return descriptor
 
 
-def judged(report: dict[str, Any], *, seconds: float) -> RunReport:
-    """What became of a run that took ``seconds``, from what the jailed side reports, if it did."""
-    status, detail = _status(report)
+def build_report(report: dict[str, Any], *, seconds: float) -> RunReport:
+    """The outcome of a run of ``seconds``, from the report of the jailed side (empty: it died)."""
+    status, detail = _status_of(report)
     return RunReport(
         status=status,
         detail=detail,
         output=report.get("output", ""),
         seconds=seconds,
-        counts=status is not Status.TIMEOUT or report["end"] == "cpu_limit",
+        is_conclusive=status is not Status.TIMEOUT or report["end"] == "cpu_limit",
     )
 
 
-def _status(report: dict[str, Any]) -> tuple[Status, str]:
+def _status_of(report: dict[str, Any]) -> tuple[Status, str]:
     match report:
         case {"end": "cpu_limit"}:
             return Status.TIMEOUT, "its CPU seconds ran out"
@@ -238,11 +238,11 @@ def _status(report: dict[str, Any]) -> tuple[Status, str]:
             return Status.TIMEOUT, OUT_OF_TIME
         case {"end": "output_limit"}:
             return Status.OUTPUT_LIMIT, "printed more than 1 MiB"
-        case {"end": "exit", "finding": str(content)} if content:
-            finding = json.loads(content)
-            status, detail = Status(finding["status"]), finding["detail"]
+        case {"end": "exit", "result": str(content)} if content:
+            result = json.loads(content)
+            status, detail = Status(result["status"]), result["detail"]
             if detail == GONE:
-                detail = _death(report["candidate_status"])
+                detail = _describe_exit(report["candidate_status"])
             return status, OUT_OF_TIME if status is Status.TIMEOUT else detail
         case {"end": "exit"}:
             return Status.VERIFIER_ERROR, "the tests process died"
@@ -250,8 +250,8 @@ def _status(report: dict[str, Any]) -> tuple[Status, str]:
             return Status.VERIFIER_ERROR, "the sandbox itself died"
 
 
-def _death(code: int | None) -> str:
-    """How a candidate ended that did so before its tests were done."""
+def _describe_exit(code: int | None) -> str:
+    """The exit of a candidate that ended before its tests did."""
     if code is None:
         return GONE
     if code < 0:

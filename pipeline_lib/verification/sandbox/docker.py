@@ -1,6 +1,6 @@
-"""The docker tier: a fresh container for each program, for parity with other systems. Slow.
+"""The docker tier: a fresh container per program, for parity with other systems. Slow.
 
-The wall is Docker's; inside it the same two processes decide as in the other tiers.
+Docker isolates; inside, the same two processes judge as in the other tiers.
 """
 
 import contextlib
@@ -20,21 +20,21 @@ from pipeline_lib.verification.sandbox.client import (
     JailRefusedError,
     RunReport,
     TestSuite,
-    judged,
+    build_report,
 )
 from pipeline_lib.verification.sandbox.jail.container import header
 from pipeline_lib.verification.sandbox.jail.limits import wall_seconds
 
 IMAGE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 _OWN_FILES = "pipeline_lib"
-"""All of it, so that no import that is added one day is missing in there; it holds no secret."""
+"""Mounted whole, so that a new import cannot be missing inside; it holds no secrets."""
 _INSIDE = pathlib.PurePosixPath("/opt/reasonloop")
 _LAUNCH = (
     f"import sys; sys.path.insert(0, '{_INSIDE}'); "
     "from pipeline_lib.verification.sandbox.jail.container import main; main()"
 )
 _HEADROOM_MB = 64
-"""For the tests' process, so that the candidate meets its own limit first."""
+"""For the examiner, so that the candidate reaches its own limit first."""
 _START_GRACE_S = 30.0
 _PROBE_TIMEOUT_S = 10.0
 
@@ -70,22 +70,22 @@ class DockerSandbox:
         """Run one program; never raises for what the program does."""
         start = time.perf_counter()
         name = f"reasonloop-{uuid.uuid4().hex}"
-        process = subprocess.Popen(  # noqa: S603 - our own arguments; nothing of the program
+        process = subprocess.Popen(  # noqa: S603 - fixed arguments; nothing of the program
             self._command(name),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
         report = self._answer(process, name, self._request(program, suite))
-        return judged(report, seconds=time.perf_counter() - start)
+        return build_report(report, seconds=time.perf_counter() - start)
 
     def close(self) -> None:
-        """Nothing outlives a run."""
+        """Do nothing: no process outlives a run."""
 
     def _probe(self) -> None:
         inspect = [self._docker, "image", "inspect", "--format", "{{.Id}}", self._image]
         try:
-            answer = subprocess.run(  # noqa: S603 - our own arguments
+            answer = subprocess.run(  # noqa: S603 - fixed arguments
                 inspect, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False
             )
         except subprocess.TimeoutExpired as error:
@@ -123,7 +123,7 @@ class DockerSandbox:
         )
         watchdog.start()
         try:
-            # Left open while the program runs: its end would mean that this process is gone.
+            # Left open while the program runs: end of file would mean that this process is gone.
             process.stdin.write(request)
             process.stdin.flush()
             answer = process.stdout.read()
@@ -139,7 +139,7 @@ class DockerSandbox:
         return report
 
     def _kill(self, process: subprocess.Popen[bytes], name: str) -> None:
-        """Kill the container: ending the client alone would leave it running."""
+        """Kill the container; killing only the docker client would leave it running."""
         command = [self._docker, "kill", name]
-        subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - our own arguments
+        subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - fixed arguments
         process.kill()

@@ -1,4 +1,4 @@
-"""Which jail is used: the best one whose self-test of hostile programs passes, or none at all."""
+"""Selection of the sandbox tier: the best one that passes a self-test of hostile programs."""
 
 import time
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from pipeline_lib.verification.sandbox.docker import DockerSandbox
 TIERS = ("namespace", "landlock", "docker")
 """Best first."""
 _ENDING_TIMEOUT_S = 30.0
-"""Of hostile programs that end by themselves: no tier is refused because the machine is busy."""
+"""For hostile programs that end by themselves; generous, so that a busy machine fails no tier."""
 _ENDLESS_TIMEOUT_S = 0.4
 _LOYAL = "def answer():\n    return 42\n"
 _ANSWER_42 = TestSuite(entry_point="answer", tests="assert answer() == 42")
@@ -58,7 +58,7 @@ def escapes():
     return done
 """.replace("{UNSHARE}", "272 if os.uname().machine == 'x86_64' else 97")
 SelfTest = tuple[str, TestSuite, Status]
-"""A program, its tests, and the status that must come of it."""
+"""A program, its tests, and the expected status."""
 ENDING: tuple[SelfTest, ...] = (
     (_LOYAL, _ANSWER_42, Status.CORRECT),
     (_ESCAPES, _NO_ESCAPE, Status.CORRECT),
@@ -71,23 +71,23 @@ ENDLESS: tuple[SelfTest, ...] = (
 
 
 class Sandbox(Protocol):
-    """Runs a program against tests, in a jail."""
+    """Runs programs against tests in a jail."""
 
     def run(self, program: str, suite: TestSuite) -> RunReport:
         """Run one program; never raises for what the program does."""
 
     def close(self) -> None:
-        """End everything that belongs to it."""
+        """End all its processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierReport:
-    """Whether one tier can be used here."""
+    """Availability of one tier on this machine."""
 
     name: str
     available: bool
     reason: str
-    """Why not; empty when it is available."""
+    """Reason for refusal; empty if available."""
     seconds: float
 
 
@@ -100,54 +100,54 @@ class OpenTier:
 
 
 def open_tier(limits: CodeLimits) -> OpenTier:
-    """Open the best tier, or the one that ``limits.tier`` names.
+    """Open the best tier, or the one named by ``limits.tier``.
 
     Raises:
-        SandboxUnavailableError: none passes its self-test; the message says why, tier by tier.
+        SandboxUnavailableError: none passes its self-test; the message gives the reason per tier.
     """
     reasons = []
-    for name in wanted_tiers(limits):
+    for name in permitted_tiers(limits):
         report = probe_tier(name)
         if report.available:
-            return OpenTier(name=name, sandbox=_opened(name, limits))
+            return OpenTier(name=name, sandbox=_open(name, limits))
         reasons.append(f"{name}: {report.reason}")
     raise SandboxUnavailableError(f"no sandbox for model-written code ({'; '.join(reasons)})")
 
 
 def reopen_tier(opened: OpenTier, limits: CodeLimits) -> OpenTier:
-    """One more sandbox of a tier that has passed its self-test in this process.
+    """Open another sandbox of a tier that has passed its self-test in this process.
 
     Raises:
-        JailRefusedError: there is no room for another one.
+        JailRefusedError: the machine has no room for another one.
     """
-    return OpenTier(name=opened.name, sandbox=_opened(opened.name, limits))
+    return OpenTier(name=opened.name, sandbox=_open(opened.name, limits))
 
 
 def probe_tier(name: str) -> TierReport:
-    """Open a tier, run the hostile programs in it, close it again."""
+    """Open a tier, run its self-test, close it."""
     start = time.perf_counter()
-    reason = _failure(name)
+    reason = _self_test_failure(name)
     return TierReport(
         name=name, available=not reason, reason=reason, seconds=time.perf_counter() - start
     )
 
 
-def wanted_tiers(limits: CodeLimits) -> tuple[str, ...]:
+def permitted_tiers(limits: CodeLimits) -> tuple[str, ...]:
     """The tiers that ``limits`` permit, best first."""
     return TIERS if limits.tier == "auto" else (limits.tier,)
 
 
-def _opened(name: str, limits: CodeLimits) -> Sandbox:
+def _open(name: str, limits: CodeLimits) -> Sandbox:
     memory_bytes = limits.memory_mb << 20
     if name == "docker":
         return DockerSandbox(timeout_s=limits.timeout_s, memory_bytes=memory_bytes)
     return JailedInterpreter(name, timeout_s=limits.timeout_s, memory_bytes=memory_bytes)
 
 
-def _failure(name: str) -> str:
+def _self_test_failure(name: str) -> str:
     for tests, timeout_s in ((ENDING, _ENDING_TIMEOUT_S), (ENDLESS, _ENDLESS_TIMEOUT_S)):
         try:
-            sandbox = _opened(name, CodeLimits(timeout_s=timeout_s))
+            sandbox = _open(name, CodeLimits(timeout_s=timeout_s))
         except JailRefusedError as error:
             return str(error)
         try:
@@ -159,7 +159,7 @@ def _failure(name: str) -> str:
 
 
 def failed_self_test(sandbox: Sandbox, tests: Sequence[SelfTest]) -> str:
-    """Run the loyal and the hostile programs; what went wrong, or nothing."""
+    """Run the loyal and the hostile programs; the first failure, or an empty string."""
     for program, suite, expected in tests:
         report = sandbox.run(program, suite)
         if report.status is not expected:

@@ -1,4 +1,4 @@
-"""Where the gold of a mathematical problem is in a worked solution."""
+"""Location of a math problem's gold in a worked solution."""
 
 import pytest
 from hypothesis import given
@@ -40,5 +40,5 @@ balanced = st.recursive(
 
 @given(before=balanced, content=balanced, after=st.text(alphabet="ab}. ", max_size=10))
 def test_last_boxed_inverts_boxing(before: str, content: str, after: str):
-    """Any balanced content comes back out of its box, whatever stands around it."""
+    """Any balanced content comes back out of its box, whatever surrounds it."""
     assert last_boxed(f"{before}\\boxed{{{content}}}{after}") == content.strip()

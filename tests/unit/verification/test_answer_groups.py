@@ -1,4 +1,4 @@
-"""Answers told apart without a gold."""
+"""Grouping of answers without a gold."""
 
 import pytest
 

@@ -170,7 +170,7 @@ def test_hostile_text_is_only_wrong(name):
 
 
 def test_long_reasoning_before_a_short_answer_is_read():
-    """Of long prose only the end is searched; a fenced block is found wherever it stands."""
+    """Of long prose only the end is searched; a fenced block is found anywhere."""
     assert judge(GOLD, "hm [[1]]\n" * 100_000 + fenced(ROWS)).strict
     assert judge(GOLD, fenced(ROWS) + "\nhm" * 100_000).strict
     assert judge(GOLD, "hm " * 100_000 + f"\n{ROWS}\n").rule == "rows"

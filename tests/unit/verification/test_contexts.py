@@ -56,7 +56,7 @@ def judged():
 
 @pytest.fixture(scope="module")
 def in_main_thread(sandbox):
-    """What all the others are compared with."""
+    """The reference for the other contexts."""
     assert threading.current_thread() is threading.main_thread()
     return judged()
 

@@ -1,4 +1,4 @@
-"""The front: one verdict an item, in order, whatever is in the batch."""
+"""The verifier of mixed batches: one verdict per item, in order."""
 
 import psutil
 from hypothesis import given
@@ -50,7 +50,7 @@ def test_every_verdict_tells_its_seconds():
 
 
 def test_a_gold_that_breaks_a_verifier_scores_nothing():
-    """A bug of ours in one item is a verifier_error of that item, never a 0, never an exception."""
+    """A bug of the verifier at one item is a verifier_error of that item, never a 0 or an exception."""
     broken = CountdownGold(numbers=None, target=24)
     items = [Item(gold=gold, text="3+5=8\n8*3=24") for gold in (GOLD, broken, GOLD)]
     with open_verifier(VerifyParams()) as verifier:

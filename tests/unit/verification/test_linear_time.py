@@ -1,4 +1,4 @@
-"""What reads a model's text in the parent process takes time in proportion to its length."""
+"""Functions that read model text in the parent process take linear time."""
 
 import time
 
@@ -8,7 +8,7 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.verification.countdown.judge import answer_form, judge
 from pipeline_lib.verification.math.caps import cap_reason
-from pipeline_lib.verification.math.exact.normal_form import MAX_CHARS, normalized
+from pipeline_lib.verification.math.exact.normal_form import MAX_CHARS, normalize
 from pipeline_lib.verification.math.extraction import extract
 from pipeline_lib.verification.math.judge import _draft
 
@@ -16,7 +16,7 @@ COUNTDOWN = CountdownGold(numbers=(3, 5, 3), target=24)
 READERS = {
     "extract": extract,
     "draft": lambda text: _draft(MathGold(answer="5"), text),
-    "caps": lambda text: cap_reason(normalized(text)),
+    "caps": lambda text: cap_reason(normalize(text)),
     "countdown": lambda text: judge(COUNTDOWN, text),
     "countdown form": answer_form,
 }
@@ -79,4 +79,4 @@ def test_a_box_of_nineteen_kilobytes_is_read_at_once(unit):
 
 def test_nothing_behind_the_cap_is_read():
     """An answer that is equal up to the cap and longer than it is the answer up to the cap."""
-    assert normalized("1" * MAX_CHARS + "2" * 1000) == "1" * MAX_CHARS
+    assert normalize("1" * MAX_CHARS + "2" * 1000) == "1" * MAX_CHARS

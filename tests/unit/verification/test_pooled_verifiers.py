@@ -15,7 +15,7 @@ from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.dispatch import Item
-from pipeline_lib.verification.pooled_verifiers import close_kept_verifiers, kept_verifier
+from pipeline_lib.verification.pooled_verifiers import close_pooled_verifiers, pooled_verifier
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
 PARAMS = VerifyParams()
@@ -27,15 +27,15 @@ GIVE_UP_S = 60.0
 @pytest.fixture(autouse=True)
 def processes():
     """The verifiers' processes, when it is called; each test starts with none, and leaves none."""
-    close_kept_verifiers()
+    close_pooled_verifiers()
     others = child_processes()
     yield lambda: [process for process in child_processes() if process not in others]
-    close_kept_verifiers()
+    close_pooled_verifiers()
 
 
 def judged(params=PARAMS):
     """Judge one item that needs a process; which verifier did it."""
-    with kept_verifier(params) as verifier:
+    with pooled_verifier(params) as verifier:
         assert [verdict.status for verdict in verifier.judge([HARD])] == [Status.CORRECT]
         return verifier
 
@@ -55,9 +55,9 @@ def test_the_next_user_gets_the_same_one_and_its_processes(processes):
 
 def test_two_at_once_get_two():
     """A verifier in use is never given to another; later both are found again."""
-    with kept_verifier(PARAMS) as first, kept_verifier(PARAMS) as second:
+    with pooled_verifier(PARAMS) as first, pooled_verifier(PARAMS) as second:
         assert first is not second
-    with kept_verifier(PARAMS) as third, kept_verifier(PARAMS) as fourth:
+    with pooled_verifier(PARAMS) as third, pooled_verifier(PARAMS) as fourth:
         assert {id(third), id(fourth)} == {id(first), id(second)}
 
 
@@ -67,7 +67,7 @@ def test_threads_judge_at_once():
     statuses = []
 
     def judge():
-        with kept_verifier(PARAMS) as verifier:
+        with pooled_verifier(PARAMS) as verifier:
             together.wait(GIVE_UP_S)
             statuses.extend(verdict.status for verdict in verifier.judge([HARD]))
 
@@ -93,7 +93,7 @@ def test_one_whose_user_failed_is_not_kept(processes):
     used = []
 
     def fail():
-        with kept_verifier(PARAMS) as verifier:
+        with pooled_verifier(PARAMS) as verifier:
             used.append(verifier)
             verifier.judge([HARD])
             raise ZeroDivisionError
@@ -105,9 +105,9 @@ def test_one_whose_user_failed_is_not_kept(processes):
 
 
 def test_closing_leaves_no_process(processes):
-    """What idles is ended; a later user starts anew."""
+    """Idle verifiers are closed; a later user gets a new one."""
     first = judged()
-    close_kept_verifiers()
+    close_pooled_verifiers()
     assert processes() == []
     assert judged() is not first
 
@@ -117,7 +117,7 @@ def test_a_forked_process_has_none():
     first = judged()
     pid = os.fork()
     if pid == 0:
-        with kept_verifier(PARAMS) as found:
+        with pooled_verifier(PARAMS) as found:
             os._exit(found is first)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert judged() is first
@@ -129,12 +129,12 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.verification.dispatch import Item
-from pipeline_lib.verification.pooled_verifiers import kept_verifier
+from pipeline_lib.verification.pooled_verifiers import pooled_verifier
 items = [
     Item(gold=MathGold(answer="x^2-1"), text="\\\\boxed{(x-1)(x+1)}"),
     Item(gold=CodeGold(entry_point="f", tests="assert f() == 1"), text="def f(): return 1"),
 ]
-with kept_verifier(VerifyParams()) as verifier:
+with pooled_verifier(VerifyParams()) as verifier:
     verifier.judge(items)
 print(*(child.pid for child in psutil.Process().children(recursive=True)), flush=True)
 if sys.argv[1] == "kill":
@@ -144,7 +144,7 @@ if sys.argv[1] == "kill":
 
 @pytest.mark.parametrize(("how", "code"), [("end", 0), ("kill", -signal.SIGKILL)])
 def test_nothing_outlives_the_process(how, code):
-    """Whether it ends or is killed: its math processes and its jails are gone with it."""
+    """However it ends, by exit or by a signal: its math processes and its jails are gone with it."""
     done = subprocess.run(
         [sys.executable, "-c", _PROCESS, how],
         cwd=REPOSITORY,

@@ -1,9 +1,9 @@
-r"""Two normalized answers compared without SymPy, as far as words and exact arithmetic go.
+r"""Comparison of two normalized answers by words and exact arithmetic, without SymPy.
 
-``compare`` says True or False where that is certain, None where formulas have to be understood, and
-raises where a text can be read in two ways. What may be dropped is stated in
-docs/verification-policy.md. Arithmetic is exact: 0.3333 is not 1/3, but six right decimals are
-taken for it. Linear in the length of the texts, since it runs in the parent process.
+``compare`` returns True or False where that is certain and None for formulas, and raises if a text
+is ambiguous. The policy is in docs/verification-policy.md. Arithmetic is exact: 0.3333 is not 1/3,
+but six correct decimals are accepted for it. Linear in the length of the texts, because it runs in
+the parent process.
 """
 
 import math
@@ -11,7 +11,13 @@ import re
 from fractions import Fraction
 
 from pipeline_lib.verification.math.exact.normal_form import exact_value
-from pipeline_lib.verification.math.exact.quantity import Clock, Percent, Quantity, clock, quantity
+from pipeline_lib.verification.math.exact.quantity import (
+    Clock,
+    Percent,
+    Quantity,
+    parse_clock,
+    parse_quantity,
+)
 from pipeline_lib.verification.math.exact.units import ratio
 
 MIN_ROUNDED_DECIMALS = 6
@@ -32,30 +38,30 @@ _RECOGNIZED = re.compile(
     r"multiplied|of|power|base|than|but|no|none|nor|neither|below|above|a\.?m|p\.?m)\b",
     re.IGNORECASE,
 )
-"""First words after a number that change what is said: no unit, whatever a longer list would hold."""
+"""Words directly after a number that change its meaning; never names of units."""
 
 
 class AmbiguousError(ValueError):
-    """A text can be read in two ways, of which one is right; the message says which text."""
+    """A text has two readings and only one of them is right; the message describes it."""
 
 
 def compare(gold: str, answer: str) -> bool | None:
-    """Whether two normalized answers are the same; None if that takes formulas to tell.
+    """True if two normalized answers are equal; None if formulas must be compared.
 
     Raises:
-        AmbiguousError: one of two readings is right.
+        AmbiguousError: only one of two readings is right.
     """
     if gold == answer or _spelling(gold) == _spelling(answer):
         return True
     gold_value, answer_value = exact_value(gold), exact_value(answer)
     if gold_value is not None and answer_value is not None:
-        return _close(gold_value, answer_value)
+        return _is_close(gold_value, answer_value)
     for rule in (_by_clock, _by_choice, _by_words):
         if (same := rule(gold, answer)) is not None:
             return same
     if _contradicts_itself(answer):
         return False
-    return _by_quantity(_stated(gold, answer), _stated(answer, gold))
+    return _by_quantity(_strip_name(gold, answer), _strip_name(answer, gold))
 
 
 def _spelling(text: str) -> str:
@@ -65,8 +71,8 @@ def _spelling(text: str) -> str:
 
 
 def _by_clock(gold: str, answer: str) -> bool | None:
-    """Times of day; a numeral alone is the hour that has no minutes."""
-    one, other = clock(gold), clock(answer)
+    """Times of day; a bare number is a full hour."""
+    one, other = parse_clock(gold), parse_clock(answer)
     if one and other:
         if one.half and other.half:
             return one.minutes == other.minutes
@@ -77,13 +83,13 @@ def _by_clock(gold: str, answer: str) -> bool | None:
     assert time is not None
     value = exact_value(text)
     if time.colon or value is None:
-        # A ratio such as 3:2 is no time, and a time is no ratio.
+        # A ratio such as 3:2 is not a time, and a time is not a ratio.
         return False if value is not None or ":" in text or "\\frac" in text else None
     return value == (time.minutes // 60 - 1) % 12 + 1
 
 
 def _same_time(one: Clock, other: Clock) -> bool:
-    """Whether two times are one, where at least one does not name its half of the day."""
+    """True if two times are equal, where at least one lacks a.m. or p.m."""
     if one.minutes == other.minutes:
         return True
     day_half = 12 * 60
@@ -111,13 +117,13 @@ def _by_choice(gold: str, answer: str) -> bool | None:
 
 
 def _by_words(gold: str, answer: str) -> bool | None:
-    r"""Words of letters, by what they spell: ``\text{DOG}`` is no product of D, O and G."""
+    r"""Words, compared by spelling: ``\text{DOG}`` is not a product of D, O and G."""
     one, other = (_TEXT.sub(r"\1", text).strip() for text in (gold, answer))
     if not (_WORDS.fullmatch(one) and _WORDS.fullmatch(other)):
         return None
     marked = "\\text" in gold or "\\text" in answer
     folded = [re.sub(r"[ .]", "", word).casefold() for word in (one, other)]
-    if quantity(gold) and quantity(answer):
+    if parse_quantity(gold) and parse_quantity(answer):
         return None
     if len(one) > 1 and len(other) > 1 and folded[0] == folded[1]:
         return marked or {one, other} <= {one.lower(), one.capitalize()}
@@ -127,7 +133,7 @@ def _by_words(gold: str, answer: str) -> bool | None:
 
 
 def _contradicts_itself(text: str) -> bool:
-    """Whether it equates numbers that no rounding makes equal: "4 = 5" must not pass for 5."""
+    """True if it equates numbers that differ beyond rounding: "4 = 5" must not pass for 5."""
     written = _EQUALITY.split(text)
     values = [value for part in written if (value := exact_value(part.strip())) is not None]
     if len(values) < 2:
@@ -135,7 +141,7 @@ def _contradicts_itself(text: str) -> bool:
     return max(values) - min(values) > _ROUNDING * max(map(abs, values))
 
 
-def _stated(text: str, other: str) -> str:
+def _strip_name(text: str, other: str) -> str:
     """The right side of "x = 5" if ``other`` is no equation, else the text."""
     named = None if "=" in other else _NAMED.fullmatch(text)
     if named is None or (named[1] and _RECOGNIZED.match(named[1].strip())):
@@ -144,7 +150,7 @@ def _stated(text: str, other: str) -> str:
 
 
 def _by_quantity(gold: str, answer: str) -> bool | None:
-    one, other = quantity(gold), quantity(answer)
+    one, other = parse_quantity(gold), parse_quantity(answer)
     if one is None or other is None:
         hopeless = one is not None and not one.remark and not re.search(r"[\d\\]", answer)
         return False if hopeless or (one is None and _is_denied(other)) else None
@@ -156,7 +162,7 @@ def _by_quantity(gold: str, answer: str) -> bool | None:
             if one.unit.counts and other.unit.counts and one.value == other.value:
                 raise AmbiguousError("the counted things have different names")
             return False
-        return _close(one.value, other.value * factor)
+        return _is_close(one.value, other.value * factor)
     return _by_percent(one, other)
 
 
@@ -167,7 +173,7 @@ def _is_denied(answer: Quantity | None) -> bool:
 
 
 def _by_remark(gold: Quantity, answer: Quantity) -> bool:
-    """Words that are no units make another answer, or one that cannot be judged."""
+    """Words that are not units make the answer wrong or ambiguous."""
     if gold.value != answer.value or _is_denied(answer) or _is_denied(gold):
         return False
     raise AmbiguousError("the words after the number are not on the list of units")
@@ -177,19 +183,19 @@ def _by_percent(gold: Quantity, answer: Quantity) -> bool:
     candidates = {answer.value}
     if answer.percent and not gold.percent:
         candidates.add(answer.value / 100)
-        if answer.percent is Percent.WORD and _close(gold.value, answer.value) and answer.value:
+        if answer.percent is Percent.WORD and _is_close(gold.value, answer.value) and answer.value:
             raise AmbiguousError("the answer says percent, and the gold does not")
     if gold.percent and not answer.percent:
         candidates.add(answer.value * 100)
-    return any(_close(gold.value, candidate) for candidate in candidates)
+    return any(_is_close(gold.value, candidate) for candidate in candidates)
 
 
-def _close(left: Fraction, right: Fraction) -> bool:
+def _is_close(left: Fraction, right: Fraction) -> bool:
     return left == right or _rounds_to(left, right) or _rounds_to(right, left)
 
 
 def _rounds_to(value: Fraction, rounded: Fraction) -> bool:
-    """Whether ``rounded`` is a decimal of six or more places for a ``value`` that has no end."""
+    """True if ``rounded`` has six or more decimals and is a non-terminating ``value``, rounded."""
     if _decimals(value) is not None:
         return False
     places = _decimals(rounded)
@@ -197,7 +203,7 @@ def _rounds_to(value: Fraction, rounded: Fraction) -> bool:
 
 
 def _decimals(value: Fraction) -> int | None:
-    """Places after the point; None if there is no last one."""
+    """Number of decimals; None if the decimal does not terminate."""
     denominator, places = value.denominator, 0
     for prime in (2, 5):
         power = 0

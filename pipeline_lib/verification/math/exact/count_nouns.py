@@ -1,7 +1,7 @@
-"""Names of things that are counted in word problems: units that say nothing about the number.
+"""Nouns for counted things in word problems: units without a dimension.
 
-A list, because any other word after a number may change what is said ("5 squared", "5 at most").
-Singular forms; `is_count_noun` takes plurals as well.
+A list, because any other word after a number may change its meaning ("5 squared", "5 at most").
+Singular forms; `count_noun` accepts plurals as well.
 """
 
 _NOUNS = frozenset(
@@ -56,7 +56,7 @@ _NOUNS = frozenset(
     vegetable vehicle vertex video village violin visit visitor volunteer vote voter wagon waiter
     walk wall watch watermelon way whale wheel whistle widget win window wing witness wolf woman
     word worker world worm zebra zero zombie
-    """.split()  # noqa: SIM905 - a list to be read
+    """.split()  # noqa: SIM905 - readable as text
 )
 _IRREGULAR = {
     "children": "child",

@@ -1,7 +1,7 @@
-r"""One spelling of a written answer, and the exact value of a plain number; no SymPy.
+r"""Normal form of a written answer, and the exact value of a plain number; no SymPy.
 
-All functions take time in proportion to the length of the text, whatever it holds: they run in the
-parent process, which nothing can kill. What numbers with words around them say, `quantity` reads.
+All functions take linear time for any text, because they run in the parent process, which has no
+deadline. Numbers with words around them are read by `quantity`.
 """
 
 import re
@@ -10,7 +10,7 @@ from fractions import Fraction
 from pipeline_lib.verification.answer_text import plain
 
 MAX_CHARS = 20_000
-"""Nothing behind this many characters is read; `math.caps` refuses far shorter answers."""
+"""Characters that are read; `math.caps` refuses far shorter answers."""
 MAX_EXACT_CHARS = 450
 _MAX_POWER_OF_TEN = 400
 _MAX_PERIOD = 60
@@ -91,12 +91,12 @@ _REPEATING = re.compile(
 _CONTINUED = re.compile(r"([-+]?) ?(\d{0,40})\.(\d{3,60}) ?\\ldots")
 
 
-def normalized(answer: str) -> str:
-    """One spelling of what is written: characters, spacing, fraction commands, thousands."""
+def normalize(answer: str) -> str:
+    """Normal form of an answer: characters, spacing, fraction commands, thousands."""
     text = plain(answer[:MAX_CHARS])
     if not text.isascii():
         text = text.translate(_SYMBOLS)
-    # Runs of white space first: the patterns below look at one space at a time.
+    # Runs of white space first: the patterns below expect single spaces.
     text = " ".join(text.split()).strip("* ")
     if text.isdecimal():
         return text
@@ -105,20 +105,20 @@ def normalized(answer: str) -> str:
     if "\\" in text or "{" in text:
         for pattern, replacement in _COMMANDS:
             text = pattern.sub(replacement, text)
-        text = _unwrapped(text)
+        text = _unwrap_text(text)
     for pattern, replacement in _SIGNS:
         text = pattern.sub(replacement, text)
-    # "(1,234)" is a point.
+    # "(1,234)" may be a point.
     if not text.startswith(("(", "[", "{", "\\{")):
         text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)
     text = text.strip().removeprefix("\\approx").strip()
     return text.removesuffix(".").rstrip() if len(text) > 1 else text
 
 
-def _unwrapped(text: str) -> str:
-    r"""``\text`` around numbers and around words between values is dropped.
+def _unwrap_text(text: str) -> str:
+    r"""Remove ``\text`` around numbers and around words between values.
 
-    "5\text{ or 6}" offers two values; as text the second would pass for a unit.
+    "5\text{ or 6}" has two values; as text, the second would pass for a unit.
     """
     if "\\text{" not in text:
         return text
@@ -131,7 +131,7 @@ def exact_value(text: str) -> Fraction | None:
     if len(text) > MAX_EXACT_CHARS:
         return None
     if number := _NUMBER.fullmatch(text):
-        return _signed(number[1], Fraction(number[2]))
+        return _with_sign(number[1], Fraction(number[2]))
     if fraction := _FRACTION.fullmatch(text):
         return _fraction(fraction)
     if _SPACED_THOUSANDS.fullmatch(text):
@@ -178,7 +178,7 @@ def _periodic(sign: str, whole: str, before: str, period: str) -> Fraction | Non
     if len(period) > _MAX_PERIOD:
         return None
     part = Fraction(int(before or 0)) + Fraction(int(period), 10 ** len(period) - 1)
-    return _signed(sign, int(whole or 0) + part / 10 ** len(before))
+    return _with_sign(sign, int(whole or 0) + part / 10 ** len(before))
 
 
 def _fraction(match: re.Match[str]) -> Fraction | None:
@@ -186,8 +186,8 @@ def _fraction(match: re.Match[str]) -> Fraction | None:
     above, below = (match[3], match[4]) if match[3] is not None else (match[6], match[7])
     if Fraction(below) == 0 or (whole and above.startswith("-")):
         return None
-    return _signed(sign, Fraction(whole or 0) + Fraction(above) / Fraction(below))
+    return _with_sign(sign, Fraction(whole or 0) + Fraction(above) / Fraction(below))
 
 
-def _signed(sign: str, value: Fraction) -> Fraction:
+def _with_sign(sign: str, value: Fraction) -> Fraction:
     return -value if sign == "-" else value

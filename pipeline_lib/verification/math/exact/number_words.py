@@ -1,4 +1,4 @@
-"""Numbers written in English words ("two hundred and five", "three quarters"), read exactly."""
+"""Exact values of numbers in English words ("two hundred and five", "three quarters")."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -45,13 +45,13 @@ _MAX_CHARS = 120
 
 
 def multiplier(word: str) -> int | None:
-    """The factor that a word after a number stands for, in the singular or the plural."""
+    """The factor named by a word after a number, singular or plural; None for other words."""
     word = word.lower()
     return MULTIPLIERS.get(word) or MULTIPLIERS.get(word.removesuffix("s"))
 
 
 def leading_number(phrase: str) -> tuple[Fraction, str] | None:
-    """The number that the first words of a phrase spell, and the words after it."""
+    """The number spelled by the first words of a phrase, and the rest; None if there is none."""
     phrase = phrase.strip()
     if len(phrase) > _MAX_CHARS or not _ALLOWED.match(phrase):
         return None
@@ -77,7 +77,7 @@ def _value(words: Sequence[str]) -> Fraction | None:
 
 
 def _with_fraction(words: Sequence[str], part: int) -> Fraction | None:
-    """The value of "two" before thirds, of "three and a" or of nothing before half."""
+    """The value of "two" before "thirds", of "three and a" or of nothing before "half"."""
     if not words:
         return Fraction(1, part) if part == 2 else None
     if "and" in words:
@@ -90,7 +90,7 @@ def _with_fraction(words: Sequence[str], part: int) -> Fraction | None:
 
 
 def _whole(words: Sequence[str]) -> int | None:
-    """A whole number; "a" or "an" is one before a multiplier or alone before a part."""
+    """A whole number; "a" or "an" means one before a multiplier, or alone before a fraction."""
     if not words or words[0] == "and" or words[-1] == "and":
         return None
     if words[0] in {"a", "an"}:
@@ -111,7 +111,7 @@ def _whole(words: Sequence[str]) -> int | None:
 
 
 def _step(word: str, current: int, last: int) -> tuple[int, int] | None:
-    """The number below the next "thousand" with one more word, and what that word stands for."""
+    """The number below the next "thousand" after one more word, and that word's value."""
     if word in _SMALL and _fits(_SMALL[word], last):
         return current + _SMALL[word], _SMALL[word] or 1
     factor = MULTIPLIERS.get(word)
@@ -121,5 +121,5 @@ def _step(word: str, current: int, last: int) -> tuple[int, int] | None:
 
 
 def _fits(value: int, last: int) -> bool:
-    """Whether a number below 100 may follow: "twenty one", "hundred one", not "one two"."""
+    """True if a number below 100 may follow: "twenty one", "hundred one", not "one two"."""
     return last == 0 or last >= 100 or (last >= 20 and last % 10 == 0 and 0 < value < 10)

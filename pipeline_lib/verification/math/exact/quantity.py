@@ -1,7 +1,7 @@
-r"""Numbers with what is written around them: currency, multipliers, percent, units, times of day.
+r"""Numbers with their context: currency, multipliers, percent, units, times of day.
 
-A quantity is read only if every word of it is understood. The policy on dropped units and percent
-signs is stated in docs/verification-policy.md. Everything here is linear in the length of the text.
+A quantity is parsed only if every word is recognized. The policy on dropped units and percent signs
+is in docs/verification-policy.md. All functions take linear time.
 """
 
 import re
@@ -14,13 +14,13 @@ from functools import lru_cache
 from pipeline_lib.verification.math.exact.normal_form import exact_value, leading_number
 from pipeline_lib.verification.math.exact.number_words import leading_number as leading_words
 from pipeline_lib.verification.math.exact.number_words import multiplier
-from pipeline_lib.verification.math.exact.units import CURRENCY, Unit, is_letter, unit_of
+from pipeline_lib.verification.math.exact.units import CURRENCY, Unit, is_letter, parse_unit
 
 MAX_QUANTITY_CHARS = 600
 
 
 class Percent(StrEnum):
-    """How a percentage is marked."""
+    """Notation of a percentage."""
 
     SIGN = "sign"
     WORD = "word"
@@ -28,13 +28,13 @@ class Percent(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """An exact number and what is said about it."""
+    """An exact number with its unit, percent mark and remark."""
 
     value: Fraction
     unit: Unit | None = None
     percent: Percent | None = None
     remark: str | None = None
-    """Words after the number that are no unit of the list."""
+    """Words after the number that are not a listed unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Clock:
 
     minutes: int
     half: str | None
-    """"a", "p", or None where neither is written."""
+    """"a", "p", or None if neither is written."""
     colon: bool
 
 
@@ -62,8 +62,8 @@ _MINUTES = 60
 _NOT_WORDS = frozenset({"pi", "sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "exp", "sqrt"})
 
 
-def clock(text: str) -> Clock | None:
-    """The time of day that a normalized text gives, if it gives nothing else."""
+def parse_clock(text: str) -> Clock | None:
+    """The time of day that a normalized text consists of, else None."""
     if len(text) > 40:
         return None
     found = _CLOCK.fullmatch(" ".join(_TEXT.sub(r" \1", text).split()))
@@ -79,8 +79,8 @@ def clock(text: str) -> Clock | None:
 
 
 @lru_cache(maxsize=4096)
-def quantity(text: str) -> Quantity | None:
-    """The quantity that a normalized text states; None if it is something else, as ``2x``."""
+def parse_quantity(text: str) -> Quantity | None:
+    """The quantity that a normalized text consists of; None for anything else, such as ``2x``."""
     value = exact_value(text)
     if value is not None:
         return Quantity(value=value)
@@ -103,7 +103,7 @@ def _without_currency(text: str) -> tuple[str, Unit | None]:
         return f"{sign}{text[found.end() :].strip()}".strip(), CURRENCY[name]
     code = _CODE.match(text)
     if code:
-        return text[code.end() :], unit_of(_CODES[code[0][0].lower()])
+        return text[code.end() :], parse_unit(_CODES[code[0][0].lower()])
     return text, None
 
 
@@ -119,7 +119,7 @@ def _with_words(bare: Quantity, rest: str, currency: Unit | None) -> Quantity | 
     phrase = _phrase(rest)
     if phrase is None or (touching and is_letter(phrase)):
         return None
-    return _worded(bare, phrase, touching=touching)
+    return _parse_words(bare, phrase, touching=touching)
 
 
 def _phrase(rest: str) -> str | None:
@@ -132,14 +132,14 @@ def _phrase(rest: str) -> str | None:
     rest = re.sub(r"\\?[$] ?$", " dollars", rest[-200:]) if len(rest) < 200 else rest
     if rest.strip().startswith("(") and rest.endswith(")"):
         rest = rest.strip()[1:-1]
-    # "5 or 6" is a choice of values, "5 mod 7" a residue; "5 or so" is a remark.
+    # "5 or 6" is a choice of values and "5 mod 7" a residue; "5 or so" is a remark.
     if not _PHRASE.fullmatch(rest) or _NO_REMARK.match(rest):
         return None
     return rest.strip(" ,")
 
 
-def _worded(bare: Quantity, phrase: str, *, touching: bool) -> Quantity | None:
-    value, rest = _multiplied(bare.value, phrase)
+def _parse_words(bare: Quantity, phrase: str, *, touching: bool) -> Quantity | None:
+    value, rest = _apply_multipliers(bare.value, phrase)
     first = rest.partition(" ")[0].strip(".,")
     if first.lower() in {"percent", "pct", "percentage"}:
         bare = replace(bare, percent=Percent.WORD)
@@ -147,18 +147,18 @@ def _worded(bare: Quantity, phrase: str, *, touching: bool) -> Quantity | None:
     bare = replace(bare, value=value)
     if not rest.strip(" .,"):
         return bare
-    unit = unit_of(rest)
+    unit = parse_unit(rest)
     if unit is not None and bare.unit is None:
         return replace(bare, unit=unit)
     if unit is not None:
         return bare if unit == bare.unit else replace(bare, remark=rest)
-    compound = unit_of(f"dollars {rest}") if bare.unit == CURRENCY["$"] else None
+    compound = parse_unit(f"dollars {rest}") if bare.unit == CURRENCY["$"] else None
     if compound is not None:
         return replace(bare, unit=compound)
     return replace(bare, remark=rest) if _is_wordy(rest, touching=touching) else None
 
 
-def _multiplied(value: Fraction, phrase: str) -> tuple[Fraction, str]:
+def _apply_multipliers(value: Fraction, phrase: str) -> tuple[Fraction, str]:
     """Multiplier words before anything else: "5 hundred thousand dollars"."""
     while True:
         word, _, rest = phrase.partition(" ")
@@ -169,7 +169,7 @@ def _multiplied(value: Fraction, phrase: str) -> tuple[Fraction, str]:
 
 
 def _is_wordy(rest: str, *, touching: bool) -> bool:
-    """Whether words, and not a product of symbols, follow the number."""
+    """True if words follow the number, not a product of symbols."""
     words = re.findall(r"[A-Za-z]+", rest)
     if any(len(word) > 3 and word.lower() not in _NOT_WORDS for word in words):
         return True
@@ -177,9 +177,9 @@ def _is_wordy(rest: str, *, touching: bool) -> bool:
 
 
 def tail_splits(text: str) -> Iterator[tuple[str, Unit]]:
-    """The ways to take a unit off the end of a formula, the longest unit first.
+    """Yield the splits of a formula into value and trailing unit, the longest unit first.
 
-    Only the last 80 characters are looked at.
+    Only the last 80 characters are searched.
     """
     start = max(0, len(text) - 80)
     for found in re.finditer(
@@ -187,6 +187,6 @@ def tail_splits(text: str) -> Iterator[tuple[str, Unit]]:
     ):
         place = start + found.start()
         phrase = _phrase(text[place:])
-        unit = unit_of(phrase) if phrase else None
+        unit = parse_unit(phrase) if phrase else None
         if unit is not None and place:
             yield text[:place].strip(), unit

@@ -1,7 +1,7 @@
-r"""Units after a number: an allow-list of names, each with its dimension and its scale.
+r"""Units after a number: an allow list of names, each with dimension and scale.
 
-Whatever is no unit of the list is no unit: a word after a number may as well deny it. Two units are
-the same by dimension and scale, whatever their names ("sq. in." and ``\text{inches}^2``).
+A word that is not listed is not a unit, because it may also negate the number. Units are equal if
+dimension and scale are, whatever their names ("sq. in." and ``\text{inches}^2``).
 """
 
 import re
@@ -80,7 +80,7 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "rate": {"1": "bpm"},
 }  # fmt: skip
 _LETTERS = frozenset({"m", "g", "s", "h", "L", "l"})
-"""A letter right after a number is a symbol; as a unit it has a space or its own font before it."""
+"""Directly after a number, a letter is a symbol; as a unit it follows a space or ``\\text``."""
 _FIXED_CASE = {"L", "mL"}
 _PLURALS = {
     "feet": "foot",
@@ -99,25 +99,25 @@ _TOKEN = re.compile(r"[A-Za-z]+|/|\^ ?(?:\{ ?-?\d ?\}|-?\d)|\\circ|[^ .\-]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """A product of powers of dimensions, and how many of their base units it is."""
+    """A product of powers of dimensions, with its scale in base units."""
 
     dimensions: frozenset[tuple[str, int]]
     scale: Fraction
 
     @property
     def counts(self) -> bool:
-        """Whether it is a mere count of things, whatever their name."""
+        """True if it counts things, whatever their name."""
         return all(name.startswith("#") for name, _ in self.dimensions)
 
     @property
     def generic(self) -> int | None:
-        """The power of "units" where nothing else is named; None where something is."""
+        """The power of the word "units" if nothing else is named, else None."""
         powers = dict(self.dimensions)
         return powers.get("unit") if len(powers) == 1 else None
 
 
 def ratio(gold: Unit, answer: Unit) -> Fraction | None:
-    """How many units of ``gold`` one of ``answer`` is; None if they measure different things."""
+    """Size of one ``answer`` unit in ``gold`` units; None if their dimensions differ."""
     for one, other in ((gold, answer), (answer, gold)):
         if one.generic is not None and one.generic == sum(power for _, power in other.dimensions):
             return Fraction(1)
@@ -139,7 +139,7 @@ _NAMES: Mapping[str, tuple[str, Fraction]] = {
 }
 
 
-def _named(word: str) -> tuple[str, Fraction] | None:
+def _look_up(word: str) -> tuple[str, Fraction] | None:
     """Dimension and scale of a unit's name, in the singular or the plural."""
     known = _NAMES.get(word)
     if known is None and word not in _FIXED_CASE:
@@ -152,15 +152,15 @@ def _named(word: str) -> tuple[str, Fraction] | None:
 
 
 @lru_cache(maxsize=4096)
-def unit_of(phrase: str) -> Unit | None:
-    r"""What a phrase such as "square feet", "km/h" or "cm^2" measures in; None if it is no unit.
+def parse_unit(phrase: str) -> Unit | None:
+    r"""The unit named by a phrase such as "square feet", "km/h" or "cm^2"; None if unknown.
 
-    The phrase is without ``\text``. It may end in words such as "left" or "in total".
+    The phrase has no ``\text``. It may end in words such as "left" or "in total".
     """
     tokens = _TOKEN.findall(phrase)
     if not tokens or len(tokens) > _MAX_TOKENS:
         return None
-    tokens = _without_ending(_expanded(tokens))
+    tokens = _without_ending(_expand_compounds(tokens))
     powers: Counter[str] = Counter()
     scale = Fraction(1)
     sign, place = 1, 0
@@ -177,12 +177,12 @@ def unit_of(phrase: str) -> Unit | None:
     return Unit(dimensions=dimensions, scale=scale) if tokens else None
 
 
-def _expanded(tokens: list[str]) -> list[str]:
+def _expand_compounds(tokens: list[str]) -> list[str]:
     return [word for token in tokens for word in _COMPOUND.get(token.lower(), token).split()]
 
 
 def _without_ending(tokens: list[str]) -> list[str]:
-    """Without "left", "in total", "of flour"; what measures comes before."""
+    """Drop a trailing "left", "in total" and the like, which follow the unit."""
     while len(tokens) > 1 and tokens[-1].lower() in _IGNORED:
         tokens = tokens[:-1]
         if len(tokens) > 1 and tokens[-1].lower() == "in":
@@ -191,7 +191,7 @@ def _without_ending(tokens: list[str]) -> list[str]:
 
 
 def _term(tokens: list[str], place: int) -> tuple[str, Fraction, int, int] | None:
-    """Dimension, scale and power of the unit at ``place``, and the place behind it."""
+    """Dimension, scale and power of the unit at ``place``, and the next place."""
     power = 1
     if tokens[place : place + 1] and tokens[place].lower() in {"square", "sq", "cubic", "cu"}:
         if place + 1 >= len(tokens):
@@ -199,7 +199,7 @@ def _term(tokens: list[str], place: int) -> tuple[str, Fraction, int, int] | Non
         power, place = _POWER_WORDS[tokens[place].lower()], place + 1
     if place >= len(tokens):
         return None
-    named = _named(tokens[place])
+    named = _look_up(tokens[place])
     if named is None:
         return None
     place += 1
@@ -213,5 +213,5 @@ def _term(tokens: list[str], place: int) -> tuple[str, Fraction, int, int] | Non
 
 
 def is_letter(phrase: str) -> bool:
-    """Whether the name is one letter, and so may be a symbol."""
+    """True if the name is a single letter, which may be a symbol."""
     return phrase[:1] in _LETTERS and not phrase[1:2].isalpha()

@@ -1,9 +1,9 @@
-"""Expressions shown to be different by their values at one point: the cheap end of most comparisons.
+"""Disproof of equality by evaluating both formulas at one point.
 
-Two formulas that differ somewhere are different formulas. To see that takes half a millisecond,
-where SymPy tries for 5 to 40 ms, and on some answers for minutes, to make the difference vanish.
-Only a plain difference counts, so that what math-verify takes for equal within rounding still is.
-Only the worker process imports this module.
+Formulas that differ at a point are different. This takes half a millisecond, while simplifying the
+difference with SymPy takes 5 to 40 ms, for some answers minutes. The difference must be clear, so
+that formulas that math-verify accepts as equal within rounding remain equal. Imported by workers
+only.
 """
 
 import zlib
@@ -33,33 +33,33 @@ _KINDS = (
     sympy.csc,
     sympy.factorial,
 )
-"""Nodes whose value at a point says what they are; an integral or a percentage is more than that."""
+"""Nodes determined by their values; an integral or a percentage is not."""
 
 
-def surely_different(left: sympy.Basic, right: sympy.Basic) -> bool:
-    """Whether the values of two formulas differ where every symbol is a number in (0, 1].
+def differ_numerically(left: sympy.Basic, right: sympy.Basic) -> bool:
+    """True if two formulas differ at a point where every symbol is a number in (0, 1].
 
-    False says nothing: they may be equal, too close, or no formulas of numbers and symbols.
+    False is inconclusive: they may be equal, too close, or not made of numbers and symbols.
     """
     if not (_is_formula(left) and _is_formula(right)):
         return False
     point = {symbol: _value(symbol.name) for symbol in left.free_symbols | right.free_symbols}
     one, other = (formula.evalf(_DIGITS, subs=point) for formula in (left, right))
-    # No numbers where a value is infinite or undefined.
+    # Not a number if a value is infinite or undefined.
     if not (one.is_number and other.is_number):
         return False
     return bool(abs(one - other) > TOLERANCE * max(1, abs(one)))
 
 
 def _is_formula(expression: sympy.Basic) -> bool:
-    # math-verify compares a lone symbol by name, and takes "abc" for a product.
+    # math-verify compares a lone symbol by name, and reads "abc" as a product.
     if not isinstance(expression, sympy.Expr) or isinstance(expression, sympy.Symbol):
         return False
     return all(isinstance(node, _KINDS) for node in sympy.preorder_traversal(expression))
 
 
 def _value(name: str) -> sympy.Rational:
-    """The same number for the same name; names seldom share one."""
+    """A number derived from the name; different names rarely share one."""
     return sympy.Rational(
         1 + zlib.crc32(name.encode("utf-8", "backslashreplace")) % _POINTS, _POINTS
     )

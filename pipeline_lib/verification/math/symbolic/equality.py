@@ -1,7 +1,7 @@
-"""Two written answers compared part by part, formulas by math-verify. Only the worker imports this.
+"""Comparison of two answers part by part, formulas by math-verify. Imported by workers only.
 
-math-verify's own deadlines are switched off: they are alarms of the calling thread. Here the
-worker has its alarm, and the pool kills what does not heed it.
+math-verify's own deadlines are off because they use alarms of the calling thread. The worker sets
+an alarm, and the pool kills a worker that does not react to it.
 """
 
 import functools
@@ -19,15 +19,25 @@ from pipeline_lib.verification.math.exact.comparison import AmbiguousError, comp
 from pipeline_lib.verification.math.exact.quantity import tail_splits
 from pipeline_lib.verification.math.exact.units import Unit, ratio
 from pipeline_lib.verification.math.symbolic import grammar, marks
-from pipeline_lib.verification.math.symbolic.disproof import surely_different
-from pipeline_lib.verification.math.symbolic.regions import Region, is_definite, region, same_region
-from pipeline_lib.verification.math.symbolic.structure import Container, read, same_answer, unnamed
+from pipeline_lib.verification.math.symbolic.disproof import differ_numerically
+from pipeline_lib.verification.math.symbolic.regions import (
+    Region,
+    denotes_set,
+    parse_region,
+    same_region,
+)
+from pipeline_lib.verification.math.symbolic.structure import (
+    Container,
+    parse_structure,
+    same_answer,
+    strip_names,
+)
 
 grammar.install()
-# Each of them logs a warning that its deadlines are off, once and on purpose.
+# parse and verify each log a warning that their deadlines are off.
 logging.disable(logging.CRITICAL)
 
-# Units are read by our own list: math-verify takes the h of "2h" for hours.
+# Units are parsed by exact.units: math-verify reads the h of "2h" as hours.
 _LATEX = (
     LatexExtractionConfig(
         normalization_config=NormalizationConfig(
@@ -46,15 +56,15 @@ _ROUNDING = 0.01
 
 
 def gold_is_readable(gold: str) -> bool:
-    """Whether a gold can be compared with at all."""
+    """True if a gold can be compared with at all."""
     if any(_TEXT.findall(gold)):
         return True
-    parts = _leaves(read(gold))
+    parts = _leaves(parse_structure(gold))
     return all(
-        marks.numeral(part)
-        or marks.residue(part)
-        or is_definite(part)
-        or any(parsed(reading) for reading in _readings(part))
+        marks.parse_numeral(part)
+        or marks.parse_residue(part)
+        or denotes_set(part)
+        or any(parse_formula(reading) for reading in _readings(part))
         for part in parts
     )
 
@@ -66,35 +76,35 @@ def _leaves(node: Container | str) -> list[str]:
 
 
 def equal(gold: str, answer: str) -> bool | None:
-    """Whether two normalized answers are the same; None if the answer cannot be read.
+    """True if two normalized answers are equal; None if the answer cannot be parsed.
 
     Raises:
-        AmbiguousError: one of two readings is right.
-        MemoryError: the process may not have more memory.
+        AmbiguousError: only one of two readings is right.
+        MemoryError: the process reached its memory limit.
     """
     gold, answer = (
         _ALL_REALS.sub(_REALS, _NO_SOLUTION.sub(_NOTHING, text)) for text in (gold, answer)
     )
-    gold, answer = unnamed(gold, answer)
-    if is_definite(gold) or is_definite(answer):
+    gold, answer = strip_names(gold, answer)
+    if denotes_set(gold) or denotes_set(answer):
         regions = [_region(text) for text in (gold, answer)]
         if regions[0] and regions[1]:
             return same_region(regions[0], regions[1])
-    return same_answer(read(gold), read(answer), atoms_equal)
+    return same_answer(parse_structure(gold), parse_structure(answer), atoms_equal)
 
 
 def _region(text: str) -> Region | None:
-    found = _unless_refused(lambda: region(text, _number))
+    found = _or_none(lambda: parse_region(text, _number))
     return found if isinstance(found, Region) else None
 
 
 def _number(text: str) -> Any:
-    values = parsed(text)
+    values = parse_formula(text)
     return values[0] if values and isinstance(values[0], sympy.Expr) else None
 
 
 def atoms_equal(gold: str, answer: str) -> bool | None:
-    """Whether two formulas without parts are the same; None if the answer cannot be read."""
+    """True if two formulas without parts are equal; None if the answer cannot be parsed."""
     for rule in (compare, _by_dots, _by_base, _by_modulus, _by_approximation):
         if (found := rule(gold, answer)) is not None:
             return found
@@ -120,21 +130,21 @@ def _with_units(gold: str, gold_unit: Unit, answer: str, answer_unit: Unit) -> b
 
 
 def _has_words(text: str) -> bool:
-    """Whether text is written in a formula; what math-verify makes of it is not what it says."""
+    """True if a formula contains text, which math-verify would misread."""
     words = [word.strip() for word in _TEXT.findall(text)]
     return any(len(word) > 1 and word not in _FUNCTIONS | {"pi"} for word in words)
 
 
 def _by_dots(gold: str, answer: str) -> bool | None:
-    """What goes on in dots is nothing that has an end; two that go on are not compared."""
-    going = marks.goes_on(gold), marks.goes_on(answer)
-    if all(going):
+    """An expression with an ellipsis differs from one without; two of them are ambiguous."""
+    ellipses = marks.has_ellipsis(gold), marks.has_ellipsis(answer)
+    if all(ellipses):
         raise AmbiguousError("both go on in dots")
-    return False if any(going) else None
+    return False if any(ellipses) else None
 
 
 def _by_base(gold: str, answer: str) -> bool | None:
-    one, other = marks.numeral(gold), marks.numeral(answer)
+    one, other = marks.parse_numeral(gold), marks.parse_numeral(answer)
     if one is None and other is None:
         return None
     if one and other and one.base == other.base:
@@ -151,7 +161,7 @@ def _by_base(gold: str, answer: str) -> bool | None:
 
 
 def _by_modulus(gold: str, answer: str) -> bool | None:
-    one, other = marks.residue(gold), marks.residue(answer)
+    one, other = marks.parse_residue(gold), marks.parse_residue(answer)
     if one is None and other is None:
         return None
     if one is None or other is None:
@@ -169,7 +179,7 @@ def _by_modulus(gold: str, answer: str) -> bool | None:
 
 
 def _by_approximation(gold: str, answer: str) -> bool | None:
-    r"""``\sqrt{2} \approx 1.414`` states both sides, which must agree within rounding."""
+    r"""``\sqrt{2} \approx 1.414`` states two values, which must agree within rounding."""
     if "\\approx" not in gold and "\\approx" not in answer:
         return None
     golds, answers = ([p.strip() for p in text.split("\\approx")] for text in (gold, answer))
@@ -181,12 +191,12 @@ def _by_approximation(gold: str, answer: str) -> bool | None:
 
 
 def _value(text: str) -> float | None:
-    found = _unless_refused(lambda: float(_number(text)))
+    found = _or_none(lambda: float(_number(text)))
     return found if isinstance(found, float) else None
 
 
 def _by_readings(gold: str, answer: str) -> bool | None:
-    """The formulas themselves; an answer of two readings counts if both are right or both wrong."""
+    """Compare formulas; an answer with two readings is decided if both are right or both wrong."""
     verdicts = {
         _formulas_equal(one, other) for one in _readings(gold) for other in _readings(answer)
     }
@@ -199,13 +209,13 @@ def _by_readings(gold: str, answer: str) -> bool | None:
 
 
 def _readings(text: str) -> tuple[str, ...]:
-    return marks.readings(marks.rewritten(text))
+    return marks.readings(marks.rewrite(text))
 
 
 @functools.lru_cache(maxsize=4096)
-def parsed(text: str) -> tuple[Any, ...]:
-    """What math-verify reads in a formula; empty if it cannot."""
-    found = _unless_refused(
+def parse_formula(text: str) -> tuple[Any, ...]:
+    """SymPy objects that math-verify parses from a formula; empty if it cannot."""
+    found = _or_none(
         lambda: parse(
             f"${text}$",
             _LATEX,
@@ -218,37 +228,35 @@ def parsed(text: str) -> tuple[Any, ...]:
 
 
 def _formulas_equal(gold: str, answer: str) -> bool | None:
-    answers = list(parsed(answer))
+    answers = list(parse_formula(answer))
     if not answers:
         return None
-    golds = list(parsed(gold))
+    golds = list(parse_formula(gold))
     pairs = list(itertools.product(golds, answers))
-    # math-verify takes names for equal in another case, and a symbol E for the number e.
-    if all(map(_of_names, pairs)):
-        return any(map(_vanishes, pairs))
-    if _unless_refused(lambda: all(surely_different(*pair) for pair in pairs)):
+    # math-verify ignores the case of names, and reads a symbol E as the number e.
+    if all(map(_has_lone_symbol, pairs)):
+        return any(map(_difference_is_zero, pairs))
+    if _or_none(lambda: all(differ_numerically(*pair) for pair in pairs)):
         return False
-    found = _unless_refused(
-        lambda: verify(golds, answers, timeout_seconds=None, raise_on_error=True)
-    )
+    found = _or_none(lambda: verify(golds, answers, timeout_seconds=None, raise_on_error=True))
     return bool(found)
 
 
-def _of_names(pair: tuple[Any, Any]) -> bool:
-    """Whether two plain formulas are compared of which one is but a name."""
+def _has_lone_symbol(pair: tuple[Any, Any]) -> bool:
+    """True if both are plain formulas and one is a lone symbol."""
     formulas = all(isinstance(value, sympy.Expr) for value in pair)
     return formulas and any(isinstance(value, sympy.Symbol) for value in pair)
 
 
-def _vanishes(pair: tuple[Any, Any]) -> bool:
-    return bool(_unless_refused(lambda: sympy.simplify(pair[0] - pair[1]) == 0))
+def _difference_is_zero(pair: tuple[Any, Any]) -> bool:
+    return bool(_or_none(lambda: sympy.simplify(pair[0] - pair[1]) == 0))
 
 
-def _unless_refused(work: Callable[[], Any]) -> Any:
-    """The result, or None where SymPy refuses, by whichever of its many errors."""
+def _or_none(work: Callable[[], Any]) -> Any:
+    """The result of ``work``; None if SymPy raises anything but MemoryError."""
     try:
         return work()
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001 - parsers and simplifiers raise nearly everything
+    except Exception:  # noqa: BLE001 - parsers and simplifiers raise many types
         return None

@@ -1,9 +1,9 @@
-"""math-verify's reading of LaTeX made quicker; what it reads stays the same.
+"""Faster LaTeX parsing for math-verify, with the same results.
 
-Its grammar makes the parser predict with the full context at nearly every comma and bracket, work
-that no cache keeps. Prediction without context (SLL) either fails or gives the same tree, because
-the start rule ends with the text. And every numeral is compiled as a Python expression, in a name
-space into which all of SymPy is imported anew. Only the worker process imports this module.
+Its grammar needs full-context prediction at nearly every comma and bracket, which is not cached.
+Prediction without context (SLL) either fails or gives the same tree, because the start rule ends
+with the text. Also, every numeral is compiled as a Python expression in a namespace into which all
+of SymPy is imported again. Imported by workers only.
 
 Source: Parr, Harwell, Fisher, "Adaptive LL(*) Parsing", 2014 (two-stage parsing).
 """
@@ -17,7 +17,7 @@ from latex2sympy2_extended import latex2sympy2
 
 
 class _TwoStageParser:
-    """A parser that predicts without context first, and in full only where that fails."""
+    """A parser that tries SLL prediction first and full LL only if that fails."""
 
     def __init__(self, parser: Any) -> None:
         self._parser = parser
@@ -29,7 +29,7 @@ class _TwoStageParser:
             Exception: the text is not in the grammar; the parser's listener raises no other class.
         """
         parser = self._parser
-        # All tokens first: behind an error of the lexer the second stage would read on.
+        # All tokens first: after a lexer error the second stage would continue behind it.
         parser.getTokenStream().fill()
         parser._interp.predictionMode = PredictionMode.SLL  # noqa: SLF001 - it has no setter
         try:
@@ -45,7 +45,7 @@ class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        # A capital letter is another letter.
+        # Capital letters are distinct symbols.
         self.config: Any = replace(vars(self)["config"], lowercase_symbols=False)
 
     def create_parser(self, latex_str: str) -> _TwoStageParser:
@@ -53,7 +53,7 @@ class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF
         return _TwoStageParser(super().create_parser(latex_str))
 
     def parse_number(self, text: str) -> Any:
-        """The SymPy number that a numeral spells; integers without a detour."""
+        """The SymPy number of a numeral; integers are converted directly."""
         digits = text.replace(",", "")
         if digits.isascii() and digits.isdecimal():
             return sympy.Integer(int(digits))
@@ -61,5 +61,5 @@ class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF
 
 
 def install() -> None:
-    """Let math-verify use it, in this process."""
+    """Make math-verify use `QuickReader` in this process."""
     latex2sympy2._Latex2Sympy = QuickReader  # noqa: SLF001

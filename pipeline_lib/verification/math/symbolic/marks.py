@@ -1,7 +1,7 @@
-r"""Marks that math-verify reads away, written so that it sees them: primes, transposes, degrees, ``!!``.
+r"""Notation that math-verify ignores: primes, transposes, degrees, ``!!``, bases, moduli.
 
-A formula is rewritten, refused (it goes on in dots), or split into the readings that it has
-(``1/2x``). Only the worker process imports this module.
+A formula is rewritten so that math-verify distinguishes it, or split into its possible readings
+(``1/2x``). Imported by workers only.
 """
 
 import math
@@ -61,7 +61,7 @@ class Residue:
     modulus: str
 
 
-def numeral(text: str) -> Numeral | None:
+def parse_numeral(text: str) -> Numeral | None:
     r"""A numeral with its base, as ``52_8`` or ``1A_{16}``; None for anything else."""
     found = _BASE.fullmatch(text.strip())
     if found is None:
@@ -74,7 +74,7 @@ def numeral(text: str) -> Numeral | None:
         return None
 
 
-def residue(text: str) -> Residue | None:
+def parse_residue(text: str) -> Residue | None:
     r"""A value with its modulus, as ``3 \pmod 7``, without "x \equiv" before it."""
     found = _MODULUS.fullmatch(text.strip())
     if found is None:
@@ -84,15 +84,15 @@ def residue(text: str) -> Residue | None:
 
 
 def num_negations(text: str) -> int:
-    """How many relations or values are denied."""
+    """Number of negated relations or values."""
     return len(_NEGATED.findall(text))
 
 
 def is_reordered(gold: str, answer: str) -> bool:
-    """Whether letters whose order may matter come in another order.
+    """True if letters occur in another order and their order may matter.
 
-    Points and segments are spelled (``ABC``); matrices, which have transposes and inverses, and
-    vectors under a cross product do not commute.
+    It matters in names of points and segments (``ABC``), for matrices, which have transposes and
+    inverses, and for vectors under a cross product.
     """
     one, other = (_COMMAND.sub(" ", _TRANSPOSED.sub(" ", text)) for text in (gold, answer))
     if sorted(_SPELLED.findall(one)) != sorted(_SPELLED.findall(other)):
@@ -103,16 +103,16 @@ def is_reordered(gold: str, answer: str) -> bool:
     return crossed and "".join(gold.split()) != "".join(answer.split())
 
 
-def goes_on(text: str) -> bool:
-    """Whether dots stand for what is not written."""
+def has_ellipsis(text: str) -> bool:
+    """True if the text contains an ellipsis."""
     return "\\ldots" in text or "\\vdots" in text or "\\ddots" in text
 
 
-def rewritten(text: str) -> str:
-    """The formula with every mark as something that math-verify keeps.
+def rewrite(text: str) -> str:
+    """The formula with every mark in a notation that math-verify keeps.
 
     Raises:
-        AmbiguousError: a mark stands where its meaning is not plain.
+        AmbiguousError: the meaning of a mark is unclear.
     """
     text = _UNEQUAL.sub(r"\\neq ", text)
     text = re.sub(r"\\text\{ ?pi ?\}", r"\\pi ", text)
@@ -143,7 +143,7 @@ def _double_factorial(mark: re.Match[str]) -> str:
 
 
 def _without_degrees(text: str) -> str:
-    """Degrees inside functions as parts of pi; elsewhere they are dropped."""
+    """Convert degrees inside functions to radians; drop them elsewhere."""
     if not _FUNCTION.search(text):
         return text.replace("^\\circ", "")
     text = _DEGREES.sub(r"(\\frac{\1\\pi}{180})", text)
@@ -153,7 +153,7 @@ def _without_degrees(text: str) -> str:
 
 
 def readings(text: str) -> tuple[str, ...]:
-    """The formulas that a text may stand for: two if a product follows a slash, else one."""
+    """The possible readings of a formula: two if a product follows a slash, else one."""
     close, wide, rest = "", "", text
     split = False
     while "/" in rest:

@@ -1,6 +1,6 @@
 r"""Inequalities and intervals as sets of real numbers: ``x > 2`` is ``(2, \infty)``.
 
-Only the worker process imports this module.
+Imported by workers only.
 """
 
 import re
@@ -32,19 +32,19 @@ _INTERVAL = re.compile(r"([(\[])(.*)([)\]])", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """A set of real numbers, and the variable that is said to be in it."""
+    """A set of real numbers, and the variable that is stated to lie in it."""
 
     points: sympy.Set
     variable: str | None
 
 
-def is_definite(text: str) -> bool:
-    """Whether a text can be nothing but a set of real numbers; ``(1, 2)`` may be a point."""
+def denotes_set(text: str) -> bool:
+    """True if a text can only denote a set of real numbers; ``(1, 2)`` may be a point."""
     return _DEFINITE.search(text) is not None
 
 
-def region(text: str, read_number: ReadNumber) -> Region | None:
-    """The set that a normalized text describes; None if it describes none, or not plainly."""
+def parse_region(text: str, read_number: ReadNumber) -> Region | None:
+    """The set that a normalized text describes; None if it describes none unambiguously."""
     text = text.strip()
     for separators, join in (
         (frozenset({"or", "\\lor", "\\vee", "\\cup"}), sympy.Union),
@@ -52,20 +52,20 @@ def region(text: str, read_number: ReadNumber) -> Region | None:
     ):
         parts, found = split_at(text, separators)
         if found:
-            return _joined([region(part, read_number) for part in parts], join)
+            return _join([parse_region(part, read_number) for part in parts], join)
     parts, found = split_at(text, frozenset({"\\in"}))
     if found:
-        inner = region(parts[1], read_number) if len(parts) == 2 else None
+        inner = parse_region(parts[1], read_number) if len(parts) == 2 else None
         named = inner is not None and _VARIABLE.fullmatch(parts[0])
         return Region(points=inner.points, variable=parts[0]) if inner and named else None
     parts, found = split_at(text, frozenset({"\\setminus", "\\backslash"}))
     if len(found) == 1:
-        whole, removed = region(parts[0], read_number), _listed(parts[1], read_number)
+        whole, removed = parse_region(parts[0], read_number), _finite_set(parts[1], read_number)
         return whole and removed and Region(points=whole.points - removed, variable=whole.variable)
     return _single(text, read_number)
 
 
-def _joined(parts: list[Region | None], join: Any) -> Region | None:
+def _join(parts: list[Region | None], join: Any) -> Region | None:
     regions = [part for part in parts if part is not None]
     variables = {part.variable for part in regions if part.variable}
     if len(regions) < len(parts) or len(variables) > 1:
@@ -80,7 +80,7 @@ def _single(text: str, read_number: ReadNumber) -> Region | None:
         points = sympy.S.EmptySet if text == "\\emptyset" else sympy.S.Reals
         return Region(points=points, variable=None)
     if text.startswith(("\\{", "\\lbrace")) and text.endswith(("\\}", "\\rbrace")):
-        return _built(text, read_number)
+        return _set_builder(text, read_number)
     parts, relations = split_at(text, frozenset(_RELATIONS))
     if len(relations) == 1 and (modulus := _ABSOLUTE.fullmatch(parts[0])):
         return _around_zero(modulus[1], _RELATIONS[relations[0]], _end(parts[1], read_number))
@@ -93,23 +93,23 @@ def _single(text: str, read_number: ReadNumber) -> Region | None:
     return _interval(ends, found[1] + found[3], read_number)
 
 
-def _built(text: str, read_number: ReadNumber) -> Region | None:
+def _set_builder(text: str, read_number: ReadNumber) -> Region | None:
     r"""``\{x : x > 2\}``, ``\{x \in \mathbb{R} \mid x > 2\}``, or a finite set in a union."""
     inner = re.sub(r"^\\(?:\{|lbrace)|\\(?:\}|rbrace)$", "", text)
     parts, found = split_at(inner, frozenset({":", "|", "\\mid"}))
     if not found:
-        points = _listed(text, read_number)
+        points = _finite_set(text, read_number)
         return Region(points=points, variable=None) if points is not None else None
     if len(found) > 1:
         return None
     name = parts[0].partition("\\in")[0].strip()
-    condition = region(parts[1], read_number)
+    condition = parse_region(parts[1], read_number)
     if condition is None or condition.variable not in {None, name}:
         return None
     return Region(points=condition.points, variable=None)
 
 
-def _listed(text: str, read_number: ReadNumber) -> sympy.Set | None:
+def _finite_set(text: str, read_number: ReadNumber) -> sympy.Set | None:
     inner = re.sub(r"^\\(?:\{|lbrace)|\\(?:\}|rbrace)$", "", text.strip())
     values = [read_number(part) for part in split_at(inner, frozenset({","}))[0]]
     return None if any(value is None for value in values) else sympy.FiniteSet(*values)
@@ -143,22 +143,22 @@ def _chain(parts: list[str], signs: list[str], read_number: ReadNumber) -> Regio
         return None
     below = _half_line(parts[1], _FLIPPED[signs[0]], _end(parts[0], read_number))
     above = _half_line(parts[1], signs[1], _end(parts[2], read_number))
-    return _joined([below, above], sympy.Intersection)
+    return _join([below, above], sympy.Intersection)
 
 
 def _around_zero(variable: str, sign: str, end: Any) -> Region | None:
-    """``|x| < a`` is ``-a < x < a``, and ``|x| > a`` all else."""
+    """``|x| < a`` is ``-a < x < a``; ``|x| > a`` is its complement."""
     if end is None or not end.is_positive:
         return None
     joined = sympy.Intersection if sign in {"<", "<="} else sympy.Union
     halves = [_half_line(variable, sign, end), _half_line(variable, _FLIPPED[sign], -end)]
-    return None if sign == "!=" else _joined(halves, joined)
+    return None if sign == "!=" else _join(halves, joined)
 
 
 def _half_line(variable: str, sign: str, end: Any) -> Region | None:
     if end is None:
         return None
-    # What follows is about the boundary: open unless the relation includes it.
+    # The boundary is open unless the relation includes it.
     points = {
         "<": lambda: sympy.Interval.open(-sympy.oo, end),
         "<=": lambda: sympy.Interval(-sympy.oo, end),
@@ -170,7 +170,7 @@ def _half_line(variable: str, sign: str, end: Any) -> Region | None:
 
 
 def same_region(gold: Region, answer: Region) -> bool:
-    """Whether two sets are one, and are said of one variable if both name theirs."""
+    """True if two sets are equal, and their variables too if both are named."""
     if gold.variable and answer.variable and gold.variable != answer.variable:
         return False
     if gold.points == answer.points:

@@ -1,8 +1,8 @@
-r"""How an answer is built of parts: lists, sets, tuples, and what joins them; no SymPy.
+r"""Structure of an answer: lists, sets, tuples, and the words that join parts; no SymPy.
 
-Order counts in a tuple and not in a set; a bare list says neither. "And" is not "or". Two answers
-of the same build are compared part by part. Only the worker process imports this module, so nothing
-here has to be linear.
+Order matters in a tuple and not in a set; a bare list is compatible with both. "And" is not "or".
+Answers of equal structure are compared part by part. Imported by workers only, so functions need
+not take linear time.
 """
 
 import re
@@ -25,7 +25,7 @@ _NAME = re.compile(
 
 
 class Joint(StrEnum):
-    """What holds the parts of a container together."""
+    """Kind of container, by what joins its parts."""
 
     LIST = "list"
     AND = "and"
@@ -74,8 +74,8 @@ def split_at(text: str, separators: frozenset[str]) -> tuple[list[str], list[str
     return [part.strip() for part in parts], found
 
 
-def read(text: str, *, depth: int = 0) -> Node:
-    """The build of a normalized answer; a text that has none is itself."""
+def parse_structure(text: str, *, depth: int = 0) -> Node:
+    """Structure of a normalized answer; a text without parts is returned as it is."""
     text = text.strip()
     if depth > MAX_DEPTH:
         return text
@@ -85,23 +85,25 @@ def read(text: str, *, depth: int = 0) -> Node:
         if len(kinds) > 1:
             return text
         return Container(joint=kinds.pop(), items=_items([part for part in parts if part], depth))
-    return _enclosed(text, depth=depth) or _plus_minus(text) or text
+    return _parse_brackets(text, depth=depth) or _plus_minus(text) or text
 
 
 def _items(parts: Sequence[str], depth: int) -> tuple[Node, ...]:
     nodes: list[Node] = []
     for part in parts:
-        node = read(part, depth=depth + 1)
-        # Both values of "1 \pm 2" are elements of the set around it.
+        node = parse_structure(part, depth=depth + 1)
+        # Both values of "1 \pm 2" are elements of the enclosing set.
         spread = (
-            isinstance(node, Container) and _plus_minus(part) and not _enclosed(part, depth=depth)
+            isinstance(node, Container)
+            and _plus_minus(part)
+            and not _parse_brackets(part, depth=depth)
         )
         nodes += node.items if spread and isinstance(node, Container) else [node]
     return tuple(nodes)
 
 
-def _enclosed(text: str, *, depth: int) -> Node | None:
-    """What the brackets around all of a text make of it."""
+def _parse_brackets(text: str, *, depth: int) -> Node | None:
+    """The container denoted by brackets around the whole text, or None."""
     tokens = _TOKEN.findall(text)
     if len(tokens) < 2 or not _match_each_other(tokens):
         return None
@@ -110,16 +112,16 @@ def _enclosed(text: str, *, depth: int) -> Node | None:
     if opening in {"\\{", "\\lbrace"} and closing in {"\\}", "\\rbrace"}:
         if split_at(inner, frozenset({":", "\\mid", "|", "<", ">"}))[1]:
             return None
-        node = read(inner, depth=depth + 1)
+        node = parse_structure(inner, depth=depth + 1)
         plain = isinstance(node, Container) and node.joint in {Joint.LIST, Joint.AND}
         listed = plain and bool(split_at(inner, frozenset(_JOINTS))[1])
-        spread = plain and not listed and _enclosed(inner, depth=depth) is None
+        spread = plain and not listed and _parse_brackets(inner, depth=depth) is None
         items = node.items if (listed or spread) and isinstance(node, Container) else (node,)
         return Container(joint=Joint.SET, items=items)
     joint = _PAIRS.get((opening, closing))
     if joint is None:
         return None
-    node = read(inner, depth=depth + 1)
+    node = parse_structure(inner, depth=depth + 1)
     if isinstance(node, Container) and split_at(inner, frozenset({",", ";"}))[1]:
         return Container(joint=joint, items=node.items)
     return node if isinstance(node, Container) and joint is Joint.TUPLE else None
@@ -146,30 +148,30 @@ def _plus_minus(text: str) -> Node | None:
     return Container(joint=Joint.LIST, items=(above.strip().removeprefix("+"), below))
 
 
-def unnamed(gold: str, answer: str) -> tuple[str, str]:
-    """Both without "S =" or "(x, y) =" before a container, where only one or both have the same."""
-    (gold_name, gold_rest), (name, rest) = _named(gold), _named(answer)
+def strip_names(gold: str, answer: str) -> tuple[str, str]:
+    """Remove "S =" or "(x, y) =" before a container, unless both have different names."""
+    (gold_name, gold_rest), (name, rest) = _split_name(gold), _split_name(answer)
     if gold_name and name and gold_name != name:
         return gold, answer
     return gold_rest if gold_name else gold, rest if name else answer
 
 
-def _named(text: str) -> tuple[str, str]:
+def _split_name(text: str) -> tuple[str, str]:
     sides, equalities = split_at(text, frozenset({"="}))
     if len(equalities) != 1 or not _NAME.fullmatch(sides[0]):
         return "", text
     return (
         ("".join(sides[0].split()), sides[1])
-        if isinstance(read(sides[1]), Container)
+        if isinstance(parse_structure(sides[1]), Container)
         else ("", text)
     )
 
 
 def same_answer(gold: Node, answer: Node, atoms_equal: AtomsEqual) -> bool | None:
-    """Whether two whole answers are the same; the set of all solutions may be the one solution.
+    """True if two answers are equal; a set of one solution equals that solution.
 
     Raises:
-        AmbiguousError: that depends on which of two readings is meant.
+        AmbiguousError: only one of two readings is right.
     """
     gold, answer = (_solution(one, beside=other) for one, other in ((gold, answer), (answer, gold)))
     return same(gold, answer, atoms_equal)
@@ -183,10 +185,10 @@ def _solution(node: Node, *, beside: Node) -> Node:
 
 
 def same(gold: Node, answer: Node, atoms_equal: AtomsEqual) -> bool | None:
-    """Whether two parts of answers are the same; None if one cannot be read.
+    """True if two parts of answers are equal; None if one cannot be parsed.
 
     Raises:
-        AmbiguousError: that depends on which of two readings is meant.
+        AmbiguousError: only one of two readings is right.
     """
     if isinstance(gold, str) and isinstance(answer, str):
         return atoms_equal(gold, answer)

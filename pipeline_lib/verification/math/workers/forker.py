@@ -1,6 +1,6 @@
-"""The parent's ends of the processes that compare with SymPy: start them, read their clock, kill.
+"""Handles of the processes that compare with SymPy: start them, read their CPU clock, kill them.
 
-Which question goes to which of them, and for how long, `pool` decides.
+Scheduling and deadlines are in `pool`.
 """
 
 import ctypes
@@ -20,16 +20,18 @@ from pipeline_lib.verification.math.workers.worker_process import MAX_MESSAGE_BY
 START_TIMEOUT_S = 120.0
 
 
-HOW_TO_SEE = f"`{sys.executable} -m {worker_process.__name__} 0 {{}}` shows whether it can start"
+DIAGNOSTIC_HINT = (
+    f"`{sys.executable} -m {worker_process.__name__} 0 {{}}` shows whether it can start"
+)
 
 
-class GoneError(Exception):
-    """The forking process is not there (any more)."""
+class ProcessGoneError(Exception):
+    """The forking process has died or did not start."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Worker:
-    """One comparing process, and the question that it has in hand."""
+    """One worker process, with its current question."""
 
     socket: socket.socket
     pid: int
@@ -39,10 +41,10 @@ class Worker:
     started_s: float = 0.0
     cpu_at_start_s: float = 0.0
     due_s: float = 0.0
-    """When to look at its clock: before, it cannot have used up its time."""
+    """Earliest time at which it can have used up its CPU time."""
 
     def cpu_seconds(self) -> float:
-        """What it has computed for since it was forked; 0 if it is gone."""
+        """CPU time since the fork; 0 if the process is gone."""
         clock = ctypes.c_int()
         if ctypes.CDLL(None).clock_getcpuclockid(self.pid, ctypes.byref(clock)):
             return 0.0
@@ -53,24 +55,24 @@ class Worker:
 
 
 class Forker:
-    """The process that imported SymPy and forks workers.
+    """The process that has imported SymPy and forks workers.
 
     Raises:
-        GoneError: it did not come to its start, since it was killed or cannot start at all.
+        ProcessGoneError: it was killed before it was ready, or cannot start.
     """
 
     def __init__(self, limits: MathLimits) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        arguments = [str(theirs.fileno()), json.dumps(limits.model_dump())]
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module
+        self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        arguments = [str(remote.fileno()), json.dumps(limits.model_dump())]
+        with remote:
+            self._process = subprocess.Popen(  # noqa: S603 - a fixed module
                 [sys.executable, "-W", "ignore", "-m", worker_process.__name__, *arguments],
                 env={
                     "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path),
                     "PYTHONHASHSEED": "0",
                     "PATH": os.defpath,
                 },
-                pass_fds=[theirs.fileno()],
+                pass_fds=[remote.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -89,26 +91,26 @@ class Forker:
         Raises:
             GoneError: this process has died.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        local, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            with theirs:
-                socket.send_fds(self._control, [b"fork"], [theirs.fileno()])
-            return Worker(socket=ours, pid=int(self._receive()))
-        except (OSError, GoneError) as error:
-            ours.close()
-            raise GoneError from error
+            with remote:
+                socket.send_fds(self._control, [b"fork"], [remote.fileno()])
+            return Worker(socket=local, pid=int(self._receive()))
+        except (OSError, ProcessGoneError) as error:
+            local.close()
+            raise ProcessGoneError from error
 
     def _receive(self) -> bytes:
         try:
             data = self._control.recv(MAX_MESSAGE_BYTES)
         except OSError as error:
-            raise GoneError from error
+            raise ProcessGoneError from error
         if not data:
-            raise GoneError
+            raise ProcessGoneError
         return data
 
     def stop(self, worker: Worker) -> None:
-        """Kill one worker, whatever it is doing.
+        """Kill one worker.
 
         Raises:
             GoneError: this process has died.
@@ -117,10 +119,10 @@ class Forker:
         try:
             self._control.send(str(worker.pid).encode())
         except OSError as error:
-            raise GoneError from error
+            raise ProcessGoneError from error
 
     def close(self) -> None:
-        """End the process; its workers die with it."""
+        """End the process and with it all workers."""
         self._control.close()
         try:
             self._process.wait(timeout=START_TIMEOUT_S)

@@ -1,9 +1,8 @@
-"""Killable processes for comparisons that need SymPy: one item at a time, each with a deadline.
+"""Pool of killable processes for comparisons that need SymPy; each has a deadline.
 
-The parent only passes text and kills; it imports no SymPy, starts no thread, touches no signal
-handler, and so works the same from the main thread, another thread, or a Ray worker. A comparison
-that takes long gives up its place to the next one (`stragglers`), and its deadlines count CPU time,
-so what runs beside it changes no outcome.
+The parent sends text and kills; it does not import SymPy, start threads or set signal handlers, so
+it works in any thread and in Ray workers. A slow comparison frees its slot for the next one
+(`stragglers`). Deadlines count CPU time, so outcomes do not depend on concurrent load.
 """
 
 import collections
@@ -17,25 +16,30 @@ from multiprocessing.connection import wait
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verification.math.workers.forker import HOW_TO_SEE, Forker, GoneError, Worker
+from pipeline_lib.verification.math.workers.forker import (
+    DIAGNOSTIC_HINT,
+    Forker,
+    ProcessGoneError,
+    Worker,
+)
 from pipeline_lib.verification.math.workers.worker_process import MAX_MESSAGE_BYTES, Outcome
-from pipeline_lib.verification.stragglers import seconds_to_room
+from pipeline_lib.verification.stragglers import seconds_to_slot
 
 RECYCLE_AFTER = 2000
-"""Comparisons that one process does at most: SymPy's caches only grow."""
+"""Comparisons per process; SymPy's caches only grow."""
 MAX_ATTEMPTS = 2
-"""A comparison whose process died is tried once more, in a fresh one."""
+"""Attempts per comparison if its process dies, each in a new process."""
 
 MAX_RESTARTS = 5
-"""How often one batch may lose all processes at once before it is our error."""
+"""Losses of all processes per batch, above which an error is raised."""
 MAX_STRETCH = 10
-"""A process that gets next to no CPU is given up after so many times its hard deadline: five may
-share a core with it by our own doing, and others may do so too."""
+"""Wall-clock limit in multiples of the hard CPU limit, for a process that gets little CPU: five of
+the pool, and others, may share its core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Is ``answer`` equal to ``gold``? Without an answer: can the gold be read at all?"""
+    """Compare ``answer`` with ``gold``; without an answer, check that the gold can be parsed."""
 
     gold: str
     answer: str | None
@@ -51,7 +55,7 @@ class Reply:
 
 @dataclass(slots=True, kw_only=True)
 class _Batch:
-    """Questions of one call: not yet asked, being answered, answered."""
+    """State of the questions of one call."""
 
     questions: Sequence[Question]
     waiting: collections.deque[int]
@@ -61,9 +65,9 @@ class _Batch:
 
 
 class MathPool:
-    """Up to ``num_workers`` processes under ``limits``, and a few more while some are slow.
+    """Up to ``num_workers`` processes with ``limits``, plus a few while some are slow.
 
-    Calls from several threads take turns.
+    Thread-safe; calls are serialized.
     """
 
     def __init__(self, limits: MathLimits, *, num_workers: int) -> None:
@@ -80,10 +84,10 @@ class MathPool:
             self._abandon()
 
     def ask(self, questions: Sequence[Question]) -> list[Reply]:
-        """One reply per question, in order; a slow one holds up nobody but its own process.
+        """One reply per question, in order; a slow question blocks only its own process.
 
         Raises:
-            ReasonloopError: the processes cannot be started at all.
+            ReasonloopError: the processes cannot be started.
         """
         batch = _Batch(questions=questions, waiting=collections.deque(range(len(questions))))
         with self._lock:
@@ -92,33 +96,33 @@ class MathPool:
                     self._step(batch)
             finally:
                 if self._busy:
-                    # Only an error leaves questions in hand: their replies must not meet others.
+                    # After an error, pending replies must not reach later questions.
                     self._abandon()
         return [batch.replies[index] for index in range(len(questions))]
 
     def _step(self, batch: _Batch) -> None:
         try:
-            while batch.waiting and self._seconds_to_room() <= 0:
+            while batch.waiting and self._seconds_to_slot() <= 0:
                 self._assign(batch)
             by_socket = {worker.socket: worker for worker in self._busy}
             for ready in wait(list(by_socket), self._seconds_to_act(batch)):
                 assert isinstance(ready, socket.socket)
                 self._collect(by_socket[ready], batch)
             self._kill_late(batch)
-        except GoneError:
+        except ProcessGoneError:
             self._start_over(batch)
 
-    def _seconds_to_room(self) -> float:
-        return seconds_to_room(
+    def _seconds_to_slot(self) -> float:
+        return seconds_to_slot(
             [worker.started_s for worker in self._busy],
             num_workers=self._num_workers,
             now_s=time.perf_counter(),
         )
 
     def _seconds_to_act(self, batch: _Batch) -> float:
-        """Until a worker is due, or a question that waits may be asked."""
+        """Seconds until a worker is due, or until a waiting question gets a slot."""
         due_s = min(worker.due_s for worker in self._busy) - time.perf_counter()
-        return max(0.0, min(due_s, self._seconds_to_room()) if batch.waiting else due_s)
+        return max(0.0, min(due_s, self._seconds_to_slot()) if batch.waiting else due_s)
 
     def _assign(self, batch: _Batch) -> None:
         worker = self._fresh_or_idle()
@@ -133,7 +137,7 @@ class MathPool:
         try:
             worker.socket.send(message.encode())
         except OSError:
-            # It died while idle; its socket reads as closed, which _collect handles.
+            # The worker died while idle; _collect handles the closed socket.
             return
 
     def _fresh_or_idle(self) -> Worker:
@@ -165,7 +169,7 @@ class MathPool:
                 self._release(worker, reuse=False)
 
     def _seconds_left(self, worker: Worker, now_s: float) -> float:
-        """What it may go on for at least, of CPU time and so of time."""
+        """Seconds for which the worker may still run, at least."""
         hard_s = self._limits.hard_timeout_s
         cpu_left_s = hard_s - (worker.cpu_seconds() - worker.cpu_at_start_s)
         return min(cpu_left_s, worker.started_s + MAX_STRETCH * hard_s - now_s)
@@ -185,14 +189,14 @@ class MathPool:
         batch.replies[worker.index] = Reply(outcome=outcome, seconds=seconds)
 
     def _start_over(self, batch: _Batch) -> None:
-        """The forking process died, and all workers with it: their questions are asked again."""
+        """Restart after the death of forker and workers, and ask their questions again."""
         lost = list(self._busy)
         self._abandon()
         batch.num_restarts += 1
         if batch.num_restarts > MAX_RESTARTS:
             raise ReasonloopError(
                 f"the math verifier's processes died {batch.num_restarts} times; is memory short? "
-                f"{HOW_TO_SEE}"
+                f"{DIAGNOSTIC_HINT}"
             )
         for worker in lost:
             self._settle(worker, Outcome.CRASHED, batch)

@@ -1,9 +1,9 @@
-"""The program that judges hard answers with SymPy, in processes that may be killed at any time.
+"""Worker program: compares answers with SymPy, in processes that may be killed at any time.
 
 Started by exec (``python -m pipeline_lib.verification.math.workers.worker_process FD LIMITS``), so
-nothing of the parent is in it: no threads, no locks, no signal handlers. It imports SymPy once and then forks a
-worker for every socket that `pool` hands over. A worker dies with this process, and this
-process ends when the parent's end of the control socket closes, however the parent died.
+it inherits no threads, locks or signal handlers. It imports SymPy once and forks a worker for every
+socket that `pool` sends. Workers die with this process, which ends when the parent's end of the
+control socket closes, however the parent died.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ _KIBIBYTE = 1 << 10
 _MEBIBYTE = 1 << 20
 _NEARLY = 0.9
 _MAX_INT_DIGITS = 50_000
-# SymPy imports and caches much at first use; what happens before the fork is not paid for again.
+# SymPy imports and caches on first use; doing so before the fork saves it in every worker.
 _WARM_UP = (
     ("5", "\\frac{1}{2}x"),
     ("\\frac{1}{2}x", "0.5x"),
@@ -46,7 +46,7 @@ _WARM_UP_TIMEOUT_S = 60.0
 
 
 class Outcome(StrEnum):
-    """What became of one comparison."""
+    """Outcome of one comparison."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -111,7 +111,7 @@ def _fork_or_stop(control: socket.socket, children: set[int]) -> tuple[socket.so
 
 
 def _stop(child: int) -> None:
-    # Not yet waited for, so the process id cannot belong to anyone else.
+    # Not reaped yet, so the pid cannot have been reused.
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
 
@@ -138,7 +138,7 @@ def _become_worker(
 
 
 def _was_short_of(memory_bytes: int) -> bool:
-    """Whether this process came near its limit; SymPy swallows the MemoryError that follows."""
+    """True if this process came near its memory limit; SymPy swallows MemoryError."""
     status = pathlib.Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     peak = re.search(r"^VmPeak:\s*(\d+) kB", status, re.MULTILINE)
     return peak is not None and int(peak[1]) * _KIBIBYTE > _NEARLY * memory_bytes
@@ -149,12 +149,12 @@ def _on_alarm(_number: int, _frame: FrameType | None) -> None:
 
 
 def _answer(gold: str, answer: str | None, *, soft_timeout_s: float) -> Outcome:
-    """Compare; with no answer, only tell whether the gold can be parsed."""
-    # The parent imports this module for its names, and must stay free of SymPy.
+    """Compare gold and answer; without an answer, check that the gold can be parsed."""
+    # The parent imports this module and must not import SymPy.
     from pipeline_lib.verification.math.symbolic import equality  # noqa: PLC0415
 
     try:
-        # CPU time: how long a comparison waits for a core says nothing about it.
+        # CPU time: waiting for a core must not count.
         signal.setitimer(signal.ITIMER_PROF, soft_timeout_s)
         try:
             if not equality.gold_is_readable(gold):

@@ -1,7 +1,8 @@
-"""Which changes of arguments tests read as the result of a call, by the tests' own source.
+"""Mutations of arguments that tests read as the result of a call, found in the source of the tests.
 
-``x = [2, 1]; f(x); assert x == [1, 2]`` asks what ``f`` left in ``x``. In ``assert f(x) == max(x)`` the
-list is the tests' data, and a program that changes it must not change what it is compared with.
+``x = [2, 1]; f(x); assert x == [1, 2]`` reads the mutation of ``x``. In ``assert f(x) == max(x)``
+the list is the tests' data: a program that mutates it must not change what its result is compared
+with.
 """
 
 import ast
@@ -14,8 +15,8 @@ TESTS_FILE = "<tests>"
 _MAX_DEPTH = 3
 
 
-class MutationReads:
-    """What one source of tests reads; it is parsed when the first change comes up.
+class ArgumentMutations:
+    """Reads of mutated arguments in the source of tests, which is parsed at the first mutation.
 
     Args:
         tests: The source.
@@ -26,33 +27,33 @@ class MutationReads:
         self._tests = tests
         self._entry_point = entry_point
         self._names: _ReadNames | None = None
-        self.is_lost = False
-        """Whether tests read, in another way, an argument whose change was not carried back."""
+        self.has_lost = False
+        """True if tests read, in another way, an argument whose mutation was not copied back."""
 
-    def carried(self, arguments: Sequence[object], *, gives_nothing: bool) -> set[int]:
-        """Positions of the arguments that are read as the result of the call that is under way.
+    def positions_read(self, arguments: Sequence[object], *, returned_none: bool) -> set[int]:
+        """Positions of the arguments that are read as the result of the current call.
 
         Args:
-            arguments: Those of the call, tests' own objects.
-            gives_nothing: Whether the call returned None, as functions do that work in place.
+            arguments: Arguments of the call, as the tests hold them.
+            returned_none: The call returned None, as in-place functions do.
         """
         if self._names is None:
             self._names = _ReadNames(self._tests, self._entry_point)
         frame = _frame_of_tests()
         if frame is None:
             return set()
-        asked = gives_nothing or _position(frame) in self._names.discarded
-        carried = set()
+        asked = returned_none or _position(frame) in self._names.discarded
+        positions_read = set()
         for index, argument in enumerate(arguments):
             if asked and _is_in(frame, argument, self._names.as_result):
-                carried.add(index)
+                positions_read.add(index)
             elif _is_in(frame, argument, self._names.otherwise):
-                self.is_lost = True
-        return carried
+                self.has_lost = True
+        return positions_read
 
 
 class _ReadNames:
-    """Names of the tests' variables, by how they are read other than as arguments of the candidate."""
+    """Variables of the tests that are read other than as arguments of the candidate, by use."""
 
     def __init__(self, tests: str, entry_point: str) -> None:
         tree = ast.parse(tests)
@@ -62,7 +63,7 @@ class _ReadNames:
             pass
         calls = [node for node in ast.walk(tree) if self._is_call(node)]
         inside = {id(node) for call in calls for node in ast.walk(call)}
-        # A table of cases that is only gone through is not read again.
+        # A table of cases that is only iterated over is not read again.
         inside |= {
             id(node.iter)
             for node in ast.walk(tree)
@@ -86,7 +87,7 @@ class _ReadNames:
         }
 
     def _is_call(self, node: ast.AST) -> bool:
-        """Whether it calls the candidate, or something that the candidate gave."""
+        """True if the node calls the candidate or a result of it."""
         if not isinstance(node, ast.Call):
             return False
         function = node.func
@@ -95,11 +96,11 @@ class _ReadNames:
         return isinstance(function, ast.Name) and function.id in self._candidates | self._results
 
     def _is_result(self, node: ast.AST) -> bool:
-        """Whether something of the candidate's is in an expression."""
+        """True if an expression contains a result of the candidate."""
         return any(self._is_call(n) for n in ast.walk(node)) or bool(_loaded(node) & self._results)
 
     def _add_results(self, tree: ast.Module) -> bool:
-        """Follow the results into the variables that hold them; whether there was a new one."""
+        """Add variables that are assigned results; True if there was a new one."""
         before = len(self._results)
         for node in ast.walk(tree):
             match node:
@@ -158,15 +159,15 @@ def _holds(value: object, wanted: object, depth: int) -> bool:
 
 
 _OVERWRITERS: dict[type, Callable[[Any, Any], None]] = {
-    list: lambda ours, theirs: ours.__setitem__(slice(None), theirs),
-    bytearray: lambda ours, theirs: ours.__setitem__(slice(None), theirs),
-    dict: lambda ours, theirs: (ours.clear(), ours.update(theirs))[0],
-    set: lambda ours, theirs: (ours.clear(), ours.update(theirs))[0],
+    list: lambda target, content: target.__setitem__(slice(None), content),
+    bytearray: lambda target, content: target.__setitem__(slice(None), content),
+    dict: lambda target, content: (target.clear(), target.update(content))[0],
+    set: lambda target, content: (target.clear(), target.update(content))[0],
 }
 
 
-def overwrite(ours: object, theirs: object) -> None:
-    """Give our container the content that the candidate left in its copy."""
-    overwriter = _OVERWRITERS.get(type(ours))
-    if overwriter is not None and type(theirs) is type(ours):
-        overwriter(ours, theirs)
+def overwrite(target: object, content: object) -> None:
+    """Replace the content of a container by that of the candidate's copy, if the types agree."""
+    overwriter = _OVERWRITERS.get(type(target))
+    if overwriter is not None and type(content) is type(target):
+        overwriter(target, content)

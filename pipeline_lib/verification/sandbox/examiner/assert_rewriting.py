@@ -1,6 +1,6 @@
-"""The tests of a negative control: every assert compiled to ask for another value than it does.
+"""Assert rewriting for the negative control: every assert is compiled to expect another value.
 
-What the names mean that are compiled in, and what comes of a run, says ``negative_control``.
+The names that the rewritten code uses are defined in `negative_control`.
 """
 
 import ast
@@ -25,63 +25,63 @@ _MAY_BE_VACUOUS = re.compile(
 
 
 class NoControlError(Exception):
-    """The tests hold no assert, so none of them can be altered."""
+    """The tests contain no assert to alter."""
 
 
-def alter_all(tests: str) -> ast.Module:
-    """The tests with every assert asking for another value.
+def rewrite_asserts(tests: str) -> ast.Module:
+    """The tests with every assert expecting another value.
 
-    ``f(x) == E`` and ``is`` ask for ``altered(E)``, ``f(x) in E`` for ``apart(E)``, an order of
-    ``abs(f(x) - E)`` and the like for ``far(E)``; any other condition is negated.
+    ``f(x) == E`` and ``is`` expect ``alter(E)``, ``f(x) in E`` expects ``disjoint(E)``, an order
+    comparison of ``abs(f(x) - E)`` and the like ``shift_far(E)``; other conditions are negated.
 
     Raises:
         NoControlError: there is no assert.
         SyntaxError: they are not Python.
     """
     tree = ast.parse(tests)
-    # Between plain values an equality is never vacuous, so the first one decides for all.
+    # An equality of plain values is never vacuous, so the first one is enough.
     first_only = not _MAY_BE_VACUOUS.search(tests) and _are_equalities(tree)
-    alteration = _Alteration(tree, tests, first_only=first_only)
-    tree.body = alteration.altered(tree.body, swallowing=False)
-    if not alteration.num_altered:
+    rewriter = _AssertRewriter(tree, tests, first_only=first_only)
+    tree.body = rewriter.rewrite(tree.body, swallowing=False)
+    if not rewriter.num_altered:
         raise NoControlError("no assert to alter")
     if _ORDER.search(tests):
-        tree = ast.fix_missing_locations(_Orders().visit(tree))
+        tree = ast.fix_missing_locations(_OrderOperands().visit(tree))
     return tree
 
 
-class _Alteration:
-    """Replaces asserts. Only statements are gone through: every pass over a tree costs a run time."""
+class _AssertRewriter:
+    """Replaces asserts. It visits statements only, because each pass over a tree costs run time."""
 
     def __init__(self, tree: ast.Module, tests: str, *, first_only: bool) -> None:
         self.num_altered = 0
         self._first_only = first_only
         self._swallows = bool(_SWALLOWS.search(tests)) and any(map(_swallows, ast.walk(tree)))
 
-    def altered(self, body: list[ast.stmt], *, swallowing: bool) -> list[ast.stmt]:
-        """Statements with their asserts replaced; ``swallowing``: a failure might not be seen."""
+    def rewrite(self, body: list[ast.stmt], *, swallowing: bool) -> list[ast.stmt]:
+        """Statements with asserts replaced; ``swallowing``: a handler may swallow a failure."""
         return [new for node in body for new in self._statement(node, swallowing=swallowing)]
 
     def _statement(self, node: ast.stmt, *, swallowing: bool) -> list[ast.stmt]:
         if isinstance(node, ast.Assert):
-            return self._decided(node, fails=swallowing)
+            return self._replace_assert(node, fails=swallowing)
         called_in_try = isinstance(node, ast.FunctionDef) and node.name != "check"
         inside = swallowing or _swallows(node) or (called_in_try and self._swallows)
         for part in ("body", "orelse", "finalbody"):
             if statements := getattr(node, part, None):
-                setattr(node, part, self.altered(statements, swallowing=inside))
+                setattr(node, part, self.rewrite(statements, swallowing=inside))
         for handler in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-            handler.body = self.altered(handler.body, swallowing=swallowing)
+            handler.body = self.rewrite(handler.body, swallowing=swallowing)
         return [node]
 
-    def _decided(self, node: ast.Assert, *, fails: bool) -> list[ast.stmt]:
+    def _replace_assert(self, node: ast.Assert, *, fails: bool) -> list[ast.stmt]:
         if isinstance(node.test, ast.Constant) or (self._first_only and self.num_altered):
             return [node]
         self.num_altered += 1
         fails = fails or self._first_only
-        at = _place(node)
-        condition = _altered_condition(node.test)
-        # What an altered value makes impossible to compare does not hold.
+        at = _location(node)
+        condition = _alter_condition(node.test)
+        # A comparison that raises with the altered value does not hold.
         nothing = ast.ExceptHandler(
             type=_name("Exception", at),
             name=None,
@@ -100,8 +100,8 @@ class _Alteration:
 
 
 # As in remote_exceptions, there is no typing.override.
-class _Orders(ast.NodeTransformer):
-    """Has the operands of orders looked at."""
+class _OrderOperands(ast.NodeTransformer):
+    """Checks the operands of order comparisons for NaN."""
 
     def visit_Compare(self, node: ast.Compare) -> ast.Compare:  # type: ignore[explicit-override]
         self.generic_visit(node)
@@ -112,7 +112,7 @@ class _Orders(ast.NodeTransformer):
 
 
 def _are_equalities(tree: ast.Module) -> bool:
-    """Whether the tests are asserts, each that one thing equals another, alone or in a ``check``."""
+    """True if all asserts are simple equalities, at the top level or in ``check``."""
     body = tree.body
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == "check":
@@ -135,8 +135,8 @@ def _name(name: str, at: dict[str, Any]) -> ast.Name:
     return ast.Name(id=name, ctx=ast.Load(), **at)
 
 
-def _place(node: ast.stmt | ast.expr) -> dict[str, Any]:
-    """Where a new node stands that takes the place of ``node``."""
+def _location(node: ast.stmt | ast.expr) -> dict[str, Any]:
+    """Source location for a node that replaces ``node``."""
     return {
         "lineno": node.lineno,
         "col_offset": node.col_offset,
@@ -146,7 +146,7 @@ def _place(node: ast.stmt | ast.expr) -> dict[str, Any]:
 
 
 def _swallows(node: ast.AST) -> bool:
-    """Whether a failed assert inside might not be seen outside."""
+    """True if a failed assert inside may be caught."""
     if isinstance(node, ast.With):
         return True
     if not isinstance(node, ast.Try):
@@ -156,7 +156,7 @@ def _swallows(node: ast.AST) -> bool:
 
 
 def _caught(handler: ast.ExceptHandler) -> list[str]:
-    """Names that a handler catches; the empty one for those that cannot be read off."""
+    """Names of the classes that a handler catches; "" for an expression that is not a name."""
     match handler.type:
         case ast.Name(id=name):
             return [name]
@@ -166,7 +166,7 @@ def _caught(handler: ast.ExceptHandler) -> list[str]:
             return [""]
 
 
-def _altered_condition(test: ast.expr) -> ast.expr:
+def _alter_condition(test: ast.expr) -> ast.expr:
     match test:
         case ast.Compare(ops=[ast.Eq() | ast.Is()], comparators=[expected]):
             test.comparators = [_call(ALTERED, expected)]
@@ -186,13 +186,13 @@ def _altered_condition(test: ast.expr) -> ast.expr:
         case _:
             difference = None
     if difference is None:
-        return ast.UnaryOp(op=ast.Not(), operand=test, **_place(test))
+        return ast.UnaryOp(op=ast.Not(), operand=test, **_location(test))
     difference.right = _call(FAR, difference.right)
     return test
 
 
 def _difference(small: ast.expr) -> ast.BinOp | None:
-    """``a - b`` in what is to be small, if it is inside a call such as ``abs``."""
+    """``a - b`` inside a call such as ``abs``, in the side that is expected to be small."""
     if not any(isinstance(node, ast.Call) for node in ast.walk(small)):
         return None
     calls = (node for node in ast.walk(small) if isinstance(node, ast.Call))
@@ -202,5 +202,5 @@ def _difference(small: ast.expr) -> ast.BinOp | None:
 
 
 def _call(name: str, argument: ast.expr) -> ast.Call:
-    at = _place(argument)
+    at = _location(argument)
     return ast.Call(func=_name(name, at), args=[argument], keywords=[], **at)

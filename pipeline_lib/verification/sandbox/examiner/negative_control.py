@@ -1,7 +1,7 @@
-"""The negative control: the same tests, each assert asking for another value than it does.
+"""The negative control: the same tests with asserts altered to expect another value.
 
-An assert that holds then, too, does not compare what the program computed: the program cheats, or the
-comparison is vacuous, as every order with NaN is.
+An altered assert that still holds does not depend on the value that the program computed: the
+program cheats, or the comparison is vacuous, as every order comparison with NaN is.
 """
 
 import builtins
@@ -10,27 +10,27 @@ from collections.abc import Callable
 from typing import Any
 
 ALTERED, FAR, APART = "__altered__", "__far__", "__apart__"
-"""The names under which tests find :func:`altered`, :func:`far` and :func:`apart`."""
+"""Names of :func:`alter`, :func:`shift_far` and :func:`disjoint` in the rewritten tests."""
 CHECKED, DECIDE = "__checked__", "__decide__"
 _FAR = 10**9
-"""Beyond any tolerance, in multiples of the value."""
+"""A multiple of the value, beyond any tolerance."""
 _DEPTH = 3
 
 
 class VacuousError(BaseException):
-    """An assert holds whatever it asks for. Not an Exception: tests must not be able to catch it."""
+    """An assert holds whatever it expects. Not an Exception: tests must not be able to catch it."""
 
     def __init__(self, what: str, *, is_proven: bool) -> None:
         super().__init__(what)
         self.is_proven = is_proven
-        """Whether the program is to blame, rather than the tests."""
+        """True if the program is at fault, not the tests."""
 
 
-class Control:
-    """What the altered asserts of one run came to.
+class NegativeControl:
+    """Outcomes of the altered asserts of one run.
 
     Args:
-        sends_nan: Whether the candidate has sent a NaN that the tests do not ask for.
+        sends_nan: Returns True if the candidate has sent a NaN that the tests do not mention.
     """
 
     def __init__(self, sends_nan: Callable[[], bool]) -> None:
@@ -40,16 +40,16 @@ class Control:
         self.vacuous: VacuousError | None = None
 
     def end(self) -> None:
-        """The tests came to their end; that none of their failures was seen is a finding, too."""
+        """Call after the tests have passed: a failed assert was then swallowed."""
         if self._has_failed and self.vacuous is None:
             self._is_vacuous("the tests swallow a failed assert", proven=True)
 
     def names(self) -> dict[str, Any]:
-        """What `assert_rewriting` compiles into the tests, and builtins that look for NaN first."""
+        """Names used by the rewritten asserts, and builtins that check for NaN first."""
         return {
-            ALTERED: altered,
-            FAR: far,
-            APART: apart,
+            ALTERED: alter,
+            FAR: shift_far,
+            APART: disjoint,
             CHECKED: self._checked,
             DECIDE: self._decide,
             "min": self._ordering(min),
@@ -59,7 +59,7 @@ class Control:
         }
 
     def _decide(self, holds: object, *, fails: bool) -> None:
-        """Take note of one altered assert; one that might be swallowed fails as it would have."""
+        """Record one altered assert; ``fails``: raise AssertionError, as the assert would."""
         self.num_decided += 1
         if holds:
             raise self._is_vacuous("passes the tests with an expected value altered", proven=True)
@@ -70,7 +70,7 @@ class Control:
             raise AssertionError("altered")
 
     def _checked(self, value: Any) -> Any:
-        """The operand of an order; NaN makes every order false, so its negation true."""
+        """The operand of an order comparison, which is vacuous with NaN."""
         if _holds_nan(value, _DEPTH):
             raise self._is_vacuous("a comparison with NaN", proven=self._sends_nan())
         return value
@@ -89,25 +89,25 @@ class Control:
         return self.vacuous
 
 
-def altered(value: Any) -> Any:
-    """Another value of the same kind, far from ``value``."""
+def alter(value: Any) -> Any:
+    """A different value of the same type, far from ``value``."""
     for kind, change in _CHANGES:
         if isinstance(value, kind):
             return change(value)
     return "~"
 
 
-def far(value: Any) -> Any:
-    """Another number, farther from ``value`` than any tolerance."""
+def shift_far(value: Any) -> Any:
+    """A number that differs from ``value`` by more than any tolerance."""
     if isinstance(value, float) and not math.isfinite(value):
         return 0.0
     if isinstance(value, int | float | complex):
         return value + _FAR * (1 + abs(value))
-    return altered(value)
+    return alter(value)
 
 
-def apart(container: Any) -> Any:
-    """A container that holds none of what ``container`` does; the empty text is in every text."""
+def disjoint(container: Any) -> Any:
+    """A container without any element of ``container``; not empty, since "" is in every string."""
     return "~" if isinstance(container, str) else ["~"]
 
 

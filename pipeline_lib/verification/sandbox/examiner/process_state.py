@@ -1,7 +1,7 @@
-"""State that tests set in their own process and a program would see if there were only one.
+"""Process state set by tests, which the program would share if both ran in one process.
 
-The seed of ``random`` and the capture of standard output are carried across. Other state is not, so
-a program that fails such tests has not been shown to be wrong.
+The seed of ``random`` and the capture of standard output are replicated in the candidate. Other
+state is not, so a program that fails such tests is not shown to be wrong.
 """
 
 import ast
@@ -44,27 +44,27 @@ _SETTERS = frozenset(
 )
 
 
-class SharedState:
-    """What tests have changed since the candidate last saw it."""
+class ProcessState:
+    """Changes of process state since the last request to the candidate."""
 
     def __init__(self) -> None:
         self._stdout = sys.stdout
-        self._listens = False
+        self._captures_stdout = False
         self._seeds = False
         self._state: tuple[Any, ...] = ()
 
     def watch(self, tests: str) -> None:
-        """Note which state these tests can set."""
+        """Note the state that these tests can set."""
         self._seeds = _SEEDS.search(tests) is not None
         if self._seeds:
             self._state = random.getstate()
 
     def changes(self) -> Iterator[tuple[str, object]]:
-        """The requests that let the candidate see what has changed."""
-        listens = sys.stdout is not self._stdout
-        if listens is not self._listens:
-            self._listens = listens
-            yield "listen", listens
+        """Requests that replicate the changes in the candidate."""
+        captures = sys.stdout is not self._stdout
+        if captures is not self._captures_stdout:
+            self._captures_stdout = captures
+            yield "capture_stdout", captures
         if self._seeds:
             state = random.getstate()
             if state != self._state:
@@ -72,8 +72,8 @@ class SharedState:
                 yield "seed", state
 
 
-def relies_on_own_state(tests: str) -> bool:
-    """Whether tests set something, or draw after a seed, in a way that is not carried across."""
+def depends_on_local_state(tests: str) -> bool:
+    """True if tests set state, or draw random numbers after a seed, that is not replicated."""
     if _SEEDS.search(tests) and _DRAWS.search(tests):
         return True
     try:
@@ -96,7 +96,7 @@ def _sets_state(node: ast.AST) -> bool:
 
 
 def _is_of_a_module(target: ast.expr) -> bool:
-    """Whether the target is an attribute or item of a module of the standard library."""
+    """True if the target is an attribute or item of a module of the standard library."""
     if not isinstance(target, ast.Attribute | ast.Subscript):
         return False
     root: ast.expr = target

@@ -1,7 +1,8 @@
-"""What tests hold of a value that stays with the candidate: never one that answers for a plain value.
+"""Proxies of values that remain in the candidate's process; none can pass for a plain value.
 
-An object may be passed back and, if it is a function, called. More can be done only with objects of
-the class under test, and little with those of a class that tests borrow to build arguments.
+An object may be passed back and, if it is a function, called. Objects of the class under test
+support more; objects of a class that tests borrow to build arguments support less. Class names
+occur in error messages of tests, and so in verdicts: do not rename them.
 """
 
 import enum
@@ -35,19 +36,19 @@ _EXACT = {"len": int, "bool": bool, "str": str, "repr": str}
 _NOTHING = object()
 _COMPARED = (int, float, str, bool)
 END = object()
-"""The answer of an iterator that has no more."""
+"""The reply of an exhausted iterator."""
 
 
 class Role(enum.Enum):
-    """What tests may do with an object of the candidate's."""
+    """Operations that tests may perform on an object of the candidate."""
 
     RESULT = "a function's result: pass it back; call it, where it is a function"
     TESTED = "an object of the class under test: use it in every way but comparison"
     BORROWED = "an argument in the making: link it, and read what tests put in"
 
 
-class Asked(Protocol):
-    """The session, as far as stand-ins use it."""
+class ProxySession(Protocol):
+    """The part of the session that proxies use."""
 
     role: Role
 
@@ -68,31 +69,31 @@ class Asked(Protocol):
 
 
 class Opaque:
-    """A value that stays with the candidate, such as a tree's node.
+    """A value that remains in the candidate's process, such as a node of a tree.
 
-    It has no equality, order or hash here, since all of those would be the candidate's.
+    It has no equality, order or hash, since the candidate would define all of them.
     """
 
     __slots__ = _NAMES
-    _session: Asked
+    _session: ProxySession
     _role: Role
     _kind: str
     _given: dict[str, object]
-    """What tests have put into an object of a borrowed class, by attribute; "" for its only argument."""
+    """Attributes that tests have set on a borrowed object; "": its only argument."""
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, session: Asked, number: int, kind: str, role: Role) -> None:
+    def __init__(self, session: ProxySession, number: int, kind: str, role: Role) -> None:
         for name, value in zip(_NAMES, (session, number, kind, role, {}), strict=True):
             object.__setattr__(self, name, value)
 
     @property
     def is_object(self) -> bool:
-        """Whether it was a result that is neither plain nor a function nor an iterator."""
+        """True if it is a result that is neither plain nor a function nor an iterator."""
         others = ("function", "coroutine", "iterator")
         return self._role is Role.RESULT and not self._kind.startswith(others)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Call it, over there."""
+        """Call it in the candidate's process."""
         session, role = self._session, self._role
         if role is Role.BORROWED:
             raise self._refusal("calls")
@@ -117,7 +118,7 @@ class Opaque:
         self._given[name] = value
 
     def _was_given(self, name: str, value: object) -> bool:
-        """Whether it is known that tests have set this attribute to this value."""
+        """True if tests are known to have set this attribute to this value."""
         given = self._given.get(name, self._given.get("", _NOTHING))
         return value is given or (
             type(value) is type(given) and type(value) in _COMPARED and value == given
@@ -155,7 +156,7 @@ class Opaque:
         return self._session.request("next", self, role=self._role)
 
     def judged_as_plain(self, use: str) -> BaseException:
-        """Wrong where a plain value was due: the result itself is compared or asked for its truth."""
+        """End the run: wrong if a result is compared or used as a condition, else unscored."""
         is_verdict = use in {"comparison", "bool"} and self._role is Role.RESULT
         if (
             is_verdict
@@ -193,12 +194,12 @@ for _name in _COMPARISONS:
 class EntryPoint:
     """The function or class under test, as the tests see it."""
 
-    def __init__(self, session: Asked, name: str) -> None:
+    def __init__(self, session: ProxySession, name: str) -> None:
         self._session = session
         self.__name__ = self.__qualname__ = name
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Call it, over there."""
+        """Call it in the candidate's process."""
         return self._session.call(self.__name__, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -223,25 +224,25 @@ class EntryPoint:
         return self._session.refuse(Status.VERIFIER_ERROR, f"a test {use} of the function itself")
 
 
-# Its own docstring would answer for that of the function.
+# Its own docstring would pass for that of the function.
 setattr(EntryPoint, "__doc__", property(lambda self: self.refuse_documentation()))  # noqa: B010
 
 
 class Borrowed:
-    """A class that the program defines since tests build arguments with it; good for nothing else."""
+    """A class of the program with which tests build arguments; it has no other use."""
 
-    def __init__(self, session: Asked, made: Opaque, name: str) -> None:
+    def __init__(self, session: ProxySession, made: Opaque, name: str) -> None:
         self._session = session
         self._made = made
         self._name = name
 
     def __call__(self, *args: object, **kwargs: object) -> Opaque:
-        """An object of the class, over there."""
+        """Create an object of the class in the candidate's process."""
         made = self._session.request("call", self._made, list(args), kwargs, role=Role.BORROWED)
         if not isinstance(made, Opaque):
             raise self._refusal()
         if len(args) == 1 and not kwargs:
-            made._given[""] = args[0]  # noqa: SLF001 - of its own kind
+            made._given[""] = args[0]  # noqa: SLF001 - a proxy too
         return made
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -260,7 +261,7 @@ class Borrowed:
 
 
 class Items:
-    """An iterator that stays with the candidate; each item is a value that crosses by itself."""
+    """An iterator that remains in the candidate's process; each item is sent separately."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -287,8 +288,8 @@ class Items:
     __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
 
-def stand_in(session: Asked, number: int, kind: str, role: Role) -> object:
-    """What tests get instead of one value: an iterator of ours, or an :class:`Opaque`."""
+def make_proxy(session: ProxySession, number: int, kind: str, role: Role) -> object:
+    """The proxy of one value: :class:`Items` for an iterator, else :class:`Opaque`."""
     made = Opaque(session, number, kind, role)
     category, _, name = kind.partition(":")
     return Items(made, _ITERATORS.get(name, Iterator)) if category == "iterator" else made
@@ -298,4 +299,4 @@ _ITERATORS: dict[str, type] = {
     "generator": GeneratorType,
     **{kind.__name__: kind for kind in (map, filter, zip, enumerate, reversed)},
 }
-"""What ``isinstance`` takes such an iterator for."""
+"""Reported ``__class__`` of an iterator's proxy."""

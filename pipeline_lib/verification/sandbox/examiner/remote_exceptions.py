@@ -1,9 +1,9 @@
-"""Exceptions of the candidate, on the tests' side: only an ``except`` of the tests catches them.
+"""Exceptions of the candidate, which only an ``except`` or ``with`` of the tests catches.
 
-Python's own machinery takes some exceptions for an answer: StopIteration ends ``map`` and ``sum``,
-AttributeError is "absent" to ``getattr``, IndexError ends a sequence. A candidate that raises one of
-these would so answer every test of that form. They arrive as :class:`CrossedError`, which nothing in
-the interpreter looks for, and the handlers of the tests are compiled to see through it.
+Python interprets some exceptions: StopIteration ends ``map`` and ``sum``, AttributeError means
+"absent" to ``getattr``, IndexError ends a sequence. A candidate could pass tests by raising them.
+They are raised as :class:`CandidateError`, which the interpreter does not interpret, and the
+handlers of the tests are compiled to unwrap it.
 """
 
 import ast
@@ -17,8 +17,8 @@ SWALLOWED = (
     *(StopIteration, StopAsyncIteration, GeneratorExit),
     *(IndexError, KeyError, AttributeError, TypeError),
 )
-"""What some protocol of the language takes for "at the end" or "absent"."""
-_CATCHING, _GENUINE, _RECROSSED, _CROSSED = (
+"""Exceptions that some protocol of the language interprets as "at the end" or "absent"."""
+_CATCHING, _ORIGINAL, _REWRAPPED, _WRAPPER = (
     "__catching__",
     "__genuine__",
     "__recrossed__",
@@ -26,22 +26,22 @@ _CATCHING, _GENUINE, _RECROSSED, _CROSSED = (
 )
 _MARK = "__crossed_as__"
 _CATCHES_ITSELF = "unittest.case"
-"""The library's own ``with`` around a call, in ``assertRaises(kind, function)``."""
+"""The library's ``with`` around a call in ``assertRaises(kind, function)``."""
 
 
-class CrossedError(BaseException):
-    """The candidate raised ``genuine``."""
+class CandidateError(BaseException):
+    """Wraps an exception raised by the candidate, ``original``."""
 
-    def __init__(self, genuine: BaseException) -> None:
-        super().__init__(*genuine.args)
-        self.genuine = genuine
+    def __init__(self, original: BaseException) -> None:
+        super().__init__(*original.args)
+        self.original = original
         with contextlib.suppress(AttributeError, TypeError):
-            setattr(genuine, _MARK, self)
+            setattr(original, _MARK, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raised:
-    """What the candidate says of an exception: names and plain data."""
+    """The candidate's description of an exception: names and plain data."""
 
     builtin: str
     """The nearest builtin class."""
@@ -52,13 +52,13 @@ class Raised:
     attributes: dict[str, object]
 
 
-def rebuilt(raised: Raised) -> BaseException:
-    """An exception of the builtin class, or of a subclass made here that has the same name."""
+def rebuild_exception(raised: Raised) -> BaseException:
+    """An exception of the builtin class, or of a new subclass with the same name."""
     kind = getattr(builtins, raised.builtin, None)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         kind = RuntimeError
     made: BaseException = RuntimeError(raised.message)
-    # UnicodeDecodeError and its like want more than a message.
+    # UnicodeDecodeError and others need more than a message.
     with contextlib.suppress(TypeError, ValueError):
         named = kind
         if raised.name != kind.__name__:
@@ -69,56 +69,60 @@ def rebuilt(raised: Raised) -> BaseException:
     return made
 
 
-def as_it_arrives(error: BaseException) -> BaseException:
-    """What is raised among the tests for an exception of the candidate."""
-    return CrossedError(error) if isinstance(error, SWALLOWED) and not _is_asked_for() else error
+def to_candidate_error(error: BaseException) -> BaseException:
+    """The exception to raise in the tests for an exception of the candidate."""
+    return (
+        CandidateError(error)
+        if isinstance(error, SWALLOWED) and not _called_by_assert_raises()
+        else error
+    )
 
 
-def _is_asked_for() -> bool:
-    frame = sys._getframe()  # noqa: SLF001 - inspect would be imported by every run
+def _called_by_assert_raises() -> bool:
+    frame = sys._getframe()  # noqa: SLF001 - importing inspect would slow every run
     package = __name__.rpartition(".")[0]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(package):
         frame = frame.f_back
     return bool(frame.f_globals.get("__name__") == _CATCHES_ITSELF)
 
 
-def see_through(tree: ast.Module) -> ast.Module:
-    """Make every ``except`` and ``with`` of the tests take a crossed exception for the genuine one."""
-    changed: ast.Module = _Handlers().visit(tree)
+def unwrap_in_handlers(tree: ast.Module) -> ast.Module:
+    """Rewrite every ``except`` and ``with`` of the tests to handle the original exception."""
+    changed: ast.Module = _HandlerRewriter().visit(tree)
     return ast.fix_missing_locations(changed)
 
 
-def names_for_handlers() -> dict[str, Any]:
-    """What :func:`see_through` compiles into the tests."""
+def handler_names() -> dict[str, Any]:
+    """Names used in the code that :func:`unwrap_in_handlers` adds to the tests."""
     return {
         _CATCHING: _catching,
-        _GENUINE: _genuine,
-        _RECROSSED: _recrossed,
-        _CROSSED: CrossedError,
+        _ORIGINAL: _unwrapped,
+        _REWRAPPED: _rewrapped,
+        _WRAPPER: CandidateError,
     }
 
 
 def _catching(kinds: Any) -> Any:
-    """What a handler must catch to see what it asks for; evaluated while the exception is handled."""
+    """The class that a handler for ``kinds`` must catch; evaluated while handling the exception."""
     error = sys.exc_info()[1]
-    if not isinstance(error, CrossedError):
+    if not isinstance(error, CandidateError):
         return kinds
     wanted = kinds if isinstance(kinds, tuple) else (kinds,)
-    is_wanted = any(isinstance(k, type) and isinstance(error.genuine, k) for k in wanted)
-    return CrossedError if is_wanted else ()
+    is_wanted = any(isinstance(k, type) and isinstance(error.original, k) for k in wanted)
+    return CandidateError if is_wanted else ()
 
 
-def _genuine(error: BaseException) -> BaseException:
-    return error.genuine if isinstance(error, CrossedError) else error
+def _unwrapped(error: BaseException) -> BaseException:
+    return error.original if isinstance(error, CandidateError) else error
 
 
-def _recrossed(error: BaseException) -> BaseException:
-    crossed = getattr(error, _MARK, error)
-    return crossed if isinstance(crossed, BaseException) else error
+def _rewrapped(error: BaseException) -> BaseException:
+    wrapped = getattr(error, _MARK, error)
+    return wrapped if isinstance(wrapped, BaseException) else error
 
 
 # typing.override is not in Python 3.11, and the jail has no third-party packages.
-class _Handlers(ast.NodeTransformer):
+class _HandlerRewriter(ast.NodeTransformer):
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.ExceptHandler:  # type: ignore[explicit-override]
         self.generic_visit(node)
         if node.type is not None:
@@ -126,14 +130,14 @@ class _Handlers(ast.NodeTransformer):
         if node.name is not None:
             caught = ast.Name(id=node.name, ctx=ast.Load())
             target = ast.Name(id=node.name, ctx=ast.Store())
-            node.body.insert(0, ast.Assign(targets=[target], value=_call(_GENUINE, caught)))
+            node.body.insert(0, ast.Assign(targets=[target], value=_call(_ORIGINAL, caught)))
         return node
 
     def visit_With(self, node: ast.With) -> ast.stmt:  # type: ignore[explicit-override]
-        """Its context managers are given the genuine exception; outside it is crossed again."""
+        """Pass the original exception to the context managers, and wrap it again outside."""
         self.generic_visit(node)
-        node.body = [_reraising(node.body, kind=_CROSSED, through=_GENUINE)]
-        return ast.copy_location(_reraising([node], kind="BaseException", through=_RECROSSED), node)
+        node.body = [_reraising(node.body, kind=_WRAPPER, through=_ORIGINAL)]
+        return ast.copy_location(_reraising([node], kind="BaseException", through=_REWRAPPED), node)
 
 
 def _reraising(body: list[ast.stmt], *, kind: str, through: str) -> ast.Try:

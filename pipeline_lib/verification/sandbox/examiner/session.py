@@ -1,6 +1,6 @@
-"""The tests' side of one candidate process: requests, answers, and what became of the last one.
+"""The examiner's session with one candidate process: requests and replies.
 
-Whatever an answer holds, what comes of it is plain data, a stand-in of ours, or the end of the run.
+Every reply becomes plain data, a proxy, or the end of the run.
 """
 
 import re
@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verification.sandbox.examiner.argument_mutations import MutationReads, overwrite
-from pipeline_lib.verification.sandbox.examiner.process_state import SharedState
-from pipeline_lib.verification.sandbox.examiner.proxies import END, Opaque, Role, stand_in
+from pipeline_lib.verification.sandbox.examiner.argument_mutations import (
+    ArgumentMutations,
+    overwrite,
+)
+from pipeline_lib.verification.sandbox.examiner.process_state import ProcessState
+from pipeline_lib.verification.sandbox.examiner.proxies import END, Opaque, Role, make_proxy
 from pipeline_lib.verification.sandbox.examiner.remote_exceptions import (
     Raised,
-    as_it_arrives,
-    rebuilt,
+    rebuild_exception,
+    to_candidate_error,
 )
 from pipeline_lib.verification.sandbox.protocol.channel import (
     ChannelClosedError,
@@ -35,63 +38,63 @@ NO_ANSWER = "the candidate's answer is not one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What the tests say about the candidate."""
+class ExaminerResult:
+    """The verdict of the tests on the candidate."""
 
     status: Status
     detail: str
 
 
 class CandidateFaultError(BaseException):
-    """The candidate can answer no more. Not an Exception: tests must not be able to catch it."""
+    """The run is over. Not an Exception: tests must not be able to catch it."""
 
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.detail)
-        self.finding = finding
+    def __init__(self, result: ExaminerResult) -> None:
+        super().__init__(result.detail)
+        self.result = result
 
 
-class Link(Protocol):
-    """What leads to the candidate."""
+class Transport(Protocol):
+    """A connection to the candidate."""
 
     def send(self, frame: bytes) -> None:
         """Send one request."""
 
     def receive(self) -> bytes:
-        """Receive its answer."""
+        """Receive the reply."""
 
 
 class Session:
     """Requests to one candidate process.
 
     Args:
-        channel: Leads to it.
+        channel: Connection to it.
     """
 
-    def __init__(self, channel: Link) -> None:
+    def __init__(self, channel: Transport) -> None:
         self._channel = channel
-        self._stand_ins: dict[int, Any] = {}
+        self._proxies: dict[int, Any] = {}
         self.role = Role.RESULT
-        """What an object may be used for that the function under test gives."""
+        """Role of objects returned by the function under test."""
         self.num_calls = 0
         self.last_raised: BaseException | None = None
         self.fault: CandidateFaultError | None = None
-        self.lends = False
-        """Whether tests build arguments with a class of the program's."""
-        self.may_leave_traces = False
-        """Whether tests got hold of a module, and so of something that outlives them."""
-        self.was_stripped = False
-        """Whether a value arrived as the base of a class of the program's own."""
+        self.borrows_class = False
+        """True if tests build arguments with a class of the program."""
+        self.may_leave_state = False
+        """True if tests imported a module, whose state outlives them."""
+        self.lost_subclass = False
+        """True if an instance of a class of the program arrived as its plain base."""
         self.sent_nan = False
-        """Whether a NaN came across, or perhaps only a text that holds the word."""
-        self.lost_change = False
-        """Whether an argument was changed that tests read, though not as the result."""
-        self.reads = MutationReads("", "")
-        self.state = SharedState()
+        """True if a reply contained NaN, or a string with that word."""
+        self.has_lost_mutation = False
+        """True if an argument was mutated that tests read, though not as the result."""
+        self.reads = ArgumentMutations("", "")
+        self.state = ProcessState()
 
     @property
     def met_objects(self) -> bool:
-        """Whether a result was an object, rather than plain data, a function or an iterator."""
-        return any(isinstance(v, Opaque) and v.is_object for v in self._stand_ins.values())
+        """True if a result was an object other than a function or an iterator."""
+        return any(isinstance(v, Opaque) and v.is_object for v in self._proxies.values())
 
     def call(
         self,
@@ -100,62 +103,62 @@ class Session:
         kwargs: dict[str, object],
         role: Role | None = None,
     ) -> Any:
-        """Call a function of the candidate; a changed argument is changed here where tests ask."""
+        """Call a function of the candidate; copy mutations that tests read to the arguments."""
         self.num_calls += 1
-        if self.may_leave_traces:
+        if self.may_leave_state:
             for change in self.state.changes():
                 self.request(*change)
         return self.request("call", target, list(args), kwargs, role=role)
 
     def request(self, *operands: Any, role: Role | None = None) -> Any:
-        """One request and its answer; an exception of the candidate is raised again here.
+        """Send one request and return the reply; an exception of the candidate is raised here.
 
         Args:
-            operands: The operation and what it needs.
-            role: Of an object that comes back; by default that of the results.
+            operands: The operation and its operands.
+            role: Role of an object in the reply; by default that of results.
         """
         answer = self._exchange(operands, self.role if role is None else role)
         if answer[0] == "value" and len(answer) == 2:
             return answer[1]
         try:
-            return self._unusual(answer, operands, self.role if role is None else role)
+            return self._handle_reply(answer, operands, self.role if role is None else role)
         except Exception as error:
             if error is self.last_raised:
                 raise
-            # Nothing that an answer makes go wrong here may look like an exception of the tests.
+            # An error caused by a malformed reply must not look like an exception of the tests.
             raise self.refuse(Status.CRASHED, NO_ANSWER) from error
 
     def refuse(self, status: Status, detail: str) -> CandidateFaultError:
-        """End the run: from now on every request raises what this returns."""
+        """End the run: every later request raises the returned exception."""
         if self.fault is None:
-            finding = Finding(status=status, detail=detail[:DETAIL_LENGTH])
-            self.fault = CandidateFaultError(finding)
+            result = ExaminerResult(status=status, detail=detail[:DETAIL_LENGTH])
+            self.fault = CandidateFaultError(result)
         return self.fault
 
-    def _unusual(self, answer: tuple[Any, ...], operands: tuple[Any, ...], role: Role) -> Any:
+    def _handle_reply(self, answer: tuple[Any, ...], operands: tuple[Any, ...], role: Role) -> Any:
         match answer:
             case ("argument", int(position)):
                 return self._argument(operands, position)
             case ("mutated", int() | None as position, [*args], {**kwargs}, (*reply,)):
-                return self._changed(operands, (position, args, kwargs), tuple(reply), role)
+                return self._apply_mutations(operands, (position, args, kwargs), tuple(reply), role)
             case ("object", int(number), str(kind)):
-                return self._stand_in([number, kind], role)
+                return self._proxy([number, kind], role)
             case ("printed", str(text), (*inner,)) if inner:
                 sys.stdout.write(text)
-                return self._after(tuple(inner), operands, role)
+                return self._inner_value(tuple(inner), operands, role)
             case ("end",) if operands[0] == "next":
                 return END
             case ("raised", str(), str(), str(), list(), dict()):
-                raise self._raised(answer)
+                raise self._build_exception(answer)
             case _:
-                raise self._ended(answer)
+                raise self._refuse_reply(answer)
 
-    def _after(self, answer: tuple[Any, ...], operands: tuple[Any, ...], role: Role) -> Any:
+    def _inner_value(self, answer: tuple[Any, ...], operands: tuple[Any, ...], role: Role) -> Any:
         match answer:
             case ("value", value):
                 return value
             case _:
-                return self._unusual(answer, operands, role)
+                return self._handle_reply(answer, operands, role)
 
     def _argument(self, operands: tuple[Any, ...], position: int) -> Any:
         match operands:
@@ -164,43 +167,43 @@ class Session:
             case _:
                 raise self.refuse(Status.CRASHED, NO_ANSWER)
 
-    def _changed(
+    def _apply_mutations(
         self,
         operands: tuple[Any, ...],
         left: tuple[Any, list[Any], dict[Any, Any]],
         reply: tuple[Any, ...],
         role: Role,
     ) -> Any:
-        """The result of a call that changed its arguments; ``left`` is what it left of them."""
+        """The result of a call that mutated arguments; ``left``: position, args, kwargs after it."""
         position, args, kwargs = left
-        value = self._after(reply, operands, role)
-        ours = [*operands[2], *operands[3].values()]
-        theirs = [*args, *(kwargs.get(name) for name in operands[3])]
-        carried = self.reads.carried(ours, gives_nothing=value is None)
-        self.lost_change |= self.reads.is_lost
-        for index, (mine, left_over) in enumerate(zip(ours, theirs, strict=False)):
-            if index in carried:
-                overwrite(mine, left_over)
-        return ours[position] if position in carried else value
+        value = self._inner_value(reply, operands, role)
+        originals = [*operands[2], *operands[3].values()]
+        mutated = [*args, *(kwargs.get(name) for name in operands[3])]
+        positions_read = self.reads.positions_read(originals, returned_none=value is None)
+        self.has_lost_mutation |= self.reads.has_lost
+        for index, (original, content) in enumerate(zip(originals, mutated, strict=False)):
+            if index in positions_read:
+                overwrite(original, content)
+        return originals[position] if position in positions_read else value
 
-    def _raised(self, answer: tuple[Any, ...]) -> BaseException:
+    def _build_exception(self, answer: tuple[Any, ...]) -> BaseException:
         _, builtin, name, message, args, attributes = answer
         missing = _MISSING.match(message) if builtin == "ModuleNotFoundError" else None
-        if missing is not None and missing[1] in NOT_IN_THE_JAIL:
+        if missing is not None and missing[1] in NOT_IN_JAIL:
             return self.refuse(Status.VERIFIER_ERROR, f"the jail has no {missing[1]}")
-        error = rebuilt(
+        error = rebuild_exception(
             Raised(builtin=builtin, name=name, message=message, args=args, attributes=attributes)
         )
         error.add_note(name)
-        self.last_raised = as_it_arrives(error)
+        self.last_raised = to_candidate_error(error)
         if self.last_raised is not error:
             self.last_raised.add_note(name)
         return self.last_raised
 
-    def _ended(self, answer: tuple[Any, ...]) -> CandidateFaultError:
+    def _refuse_reply(self, answer: tuple[Any, ...]) -> CandidateFaultError:
         match answer:
             case ("not_plain", str(what)):
-                # It nests too deeply: Python could not compare it either.
+                # It nests too deeply, so Python could not compare it either.
                 return self.refuse(Status.WRONG, f"the candidate gave {what}")
             case ("too_large",):
                 return self.refuse(Status.OUTPUT_LIMIT, "a value that is too large to return")
@@ -223,12 +226,12 @@ class Session:
             raise self.refuse(Status.TIMEOUT, "no call taken before the deadline") from error
         except ChannelClosedError as error:
             raise self.refuse(Status.CRASHED, GONE) from error
-        return self._received(lambda content: self._stand_in(content, role))
+        return self._decode_reply(lambda content: self._proxy(content, role))
 
-    def _received(self, reference: Callable[[Any], object]) -> tuple[Any, ...]:
+    def _decode_reply(self, reference: Callable[[Any], object]) -> tuple[Any, ...]:
         try:
             frame = self._channel.receive()
-            self.was_stripped = self.was_stripped or SUBCLASS_MARK in frame
+            self.lost_subclass = self.lost_subclass or SUBCLASS_MARK in frame
             self.sent_nan = self.sent_nan or b"NaN" in frame
             answer = decode(frame, reference)
         except TimeoutError as error:
@@ -241,17 +244,17 @@ class Session:
             raise self.refuse(Status.CRASHED, f"the candidate sent {error}") from error
         return answer if isinstance(answer, tuple) and answer else ("",)
 
-    def _stand_in(self, content: Any, role: Role) -> object:
+    def _proxy(self, content: Any, role: Role) -> object:
         match content:
             case [int(number), str(kind)]:
-                if number not in self._stand_ins:
-                    self._stand_ins[number] = stand_in(self, number, kind, role)
-                return self._stand_ins[number]
+                if number not in self._proxies:
+                    self._proxies[number] = make_proxy(self, number, kind, role)
+                return self._proxies[number]
             case _:
                 raise NotPlainError("a reference that is none")
 
 
-NOT_IN_THE_JAIL = frozenset(
+NOT_IN_JAIL = frozenset(
     [
         "cv2",
         "gmpy2",
@@ -283,7 +286,7 @@ NOT_IN_THE_JAIL = frozenset(
         "yaml",
     ]
 )
-"""Packages that an honest program may import elsewhere; the jail has the standard library alone."""
+"""Packages that an honest program may import elsewhere; the jail has only the standard library."""
 _MISSING = re.compile(r"No module named '(\w+)")
 
 

@@ -1,7 +1,7 @@
-"""The candidate's side: run the program, then answer calls until the tests are done.
+"""Candidate process: runs the program, then answers calls until the tests are done.
 
-Nothing here is trusted by the other side. Whatever the program does to this process, the most that
-it can send is a plain value, as it could have by returning it.
+The examiner does not trust this process. Whatever the program does here, it can only send plain
+values, which it could also have returned.
 """
 
 import contextlib
@@ -54,9 +54,9 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
 
 
 def serve_calls(program: bytes, channel: Channel) -> NoReturn:
-    """Answer requests in turn; the process ends with the channel."""
-    candidate = Candidate(program)
-    # Our own frames are not to be the program's loss.
+    """Answer requests in order; the process ends when the channel closes."""
+    candidate = CandidateServer(program)
+    # The frames of this module must not reduce the recursion depth of the program.
     sys.setrecursionlimit(sys.getrecursionlimit() + _OWN_FRAMES)
     try:
         while True:
@@ -69,11 +69,11 @@ def serve_calls(program: bytes, channel: Channel) -> NoReturn:
         os._exit(0)
 
 
-class Candidate:
-    """The program's module, and the values that were handed out by number.
+class CandidateServer:
+    """Executes requests on the program's module; non-plain values are referred to by number.
 
     Args:
-        program: Its source; run with the first request.
+        program: Source; executed by the first request.
     """
 
     def __init__(self, program: bytes) -> None:
@@ -82,7 +82,7 @@ class Candidate:
         self._handed_out: list[object] = []
         self._numbers: dict[int, int] = {}
         self._keeps_subclasses = False
-        self._listens = False
+        self._captures_stdout = False
         self._operations: dict[str, Callable[..., tuple[Any, ...]]] = {
             "load": self._load,
             "name": self._name,
@@ -91,32 +91,32 @@ class Candidate:
             "set": self._set,
             "next": self._next,
             "operate": self._operate,
-            "listen": self._listen,
+            "capture_stdout": self._capture_stdout,
             "seed": self._seed,
         }
 
     def answer(self, request: bytes) -> bytes:
-        """Do what is asked, and say what came of it; never raises for what the program does."""
+        """Execute one request and encode the reply; never raises for what the program does."""
         operation, *operands = decode(request, self._handed_out.__getitem__)
         try:
-            with self._heard() as printed:
+            with self._redirect_stdout() as printed:
                 answer = self._operations[operation](*operands)
             if printed is not None:
                 answer = ("printed", printed.getvalue()[:_KEPT_PRINT], answer)
-            return encode(answer, self._described_value)
+            return encode(answer, self._describe_value)
         except NotPlainError as error:
             return encode(("not_plain", str(error)), _zero)
         except BaseException as error:  # noqa: BLE001 - the program may raise anything
-            return encode(("raised", *_described(error)), _zero)
+            return encode(("raised", *_describe_exception(error)), _zero)
 
-    def _heard(self) -> contextlib.AbstractContextManager[io.StringIO | None]:
-        if self._listens:
+    def _redirect_stdout(self) -> contextlib.AbstractContextManager[io.StringIO | None]:
+        if self._captures_stdout:
             return contextlib.redirect_stdout(io.StringIO())
         return contextlib.nullcontext()
 
-    def _described_value(self, value: object) -> list[object]:
-        """How the other side may refer to a value that is not plain, and what kind of thing it is."""
-        # The same number for the same object: it is kept, so its address is not used again.
+    def _describe_value(self, value: object) -> list[object]:
+        """Number and kind by which the examiner refers to a value that is not plain."""
+        # Objects are kept alive, so an id is never reused.
         number = self._numbers.setdefault(id(value), len(self._handed_out))
         if number == len(self._handed_out):
             self._handed_out.append(value)
@@ -124,7 +124,7 @@ class Candidate:
 
     def _reply(self, value: object) -> tuple[Any, ...]:
         if self._keeps_subclasses and type(value).__module__ == MODULE:
-            return ("object", *self._described_value(value))
+            return ("object", *self._describe_value(value))
         return ("value", value)
 
     def _load(self, entry_point: str, is_class: bool) -> tuple[Any, ...]:  # noqa: FBT001
@@ -134,7 +134,7 @@ class Candidate:
             code = compile(source, f"<{MODULE}>", "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             return ("malformed", f"{type(error).__name__}: {error}"[:_MESSAGE_LENGTH])
-        exec(code, self._module.__dict__)  # noqa: S102 - this process exists for it, jailed
+        exec(code, self._module.__dict__)  # noqa: S102 - the purpose of this jailed process
         if not callable(self._module.__dict__.get(entry_point)):
             return ("malformed", f"no function {entry_point!r} is defined")
         self._keeps_subclasses = is_class and isinstance(self._module.__dict__[entry_point], type)
@@ -142,13 +142,13 @@ class Candidate:
 
     def _name(self, name: str) -> tuple[Any, ...]:
         value = self._module.__dict__.get(name)
-        return ("object", *self._described_value(value)) if isinstance(value, type) else ("none",)
+        return ("object", *self._describe_value(value)) if isinstance(value, type) else ("none",)
 
     def _call(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         function = self._module.__dict__[target] if isinstance(target, str) else target
         given = [args, kwargs]
         before = encode(given, _zero)
-        # Its own copies: a program may not change which of its arguments it gave back.
+        # A copy: the program must not change which of its arguments it appears to return.
         all_given = [*args, *kwargs.values()]
         result = function(*args, **kwargs)
         if encode(given, _zero) != before:
@@ -173,8 +173,8 @@ class Candidate:
     def _operate(self, name: str, *operands: object) -> tuple[Any, ...]:
         return self._reply(_OPERATIONS[name](*operands))
 
-    def _listen(self, listens: bool) -> tuple[Any, ...]:  # noqa: FBT001
-        self._listens = listens
+    def _capture_stdout(self, captures: bool) -> tuple[Any, ...]:  # noqa: FBT001
+        self._captures_stdout = captures
         return ("value", None)
 
     def _seed(self, state: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -183,7 +183,7 @@ class Candidate:
 
 
 def _position(result: object, given: list[Any]) -> int | None:
-    """Which argument the result is, if it is one that can be changed."""
+    """Index of the mutable argument that is the result itself, or None."""
     if not isinstance(result, _MUTABLE):
         return None
     return next((i for i, argument in enumerate(given) if argument is result), None)
@@ -208,8 +208,8 @@ def _zero(_: object) -> int:
     return 0
 
 
-def _described(error: BaseException) -> tuple[str, str, str, list[Any], dict[str, Any]]:
-    """The nearest builtin class of an exception, its own class, its message and what it carries."""
+def _describe_exception(error: BaseException) -> tuple[str, str, str, list[Any], dict[str, Any]]:
+    """Nearest builtin class, class name, message, arguments and attributes of an exception."""
     builtin = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
     try:
         message = str(error)[:_MESSAGE_LENGTH]

@@ -1,7 +1,7 @@
-"""Inside a container: one program, judged once, with the same two processes as in the other tiers.
+"""Entry point inside a container: judges one program with the same two processes as other tiers.
 
-Reads a header, the program and the tests from standard input, and writes one line of JSON to
-standard output. The end of standard input means that the client is gone.
+Reads a header, the program and the tests from standard input and writes one line of JSON to
+standard output. End of file on standard input means that the client is gone.
 """
 
 import json
@@ -16,7 +16,7 @@ _HEADER_BYTES = 256
 
 
 def header(program: bytes, tests: bytes, *, timeout_s: float, memory_bytes: int) -> bytes:
-    """What stands before program and tests on standard input; padded to a fixed size."""
+    """The header before program and tests on standard input, padded to a fixed size."""
     fields = {
         "program_bytes": len(program),
         "tests_bytes": len(tests),
@@ -40,21 +40,21 @@ def main() -> None:
 
 def _report(incoming: int) -> dict[str, Any] | None:
     fields = json.loads(os.read(incoming, _HEADER_BYTES))
-    program = _spliced(incoming, fields["program_bytes"])
-    tests = _spliced(incoming, fields["tests_bytes"])
-    finding, finding_end = os.pipe()
+    program = _splice(incoming, fields["program_bytes"])
+    tests = _splice(incoming, fields["tests_bytes"])
+    result, result_end = os.pipe()
     jail = ContainerJail()
     jail.enter()
     zygote = Zygote(jail, memory_bytes=fields["memory_bytes"], client=incoming)
-    job = Job(program=program, tests=tests, finding=finding_end)
+    job = Job(program=program, tests=tests, result=result_end)
     report = zygote.run(job, timeout_s=fields["timeout_s"])
     if report is not None:
-        report["finding"] = os.read(finding, 1 << 16).decode()
+        report["result"] = os.read(result, 1 << 16).decode()
     return report
 
 
-def _spliced(source: int, count: int) -> int:
-    """Move bytes into a file in memory without reading them: the candidate is forked from here."""
+def _splice(source: int, count: int) -> int:
+    """Move bytes into a memory file without reading them: the candidate is forked from here."""
     target = os.memfd_create("run")
     while count:
         moved = os.splice(source, target, count)

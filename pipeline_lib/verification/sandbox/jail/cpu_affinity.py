@@ -1,7 +1,7 @@
-"""On which CPU a run happens: a single one at first, since candidate and examiner take turns.
+"""CPU affinity of a run: a single CPU at first, because candidate and examiner alternate.
 
-Between two CPUs each call would wake an idle one, which costs more than most calls; where the
-machine is virtual, three times as much.
+On two CPUs each call would wake an idle one, which costs more than most calls; on a virtual machine
+three times as much.
 """
 
 import contextlib
@@ -10,19 +10,19 @@ from collections.abc import Iterator
 
 from pipeline_lib.verification.sandbox.jail import kernel
 
-PATIENCE_S = 0.1
-"""A run that takes longer computes, and may then be moved to wherever there is room."""
+PINNED_S = 0.1
+"""A longer run is mostly computing and may use any CPU."""
 
 
-class Placement:
-    """The CPUs that this process may use, as it was started."""
+class CpuAffinity:
+    """Pins processes to the current CPU, and releases them to the CPUs allowed at start."""
 
     def __init__(self) -> None:
         self._all = os.sched_getaffinity(0)
 
     @contextlib.contextmanager
-    def gathered(self) -> Iterator[None]:
-        """What is forked within stays on the CPU where this process is now."""
+    def pinned(self) -> Iterator[None]:
+        """Processes forked within stay on the current CPU of this process."""
         here = {kernel.current_cpu()}
         self._move(0, here)
         try:
@@ -30,16 +30,16 @@ class Placement:
         finally:
             self._move(0, self._all)
 
-    def bring(self, pid: int) -> None:
-        """Have another process here, too. Within :meth:`gathered`."""
+    def pin(self, pid: int) -> None:
+        """Move another process to the current CPU. Call within :meth:`pinned`."""
         self._move(pid, {kernel.current_cpu()})
 
-    def release(self, *pids: int) -> None:
-        """Let these run wherever there is room."""
+    def unpin(self, *pids: int) -> None:
+        """Let these processes use any allowed CPU."""
         for pid in pids:
             self._move(pid, self._all)
 
     def _move(self, pid: int, cpus: set[int]) -> None:
-        # A container may forbid it, and a process may have ended: nothing but time is lost.
+        # A container may forbid it, or the process may have ended: this costs only time.
         with contextlib.suppress(OSError):
             os.sched_setaffinity(pid, cpus)

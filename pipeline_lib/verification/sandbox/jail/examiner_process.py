@@ -1,7 +1,7 @@
-"""The tests' process: judges one candidate after another, until it is not as good as new.
+"""Examiner process: runs the tests of one candidate after another, until it must be replaced.
 
-It lives longer than a candidate because a fork costs more than most tests. Only what plain values
-and trusted tests do can change it, and it retires where they might have left something behind.
+It outlives candidates because a fork costs more than most tests. Only plain values and trusted
+tests can change its state; it retires after a run that may have left state behind.
 """
 
 import enum
@@ -20,50 +20,50 @@ from pipeline_lib.verification.sandbox.jail.isolation import Jail, ProcessLimits
 from pipeline_lib.verification.sandbox.protocol.channel import Channel
 
 MAX_RUNS = 100
-"""After so many it is replaced, whatever they did: memory only fragments."""
+"""Runs until replacement in any case, because memory fragments."""
 _MESSAGE_BYTES = 256
 _CONTROL = 3
 
 
 class Note(enum.IntFlag):
-    """What the examiner says at the end of a run, in one byte."""
+    """The examiner's message at the end of a run, in one byte."""
 
     RETIRED = 1
-    """It is not as good as new: another one must serve."""
+    """It may hold state of this run and must be replaced."""
     CANDIDATE_GONE = 2
-    """The candidate closed its channel, so it is about to end by itself."""
+    """The candidate closed its channel and is about to exit."""
 
 
 class ExaminerProcess:
-    """The warm interpreter's handle of one such process.
+    """The warm interpreter's handle of one examiner process.
 
     Args:
-        jail: How the process locks itself in; it shares the warm interpreter's view of files.
-        limits: Its limits, over all its runs.
+        jail: Isolation of the process; it shares the warm interpreter's view of files.
+        limits: Limits over all its runs.
     """
 
     def __init__(self, jail: Jail, limits: ProcessLimits) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid == 0:
-            _be_examiner(theirs, jail, limits)
+            _run_examiner(theirs, jail, limits)
         theirs.close()
 
     def fileno(self) -> int:
-        """Readable when a run is over, or this process is."""
+        """Readable when a run or the process has ended."""
         return self._control.fileno()
 
-    def start(self, *, candidate: int, tests: int, finding: int, deadline: float) -> None:
-        """Hand over the descriptors of one run.
+    def start(self, *, candidate: int, tests: int, result: int, deadline: float) -> None:
+        """Send the descriptors of one run.
 
         Raises:
             OSError: the process is gone.
         """
         message = json.dumps({"deadline": deadline}).encode()
-        socket.send_fds(self._control, [message], [candidate, tests, finding])
+        socket.send_fds(self._control, [message], [candidate, tests, result])
 
     def finish(self) -> Note:
-        """The note at the end of a run; one that died without a word has retired."""
+        """The note at the end of a run; RETIRED if the process died."""
         return Note((self._control.recv(1) or bytes([Note.RETIRED]))[0])
 
     def end(self) -> None:
@@ -73,7 +73,7 @@ class ExaminerProcess:
         os.waitpid(self.pid, 0)
 
 
-def _be_examiner(control: socket.socket, jail: Jail, limits: ProcessLimits) -> NoReturn:
+def _run_examiner(control: socket.socket, jail: Jail, limits: ProcessLimits) -> NoReturn:
     try:
         os.setsid()
         kernel.die_with_parent()
@@ -89,14 +89,14 @@ def _serve(control: socket.socket) -> None:
         message, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 3)
         if not message:
             return
-        candidate, tests, finding = descriptors
+        candidate, tests, result = descriptors
         session = Session(Channel(candidate, deadline=json.loads(message)["deadline"]))
         found = examine(session, **json.loads(read_all(tests)))
         content = json.dumps({"status": found.status.value, "detail": found.detail})
-        os.write(finding, content.encode())
+        os.write(result, content.encode())
         for descriptor in descriptors:
             os.close(descriptor)
-        # After memory ran out, what it is short of next is anybody's guess.
-        spent = session.may_leave_traces or found.status is Status.MEMORY or run == MAX_RUNS
+        # After a MemoryError the state of the process is unknown.
+        spent = session.may_leave_state or found.status is Status.MEMORY or run == MAX_RUNS
         note = Note.RETIRED if spent else Note(0)
         control.send(bytes([note | (Note.CANDIDATE_GONE if found.detail == GONE else Note(0))]))

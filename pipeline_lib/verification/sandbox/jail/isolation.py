@@ -1,7 +1,7 @@
-"""How a process locks itself in: by namespaces, by Landlock, in a container, and what they share.
+"""Isolation of processes by namespaces, by Landlock, or in a container.
 
-``enter`` runs once, in the warm interpreter before it serves; ``fork_candidate`` and ``separate`` once
-a program; ``lock_down`` last, in the candidate's and in the tests' process, and cannot be undone.
+``enter`` runs once, in the warm interpreter before it serves; ``fork_candidate`` and ``separate``
+once per program; ``lock_down`` last, in the candidate and in the examiner, and cannot be undone.
 """
 
 import _ctypes
@@ -19,7 +19,7 @@ from pipeline_lib.verification.sandbox.jail import kernel
 from pipeline_lib.verification.sandbox.jail.syscall_filter import assemble_filter
 
 NOBODY = 65534
-SCRATCH = "/tmp"  # noqa: S108 - the jail's own, in a namespace of its own
+SCRATCH = "/tmp"  # noqa: S108 - private to the jail's mount namespace
 SCRATCH_BYTES = 16 << 20
 _SCRATCH_OPTIONS = f"size={SCRATCH_BYTES},nr_inodes=1024,mode=1777"
 _ROOT_OPTIONS = "size=1m,nr_inodes=512,mode=755"
@@ -29,11 +29,11 @@ _LIBRARY_CACHE = "/etc/ld.so.cache"
 
 _STANDARD_LIBRARY = pathlib.Path(os.__file__).parent
 _EXTENSION_MODULES = pathlib.Path(_ctypes.__file__).parent.parent
-"""Elsewhere than the library on some systems (lib64)."""
+"""Outside the library on some systems (lib64)."""
 
 _LANDLOCK_READ = 0b1100  # READ_FILE, READ_DIR
 _LANDLOCK_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-"""How many rights on files each version of the interface knows."""
+"""Number of file rights known to each version of the Landlock ABI."""
 _LANDLOCK_READ_FILE = 0b100
 
 
@@ -46,19 +46,19 @@ class ProcessLimits:
 
 
 class Jail(Protocol):
-    """One way of locking in."""
+    """One means of isolation."""
 
     may_write_files: bool
-    """Whether programs have a scratch folder."""
+    """True if programs have a scratch folder."""
 
     def enter(self) -> None:
-        """Lock the warm interpreter in."""
+        """Isolate the warm interpreter."""
 
     def fork_candidate(self) -> int:
-        """``os.fork`` into a process that sees no other one."""
+        """``os.fork`` into a process that cannot reach others."""
 
     def separate(self) -> None:
-        """Called in that process: give it files of its own."""
+        """Called in that process: give it private files."""
 
 
 class NamespaceJail:
@@ -67,7 +67,7 @@ class NamespaceJail:
     may_write_files = True
 
     def enter(self) -> None:
-        """Return in a new process that is PID 1 of the jail; the caller only waits for it."""
+        """Return in a new process that is PID 1 of the jail; the calling process waits for it."""
         procfs = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         if os.geteuid() == 0:
             kernel.unshare(kernel.CLONE_NEWNS)
@@ -83,12 +83,12 @@ class NamespaceJail:
         _continue_as_first_process()
 
     def fork_candidate(self) -> int:
-        """The child is PID 1 of a PID namespace of its own."""
+        """The child is PID 1 of a new PID namespace."""
         own_namespace = os.pidfd_open(os.getpid())
         kernel.unshare(kernel.CLONE_NEWPID)
         child = os.fork()
         if child:
-            # The next one must not be its sibling in there.
+            # The next child must not join the same namespace.
             kernel.enter_namespaces(own_namespace, kernel.CLONE_NEWPID)
             os.close(own_namespace)
         return child
@@ -102,12 +102,12 @@ class NamespaceJail:
 
 
 class LandlockJail:
-    """Landlock and seccomp alone, for places where namespaces are refused. Nothing is writable."""
+    """Landlock and seccomp, for hosts that refuse namespaces. Nothing is writable."""
 
     may_write_files = False
 
     def enter(self) -> None:
-        """Give up rights, then all files but the interpreter's libraries."""
+        """Drop privileges, then access to all files but the interpreter's libraries."""
         if os.geteuid() == 0 and _readable_by_all(_STANDARD_LIBRARY):
             _become_nobody()
         os.chdir("/")
@@ -127,36 +127,36 @@ class LandlockJail:
             kernel.landlock_allow(ruleset, device, _LANDLOCK_READ_FILE)
         kernel.landlock_restrict(ruleset)
         os.close(ruleset)
-        # The domain is the candidates', too, so it is no wall between them and this process.
+        # Candidates share the Landlock domain, so it does not protect this process from them.
         kernel.set_dumpable(allowed=False)
 
     def fork_candidate(self) -> int:
-        """Other processes stay visible by their numbers; the filter refuses to signal them."""
+        """Other pids stay visible; the seccomp filter refuses signals to them."""
         return os.fork()
 
     def separate(self) -> None:
-        """Nothing: there is nowhere to leave a file."""
+        """Do nothing: no folder is writable."""
 
 
 class ContainerJail:
-    """For a process that has a container to itself: its files and network are walled off already."""
+    """For a process in a container of its own, which isolates files and network."""
 
     may_write_files = True
 
     def enter(self) -> None:
-        """Only the container's temporary folder can be written, wherever this starts."""
+        """Change to the temporary folder, the only writable one."""
         os.chdir(SCRATCH)
 
     def fork_candidate(self) -> int:
-        """Nothing of value runs beside it; memory of others is closed by ``lock_down``."""
+        """A plain fork: ``lock_down`` protects the memory of the other processes."""
         return os.fork()
 
     def separate(self) -> None:
-        """Nothing: one container, one program."""
+        """Do nothing: one container runs one program."""
 
 
 def lock_down(jail: Jail, limits: ProcessLimits) -> None:
-    """Limits, then no capabilities, then the filter."""
+    """Set resource limits, drop capabilities, install the seccomp filter."""
     for name, value in (
         (resource.RLIMIT_AS, limits.memory_bytes),
         (resource.RLIMIT_CPU, limits.cpu_seconds),
@@ -170,12 +170,12 @@ def lock_down(jail: Jail, limits: ProcessLimits) -> None:
     kernel.drop_capabilities()
     kernel.set_dumpable(allowed=False)
     kernel.forbid_new_privileges()
-    prepared_filter(os.getpid(), may_write_files=jail.may_write_files).install()
+    prepare_filter(os.getpid(), may_write_files=jail.may_write_files).install()
 
 
 @functools.cache
-def prepared_filter(own_pid: int, *, may_write_files: bool) -> kernel.PreparedFilter:
-    """The seccomp filter of one process. Prepared before a fork where its number is known."""
+def prepare_filter(own_pid: int, *, may_write_files: bool) -> kernel.PreparedFilter:
+    """The seccomp filter of one process; prepared before the fork if its pid is known."""
     program = assemble_filter(platform.machine(), own_pid=own_pid, may_write_files=may_write_files)
     return kernel.PreparedFilter(program)
 
@@ -188,7 +188,7 @@ def _become_nobody() -> None:
 
 
 def _unshare_as_self(procfs: int, flags: int) -> None:
-    """A user namespace in which this user is known by the same id, and nobody else is."""
+    """Enter a user namespace that maps only this user, to the same id."""
     uid, gid = os.geteuid(), os.getegid()
     kernel.unshare(kernel.CLONE_NEWUSER | flags)
     for name, content in (
@@ -213,7 +213,7 @@ def _continue_as_first_process() -> None:
 def _build_root() -> None:
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     sources = [*_library_sources(), *map(pathlib.Path, _DEVICES)]
-    # Opened before SCRATCH is mounted over: the interpreter may live there.
+    # Opened before SCRATCH is mounted over: the interpreter may be installed there.
     opened = [(source, os.open(source, os.O_PATH)) for source in sources]
     flags = kernel.MS_NOSUID | kernel.MS_NODEV
     kernel.mount("tmpfs", SCRATCH, "tmpfs", flags, _ROOT_OPTIONS)
@@ -240,7 +240,7 @@ def _bind(descriptor: int, target: pathlib.Path) -> None:
 
 
 def _remount_read_only(target: str) -> None:
-    # Flags that came with the mount may be locked: they must be repeated. ST_* equals MS_* here.
+    # Flags inherited with the mount may be locked and must be repeated. ST_* equals MS_* here.
     kept = os.statvfs(target).f_flag
     kept &= kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
     flags = kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID
@@ -248,7 +248,7 @@ def _remount_read_only(target: str) -> None:
 
 
 def _copy_link(folder: pathlib.Path, root: pathlib.Path) -> None:
-    """On merged systems /lib is a link to usr/lib."""
+    """Copy a symbolic link, as /lib is on systems with a merged /usr."""
     if folder.is_symlink():
         (root / folder.relative_to("/")).symlink_to(folder.readlink())
 

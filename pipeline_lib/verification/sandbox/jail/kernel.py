@@ -1,6 +1,6 @@
-"""The few Linux calls that Python does not wrap, each raising OSError with the call's name.
+"""Linux calls that Python does not wrap; each raises OSError with the name of the call.
 
-Used by processes that are about to lock themselves in; nothing here decides what is allowed.
+Policy is elsewhere: `isolation` and `syscall_filter` decide what is allowed.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ _SYS_LANDLOCK_CREATE, _SYS_LANDLOCK_ADD, _SYS_LANDLOCK_RESTRICT = 444, 445, 446
 _LANDLOCK_RULE_PATH_BENEATH = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
-# Declared once: converted arguments cost a forked process fewer pages than objects of ctypes.
+# With declared argument types a forked process writes to fewer pages than with ctypes objects.
 _libc.prctl.argtypes = (ctypes.c_int, *(4 * (ctypes.c_ulong,)))
 _libc.capset.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
 _libc.unshare.argtypes = (ctypes.c_int,)
@@ -39,7 +39,7 @@ _CAPABILITY_HEADER = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
 _NO_CAPABILITIES = bytes(24)
 
 
-def _checked(what: str, result: int) -> int:
+def _check(what: str, result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -48,74 +48,74 @@ def _checked(what: str, result: int) -> int:
 
 def _syscall(what: str, number: int, *arguments: object) -> int:
     wide = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    return _checked(what, _libc.syscall(ctypes.c_long(number), *wide))
+    return _check(what, _libc.syscall(ctypes.c_long(number), *wide))
 
 
 def _prctl(what: str, option: int, second: int, third: int = 0) -> None:
-    _checked(what, _libc.prctl(option, second, third, 0, 0))
+    _check(what, _libc.prctl(option, second, third, 0, 0))
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces named by the ``CLONE_NEW*`` flags."""
-    _checked("unshare", _libc.unshare(flags))
+    """Enter new namespaces, by ``CLONE_NEW*`` flags."""
+    _check("unshare", _libc.unshare(flags))
 
 
 def enter_namespaces(pidfd: int, flags: int) -> None:
-    """Join the namespaces, named by the ``CLONE_NEW*`` flags, of the process behind ``pidfd``."""
-    _checked("setns", _libc.setns(pidfd, flags))
+    """Join the namespaces (``CLONE_NEW*`` flags) of the process behind ``pidfd``."""
+    _check("setns", _libc.setns(pidfd, flags))
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
     """``mount(2)``."""
     kind_bytes = None if kind is None else kind.encode()
     result = _libc.mount(source.encode(), target.encode(), kind_bytes, flags, options.encode())
-    _checked(f"mount {target}", result)
+    _check(f"mount {target}", result)
 
 
 def pivot_root_here() -> None:
-    """Make the current directory the root, and let go of the old one for good."""
+    """Make the current directory the root and detach the old root."""
     number = _SYS_PIVOT_ROOT[platform.machine()]
     _syscall("pivot_root", number, ctypes.c_char_p(b"."), ctypes.c_char_p(b"."))
-    _checked("umount", _libc.umount2(b".", _MNT_DETACH))
+    _check("umount", _libc.umount2(b".", _MNT_DETACH))
     os.chdir("/")
 
 
 def current_cpu() -> int:
-    """The number of the CPU that runs this process at the moment."""
-    return _checked("getcpu", _libc.sched_getcpu())
+    """Number of the CPU that currently runs this process."""
+    return _check("getcpu", _libc.sched_getcpu())
 
 
 def cpu_clock(pid: int) -> int:
-    """The clock, for ``time.clock_gettime``, of the CPU seconds that a process has used."""
-    # As MAKE_PROCESS_CPUCLOCK of the kernel, with CPUCLOCK_SCHED; libc makes it only for a glibc call.
+    """Clock id, for ``time.clock_gettime``, of the CPU time of a process."""
+    # The kernel's MAKE_PROCESS_CPUCLOCK with CPUCLOCK_SCHED.
     return (~pid << 3) | 2
 
 
 def die_with_parent() -> None:
-    """SIGKILL for this process when the *thread* that made it ends. A change of user clears it."""
+    """SIGKILL this process when the *thread* that forked it ends. A change of user clears this."""
     _prctl("pdeathsig", _PR_SET_PDEATHSIG, 9)
 
 
 def set_dumpable(*, allowed: bool) -> None:
-    """Whether processes of the same user may read this one's memory and entries in /proc.
+    """Allow or forbid processes of the same user to read this one's memory and entries in /proc.
 
-    A change of user takes it away, and with it the right to write one's own ``uid_map``.
+    A change of user forbids it, and with it writing to one's own ``uid_map``.
     """
     _prctl("dumpable", _PR_SET_DUMPABLE, int(allowed))
 
 
 def forbid_new_privileges() -> None:
-    """No exec may ever gain rights; both seccomp and Landlock ask for it."""
+    """Set ``no_new_privs``, which seccomp and Landlock require."""
     _prctl("no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities() -> None:
-    """Empty the effective, permitted and inheritable sets."""
-    _checked("capset", _libc.capset(_CAPABILITY_HEADER, _NO_CAPABILITIES))
+    """Empty the effective, permitted and inheritable capability sets."""
+    _check("capset", _libc.capset(_CAPABILITY_HEADER, _NO_CAPABILITIES))
 
 
 class PreparedFilter:
-    """A seccomp filter where the kernel can read it.
+    """A seccomp filter in memory, ready to install.
 
     Args:
         program: An array of ``struct sock_filter``.
@@ -133,7 +133,7 @@ class PreparedFilter:
 
 
 def landlock_version() -> int:
-    """The version of Landlock's interface, at least 1; OSError where there is none."""
+    """Version of the Landlock ABI, at least 1; OSError if Landlock is absent."""
     return _syscall("landlock", _SYS_LANDLOCK_CREATE, None, 0, 1)
 
 

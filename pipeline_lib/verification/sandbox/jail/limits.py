@@ -1,7 +1,7 @@
-"""What one run may take: CPU seconds of the candidate, time by the clock, and output.
+"""Limits of one run: CPU seconds of the candidate, wall-clock time, and output.
 
-The limit is on CPU seconds, since on a loaded machine the clock says nothing about the program. The
-clock only ends a run that waits, or that gets no CPU, and then nothing has been shown.
+The limit that decides is on CPU seconds, because wall-clock time depends on the load of the
+machine. The wall-clock limit only ends runs that wait or get no CPU; these are inconclusive.
 """
 
 import os
@@ -12,24 +12,23 @@ from pipeline_lib.verification.sandbox.jail import kernel
 
 KEPT_OUTPUT_BYTES = 64 << 10
 MAX_OUTPUT_BYTES = 1 << 20
-WAITING = 2.5
-"""A program may use ``timeout_s`` seconds of CPU. It has this many times as long by the clock ..."""
-COMPUTING = 3.5
-"""... and this many times if it computes: on two cores at most six programs run side by side, so that
-one gets a third of a core."""
+WALL_FACTOR_IDLE = 2.5
+"""Wall-clock limit as a multiple of the CPU limit, for a program that mostly waits."""
+WALL_FACTOR_BUSY = 3.5
+"""The same for a program that computes: six programs may share two cores."""
 _LEAST_SHARE = 0.05
-"""Of a core, which a program that computes gets beside 19 others."""
+"""Share of a core above which a program counts as computing (20 programs on one core)."""
 _CPU_CHECK_S = 0.02
-"""The least time between two looks at the CPU seconds used."""
+"""Shortest interval between two readings of the CPU clock."""
 
 
 def wall_seconds(cpu_seconds: float) -> float:
-    """How long at most a program may take by the clock that may use so much CPU."""
-    return cpu_seconds * COMPUTING
+    """The wall-clock limit of a program with this CPU limit."""
+    return cpu_seconds * WALL_FACTOR_BUSY
 
 
 class Watch:
-    """One run, seen from outside: its output, its end, the clock and the client."""
+    """Watches one run from outside: output, end, deadline and client."""
 
     def __init__(self, *, output: int, examiner: int, client: int) -> None:
         self._output = output
@@ -42,7 +41,7 @@ class Watch:
         self.num_bytes = 0
 
     def end_before(self, deadline: float) -> str | None:
-        """Why the run ended: ``exit``, ``output_limit`` or ``client_gone``; None: it did not."""
+        """``exit``, ``output_limit`` or ``client_gone`` if the run ended by then, else None."""
         while (remaining := deadline - time.monotonic()) > 0:
             ready = {descriptor for descriptor, _ in self._poll.poll(remaining * 1000)}
             if self._client in ready:
@@ -56,7 +55,7 @@ class Watch:
         return None
 
     def drain(self) -> None:
-        """Take what is left in the pipe; all its writers are dead."""
+        """Read the rest of the pipe; all its writers are dead."""
         while self._take():
             pass
 
@@ -67,8 +66,8 @@ class Watch:
         return bool(chunk)
 
 
-class Budget:
-    """The CPU seconds of one candidate, and the time that it has by the clock to use them."""
+class CpuBudget:
+    """CPU limit of one candidate, and the wall-clock time in which it may use it."""
 
     def __init__(self, pid: int, *, cpu_seconds: float, start: float) -> None:
         self._clock = kernel.cpu_clock(pid)
@@ -76,14 +75,14 @@ class Budget:
         self._start = start
 
     def end(self, watch: Watch, grace_s: float) -> str:
-        """Why the run ended; ``cpu_limit`` or ``deadline`` where it did not by itself.
+        """The reason for the end of the run; ``cpu_limit`` or ``deadline`` if it must be killed.
 
         Args:
-            watch: Sees it end.
-            grace_s: How long the tests have after the time by the clock to say so themselves.
+            watch: Watches the run.
+            grace_s: Time after the wall-clock limit in which the examiner may report it itself.
         """
         end = None
-        patience = self._start + self._cpu_seconds * WAITING
+        patience = self._start + self._cpu_seconds * WALL_FACTOR_IDLE
         deadline = self._start + wall_seconds(self._cpu_seconds) + grace_s
         while end is None and (now := time.monotonic()) < deadline:
             used = self._used()
@@ -91,7 +90,7 @@ class Budget:
                 return "cpu_limit"
             if now >= patience and used < _LEAST_SHARE * (now - self._start):
                 break
-            # A process with one thread uses no more CPU seconds than pass.
+            # A single thread uses at most one CPU second per second.
             until = now + max(self._cpu_seconds - used, _CPU_CHECK_S)
             end = watch.end_before(min(until, patience if now < patience else deadline))
         return end or "deadline"
@@ -100,5 +99,5 @@ class Budget:
         try:
             return time.clock_gettime(self._clock)
         except OSError:
-            # It has ended, and the tests are about to notice.
+            # The process has ended; the examiner is about to report it.
             return 0.0

@@ -1,8 +1,7 @@
-"""The seccomp filter of a jailed process: a list of the system calls that pure Python needs.
+"""The seccomp filter of a jailed process: an allow list of the system calls that pure Python needs.
 
-An allow list, so that a call which the kernel gains tomorrow is refused today. Everything that is
-not named fails with EPERM; no process and no thread can be made, no program executed, no socket
-opened, and no signal sent to anyone else. Assembled here, since libseccomp is not everywhere.
+Calls that are not listed, future ones included, fail with EPERM: no new process or thread, no exec,
+no socket, no signal to another process. Assembled here because libseccomp is not always installed.
 """
 
 import functools
@@ -36,7 +35,7 @@ getrandom 318 278, getcpu 309 168, sched_yield 24 124,
 futex 202 98, set_robust_list 273 99, rseq 334 293, wait4 61 260, waitid 247 95,
 exit 60 93, exit_group 231 94
 """
-# They look at files by name without opening them, which Landlock does not see.
+# They inspect files by name without opening them, which Landlock does not restrict.
 _LOOKS = """
 statfs 137 43, fstatfs 138 44, access 21 -, faccessat 269 48, faccessat2 439 439,
 readlink 89 -, readlinkat 267 78, chdir 80 49, fchdir 81 50
@@ -71,8 +70,8 @@ def assemble_filter(machine: str, *, own_pid: int, may_write_files: bool) -> byt
     Args:
         machine: ``x86_64`` or ``aarch64``.
         own_pid: The only process that may be signalled, as the process itself sees its id.
-        may_write_files: Whether files may be opened for writing at all. Where they may not, the files
-            are the machine's own, and calls that only look at them are refused as well.
+        may_write_files: Allow files to be opened for writing. If False, the visible files are the
+            host's, and calls that only inspect them are refused as well.
     """
     template = _template(machine, may_write_files=may_write_files)
     return template.replace(_OWN_PID.to_bytes(4, "little"), own_pid.to_bytes(4, "little"))
@@ -80,7 +79,7 @@ def assemble_filter(machine: str, *, own_pid: int, may_write_files: bool) -> byt
 
 @functools.cache
 def _template(machine: str, *, may_write_files: bool) -> bytes:
-    """The filter with a placeholder for the own pid: made once, before any fork."""
+    """The filter with a placeholder for the pid; assembled once, before any fork."""
     special = _numbers(_SPECIAL, machine)
     bodies = {
         special["fcntl"]: _if_argument_in(1, _FCNTL_COMMANDS),
@@ -100,11 +99,11 @@ def _template(machine: str, *, may_write_files: bool) -> bytes:
     for number in (*_numbers(_ALLOWED, machine).values(), *looks):
         bodies[number] = [_end(_ALLOW)]
     head = [(_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]), _end(_KILL)]
-    return _packed([*head, (_LOAD, 0, 0, _NUMBER_AT), *_search(_ranges(bodies))])
+    return _pack([*head, (_LOAD, 0, 0, _NUMBER_AT), *_search(_ranges(bodies))])
 
 
 def _ranges(bodies: dict[int, _Body]) -> list[tuple[int, _Body]]:
-    """Where each range of numbers with the same body begins; what has none is refused."""
+    """Start of each range of call numbers with the same body; unlisted numbers are refused."""
     ranges: list[tuple[int, _Body]] = []
     for number in range(max(bodies) + 2):
         body = bodies.get(number, [_end(_EPERM)])
@@ -114,7 +113,7 @@ def _ranges(bodies: dict[int, _Body]) -> list[tuple[int, _Body]]:
 
 
 def _search(ranges: list[tuple[int, _Body]]) -> _Body:
-    """A binary search: the kernel tries every number once per process, so length costs time."""
+    """A binary search: the kernel evaluates the filter for every number once per process."""
     if len(ranges) == 1:
         return ranges[0][1]
     middle = len(ranges) // 2
@@ -123,7 +122,7 @@ def _search(ranges: list[tuple[int, _Body]]) -> _Body:
     return [(_JUMP_NOT_BELOW, len(below), 0, ranges[middle][0]), *below, *above]
 
 
-def _packed(code: _Body) -> bytes:
+def _pack(code: _Body) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 

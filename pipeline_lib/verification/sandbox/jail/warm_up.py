@@ -1,17 +1,17 @@
-"""What the warm interpreter does before its first fork, so that its children need not.
+"""Warm-up of the interpreter before its first fork.
 
-A child pays for every page that it writes to. Code that has run often is specialized already, and
-caches that are filled are only read.
+A forked child copies every page that it writes to. After the warm-up, bytecode is specialized and
+caches are filled, so children only read these pages.
 """
 
 import sys
 
 from pipeline_lib.verification.sandbox.examiner.examine import examine
 from pipeline_lib.verification.sandbox.examiner.session import Session
-from pipeline_lib.verification.sandbox.jail.candidate_process import MODULE, Candidate
+from pipeline_lib.verification.sandbox.jail.candidate_process import MODULE, CandidateServer
 
 _ROUNDS = 40
-"""Python 3.11 specializes an instruction after 8 executions, and gives up and retries a few times."""
+"""Python 3.11 specializes an instruction after 8 executions, with a few back-offs."""
 _PROGRAM = b"""
 from typing import Any, Dict, List, Optional, Set, Tuple, Union
 import math
@@ -33,9 +33,9 @@ def check(candidate):
 
 
 class _Loopback:
-    """A channel whose other side is in this process."""
+    """A channel to a candidate in the same process."""
 
-    def __init__(self, candidate: Candidate) -> None:
+    def __init__(self, candidate: CandidateServer) -> None:
         self._candidate = candidate
         self._answer = b""
 
@@ -46,9 +46,9 @@ class _Loopback:
         return self._answer
 
 
-def rehearse() -> None:
-    """Judge a program of our own, here, as often as it takes."""
+def warm_up() -> None:
+    """Judge a sample program in this process, ``_ROUNDS`` times."""
     for round_ in range(_ROUNDS):
-        session = Session(_Loopback(Candidate(_PROGRAM)))
+        session = Session(_Loopback(CandidateServer(_PROGRAM)))
         examine(session, entry_point="rehearsed", tests=_TESTS, alter=round_ % 2 == 1)
     del sys.modules[MODULE]

@@ -1,8 +1,8 @@
-"""The warm interpreter in the jail: forks a candidate for each program, and examiners for them.
+"""Warm interpreter in the jail: forks a candidate process per program, and examiner processes.
 
-Started by `sandbox.client` as a fresh interpreter with a scrubbed environment. It never reads a program or
-its tests itself, only passes descriptors on, so nothing of one candidate can be seen by the next.
-Candidate and examiner are two processes with a socket between them.
+Started by `sandbox.client` as a fresh interpreter with a scrubbed environment. It never reads a
+program or its tests, only passes descriptors on, so candidates cannot see each other. Candidate and
+examiner are two processes connected by a socket.
 """
 
 import gc
@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from pipeline_lib.verification.sandbox.jail import kernel
 from pipeline_lib.verification.sandbox.jail.candidate_process import serve_calls
-from pipeline_lib.verification.sandbox.jail.cpu_affinity import PATIENCE_S, Placement
+from pipeline_lib.verification.sandbox.jail.cpu_affinity import PINNED_S, CpuAffinity
 from pipeline_lib.verification.sandbox.jail.descriptors import keep_only, read_all, socket_at
 from pipeline_lib.verification.sandbox.jail.examiner_process import MAX_RUNS, ExaminerProcess, Note
 from pipeline_lib.verification.sandbox.jail.isolation import (
@@ -28,23 +28,23 @@ from pipeline_lib.verification.sandbox.jail.isolation import (
     NamespaceJail,
     ProcessLimits,
     lock_down,
-    prepared_filter,
+    prepare_filter,
 )
 from pipeline_lib.verification.sandbox.jail.limits import (
     MAX_OUTPUT_BYTES,
-    Budget,
+    CpuBudget,
     Watch,
     wall_seconds,
 )
-from pipeline_lib.verification.sandbox.jail.warm_up import rehearse
+from pipeline_lib.verification.sandbox.jail.warm_up import warm_up
 from pipeline_lib.verification.sandbox.protocol.channel import Channel, limit_waiting
 
 _JAILS: dict[str, type[Jail]] = {"namespace": NamespaceJail, "landlock": LandlockJail}
 TESTS_EXTRA_BYTES = 512 << 20
-"""Room for the tests process beyond the candidate's limit: it holds what the candidate returns."""
+"""Memory of the examiner beyond the candidate's limit, for values that the candidate returns."""
 HARD_DEADLINE_GRACE_S = 1.0
 EXIT_GRACE_S = 0.5
-"""From closing the channel to the end of the process."""
+"""Time for a candidate to exit after it closed its channel."""
 _REQUEST_BYTES = 4096
 _WARM_MODULES = """
 array bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io
@@ -54,26 +54,26 @@ itertools json math operator random re statistics string textwrap typing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Descriptors of one run, as they came from the client."""
+    """Descriptors of one run, received from the client."""
 
     program: int
     """The candidate's source."""
     tests: int
-    """What the examiner reads: entry point, tests, whether to alter them."""
-    finding: int
-    """Where the examiner writes its finding."""
+    """Read by the examiner: an encoded `TestSuite`."""
+    result: int
+    """Written by the examiner: its result."""
 
     def close(self) -> None:
-        """Let go of them in this process."""
-        for descriptor in (self.program, self.tests, self.finding):
+        """Close the descriptors in this process."""
+        for descriptor in (self.program, self.tests, self.result):
             os.close(descriptor)
 
 
 class Zygote:
-    """Serves one run after another until the client is gone.
+    """Serves runs in order until the client is gone.
 
     Args:
-        jail: How the candidate's process is kept apart.
+        jail: Isolation of the candidate process.
         memory_bytes: Address space of the candidate's process.
         client: A descriptor that becomes readable when the client is gone.
     """
@@ -82,7 +82,7 @@ class Zygote:
         self._jail = jail
         self._memory_bytes = memory_bytes
         self._client = client
-        self._placement = Placement()
+        self._affinity = CpuAffinity()
         self._examiner: ExaminerProcess | None = None
 
     def serve(self, control: socket.socket) -> None:
@@ -94,36 +94,36 @@ class Zygote:
             message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 3)
             if not message:
                 return
-            job = Job(program=descriptors[0], tests=descriptors[1], finding=descriptors[2])
+            job = Job(program=descriptors[0], tests=descriptors[1], result=descriptors[2])
             report = self.run(job, timeout_s=json.loads(message)["timeout_s"])
             if report is None:
                 return
             control.sendall(json.dumps(report).encode() + b"\n")
 
     def run(self, job: Job, *, timeout_s: float) -> dict[str, Any] | None:
-        """Run one program; None when the client went away meanwhile."""
+        """Run one program; None if the client is gone."""
         output, output_end = os.pipe()
         candidate_end, tests_end = socket.socketpair()
         limit_waiting(tests_end, wall_seconds(timeout_s))
         start = time.monotonic()
         deadline = start + wall_seconds(timeout_s)
         cpu_seconds = int(timeout_s) + 2
-        with self._placement.gathered():
+        with self._affinity.pinned():
             candidate_pid = self._jail.fork_candidate()
             if candidate_pid == 0:
-                self._be_candidate(job.program, candidate_end.fileno(), output_end, cpu_seconds)
+                self._run_candidate(job.program, candidate_end.fileno(), output_end, cpu_seconds)
             candidate_end.close()
             os.close(output_end)
             examiner = self._examine(job, tests_end.fileno(), deadline, cpu_seconds)
         tests_end.close()
         job.close()
         watch = Watch(output=output, examiner=examiner.fileno(), client=self._client)
-        end = watch.end_before(time.monotonic() + PATIENCE_S)
+        end = watch.end_before(time.monotonic() + PINNED_S)
         if end is None:
-            self._placement.release(candidate_pid, examiner.pid)
-            budget = Budget(candidate_pid, cpu_seconds=timeout_s, start=start)
+            self._affinity.unpin(candidate_pid, examiner.pid)
+            budget = CpuBudget(candidate_pid, cpu_seconds=timeout_s, start=start)
             end = budget.end(watch, HARD_DEADLINE_GRACE_S)
-        candidate_status = self._ended(candidate_pid, examiner, watch, end)
+        candidate_status = self._end_processes(candidate_pid, examiner, watch, end)
         watch.drain()
         os.close(output)
         if end == "client_gone":
@@ -134,10 +134,10 @@ class Zygote:
             "output": watch.kept.decode("utf-8", "replace"),
         }
 
-    def _ended(
+    def _end_processes(
         self, candidate_pid: int, examiner: ExaminerProcess, watch: Watch, end: str
     ) -> int | None:
-        """End the candidate, and the examiner unless it can serve again; the candidate's status."""
+        """End the candidate, and the examiner unless reusable; the candidate's status."""
         has_ended = end == "exit"
         if end == "cpu_limit":
             os.kill(candidate_pid, signal.SIGKILL)
@@ -154,15 +154,15 @@ class Zygote:
     def _examine(
         self, job: Job, candidate: int, deadline: float, cpu_seconds: int
     ) -> ExaminerProcess:
-        """Start the tests, in the examiner of the last run if it is still as good as new."""
+        """Start the tests, in the examiner of the previous run if it can be reused."""
         if self._examiner is not None:
             try:
-                self._placement.bring(self._examiner.pid)
+                self._affinity.pin(self._examiner.pid)
                 self._examiner.start(
-                    candidate=candidate, tests=job.tests, finding=job.finding, deadline=deadline
+                    candidate=candidate, tests=job.tests, result=job.result, deadline=deadline
                 )
             except OSError:
-                # Nobody but the kernel, short of memory, ends one between two runs.
+                # Only the kernel's OOM killer ends an idle examiner.
                 self._examiner.end()
             else:
                 return self._examiner
@@ -172,11 +172,11 @@ class Zygote:
         )
         self._examiner = ExaminerProcess(self._jail, limits)
         self._examiner.start(
-            candidate=candidate, tests=job.tests, finding=job.finding, deadline=deadline
+            candidate=candidate, tests=job.tests, result=job.result, deadline=deadline
         )
         return self._examiner
 
-    def _be_candidate(self, program: int, end: int, output: int, cpu_seconds: int) -> NoReturn:
+    def _run_candidate(self, program: int, end: int, output: int, cpu_seconds: int) -> NoReturn:
         try:
             os.setsid()
             kernel.die_with_parent()
@@ -194,7 +194,7 @@ class Zygote:
 
 
 def _await_exit(pid: int) -> None:
-    """Give a candidate that let go of its channel the time to end, so that it is known how."""
+    """Wait for a candidate that closed its channel to exit, so that its status is known."""
     pidfd = os.pidfd_open(pid)
     try:
         select.select([pidfd], [], [], EXIT_GRACE_S)
@@ -203,20 +203,20 @@ def _await_exit(pid: int) -> None:
 
 
 def _kill_and_reap(pid: int) -> int | None:
-    """End a candidate; its exit code if it had ended by itself. Negative: a signal's number.
+    """Kill and reap a candidate; its exit code if it had ended by itself (negative: a signal).
 
-    It cannot have children, so nothing else is left.
+    A candidate cannot have children, so nothing else is left.
     """
     ended, wait_status = os.waitpid(pid, os.WNOHANG)
     if ended:
         return os.waitstatus_to_exitcode(wait_status)
-    # Not reaped yet, so the number is still its own.
+    # Not reaped yet, so the pid cannot have been reused.
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return None
 
 
-def _warm_up(own_path: str) -> None:
+def _import_warm_modules(own_path: str) -> None:
     for name in _WARM_MODULES.split():
         importlib.import_module(name)
     sys.path.remove(own_path)
@@ -226,8 +226,8 @@ def main(arguments: str) -> None:
     """Entry point of the jailed interpreter.
 
     Args:
-        arguments: JSON with ``jail``, ``memory_bytes``, ``own_path`` (the entry of ``sys.path`` that led
-            here) and the descriptors ``control`` and ``client_pidfd``.
+        arguments: JSON with ``jail``, ``memory_bytes``, ``own_path`` (the entry of ``sys.path``
+            that led here) and the descriptors ``control`` and ``client_pidfd``.
     """
     options = json.loads(arguments)
     control = socket_at(options["control"])
@@ -235,15 +235,15 @@ def main(arguments: str) -> None:
     os.umask(0o022)
     jail = _JAILS[options["jail"]]()
     try:
-        _warm_up(options["own_path"])
+        _import_warm_modules(options["own_path"])
         jail.enter()
     except OSError as error:
         control.sendall(json.dumps({"refused": str(error)}).encode() + b"\n")
         return
     zygote = Zygote(jail, memory_bytes=options["memory_bytes"], client=options["client_pidfd"])
-    rehearse()
-    # A namespace's only process is its first; elsewhere this makes all but the number.
-    prepared_filter(1, may_write_files=jail.may_write_files)
+    warm_up()
+    # In a PID namespace the candidate is process 1; other jails only replace the pid later.
+    prepare_filter(1, may_write_files=jail.may_write_files)
     gc.collect()
     gc.freeze()
     control.sendall(json.dumps({"ready": True}).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""Length-prefixed frames over a socket, with a deadline, and nothing about their content."""
+"""Length-prefixed frames over a socket, with a deadline."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ _READ_BYTES = 1 << 16
 
 
 class ChannelClosedError(Exception):
-    """The other side is gone."""
+    """The other side closed the connection."""
 
 
 class FrameTooLargeError(Exception):
@@ -21,12 +21,13 @@ class FrameTooLargeError(Exception):
 class Channel:
     """One end of a pair of stream sockets.
 
-    By its descriptor, since a socket object only adds to the pages that a forked process copies.
+    It uses the bare descriptor: a socket object would add to the pages that a forked process
+    copies.
 
     Args:
-        descriptor: The end; whoever opened it closes it.
-        deadline: ``time.monotonic`` after which sending and receiving raise TimeoutError, if the
-            end was given to :func:`limit_waiting`; None waits for ever.
+        descriptor: The socket; closed by its owner, not by the channel.
+        deadline: ``time.monotonic`` after which sending and receiving raise TimeoutError, provided
+            that :func:`limit_waiting` was applied to the socket; None: no deadline.
     """
 
     def __init__(self, descriptor: int, *, deadline: float | None = None) -> None:
@@ -77,9 +78,9 @@ class Channel:
 
 
 def limit_waiting(end: socket.socket, seconds: float) -> None:
-    """Let no single read or write of ``end`` wait longer, whoever holds it by then."""
+    """Limit the blocking time of each read and write on ``end``, in every process that holds it."""
     whole = int(seconds)
-    # Never 0, which would mean "for ever".
+    # 0 would mean no limit.
     interval = struct.pack("@ll", whole, max(int((seconds - whole) * 1e6), 1))
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
         end.setsockopt(socket.SOL_SOCKET, option, interval)

@@ -1,10 +1,10 @@
-"""The only values that cross between tests and candidate: plain ones, as tagged JSON.
+"""Codec of the plain values exchanged between tests and candidate: tagged JSON.
 
-int, float, complex, str, bytes, bool, None, list, tuple, set, frozenset, dict and the standard
-library's types of `standard_types`, nested, and the names of these types themselves. Decoding makes
-objects of exactly these types, whatever the bytes, so an object with an always-true ``__eq__`` arrives
-as the value that it wraps, or not at all. Never pickle or marshal: both can be made to run or crash
-code.
+Plain are int, float, complex, str, bytes, bool, None, list, tuple, set, frozenset, dict, the
+standard library's `standard_types`, nestings of these, and the types themselves. Decoding creates
+objects of exactly these types, whatever the bytes, so an object with an always-true ``__eq__``
+arrives as the value that it wraps, or not at all. Never pickle or marshal: decoding them can run or
+crash code.
 """
 
 import json
@@ -13,36 +13,36 @@ from typing import Any
 
 from pipeline_lib.verification.sandbox.protocol.standard_types import CONSTRUCTORS, CONTENT, TYPES
 
-_Numbering = Callable[[object], object]
+_Describe = Callable[[object], object]
 _JSON_SAFE_INT = 1 << 64
 SUBCLASS_MARK = b'{"sub":'
-"""In the bytes of a value that holds a plain one whose class was the program's own. Text cannot hold
-it: quotes inside JSON strings are escaped."""
+"""Marks a plain value whose class was defined by the program. It cannot occur in text: quotes
+inside JSON strings are escaped."""
 
 
 class NotPlainError(Exception):
-    """A value, or bytes that claim to be one, that may not cross."""
+    """A value that cannot be encoded, or bytes that cannot be decoded."""
 
 
-def encode(value: object, opaque: _Numbering) -> bytes:
+def encode(value: object, opaque: _Describe) -> bytes:
     """One value as bytes.
 
     Args:
-        value: Subclasses of plain types (IntEnum, a class of the program's) travel as their base.
-        opaque: Gives what the other side may use to refer to a value that is not plain, or None to
-            refuse it.
+        value: Instances of subclasses of plain types (IntEnum, a class of the program) are encoded
+            as their base.
+        opaque: Maps a value that is not plain to a reference for the other side, or None to refuse.
 
     Raises:
         NotPlainError: ``value`` holds something that is refused, or nests too deeply.
     """
     try:
-        return json.dumps(_tagged(value, opaque), separators=(",", ":")).encode()
+        return json.dumps(_tag(value, opaque), separators=(",", ":")).encode()
     except RecursionError as error:
         raise NotPlainError("a value that nests too deeply") from error
 
 
 def decode(data: bytes, reference: Callable[[Any], object]) -> Any:
-    """Inverse of :func:`encode`; ``reference`` turns what ``opaque`` gave into a stand-in.
+    """Inverse of :func:`encode`; ``reference`` turns what ``opaque`` gave into a proxy.
 
     Raises:
         NotPlainError: the bytes are not an encoded value.
@@ -61,15 +61,15 @@ def decode(data: bytes, reference: Callable[[Any], object]) -> Any:
         raise NotPlainError(f"bytes that hold no value ({type(error).__name__})") from error
 
 
-def _tagged(value: object, opaque: _Numbering) -> Any:
+def _tag(value: object, opaque: _Describe) -> Any:
     kind = type(value)
-    if kind in _AS_THEY_ARE:
+    if kind in _UNTAGGED:
         return value
     tagger = _TAGGERS.get(kind)
-    return _unusual(value, opaque) if tagger is None else tagger(value, opaque)
+    return _tag_other(value, opaque) if tagger is None else tagger(value, opaque)
 
 
-def _unusual(value: object, opaque: _Numbering) -> Any:
+def _tag_other(value: object, opaque: _Describe) -> Any:
     """A type, an instance of a subclass, or something that is not plain."""
     if isinstance(value, type):
         return _type(value, opaque)
@@ -82,50 +82,50 @@ def _unusual(value: object, opaque: _Numbering) -> Any:
     return _reference(value, opaque)
 
 
-def _reference(value: object, opaque: _Numbering) -> Any:
+def _reference(value: object, opaque: _Describe) -> Any:
     content = opaque(value)
     if content is None:
         raise NotPlainError(f"a value of type {type(value).__name__}")
     return {"opaque": content}
 
 
-def _int(value: Any, _: _Numbering) -> Any:
+def _int(value: Any, _: _Describe) -> Any:
     number = int(value)
-    # Digits in base 16 take linear time, and are exempt from the limit on digits.
+    # Hexadecimal takes linear time and is exempt from the limit on digits.
     return number if abs(number) < _JSON_SAFE_INT else {"int": hex(number)}
 
 
-def _list(value: Any, opaque: _Numbering) -> Any:
-    return [_tagged(item, opaque) for item in value]
+def _list(value: Any, opaque: _Describe) -> Any:
+    return [_tag(item, opaque) for item in value]
 
 
-def _dict(value: Any, opaque: _Numbering) -> Any:
-    return {"dict": [[_tagged(k, opaque), _tagged(v, opaque)] for k, v in value.items()]}
+def _dict(value: Any, opaque: _Describe) -> Any:
+    return {"dict": [[_tag(k, opaque), _tag(v, opaque)] for k, v in value.items()]}
 
 
-def _type(value: type, opaque: _Numbering) -> Any:
+def _type(value: type, opaque: _Describe) -> Any:
     name = value.__name__
     if TYPES.get(name) is value:
         return {"type": name}
     return _reference(value, opaque)
 
 
-def _collection(tag: str) -> Callable[[Any, _Numbering], Any]:
+def _collection(tag: str) -> Callable[[Any, _Describe], Any]:
     return lambda value, opaque: {tag: _list(value, opaque)}
 
 
-def _standard(kind: type) -> Callable[[Any, _Numbering], Any]:
+def _standard(kind: type) -> Callable[[Any, _Describe], Any]:
     content = CONTENT[kind]
 
-    def tagged(value: Any, opaque: _Numbering) -> Any:
+    def tagged(value: Any, opaque: _Describe) -> Any:
         tag, parts = content(value)
-        return {tag: _tagged(parts, opaque)}
+        return {tag: _tag(parts, opaque)}
 
     return tagged
 
 
-_AS_THEY_ARE = {type(None), bool, str, float}
-_BASES: tuple[tuple[type, Callable[[Any, _Numbering], Any]], ...] = (
+_UNTAGGED = {type(None), bool, str, float}
+_BASES: tuple[tuple[type, Callable[[Any, _Describe], Any]], ...] = (
     (int, _int),
     (list, _list),
     (tuple, _collection("tuple")),

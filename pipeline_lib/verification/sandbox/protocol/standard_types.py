@@ -1,7 +1,7 @@
-"""The standard library's types that are plain data, beside those that JSON and Python share.
+"""Standard library types that are sent as plain data.
 
-Each crosses as plain content and is made anew on the other side, from the same class of the standard
-library; a class of the program's own is never among them.
+The content is sent and the object rebuilt on the other side from the same standard library class,
+never from a class of the program.
 """
 
 import array
@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 _MAX_DECIMAL_EXPONENT = 100_000
-"""Beyond it, a conversion to int alone would take all memory."""
+"""Beyond it, a mere conversion to int would exhaust memory."""
 _SINGLETONS = {"Ellipsis": Ellipsis, "NotImplemented": NotImplemented}
 
 BASIC: tuple[type, ...] = (int, float, complex, str, bytes, bool, list, tuple, set, dict)
@@ -22,7 +22,7 @@ STANDARD: tuple[type, ...] = (
     *(Decimal, Fraction, dt.datetime, dt.date, dt.time, dt.timedelta),
 )
 TYPES: dict[str, type] = {kind.__name__: kind for kind in (*BASIC, *STANDARD, type(None))}
-"""Types that cross by name."""
+"""Types that are sent by name."""
 
 CONTENT: dict[type, Callable[[Any], tuple[str, object]]] = {
     frozenset: lambda value: ("frozenset", list(value)),
@@ -51,7 +51,7 @@ CONTENT: dict[type, Callable[[Any], tuple[str, object]]] = {
     type(Ellipsis): lambda _: ("singleton", "Ellipsis"),
     type(NotImplemented): lambda _: ("singleton", "NotImplemented"),
 }
-"""Exact type of a value: its tag, and its content, whose parts are values again."""
+"""By exact type: function from a value to its tag and content; parts are encoded recursively."""
 
 
 def _decimal(text: str) -> Decimal:
@@ -61,8 +61,8 @@ def _decimal(text: str) -> Decimal:
     return value
 
 
-def _made_namedtuple(name: str, fields: Sequence[str], items: Sequence[object]) -> tuple[Any, ...]:
-    # A field that holds a function would be a method.
+def _make_namedtuple(name: str, fields: Sequence[str], items: Sequence[object]) -> tuple[Any, ...]:
+    # A function in a field would act as a method.
     if any(type(item) not in TYPES.values() and not isinstance(item, tuple) for item in items):
         raise TypeError("not plain")
     # namedtuple itself checks that these are identifiers.
@@ -90,6 +90,6 @@ CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
     "values": lambda values: dict(enumerate(values)).values(),
     "items": lambda pairs: dict(pairs).items(),
     "singleton": _SINGLETONS.__getitem__,
-    "namedtuple": lambda parts: _made_namedtuple(*parts),
+    "namedtuple": lambda parts: _make_namedtuple(*parts),
 }
-"""Inverse of CONTENT, and of what `codec` makes of a named tuple."""
+"""Inverse of CONTENT and of the encoding of named tuples, by tag."""

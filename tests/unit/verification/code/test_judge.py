@@ -1,4 +1,4 @@
-"""Code verdicts: where the code stands in a text, what becomes of it, and which scores follow."""
+"""Code verdicts: extraction of the code, statuses, and scores."""
 
 import json
 import pathlib
@@ -180,7 +180,7 @@ def test_what_tests_may_do(judge, tests, program):
 
 
 def test_function_of_the_tests_is_not_replaced_by_the_candidates(judge):
-    """Where tests define a function themselves, a namesake in the program changes nothing."""
+    """A function that tests define is not replaced by one of the same name in the program."""
     gold = CodeGold(
         entry_point="f", tests="def twice(x):\n    return 2 * x\nassert f(2) == twice(2)"
     )
@@ -189,7 +189,7 @@ def test_function_of_the_tests_is_not_replaced_by_the_candidates(judge):
 
 
 def test_builtins_of_the_tests_are_not_replaced_by_the_candidates(judge):
-    """What tests measure a value with is theirs: a program's own ``len`` and ``sorted`` do not count."""
+    """Tests use their own builtins: a program's ``len`` and ``sorted`` have no effect."""
     tests = "assert len(f(3)) == 3\nassert sorted(f(2)) == [1, 2]"
     forgery = (
         "def len(x):\n    return 3\ndef sorted(x):\n    return [1, 2]\ndef f(n):\n    return []\n"
@@ -211,7 +211,7 @@ def test_tests_that_cannot_decide_are_our_failure(judge, tests):
 
 
 def test_argument_that_cannot_cross_is_our_failure(judge):
-    """A test that passes a function cannot be run here, and nobody is scored for it."""
+    """A test that passes a function as an argument cannot be run: no score."""
     gold = CodeGold(entry_point="f", tests="assert f(lambda: 1) == 1")
     verdict = judge.judge(gold, "def f(g):\n    return g()\n")
     assert (verdict.status, verdict.lenient) == (Status.VERIFIER_ERROR, None)
@@ -316,7 +316,7 @@ def test_functions_that_a_prompt_gives_cannot_be_replaced(judge, reference_data,
 
 
 def test_a_function_that_a_prompt_gives_cannot_be_replaced(judge, made_data):
-    """A forgery of a problem of our own is wrong; without the prompt's function nothing can be judged."""
+    """A forgery is wrong, as for any problem; without the prompt's function nothing can be judged."""
     [problem] = [one for one in problems(made_data) if one.id == "HumanEval/1"]
     own = CodeGold(entry_point="shifted_back", tests=HUMANEVAL[1]["test"])
     assert "shifted" in problem.gold.tests.partition("def check")[0]

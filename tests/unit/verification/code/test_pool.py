@@ -13,7 +13,7 @@ from pipeline_lib.verification.code.judge import CodeJudge
 from pipeline_lib.verification.code.pool import CodePool, open_code_pool
 from pipeline_lib.verification.sandbox.client import JailRefusedError, RunReport
 from pipeline_lib.verification.sandbox.tiers import OpenTier, open_tier
-from pipeline_lib.verification.stragglers import MAX_SLOW, PATIENCE_S
+from pipeline_lib.verification.stragglers import MAX_STRAGGLERS, STRAGGLER_AFTER_S
 
 GOLD = CodeGold(entry_point="f", tests="assert f(2) == 4\nassert f(3) == 6")
 RIGHT = "def f(x):\n    return 2 * x\n"
@@ -25,7 +25,7 @@ GIVE_UP_S = 60.0
 
 
 class Ends:
-    """Which programs have ended, in order, and how many ran at once at most."""
+    """Programs in order of their end, and the most that ran at once."""
 
     def __init__(self) -> None:
         self.order: list[str] = []
@@ -45,7 +45,9 @@ class Ends:
                 met = self._changed.wait_for(lambda: len(self.order) >= int(number), GIVE_UP_S)
             if how == "with":
                 met = self._changed.wait_for(lambda: self.most_at_work >= int(number), GIVE_UP_S)
-                self._changed.wait_for(lambda: self.most_at_work > int(number), 3 * PATIENCE_S)
+                self._changed.wait_for(
+                    lambda: self.most_at_work > int(number), 3 * STRAGGLER_AFTER_S
+                )
             self._num_at_work -= 1
             self.order.append(program)
             self._changed.notify_all()
@@ -53,7 +55,7 @@ class Ends:
 
 
 class WaitingSandbox:
-    """Stands in for a jail. Its programs say what they wait for; if that never comes, they fail."""
+    """A fake jail. Its programs name the condition that they wait for, and fail if it never holds."""
 
     def __init__(self, ends: Ends) -> None:
         self.ends = ends
@@ -91,7 +93,7 @@ def real_pool():
         yield pool
 
 
-@pytest.mark.parametrize("num_slow", [1, MAX_SLOW])
+@pytest.mark.parametrize("num_slow", [1, MAX_STRAGGLERS])
 def test_slow_programs_are_passed_by_all_others(num_slow):
     """The first ones end only after the 20 behind them have; one worker, and none of them hangs."""
     ends = Ends()
@@ -111,7 +113,7 @@ def test_no_more_programs_at_once_than_the_bound(num_workers):
         opened.append(waiting_judge(ends))
         return opened[-1]
 
-    bound = num_workers + MAX_SLOW
+    bound = num_workers + MAX_STRAGGLERS
     with waiting_pool(ends, num_workers=num_workers, more=more) as pool:
         found = statuses(pool, [f"with {bound}"] * (bound + 3))
     assert found == [Status.WRONG] * (bound + 3)
@@ -119,7 +121,7 @@ def test_no_more_programs_at_once_than_the_bound(num_workers):
     assert len(opened) == bound - 1
 
 
-def test_verdicts_stand_in_the_order_of_the_programs():
+def test_verdicts_are_in_the_order_of_the_programs():
     """Programs end in any order; each verdict belongs to its own program."""
     ends = Ends()
     programs = ["after 8", "a", "after 4", "b", "c", "d", "after 6", "e", "f"]
@@ -130,7 +132,7 @@ def test_verdicts_stand_in_the_order_of_the_programs():
 
 
 def test_no_room_for_another_jail_is_no_loss():
-    """Where a second jail cannot be opened the first one judges everything, one after another."""
+    """If no second jail can be opened, the first one judges everything in sequence."""
     ends = Ends()
 
     def refused():
@@ -145,13 +147,13 @@ class BrokenSandbox:
     """A sandbox with a bug."""
 
     def run(self, program, suite):  # noqa: ARG002 - the protocol's
-        raise ZeroDivisionError("ours")
+        raise ZeroDivisionError("bug")
 
     def close(self):
         pass
 
 
-def test_a_bug_of_ours_scores_nothing():
+def test_a_bug_of_the_sandbox_scores_nothing():
     """Whatever a jail raises costs its own item its score, and no more."""
     judge = CodeJudge(OpenTier(name="broken", sandbox=BrokenSandbox()))
     with CodePool(judge, lambda: judge, num_workers=1) as pool:
@@ -206,6 +208,6 @@ def test_nothing_is_left_of_the_jails():
     with open_code_pool(CodeLimits(timeout_s=3.0), num_workers=2) as pool:
         assert statuses(pool, [SLEEPS] * 3 + [RIGHT]) == [Status.TIMEOUT] * 3 + [Status.CORRECT]
         jails = [child for child in process.children() if child not in children]
-        assert 2 <= len(jails) <= 2 + MAX_SLOW
+        assert 2 <= len(jails) <= 2 + MAX_STRAGGLERS
     assert process.children(recursive=True) == children
     assert process.num_fds() == descriptors

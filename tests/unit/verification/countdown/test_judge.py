@@ -286,7 +286,7 @@ def test_a_quotient_without_its_two_parts_is_malformed(text):
     ],
 )
 def test_a_piece_of_another_expression_is_no_solution(text):
-    """What is written beside it belongs to it, however far away a window may end."""
+    """Adjacent characters belong to an expression, wherever a search window ends."""
     assert judge(CountdownGold(numbers=(12, 3), target=4), text).lenient is False
 
 

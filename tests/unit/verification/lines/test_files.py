@@ -1,4 +1,4 @@
-"""Files of answers: verdict lines in order, figures, audit, groups, and agreement with labels."""
+"""Files of answers: verdict lines in order, metrics, audit, groups, and agreement with labels."""
 
 import json
 
@@ -38,7 +38,7 @@ def _written(path):
 
 
 def test_one_verdict_line_per_line(tmp_path, source):
-    """Output lines stand in input order and have exactly the promised keys."""
+    """Output lines are in input order and have exactly the promised keys."""
     output = tmp_path / "out.jsonl"
     verify_lines(source, output, VerifyParams())
     rows = _written(output)
@@ -75,7 +75,7 @@ def test_agreement_with_labels(tmp_path, source):
 
 
 def test_no_labels_no_agreement(tmp_path):
-    """A file without labels, even an empty one, has figures but no agreement."""
+    """A file without labels, even an empty one, has metrics but no agreement."""
     source = tmp_path / "in.jsonl"
     source.write_text("", encoding="utf-8")
     summary = verify_lines(source, tmp_path / "out.jsonl", VerifyParams())

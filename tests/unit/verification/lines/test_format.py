@@ -1,4 +1,4 @@
-"""Lines of answers: the accepted forms, and what a bad line is told."""
+"""Lines of answers: accepted forms, and errors of bad lines."""
 
 import json
 import math
@@ -58,7 +58,7 @@ def test_unknown_keys_numbers_for_strings_and_null_texts(tmp_path):
 
 
 def test_how_a_path_ended(tmp_path):
-    """What `reasonloop sample` says of a path is kept; where nothing is said, it ended by itself."""
+    """Fields that `reasonloop sample` writes are kept; without them, a path ended by itself."""
     ended = {"finish_reason": "length", "prompt_tokens": 7, "completion_tokens": 9}
     cut, whole = _read(tmp_path, {**MATH, **ended}, MATH)
     assert (cut.finish_reason, cut.prompt_tokens, cut.completion_tokens) == ("length", 7, 9)

@@ -30,4 +30,4 @@ CHEAP = {
     "two answers": "\\boxed{4 or 5}",
     "all answers": "\\boxed{" + ", ".join(map(str, range(90))) + "}",
 }
-"""What the caps, the extraction or the comparison of text settles."""
+"""Answers that the caps, the extraction or the comparison of text decide."""

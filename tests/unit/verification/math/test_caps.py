@@ -62,7 +62,7 @@ def test_hostile_answers_are_capped(answer, reason):
     ],
 )
 def test_honest_answers_are_not_capped(answer):
-    """Answers as they stand in competition data pass, and so does nonsense that costs nothing."""
+    """Answers of competition data pass, and so does nonsense that costs nothing."""
     assert cap_reason(answer) is None
 
 

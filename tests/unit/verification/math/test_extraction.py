@@ -124,7 +124,7 @@ def test_a_sentence_that_states_no_one_number_is_not_parsed(text):
 
 @pytest.mark.parametrize("text", ["", " \n ", "no number", "\0", "\ud800", "$" * 20_000, "####"])
 def test_nothing_to_extract(text):
-    """Where no rule fires there is no answer."""
+    """Without a rule that fires there is no answer."""
     assert extract(text) is None
 
 

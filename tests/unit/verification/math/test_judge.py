@@ -175,7 +175,7 @@ def test_a_slow_answer_scores_nothing():
 
 
 class _CountingPool:
-    """Stands in for the processes; counts what reaches them."""
+    """A fake pool that counts questions."""
 
     def __init__(self, pool):
         self._pool = pool

@@ -17,7 +17,7 @@ from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.verification.math.exact.count_nouns import count_noun
 from pipeline_lib.verification.math.exact.number_words import leading_number, multiplier
-from pipeline_lib.verification.math.exact.units import unit_of
+from pipeline_lib.verification.math.exact.units import parse_unit
 from pipeline_lib.verification.math.judge import MathJudge
 
 CLASSES = (
@@ -60,7 +60,7 @@ def test_no_pair_of_the_class_is_confused(judge, make):
 @given(number=st.integers(-999, 999), word=WORDS, form=FORMS)
 def test_no_word_makes_a_number_right_unless_it_is_a_unit(judge, number, word, form):
     """A unit is dropped; any other word beside the number may deny it."""
-    known = unit_of(word) or count_noun(word) or multiplier(word) or leading_number(word)
+    known = parse_unit(word) or count_noun(word) or multiplier(word) or leading_number(word)
     (verdict,) = _judged(judge, [(str(number), f"\\boxed{{{form.format(n=number, w=word)}}}")])
     assert known or verdict.lenient is not True
 

@@ -882,4 +882,8 @@ def null_at_worst() -> list[Case]:
     return _honest(NULL_AT_WORST)
 
 
-HONEST = {"asserted exceptions": asserted, "carried": carried, "null at worst": null_at_worst}
+HONEST = {
+    "asserted exceptions": asserted,
+    "carried": carried,
+    "null at worst": null_at_worst,
+}

@@ -1,4 +1,4 @@
-"""What crosses between a program and its tests: wrong programs never pass, honest ones never get 0."""
+"""Values between a program and its tests: wrong programs never pass, honest ones never get 0."""
 
 import subprocess
 import sys
@@ -77,7 +77,7 @@ def test_undefined_name_is_our_failure(judge):
 
 @pytest.mark.parametrize("name", ["asserted exceptions", "carried"])
 def test_honest_program_passes(judge, name):
-    """What tests ask of a result, an exception, standard output, a seed or a class comes across."""
+    """Results, exceptions, standard output, seeds and classes behave as in one process."""
     assert judged(judge, HONEST[name](), lambda score: score is True) == {}
 
 

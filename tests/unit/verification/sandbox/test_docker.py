@@ -1,6 +1,6 @@
 """The docker tier against the same attacks, where a daemon runs or can be started.
 
-Without a daemon, one of our own is started and stopped again; without Docker, root on a Debian gets
+Without a daemon, the tests start one and stop it again; without Docker, root on a Debian gets
 it installed first. The image is made from the interpreter that runs the tests, so nothing is pulled.
 """
 
@@ -134,7 +134,7 @@ def hurried(image: str) -> Iterator[DockerSandbox]:
 
 
 def test_self_test_passes(sandbox, hurried):
-    """What decides at start-up whether a tier is used finds nothing here."""
+    """The self-test that decides at start-up on a tier passes here."""
     assert failed_self_test(sandbox, tiers.ENDING) == ""
     assert failed_self_test(hurried, tiers.ENDLESS) == ""
 
@@ -159,7 +159,7 @@ def test_program_is_cut_off(sandbox, name):
 
 @pytest.mark.parametrize("name", ENDLESS)
 def test_endless_program_is_cut_off_by_the_clock(hurried, name):
-    """What only a deadline ends is a timeout here too."""
+    """A program that only a deadline ends is a timeout here too."""
     suite = TestSuite(entry_point="attack", tests="assert attack() == 'refused'")
     report = hurried.run(attacking(ENDLESS[name]), suite)
     assert report.status is Status.TIMEOUT, report.detail
@@ -181,7 +181,7 @@ def test_honest_program_is_believed(sandbox):
 
 
 def test_no_container_is_left(hurried):
-    """After a timeout and a crash, docker knows no container of ours."""
+    """After a timeout and a crash, no container of the sandbox is left."""
     suite = TestSuite(entry_point="f", tests="assert f() == 1")
     for program in ("def f():\n    while True: pass\n", "import os\nos.abort()\n"):
         hurried.run(program, suite)

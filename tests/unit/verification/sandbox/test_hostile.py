@@ -121,7 +121,7 @@ def test_half_a_megabyte_of_output_is_no_fault(jailed):
 
 
 def test_environment_is_scrubbed(jailed):
-    """A program sees the jail's own variables only, never a token of ours."""
+    """A program sees only the jail's environment, never a token of the parent."""
     program = "import os\ndef attack():\n    return sorted(os.environ)\n"
     suite = TestSuite(
         entry_point="attack",
@@ -222,7 +222,7 @@ def attack():
 
 
 def test_listener_on_this_machine_is_out_of_reach(jailed):
-    """A TCP and an abstract unix listener of ours see no connection, even by raw system calls."""
+    """A TCP and an abstract unix listener outside see no connection, even by raw system calls."""
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as abstract,

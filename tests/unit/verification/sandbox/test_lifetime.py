@@ -1,4 +1,4 @@
-"""What a sandbox leaves behind: nothing, however it or its client ends."""
+"""A sandbox leaves no process or file behind, however it or its client ends."""
 
 import os
 import pathlib
@@ -33,7 +33,7 @@ SLEEP = "import time\ntime.sleep(3600)\n"
 TIMEOUT_S = 900.0
 """Of the tests in which no deadline may pass, however slow the machine."""
 GIVE_UP_S = 120.0
-"""What does not happen fails its test by then; no deadline brings it about."""
+"""Time limit of awaited conditions; no deadline under test is this long."""
 
 
 @pytest.fixture(params=["namespace", "landlock"])
@@ -117,7 +117,7 @@ def test_examiner_killed_between_runs_is_replaced(interpreter):
 
 
 def test_examiner_killed_in_a_run_is_our_failure(interpreter):
-    """No finding, no score; the next program is judged again."""
+    """No result, no score; the next program is judged again."""
     interpreter.run(SQUARE, SUITE)
     examiner = family(interpreter.pid)[-1]
     thread, reports = running(interpreter, SLEEP, new=1)
@@ -128,7 +128,7 @@ def test_examiner_killed_in_a_run_is_our_failure(interpreter):
 
 
 def test_examiner_serves_again_unless_tests_import(interpreter):
-    """What tests do to a module is gone in the next run, since their process is."""
+    """Changes of tests to a module are gone in the next run, which has another process."""
     spoil = TestSuite(
         entry_point="square", tests="import math\nmath.pi = 9\nassert square(3) == math.pi"
     )

@@ -1,4 +1,4 @@
-"""What crosses between candidate and tests, the negative control, and the system call filter."""
+"""The codec of plain values, the negative control, and the system call filter."""
 
 import ast
 import datetime as dt
@@ -15,8 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.verification.sandbox.examiner.assert_rewriting import NoControlError, alter_all
-from pipeline_lib.verification.sandbox.examiner.negative_control import altered, far
+from pipeline_lib.verification.sandbox.examiner.assert_rewriting import (
+    NoControlError,
+    rewrite_asserts,
+)
+from pipeline_lib.verification.sandbox.examiner.negative_control import alter, shift_far
 from pipeline_lib.verification.sandbox.jail.syscall_filter import AUDIT_ARCH, assemble_filter
 from pipeline_lib.verification.sandbox.protocol.channel import (
     MAX_FRAME_BYTES,
@@ -155,7 +158,7 @@ def test_views_and_named_tuples_cross_as_what_they_are():
     ],
 )
 def test_forged_content_of_a_standard_type_is_refused(data):
-    """What its constructor does not take is no value; nor is a number that would fill the memory."""
+    """Content that its constructor refuses is no value; nor is a number that would fill the memory."""
     with pytest.raises(NotPlainError):
         decode(data, refuse)
 
@@ -253,20 +256,20 @@ def test_channel_keeps_its_deadline():
 @given(PLAIN)
 def test_altered_value_differs(value):
     """No plain value is equal to its alteration, so a right program fails the control."""
-    assert altered(value) != value
+    assert alter(value) != value
 
 
 @pytest.mark.parametrize("infinite", [math.inf, -math.inf])
 def test_infinity_is_altered(infinite):
     """Adding to infinity changes nothing, so another value is taken: 0."""
-    assert altered(infinite) == 0.0
+    assert alter(infinite) == 0.0
 
 
 @pytest.mark.parametrize("value", [0, 3, -7.5, 1e-9, 1e300, math.inf])
 def test_far_is_beyond_any_tolerance(value):
     """A billion times the value and more, and 0 from infinity."""
-    assert not abs(far(value) - value) <= 1e8 * (1 + abs(value)) or math.isinf(value)
-    assert far(math.inf) == 0.0
+    assert not abs(shift_far(value) - value) <= 1e8 * (1 + abs(value)) or math.isinf(value)
+    assert shift_far(math.inf) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -286,7 +289,7 @@ def test_far_is_beyond_any_tolerance(value):
 )
 def test_condition_is_altered_by_its_form(condition, altered_condition):
     """An equality and a tolerance ask for another value; any other condition is negated."""
-    changed = ast.unparse(alter_all(f"assert {condition}"))
+    changed = ast.unparse(rewrite_asserts(f"assert {condition}"))
     assert f"__holds__ = bool({altered_condition})" in changed
 
 
@@ -304,13 +307,13 @@ def test_condition_is_altered_by_its_form(condition, altered_condition):
 )
 def test_first_of_plain_equalities_decides_for_all(tests, num_altered):
     """An equality between plain values cannot be vacuous; as soon as there is more, all are altered."""
-    assert ast.unparse(alter_all(tests)).count("__decide__") == num_altered
+    assert ast.unparse(rewrite_asserts(tests)).count("__decide__") == num_altered
 
 
 def test_every_assert_is_altered():
     """Constant conditions say nothing; all others are decided, one after another."""
     tests = "assert True\nassert f(1) == 2\nfor i in range(3):\n    assert f(i)"
-    changed = ast.unparse(alter_all(tests))
+    changed = ast.unparse(rewrite_asserts(tests))
     assert (changed.count("__decide__"), changed.count("assert")) == (2, 1)
 
 
@@ -329,13 +332,13 @@ def test_every_assert_is_altered():
 )
 def test_assert_that_might_be_swallowed_fails(tests, fails):
     """There, only a failure shows whether it is swallowed; elsewhere the next assert is decided."""
-    assert f"fails={fails}" in ast.unparse(alter_all(tests))
+    assert f"fails={fails}" in ast.unparse(rewrite_asserts(tests))
 
 
 def test_tests_without_assert_have_no_control():
     """There is nothing to alter, and that is said rather than passed over."""
     with pytest.raises(NoControlError):
-        alter_all("f(1)")
+        rewrite_asserts("f(1)")
 
 
 ALLOW, REFUSE, NO_SUCH_CALL, KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.verification.math.exact.comparison import compare
-from pipeline_lib.verification.math.exact.normal_form import exact_value, normalized
+from pipeline_lib.verification.math.exact.normal_form import exact_value, normalize
 
 
 def _compared(gold, answer):
-    return compare(normalized(gold), normalized(answer))
+    return compare(normalize(gold), normalize(answer))
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,13 @@ def test_symbols_are_left_to_sympy(gold, answer):
 
 def test_a_square_is_not_a_digit():
     """Compatibility forms alone would read a superscript two as 2."""
-    assert normalized("x\u00b2") == "x^{2}"
+    assert normalize("x\u00b2") == "x^{2}"
 
 
 @pytest.mark.parametrize("text", ["", "1/0", "--5", "1e999", "\\frac{1}{0}", "9" * 500, "\ud800"])
 def test_no_exact_value(text):
-    """What is no number, or too long to be worth it, has no exact value."""
-    assert exact_value(normalized(text)) is None
+    """A text that is no number, or too long, has no exact value."""
+    assert exact_value(normalize(text)) is None
 
 
 @given(st.integers(-(10**12), 10**12))
@@ -147,14 +147,14 @@ def test_fractions_compare_by_value(left, right):
     """Two written fractions are equal if and only if their values are."""
     written = f"\\frac{{{left.numerator}}}{{{left.denominator}}}"
     plain = f"{right.numerator}/{right.denominator}"
-    assert exact_value(normalized(written)) == left
+    assert exact_value(normalize(written)) == left
     assert _compared(written, plain) is (left == right)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=0, max_value=10**6))
 def test_decimals_are_exact(number):
     """A decimal has the value that it spells."""
-    assert exact_value(normalized(f"{number:f}")) == Fraction(number)
+    assert exact_value(normalize(f"{number:f}")) == Fraction(number)
 
 
 @given(st.text(), st.text())

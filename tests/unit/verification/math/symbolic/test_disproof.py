@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from math_verify import parse, verify
 
-from pipeline_lib.verification.math.symbolic.disproof import surely_different
+from pipeline_lib.verification.math.symbolic.disproof import differ_numerically
 
 x, y = sympy.symbols("x y", real=True)
 COEFFICIENTS = st.lists(st.integers(-9, 9), min_size=1, max_size=5)
 
 
 def _formula(text):
-    """What math-verify reads in ``text``."""
+    """The formula that math-verify parses from ``text``."""
     (expression,) = _formulas(text)
     return expression
 
@@ -40,7 +40,7 @@ def _formulas(text):
 )
 def test_different_values(left, right):
     """Roots, powers, logarithms, factorials: another value somewhere is another formula."""
-    assert surely_different(_formula(left), _formula(right))
+    assert differ_numerically(_formula(left), _formula(right))
 
 
 @pytest.mark.parametrize(
@@ -64,15 +64,15 @@ def test_different_values(left, right):
 )
 def test_nothing_is_said(left, right):
     """Equal or nearly equal values, and what is no formula of numbers and symbols."""
-    assert not surely_different(_formula(left), _formula(right))
+    assert not differ_numerically(_formula(left), _formula(right))
 
 
 @given(COEFFICIENTS, COEFFICIENTS)
 def test_a_product_is_what_it_expands_to(left, right):
     """Two ways to write a polynomial differ nowhere; one more does everywhere."""
     product = sympy.Poly(left, x).as_expr() * (sympy.Poly(right, x).as_expr() + y)
-    assert not surely_different(sympy.expand(product), product)
-    assert surely_different(sympy.expand(product) + 1, product + 2)
+    assert not differ_numerically(sympy.expand(product), product)
+    assert differ_numerically(sympy.expand(product) + 1, product + 2)
 
 
 def test_math_verify_agrees_on_published_golds(data_folder):
@@ -80,6 +80,6 @@ def test_math_verify_agrees_on_published_golds(data_folder):
     lines = (data_folder / "math500" / "test.jsonl").read_text(encoding="utf-8").splitlines()
     golds = [json.loads(line)["answer"] for line in lines]
     formulas = [formula for gold in golds for formula in _formulas(gold)]
-    pairs = [pair for pair in itertools.pairwise(formulas) if surely_different(*pair)]
+    pairs = [pair for pair in itertools.pairwise(formulas) if differ_numerically(*pair)]
     assert len(pairs) > 0.5 * len(golds)
     assert [pair for pair in pairs if verify(*pair, timeout_seconds=None)] == []

@@ -20,7 +20,7 @@ CASED = ConversionConfig(lowercase_symbols=False)
 
 
 def _read(reader, text):
-    """What ``reader`` makes of ``text``, in full; None if it refuses."""
+    """The full result of ``reader`` on ``text``; None if it refuses."""
     try:
         return srepr(reader(is_real=True, config=CASED).parse(text))
     except Exception:  # noqa: BLE001 - whatever it refuses by

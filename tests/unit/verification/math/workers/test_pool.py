@@ -23,7 +23,7 @@ from pipeline_lib.verification.math.workers.pool import (
     Question,
 )
 from pipeline_lib.verification.math.workers.worker_process import Outcome
-from pipeline_lib.verification.stragglers import MAX_SLOW, PATIENCE_S
+from pipeline_lib.verification.stragglers import MAX_STRAGGLERS, STRAGGLER_AFTER_S
 
 EQUAL = Question(gold="x^2-1", answer="(x-1)(x+1)")
 DIFFERENT = Question(gold="x^2-1", answer="(x-1)(x+2)")
@@ -36,11 +36,11 @@ def _outcomes(pool, questions):
 
 
 GIVE_UP_S = 120.0
-"""What does not happen fails its test by then."""
+"""Time limit of awaited conditions."""
 
 
 def _eventually(condition):
-    """Whether ``condition`` comes true."""
+    """True if ``condition`` becomes true in time."""
     deadline = time.monotonic() + GIVE_UP_S
     while not condition():
         if time.monotonic() > deadline:
@@ -77,7 +77,7 @@ def pool():
 
 
 def test_replies_keep_the_order_of_the_questions(pool):
-    """Two workers answer in any order; replies stand as the questions did."""
+    """Two workers answer in any order; replies are in the order of the questions."""
     replies = _outcomes(pool, [EQUAL, DIFFERENT] * 10)
     assert replies == [Outcome.EQUAL, Outcome.DIFFERENT] * 10
 
@@ -100,7 +100,7 @@ def test_no_questions_no_replies(pool):
     ],
 )
 def test_outcomes(pool, question, outcome):
-    """What is equal, different, or cannot be read."""
+    """Equal, different and unreadable answers."""
     assert _outcomes(pool, [question]) == [outcome]
 
 
@@ -143,17 +143,17 @@ def test_slow_questions_take_a_bounded_number_of_processes():
     """More slow questions than places: all time out, no more processes than the bound, then few."""
     pool = _WatchedPool(MathLimits(soft_timeout_s=0.6, hard_timeout_s=60.0), num_workers=1)
     try:
-        replies = _outcomes(pool, [*[SLOW] * (MAX_SLOW + 3), EQUAL])
+        replies = _outcomes(pool, [*[SLOW] * (MAX_STRAGGLERS + 3), EQUAL])
         assert len(pool._idle) == 1
-        assert len(psutil.Process(pool._forker._process.pid).children()) <= 1 + MAX_SLOW
+        assert len(psutil.Process(pool._forker._process.pid).children()) <= 1 + MAX_STRAGGLERS
     finally:
         pool.close()
-    assert replies == [*[Outcome.TIMEOUT] * (MAX_SLOW + 3), Outcome.EQUAL]
-    assert 1 < pool.most_processes <= 1 + MAX_SLOW
+    assert replies == [*[Outcome.TIMEOUT] * (MAX_STRAGGLERS + 3), Outcome.EQUAL]
+    assert 1 < pool.most_processes <= 1 + MAX_STRAGGLERS
 
 
 def test_a_slow_question_that_has_an_answer_gets_it():
-    """What takes longer than the patience, but no deadline, is judged like anything else."""
+    """A straggler that reaches no deadline is judged like any other item."""
     long = Question(gold="5", answer="|(x+y+z+w+a+b+c)^6|")  # over a second
     pool = _WatchedPool(MathLimits(soft_timeout_s=60.0, hard_timeout_s=120.0), num_workers=1)
     try:
@@ -161,7 +161,7 @@ def test_a_slow_question_that_has_an_answer_gets_it():
     finally:
         pool.close()
     assert [reply.outcome for reply in replies] == [Outcome.DIFFERENT, *[Outcome.EQUAL] * 5]
-    assert replies[0].seconds > PATIENCE_S
+    assert replies[0].seconds > STRAGGLER_AFTER_S
     assert (pool.order[-1], sorted(pool.order)) == (0, [*range(6)])
 
 
@@ -271,7 +271,7 @@ def _alive(process):
 
 
 class DyingForkers:
-    """Stands in for the forker's module in `subprocess`: the first ``count`` are killed at once."""
+    """A fake `subprocess.Popen` of the forker: the first ``count`` processes are killed at once."""
 
     def __init__(self, count: int) -> None:
         self.left = count
@@ -302,9 +302,9 @@ def test_a_forker_that_never_starts_is_our_error(monkeypatch):
     pool = MathPool(MathLimits(), num_workers=1)
     try:
         kept = pool.ask([Question(gold="1/2", answer="0.5")])
-        forker = psutil.Process(pool._forker._process.pid)
+        parent = psutil.Process(pool._forker._process.pid)
         # A worker that waits would answer without any forker.
-        gone = [*forker.children(), forker]
+        gone = [*parent.children(), parent]
         for process in gone:
             process.kill()
         psutil.wait_procs(gone[:-1], timeout=30)
