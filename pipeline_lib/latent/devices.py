@@ -71,12 +71,6 @@ def joined() -> Iterator[Devices]:
         dist.destroy_process_group()
 
 
-def from_leader(values: Tensor) -> None:
-    """Give every process the values of the first one, in place."""
-    if dist.is_initialized():
-        dist.broadcast(values, src=0)
-
-
 def _average(gradients: Iterable[Tensor], world: int) -> None:
     """One message for all of them, since most are small."""
     listed = list(gradients)

@@ -11,10 +11,10 @@ Axes: B rows, K branches, D channels.
 """
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from pipeline_lib.latent.branches import BranchVectors
-from pipeline_lib.latent.devices import from_leader
 from pipeline_lib.latent.losses import Demand
 from pipeline_lib.latent.numerics import gaussian
 from pipeline_lib.latent.protocol import Carry
@@ -83,5 +83,6 @@ def restarted(
             idle, needy = pair
             noise_D = gaussian(vectors_KD[needy], generator)
             vectors_KD[idle] = vectors_KD[needy] + _NOISE * noise_D
-        from_leader(vectors_KD)
+        if dist.is_initialized():
+            dist.broadcast(vectors_KD, src=0)
     return None

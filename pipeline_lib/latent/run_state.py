@@ -18,6 +18,7 @@ from pipeline_lib.latent.devices import Devices
 from pipeline_lib.latent.ema import Ema
 from pipeline_lib.latent.model import PrrModel
 from pipeline_lib.latent.protocol import Carry
+from pipeline_lib.latent.saved_model import storable
 from pipeline_lib.latent.trm import TrmModel
 from pipeline_lib.storage.files import atomic_file, read_json, write_json
 
@@ -101,11 +102,6 @@ def _carried(folder: pathlib.Path, *, written_by: int, devices: Devices) -> Carr
 
 def _carry_name(rank: int) -> str:
     return f"carry-{rank}.safetensors"
-
-
-def storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """On the CPU and each with memory of its own, as the format wants them."""
-    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
 
 
 def _prefixed(prefix: str, values: Mapping[str, Tensor]) -> dict[str, Any]:

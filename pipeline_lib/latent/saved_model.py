@@ -7,12 +7,12 @@ from dataclasses import asdict
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from pipeline_lib.errors import BadInputError, CorruptArtifactError
 from pipeline_lib.latent.build import build_model
 from pipeline_lib.latent.model import PrrModel
 from pipeline_lib.latent.protocol import Sizes
-from pipeline_lib.latent.run_state import storable
 from pipeline_lib.latent.trm import TrmModel
 from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
 from pipeline_lib.storage import manifests
@@ -90,3 +90,8 @@ def load_model(folder: pathlib.Path, *, device: torch.device) -> PrrModel | TrmM
     model = build_model(config.model, config.sizes, loss=config.loss)
     model.load_state_dict(load_file(folder / WEIGHTS_NAME))
     return model.to(device).eval()
+
+
+def storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous copies on the CPU: safetensors rejects tensors that share memory."""
+    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
