@@ -32,12 +32,12 @@ from typing import Any
 import torch
 
 from pipeline_lib.evaluation.intervals import wilson_interval
-from pipeline_lib.latent.branches import core_passes
-from pipeline_lib.latent.dataset_files import PuzzleSet
-from pipeline_lib.latent.evaluate import KnownAnswers, evaluate_set
-from pipeline_lib.latent.made_tasks import MadeTask, make_task
-from pipeline_lib.latent.saved_model import load_model
-from pipeline_lib.latent.train import LatentTraining, train_latent
+from pipeline_lib.latent.data.dataset_files import PuzzleSet
+from pipeline_lib.latent.data.synthetic_tasks import MadeTask, make_task
+from pipeline_lib.latent.evaluation.evaluate import KnownAnswers, evaluate_set
+from pipeline_lib.latent.model.branches import core_passes
+from pipeline_lib.latent.model.saved_model import load_model
+from pipeline_lib.latent.training.train import LatentTraining, train_latent
 from pipeline_lib.params.latent import (
     LATENT_PRESETS,
     LatentEvaluateParams,

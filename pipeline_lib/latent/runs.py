@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.latent.answers import cropped, whole
-from pipeline_lib.latent.arc_votes import TRANSDUCTIVE
-from pipeline_lib.latent.built_folder import check_output_folder
-from pipeline_lib.latent.dataset_files import read_set
-from pipeline_lib.latent.evaluate import Progress as ExamplesProgress
-from pipeline_lib.latent.evaluate import answered
-from pipeline_lib.latent.evaluation_folder import KIND as EVALUATION
-from pipeline_lib.latent.evaluation_folder import (
+from pipeline_lib.latent.data.built_folder import check_output_folder
+from pipeline_lib.latent.data.dataset_files import read_set
+from pipeline_lib.latent.evaluation.arc_votes import TRANSDUCTIVE
+from pipeline_lib.latent.evaluation.branch_answers import cropped, whole
+from pipeline_lib.latent.evaluation.evaluate import Progress as ExamplesProgress
+from pipeline_lib.latent.evaluation.evaluate import answered
+from pipeline_lib.latent.evaluation.evaluation_folder import KIND as EVALUATION
+from pipeline_lib.latent.evaluation.evaluation_folder import (
     REPORT_NAME,
     LatentEvaluation,
     compute_device,
@@ -22,10 +22,10 @@ from pipeline_lib.latent.evaluation_folder import (
     is_arc_folder,
     report_page,
 )
-from pipeline_lib.latent.fitting import check_fit
-from pipeline_lib.latent.saved_model import KIND as MODEL
-from pipeline_lib.latent.saved_model import load_model
-from pipeline_lib.latent.train import LatentTraining, Progress, train_latent
+from pipeline_lib.latent.model.compatibility import check_fit
+from pipeline_lib.latent.model.saved_model import KIND as MODEL
+from pipeline_lib.latent.model.saved_model import load_model
+from pipeline_lib.latent.training.train import LatentTraining, Progress, train_latent
 from pipeline_lib.params.latent import LatentParams
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests

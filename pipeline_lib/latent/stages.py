@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-from pipeline_lib.latent.made_folder import build_made
+from pipeline_lib.latent.data.synthetic_folder import build_made
 from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
 from pipeline_lib.telemetry import record_work
 from pipeline_lib.training.tracking.step_log import open_trackers

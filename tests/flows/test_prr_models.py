@@ -6,7 +6,7 @@ import pytest
 
 from flows.cli import main
 from pipeline_lib.storage.manifests import read_manifest
-from tests.unit.latent.made_puzzles import write_combined
+from tests.unit.latent.sample_puzzles import write_combined
 
 TINY = """
 latent:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline_lib.latent.dataset_files import PuzzleSet
-from pipeline_lib.latent.train import LatentTraining, Progress
+from pipeline_lib.latent.data.dataset_files import PuzzleSet
+from pipeline_lib.latent.training.train import LatentTraining, Progress
 from pipeline_lib.params.latent import (
     LatentLossParams,
     LatentModelParams,
@@ -98,7 +98,7 @@ def _killed_at(last: int) -> Progress:
 
 
 if __name__ == "__main__":
-    from pipeline_lib.latent.train import train_latent
+    from pipeline_lib.latent.training.train import train_latent
 
     output, kind, last = sys.argv[1:]
     train_latent(small_training(pathlib.Path(output), kind, progress=_killed_at(int(last))))

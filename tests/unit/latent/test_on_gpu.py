@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 import torch
 
-from pipeline_lib.latent.metrics import counted
-from pipeline_lib.latent.optimizer import AdamATan2, SignSgd
-from tests.unit.latent.made_models import made_batch, made_prr, made_trm
+from pipeline_lib.latent.evaluation.branch_metrics import counted
+from pipeline_lib.latent.training.optimizer import AdamATan2, SignSgd
+from tests.unit.latent.small_models import made_batch, made_prr, made_trm
 
 pytestmark = pytest.mark.gpu
 

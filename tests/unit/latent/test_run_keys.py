@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_lib.latent.made_folder import build_made
+from pipeline_lib.latent.data.synthetic_folder import build_made
 from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
 from pipeline_lib.params.latent import LatentDataParams, LatentParams
 

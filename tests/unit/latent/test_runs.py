@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.latent.dataset_files import PuzzleSet, read_set
-from pipeline_lib.latent.made_folder import ANSWERS_NAME, build_made
+from pipeline_lib.latent.data.dataset_files import PuzzleSet, read_set
+from pipeline_lib.latent.data.set_writer import write_set
+from pipeline_lib.latent.data.synthetic_folder import ANSWERS_NAME, build_made
 from pipeline_lib.latent.runs import EvaluationPlaces, data_digest, evaluate_on, show_on, train_on
-from pipeline_lib.latent.set_writer import write_set
 from pipeline_lib.params.latent import (
     LatentDataParams,
     LatentEvaluateParams,
