@@ -157,7 +157,9 @@ def build_made(
         reasonloop prr build-made --output data/two --set latent.data.task=sudoku4-two
     """
     loaded = params.load()
-    manifest = synthetic_folder.build_made(loaded.latent.data, output.resolve(), seed=loaded.seed)
+    manifest = synthetic_folder.build_synthetic(
+        loaded.latent.data, output.resolve(), seed=loaded.seed
+    )
     counts = ", ".join(f"{count:.0f} {name}" for name, count in manifest.counts.items())
     console.print(f"data: {output} ({counts} examples)", markup=False, soft_wrap=True)
 

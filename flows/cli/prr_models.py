@@ -106,11 +106,11 @@ def evaluate(
         reasonloop prr evaluate models/one --data data/two --output reports/one --set latent.evaluate.rollouts=8 --set latent.evaluate.noise=0.2
     """
     loaded = params.load()
-    from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on  # noqa: PLC0415 - torch takes seconds, --help needs none
+    from pipeline_lib.latent.runs import EvaluationPaths, evaluate_on  # noqa: PLC0415 - torch takes seconds, --help needs none
 
     with progress_bar(console, "evaluate") as moved:
         evaluate_on(
-            EvaluationPlaces(
+            EvaluationPaths(
                 data=data.resolve(),
                 models=[model.resolve() for model in models],
                 output=output.resolve(),

@@ -57,7 +57,7 @@ def test_build_sudoku_and_maze(reasonloop, tmp_path):
     [
         ("build-arc arc", "--output"),
         ("build-arc nowhere --output out", "no subset 'training'"),
-        ("build-arc arc --output out --test-set-name public", "'public' is none of the subsets"),
+        ("build-arc arc --output out --test-set-name public", "'public' is not among the subsets"),
         ("build-arc arc --output out --num-aug -1", "Must be >= 0"),
         ("build-arc arc --output out --max-side 31", "Must be <= 30"),
         (

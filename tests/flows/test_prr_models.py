@@ -1,4 +1,4 @@
-"""`reasonloop prr` on models: made task, training, evaluation and pictures, as a user runs them."""
+"""`reasonloop prr` on models: synthetic task, training, evaluation and pictures, as a user runs them."""
 
 import json
 
@@ -65,7 +65,7 @@ def test_a_competition_gets_its_submission(reasonloop, tmp_path):
 
 
 def test_a_slice_of_time_is_continued(reasonloop):
-    """No time: exit code 3 after each step, with the word that the same command continues."""
+    """No time: exit code 3 after each step, and a message that the same command resumes."""
     reasonloop("build-made --output two")
     for step in (1, 2, 3):
         code, _, error = reasonloop("train two --output model --minutes 0.000001")

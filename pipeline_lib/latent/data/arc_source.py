@@ -1,6 +1,6 @@
-"""ARC puzzles where they are published: a folder of JSON files, or Kaggle's combined files.
+"""Reads published ARC puzzles: a folder of JSON files, or Kaggle's combined files.
 
-Nothing here decides what is trained on. The same puzzles come out of both layouts in the same order.
+Both layouts give the same puzzles in the same order. The train/test split is decided by the caller.
 """
 
 import pathlib
@@ -17,13 +17,13 @@ from pipeline_lib.storage.files import read_json
 
 _CHALLENGES = "_challenges.json"
 _SOLUTIONS = "_solutions.json"
-# ConceptARC has a folder for each concept.
+# ConceptARC has one folder per concept.
 _PATTERNS = ("*.json", "*/*.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subset:
-    """Puzzles that were published together, ordered by id."""
+    """A published set of puzzles, ordered by id."""
 
     name: str
     puzzles: tuple[Challenge, ...]
@@ -42,17 +42,17 @@ def read_subset(source: pathlib.Path, wanted: str) -> Subset:
     """Read one subset.
 
     Args:
-        source: a folder that holds ``NAME/*.json`` or ``*_NAME_challenges.json``, or the beginning
-            of the combined files' names, such as ``kaggle/arc-agi``.
+        source: a folder with ``NAME/*.json`` or ``*_NAME_challenges.json``, or the prefix of the
+            combined files' paths, such as ``kaggle/arc-agi``.
         wanted: ``NAME``, or ``NAME=PATH`` with a folder or a challenges file elsewhere.
 
     Raises:
-        BadInputError: nothing or several things to read, or a puzzle that cannot be used.
+        BadInputError: the subset is absent or ambiguous, or a puzzle is invalid.
     """
     name, _, elsewhere = wanted.partition("=")
     if not name:
         raise BadInputError(f"subset {wanted!r} has no name; expected NAME or NAME=PATH")
-    path = pathlib.Path(elsewhere) if elsewhere else _found(source, name)
+    path = pathlib.Path(elsewhere) if elsewhere else _find_subset(source, name)
     if path.is_dir():
         rows = folder_rows(path, _PATTERNS) or []
     elif path.name.endswith(_CHALLENGES):
@@ -70,7 +70,7 @@ def read_subset(source: pathlib.Path, wanted: str) -> Subset:
     return Subset(name=name, puzzles=tuple(puzzles))
 
 
-def _found(source: pathlib.Path, name: str) -> pathlib.Path:
+def _find_subset(source: pathlib.Path, name: str) -> pathlib.Path:
     ending = f"_{name}{_CHALLENGES}"
     places = [source / name, source.parent / (source.name + ending), *source.glob(f"*{ending}")]
     found = [place for place in places if place.exists()]
@@ -86,9 +86,9 @@ def _found(source: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def _combined_rows(path: pathlib.Path) -> list[RawRow]:
-    challenges = _puzzles_in(path)
+    challenges = _read_puzzles(path)
     solved = path.with_name(path.name.removesuffix(_CHALLENGES) + _SOLUTIONS)
-    solutions = _puzzles_in(solved) if solved.is_file() else {}
+    solutions = _read_puzzles(solved) if solved.is_file() else {}
     rows = []
     for index, (name, fields) in enumerate(challenges.items()):
         where = f"{path} puzzle {name}"
@@ -96,19 +96,19 @@ def _combined_rows(path: pathlib.Path) -> list[RawRow]:
             raise BadInputError(f"{where}: expected an object with train and test; fetch it again")
         row = RawRow(fields={**fields, "id": name}, where=where, index=index)
         if solutions:
-            row = _with_outputs(row, solutions.get(name), solved)
+            row = _add_outputs(row, solutions.get(name), solved)
         rows.append(row)
     return rows
 
 
-def _puzzles_in(path: pathlib.Path) -> Mapping[str, Any]:
+def _read_puzzles(path: pathlib.Path) -> Mapping[str, Any]:
     content = read_json(path)
     if not isinstance(content, dict) or not content:
         raise BadInputError(f"{path}: expected an object of puzzles; fetch it again")
     return content
 
 
-def _with_outputs(row: RawRow, outputs: Any, solved: pathlib.Path) -> RawRow:
+def _add_outputs(row: RawRow, outputs: Any, solved: pathlib.Path) -> RawRow:
     tests = row.fields.get("test")
     if not isinstance(tests, list) or not isinstance(outputs, list) or len(tests) != len(outputs):
         raise BadInputError(

@@ -1,7 +1,8 @@
-"""Versions of a puzzle: colours renamed, then the grids turned or mirrored. Each can be undone.
+"""Invertible augmentations of a puzzle: a colour permutation, then a dihedral transform.
 
-A version's name says how it was made, so that an answer to it can be led back to the original:
-``NAME|||t<dihedral id>|||<colour map>``. Translations are no versions: they are read off the tokens.
+The identifier of a version encodes its augmentation, so that predictions can be mapped back to the
+original: ``NAME|||t<dihedral id>|||<colour map>``. Translations are not encoded: cropping undoes
+them.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,35 +29,35 @@ _TURNS: Mapping[int, Callable[[Colours], Colours]] = {
     6: lambda grid: grid.T,
     7: lambda grid: grid[::-1, ::-1].T,
 }
-"""The symmetries of a square by id: identity, three turns counter-clockwise, left-right, up-down,
-transpose, anti-transpose."""
+"""Dihedral transforms by id: identity, three counter-clockwise rotations, left-right and up-down
+flips, transpose, anti-transpose."""
 INVERSE_DIHEDRALS = (0, 3, 2, 1, 4, 5, 6, 7)
 
 
-def turned(grid: Colours, dihedral: int) -> Colours:
-    """``grid`` after the symmetry with this id; its sides are swapped by half of them."""
+def apply_dihedral(grid: Colours, dihedral: int) -> Colours:
+    """Apply the dihedral transform with this id; half of them swap height and width."""
     return _TURNS[dihedral](grid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Augmentation:
-    """One version of a puzzle; without arguments the original."""
+    """One version of a puzzle; the default is the identity."""
 
     dihedral: int = 0
     colours: tuple[int, ...] = IDENTITY_COLOURS
-    """The new colour of each colour; a permutation. Black (0) stays, for it is the background."""
+    """The new colour of each colour; a permutation. Black (0), the background, is fixed."""
 
     def apply(self, grid: Colours) -> Colours:
-        """The grid as this version shows it."""
-        return turned(np.array(self.colours, dtype=np.uint8)[grid], self.dihedral)
+        """The augmented grid."""
+        return apply_dihedral(np.array(self.colours, dtype=np.uint8)[grid], self.dihedral)
 
     def undo(self, grid: Colours) -> Colours:
         """Exact inverse of :meth:`apply`."""
         originals = np.argsort(self.colours).astype(np.uint8)
-        return turned(originals[grid], INVERSE_DIHEDRALS[self.dihedral])
+        return apply_dihedral(originals[grid], INVERSE_DIHEDRALS[self.dihedral])
 
     def name(self, puzzle: str) -> str:
-        """Identifier of this version of ``puzzle``; the original has the puzzle's own."""
+        """Identifier of this version of ``puzzle``; the identity keeps the puzzle's id."""
         if self == Augmentation():
             return puzzle
         return f"{puzzle}{SEPARATOR}t{self.dihedral}{SEPARATOR}{''.join(map(str, self.colours))}"
@@ -64,24 +65,24 @@ class Augmentation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """What an identifier names."""
+    """A parsed identifier."""
 
     puzzle: str
     augmentation: Augmentation
 
 
-def version_of(identifier: str) -> Version:
+def parse_version(identifier: str) -> Version:
     """Inverse of :meth:`Augmentation.name`.
 
     Raises:
-        ValueError: the parts after the name are no augmentation.
+        ValueError: the suffix is not a valid augmentation.
     """
     puzzle, *parts = identifier.split(SEPARATOR)
     if not parts:
         return Version(puzzle=puzzle, augmentation=Augmentation())
     if len(parts) != 2 or parts[0] not in _TURN_NAMES or sorted(parts[1]) != sorted(_DIGITS):
         raise ValueError(
-            f"{identifier!r} is no version of a puzzle, as in 0a1d4ef5{SEPARATOR}t3{SEPARATOR}0987654321"
+            f"{identifier!r} is not a version identifier such as 0a1d4ef5{SEPARATOR}t3{SEPARATOR}0987654321"
         )
     turn, digits = parts
     augmentation = Augmentation(dihedral=_TURN_NAMES.index(turn), colours=tuple(map(int, digits)))
@@ -89,7 +90,7 @@ def version_of(identifier: str) -> Version:
 
 
 def draw_augmentation(rng: np.random.Generator) -> Augmentation:
-    """A random symmetry with a random permutation of the nine colours that are not black."""
+    """A random dihedral transform and a random permutation of the nine non-black colours."""
     dihedral = int(rng.integers(NUM_DIHEDRALS))
     colours = (0, *(int(colour) + 1 for colour in rng.permutation(NUM_COLOURS - 1)))
     return Augmentation(dihedral=dihedral, colours=colours)

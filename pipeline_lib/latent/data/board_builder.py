@@ -1,7 +1,7 @@
-"""Data folders of boards that each have one solution: Sudoku and mazes.
+"""Builds data folders of boards with one solution each: Sudoku and mazes.
 
-A board is a group; its versions are its puzzles, each with one example and without an identifier.
-Only the train split has versions, and only of it a sample may be taken.
+A board is a group; its versions are the group's puzzles, with one example each and the blank
+identifier. Augmentation and subsampling apply to the train split only.
 Source: sapientinc/HRM, ``dataset/build_sudoku_dataset.py`` and ``build_maze_dataset.py``.
 """
 
@@ -18,39 +18,41 @@ import numpy.typing as npt
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.data.built_folder import Counts, OnProgress, build_folder
 from pipeline_lib.latent.data.csv_boards import SPLITS, Board, csv_path, read_boards
-from pipeline_lib.latent.data.set_writer import write_no_identifiers, writing
+from pipeline_lib.latent.data.set_writer import open_split, write_blank_identifiers
 from pipeline_lib.seeding import child_generator
 from pipeline_lib.storage.files import digest_file
 from pipeline_lib.storage.manifests import Manifest
 
 Cells = npt.NDArray[np.uint8]
 """Tokens of a board [side, side]."""
-Solved = tuple[Cells, Cells]
-"""A question with its answer."""
+SolvedBoard = tuple[Cells, Cells]
+"""A question and its answer."""
 
 
 class BoardKind(Protocol):
-    """What there is to know about one kind of board."""
+    """One kind of board: its vocabulary, parser and augmentation."""
 
     vocab_size: int
 
-    def cells(self, board: Board) -> Solved:
-        """Tokens of question and answer; a board that cannot be used is bad input."""
+    def cells(self, board: Board) -> SolvedBoard:
+        """Tokens of question and answer; BadInputError for an invalid board."""
         ...
 
-    def versions(self, solved: Solved, num_aug: int, rng: np.random.Generator) -> Iterator[Solved]:
+    def versions(
+        self, solved: SolvedBoard, num_aug: int, rng: np.random.Generator
+    ) -> Iterator[SolvedBoard]:
         """Up to ``num_aug`` other versions of the board."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardOptions:
-    """What is made of the boards."""
+    """Options of the build; they determine its content."""
 
     num_aug: int = 0
-    """Versions of a training board beside itself."""
+    """Augmented versions per training board."""
     subsample_size: int | None = None
-    """Take so many training boards at random; None: all."""
+    """Number of training boards, drawn at random; None: all."""
     min_rating: int | None = None
     seed: int = 42
 
@@ -66,17 +68,17 @@ def build_boards(
     """Build the data folder ``output`` from ``train.csv`` and ``test.csv`` in ``source``.
 
     Raises:
-        BadInputError: a file or a line cannot be used, boards differ in size, or ``output`` holds
-            something else.
+        BadInputError: a file or a line is invalid, boards differ in size, or ``output`` holds
+            other files.
     """
     paths = {split: csv_path(source, split) for split in SPLITS}
 
     def write(folder: pathlib.Path) -> Counts:
         counts: dict[str, int] = {}
         for split, path in paths.items():
-            chosen = _Chosen(path, split, options, on_progress)
+            chosen = _SelectedBoards(path, split, options, on_progress)
             counts |= _write_split(folder, split, chosen, kind, options)
-        write_no_identifiers(folder)
+        write_blank_identifiers(folder)
         return counts
 
     return build_folder(
@@ -91,7 +93,7 @@ def build_boards(
 def _write_split(
     folder: pathlib.Path,
     split: str,
-    chosen: "_Chosen",
+    chosen: "_SelectedBoards",
     kind: BoardKind,
     options: BoardOptions,
 ) -> dict[str, int]:
@@ -101,7 +103,7 @@ def _write_split(
     first = next(boards)
     shape = kind.cells(first)[0].shape
     seq_len = math.prod(shape)
-    with writing(folder, split, vocab_size=kind.vocab_size, seq_len=seq_len) as writer:
+    with open_split(folder, split, vocab_size=kind.vocab_size, seq_len=seq_len) as writer:
         for board in itertools.chain([first], boards):
             solved = kind.cells(board)
             if solved[0].shape != shape:
@@ -113,8 +115,8 @@ def _write_split(
     return {f"{split}_boards": chosen.count, f"{split}_examples": writer.num_examples}
 
 
-class _Chosen:
-    """The boards of one split that are taken, read anew whenever they are asked for."""
+class _SelectedBoards:
+    """The selected boards of one split; every iteration reads the file again."""
 
     def __init__(
         self, path: pathlib.Path, split: str, options: BoardOptions, on_progress: OnProgress
@@ -122,7 +124,7 @@ class _Chosen:
         self._path = path
         self._min_rating = options.min_rating
         self._on_progress = on_progress
-        # Counted first, so that a sample needs no list of millions of boards.
+        # Counted first: a sample then needs a bitmap, not a list of millions of boards.
         available = sum(1 for _ in self._all())
         if not available:
             raise BadInputError(f"{path}: no boards; lower --min-difficulty or fetch it again")

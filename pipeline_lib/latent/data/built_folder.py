@@ -1,4 +1,4 @@
-"""What all builders of data folders share: a folder that is whole or absent, and made once."""
+"""Atomic, idempotent writing of data folders, shared by all builders."""
 
 import pathlib
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
 KIND = "latent-data"
 Counts = Mapping[str, float]
 OnProgress = Callable[[int, int], None]
-"""Called with what is done and the total."""
+"""Called with the number of items done and the total."""
 
 
 def build_folder(
@@ -25,20 +25,20 @@ def build_folder(
     options: Mapping[str, Any],
     inputs: Mapping[str, str],
 ) -> Manifest:
-    """Let ``write`` fill a temporary folder, then seal it and put it at ``output``.
+    """Fill a temporary folder with ``write``, seal it and move it to ``output``.
 
-    A folder that was built before by the same code with the same options from the same inputs is
-    taken up as it is. Any other one that a builder made is replaced.
+    A folder built by the same code with the same options and inputs is reused; one with another key
+    is replaced.
 
     Args:
         output: the folder.
-        write: fills the folder that it is given and says how much there is of what.
-        module: the module that does the work.
-        options: what decides the content.
-        inputs: digests of what is read, by name.
+        write: fills the given folder and returns counts for the manifest.
+        module: the module whose code is part of the key.
+        options: plain values that determine the content.
+        inputs: digest of each input by name.
 
     Raises:
-        BadInputError: ``output`` holds something else or cannot be written.
+        BadInputError: ``output`` holds other files or cannot be written.
     """
     check_output_folder(output, kind=KIND)
     key = stage_key(module, params=options, inputs=inputs)
@@ -51,10 +51,10 @@ def build_folder(
 
 
 def check_output_folder(output: pathlib.Path, *, kind: str) -> None:
-    """Refuse a place where no folder can be made, and to replace what is not of ``kind``.
+    """Check that ``output`` can be written and holds nothing except a folder of ``kind``.
 
     Raises:
-        BadInputError: the same in one line.
+        BadInputError: it cannot be written, or holds other files.
     """
     check_output(output / MANIFEST_NAME)
     if not output.is_dir() or not any(output.iterdir()):

@@ -1,7 +1,7 @@
-"""Boards with their solutions from CSV files, as Sudoku-Extreme and Maze-Hard are published.
+"""Boards with solutions from CSV files in the format of Sudoku-Extreme and Maze-Hard.
 
-The columns are ``source,question,answer,rating``; a board is one text, row after row. Nothing here
-knows what a character means.
+The columns are ``source,question,answer,rating``; a board is one string, row by row. Characters are
+interpreted by the board kinds.
 Source: huggingface.co/datasets/sapientinc/sudoku-extreme and sapientinc/maze-30x30-hard-1k.
 """
 
@@ -22,21 +22,21 @@ Characters = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """A question with its answer, and where they stand."""
+    """A question with its answer, and their file and line."""
 
     question: str
     answer: str
     where: str
 
     def error(self, complaint: str) -> BadInputError:
-        """The error of a board that cannot be used."""
+        """The error for an invalid board."""
         return BadInputError(f"{self.where}: {complaint}; correct or remove the line")
 
     def squares(self, side: int) -> tuple[Characters, Characters]:
-        """Question and answer as squares.
+        """Question and answer as square arrays.
 
         Raises:
-            BadInputError: they have another size, or characters beyond ASCII.
+            BadInputError: another size, or non-ASCII characters.
         """
         for name, text in (("question", self.question), ("answer", self.answer)):
             if len(text) != side * side or not text.isascii():
@@ -49,10 +49,10 @@ class Board:
 
 
 def csv_path(source: pathlib.Path, split: str) -> pathlib.Path:
-    """The file of a split.
+    """Path of a split's file.
 
     Raises:
-        BadInputError: there is none.
+        BadInputError: it does not exist.
     """
     path = source / f"{split}.csv"
     if not path.is_file():
@@ -63,10 +63,10 @@ def csv_path(source: pathlib.Path, split: str) -> pathlib.Path:
 
 
 def read_boards(path: pathlib.Path, *, min_rating: int | None = None) -> Iterator[Board]:
-    """The boards of a file in its order, those rated below ``min_rating`` left out.
+    """Boards of a file in order, without those rated below ``min_rating``.
 
     Raises:
-        BadInputError: a column is missing, or a rating is no whole number.
+        BadInputError: a column is missing, or a rating is not an integer.
     """
     needed = {"question", "answer"} | ({"rating"} if min_rating is not None else set())
     with path.open(newline="", encoding="utf-8-sig") as stream:
@@ -74,7 +74,8 @@ def read_boards(path: pathlib.Path, *, min_rating: int | None = None) -> Iterato
         try:
             if absent := sorted(needed - set(rows.fieldnames or ())):
                 raise BadInputError(
-                    f"{path}:1: no column {', '.join(absent)}; expected source,question,answer,rating"
+                    f"{path}:1: no column {', '.join(absent)}; "
+                    "expected source,question,answer,rating"
                 )
             for row in rows:
                 where = f"{path}:{rows.line_num}"
@@ -90,5 +91,5 @@ def read_boards(path: pathlib.Path, *, min_rating: int | None = None) -> Iterato
 
 def _rating(board: Board, text: str | None) -> int:
     if text is None or not text.strip().isdecimal():
-        raise board.error(f"the rating {text!r} is no whole number")
+        raise board.error(f"the rating {text!r} is not an integer")
     return int(text)

@@ -1,9 +1,9 @@
-"""Data folders of TRM and HRM: what they hold, read and checked. `set_writer` writes them.
+"""Reads and validates data folders in the format of TRM and HRM; `set_writer` writes them.
 
-``FOLDER/identifiers.json`` and, for ARC, ``test_puzzles.json`` hold for both splits;
-``FOLDER/{train,test}`` each hold ``dataset.json`` and ``all__{inputs,labels,puzzle_identifiers,
-puzzle_indices,group_indices}.npy``. An example is one input with its label. A puzzle is one version:
-consecutive examples under one identifier. A group is a puzzle with all of its versions.
+``FOLDER/identifiers.json`` and, for ARC, ``test_puzzles.json`` belong to both splits;
+``FOLDER/{train,test}`` each contain ``dataset.json`` and ``all__{inputs,labels,puzzle_identifiers,
+puzzle_indices,group_indices}.npy``. An example is one input with its label. A puzzle is one
+version: consecutive examples with one identifier. A group is a puzzle with all of its versions.
 Legend: N examples, L tokens, P puzzles (P1 = P + 1), G groups (G1 = G + 1).
 Source: SamsungSAILMontreal/TinyRecursiveModels and sapientinc/HRM, ``puzzle_dataset.py``.
 """
@@ -24,7 +24,7 @@ from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.storage.files import digest_json, read_json
 
 BLANK = "<blank>"
-"""Identifier 0: no particular puzzle."""
+"""Name of identifier 0, shared by examples without a puzzle of their own."""
 SET_NAME = "all"
 METADATA_NAME = "dataset.json"
 IDENTIFIERS_NAME = "identifiers.json"
@@ -38,7 +38,7 @@ _AGAIN = "build the data again"
 
 
 class SetMetadata(BaseModel):
-    """What ``dataset.json`` says of a split. Other programs may add fields, which are ignored."""
+    """Content of ``dataset.json``, one per split. Unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,25 +51,25 @@ class SetMetadata(BaseModel):
     total_groups: NonNegativeInt
     mean_puzzle_examples: NonNegativeFloat
     total_puzzles: NonNegativeInt | None = None
-    """HRM leaves it out."""
+    """Absent in HRM's files."""
     sets: tuple[str, ...] = (SET_NAME,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PuzzleSet:
-    """One split. The tokens may be mapped from a file; nothing may write to them."""
+    """One split. The tokens may be memory-mapped: treat them as read-only."""
 
     metadata: SetMetadata
     inputs_NL: npt.NDArray[np.uint8]
     labels_NL: npt.NDArray[np.uint8]
-    """0 where nothing is asked."""
+    """0 at positions without a label."""
     puzzle_identifiers_P: npt.NDArray[np.int32]
     puzzle_indices_P1: npt.NDArray[np.int32]
     """First example of each puzzle, then N."""
     group_indices_G1: npt.NDArray[np.int32]
     """First puzzle of each group, then P."""
     identifiers: str | None = None
-    """Digest of what the puzzle identifiers stand for; None where no file says it."""
+    """Digest of the identifiers' names; None without identifiers.json."""
 
     @classmethod
     def of(
@@ -82,7 +82,7 @@ class PuzzleSet:
         group_indices: Sequence[int],
         vocab_size: int,
     ) -> "PuzzleSet":
-        """A split in memory; its metadata follow from it."""
+        """A split in memory; the metadata are derived from the arrays."""
         num_puzzles = len(puzzle_identifiers)
         metadata = SetMetadata(
             vocab_size=vocab_size,
@@ -108,10 +108,10 @@ class PuzzleSet:
 
 
 def read_set(folder: pathlib.Path, split: str) -> PuzzleSet:
-    """Read and check one split, whoever wrote it. The tokens stay on disk and are mapped.
+    """Read and validate one split. Token arrays above 1 MiB are memory-mapped.
 
     Raises:
-        BadInputError: a file is missing, or does not fit the others; it is named.
+        BadInputError: a file is missing, or inconsistent with the others; the message names it.
     """
     place = folder / split
     if not place.is_dir():
@@ -146,7 +146,7 @@ def _read_metadata(place: pathlib.Path) -> SetMetadata:
         raise BadInputError(f"{path}: {key}: {first['msg']}; {_AGAIN}") from error
     if len(metadata.sets) != 1:
         raise BadInputError(
-            f"{path}: sets: {', '.join(metadata.sets) or 'none'}; folders with one set can be read"
+            f"{path}: sets: {', '.join(metadata.sets) or 'none'}; only one is supported"
         )
     return metadata
 
@@ -155,7 +155,7 @@ def _load(place: pathlib.Path, metadata: SetMetadata, name: str) -> npt.NDArray[
     path = _path(place, metadata, name)
     if not path.is_file():
         raise BadInputError(f"{path}: no such file; {_AGAIN}")
-    # An empty array cannot be mapped, and a small one need not be.
+    # An empty array cannot be mapped, and mapping a small one has no benefit.
     mode: Literal["r"] | None = "r" if path.stat().st_size > _MAPPED_BYTES else None
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode=mode, allow_pickle=False)
@@ -180,7 +180,7 @@ def _check(place: pathlib.Path, data: PuzzleSet) -> None:
 
 
 def _complaints(data: PuzzleSet) -> Iterator[tuple[str, str]]:
-    """Array and complaint of everything that does not fit; the cheap checks come first."""
+    """Array name and message per violation, cheap checks first."""
     metadata = data.metadata
     num_examples, num_puzzles = len(data.inputs_NL), len(data.puzzle_identifiers_P)
     shape = (num_examples, metadata.seq_len)
@@ -197,7 +197,7 @@ def _complaints(data: PuzzleSet) -> Iterator[tuple[str, str]]:
         ("labels", data.labels_NL, metadata.vocab_size),
     ):
         if not _all_below(values, limit):
-            yield name, f"holds values that are none of 0 to {limit - 1}"
+            yield name, f"holds values outside 0 to {limit - 1}"
 
 
 def _index_complaints(data: PuzzleSet) -> Iterator[tuple[str, str]]:
@@ -213,22 +213,22 @@ def _index_complaints(data: PuzzleSet) -> Iterator[tuple[str, str]]:
 
 
 def _all_below(values: npt.NDArray[Any], limit: int) -> bool:
-    # In chunks: tokens are mapped from files that may be larger than memory.
+    # In chunks: mapped files may be larger than memory.
     chunks = (values[i : i + _CHUNK_ROWS] for i in range(0, len(values), _CHUNK_ROWS))
     return all(chunk.min() >= 0 and chunk.max() < limit for chunk in chunks)
 
 
 def _identifiers_digest(folder: pathlib.Path) -> str | None:
-    # Of the names, since another program may write the same list with other blanks.
+    # Digest of the parsed names: other programs may format the same list differently.
     named = (folder / IDENTIFIERS_NAME).is_file()
     return digest_json(read_identifiers(folder)) if named else None
 
 
 def read_identifiers(folder: pathlib.Path) -> list[str]:
-    """What each puzzle identifier stands for.
+    """Name of each puzzle identifier.
 
     Raises:
-        BadInputError: the file is missing or holds something else.
+        BadInputError: the file is missing or not a list of names.
     """
     path = folder / IDENTIFIERS_NAME
     names = read_json(path)
@@ -241,7 +241,7 @@ def read_test_puzzles(folder: pathlib.Path) -> dict[str, Challenge]:
     """The original test puzzles of an ARC folder by name.
 
     Raises:
-        BadInputError: the file is missing or a puzzle cannot be used.
+        BadInputError: the file is missing or a puzzle is invalid.
     """
     path = folder / TEST_PUZZLES_NAME
     puzzles = read_json(path)

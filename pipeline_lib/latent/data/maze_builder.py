@@ -1,6 +1,6 @@
-"""Mazes from the CSV files of Maze-Hard: squares of ``#`` wall, blank, ``S``tart, ``G``oal, ``o`` path.
+"""Mazes from the CSV files of Maze-Hard.
 
-Tokens are 1 to 5 in this order. The answer is the question with a path drawn into it.
+Cells are ``#`` wall, blank, ``S``tart, ``G``oal and ``o`` path: tokens 1 to 5 in this order. The answer is the question with the path drawn in.
 """
 
 import math
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pipeline_lib.latent.data.augmentation import NUM_DIHEDRALS, turned
-from pipeline_lib.latent.data.board_builder import Solved
+from pipeline_lib.latent.data.augmentation import NUM_DIHEDRALS, apply_dihedral
+from pipeline_lib.latent.data.board_builder import SolvedBoard
 from pipeline_lib.latent.data.csv_boards import Board
 
 CHARACTERS = "# SGo"
@@ -19,16 +19,16 @@ _WALL, _START, _GOAL, _PATH = (CHARACTERS.index(character) + 1 for character in 
 
 
 class Maze:
-    """Reads and checks mazes; its versions are their turned and mirrored images."""
+    """Parses and validates mazes; augments them by dihedral transforms."""
 
     vocab_size = len(CHARACTERS) + 1
 
-    def cells(self, board: Board) -> Solved:
+    def cells(self, board: Board) -> SolvedBoard:
         """Tokens.
 
         Raises:
-            BadInputError: the maze is no square of the five characters with one start and one goal,
-                or the answer does more than to draw a path around the walls.
+            BadInputError: the maze is not a square of the five characters with one start and one
+                goal, or question and answer differ in more than the path.
         """
         side = math.isqrt(len(board.question))
         question, answer = (_TOKENS[square] for square in board.squares(side))
@@ -37,14 +37,16 @@ class Maze:
         if (question == _START).sum() != 1 or (question == _GOAL).sum() != 1:
             raise board.error("a maze has one start (S) and one goal (G)")
         changed = question != answer
-        # Whether the path covers its two ends is the publisher's choice.
+        # Both conventions are accepted: the path may or may not cover start and goal.
         if (question[changed] == _WALL).any() or (answer[changed] != _PATH).any():
             raise board.error("the answer differs from the question in more than its path")
         return question, answer
 
-    def versions(self, solved: Solved, num_aug: int, rng: np.random.Generator) -> Iterator[Solved]:
-        """The first ``num_aug`` of the seven other symmetries of the square."""
-        del rng  # there are so few that none is drawn
+    def versions(
+        self, solved: SolvedBoard, num_aug: int, rng: np.random.Generator
+    ) -> Iterator[SolvedBoard]:
+        """The first ``num_aug`` of the seven non-identity dihedral transforms."""
+        del rng  # all seven are enumerated, none is drawn
         question, answer = solved
         for dihedral in range(1, min(num_aug + 1, NUM_DIHEDRALS)):
-            yield turned(question, dihedral), turned(answer, dihedral)
+            yield apply_dihedral(question, dihedral), apply_dihedral(answer, dihedral)

@@ -1,7 +1,7 @@
-"""Writes data folders of TRM and HRM, example by example, so that memory does not grow with them.
+"""Writes data folders in the format of TRM and HRM incrementally, in constant memory.
 
-The arrays are appended to their files; the number of rows is entered into the header at the end.
-Legend: E examples that are added at once, L tokens.
+Rows are appended to the .npy files; the headers get the number of rows at the end.
+Legend: E examples added at once, L tokens.
 """
 
 import json
@@ -31,7 +31,7 @@ _BUFFER_BYTES = 1 << 20
 
 
 class _TokenFile:
-    """A .npy file of uint8 rows that is appended to."""
+    """An append-only .npy file of uint8 rows."""
 
     def __init__(self, stream: BinaryIO, *, seq_len: int) -> None:
         self._stream = stream
@@ -47,7 +47,7 @@ class _TokenFile:
     def finish(self) -> None:
         self._stream.seek(0)
         self._write_header()
-        # numpy leaves room in a header for the first axis to grow.
+        # numpy pads the header, so that the first axis can grow in place.
         assert self._stream.tell() == self._header_bytes
 
     def _write_header(self) -> None:
@@ -57,7 +57,7 @@ class _TokenFile:
 
 
 class SetWriter:
-    """One split that is being written: examples, then the end of their puzzle, then of its group."""
+    """Writer of one split: `add_puzzle` per version, `end_group` per group, then `finish`."""
 
     def __init__(
         self, folder: pathlib.Path, streams: Sequence[BinaryIO], *, vocab_size: int, seq_len: int
@@ -72,7 +72,7 @@ class SetWriter:
 
     @property
     def num_examples(self) -> int:
-        """Examples so far."""
+        """Examples written so far."""
         return self._inputs.num_rows
 
     def add_puzzle(
@@ -82,19 +82,19 @@ class SetWriter:
         *,
         identifier: int = 0,
     ) -> None:
-        """Append one version of a puzzle with all of its examples."""
+        """Append one version of a puzzle with its examples."""
         self._inputs.append(inputs_EL)
         self._labels.append(labels_EL)
         self._identifiers.append(identifier)
         self._puzzle_ends.append(self.num_examples)
 
     def end_group(self) -> None:
-        """The puzzles since the last end are one group; without any, nothing happens."""
+        """Close the group of the puzzles added since the last call; no-op if there are none."""
         if len(self._identifiers) > self._group_ends[-1]:
             self._group_ends.append(len(self._identifiers))
 
     def finish(self, *, num_puzzle_identifiers: int) -> SetMetadata:
-        """Write what is only known at the end."""
+        """Write headers, index arrays and metadata."""
         self._inputs.finish()
         self._labels.finish()
         num_puzzles = len(self._identifiers)
@@ -114,10 +114,10 @@ class SetWriter:
 
 
 @contextmanager
-def writing(
+def open_split(
     folder: pathlib.Path, split: str, *, vocab_size: int, seq_len: int
 ) -> Iterator[SetWriter]:
-    """Open the files of one split; :meth:`SetWriter.finish` belongs into the block."""
+    """Open the files of one split; call :meth:`SetWriter.finish` inside the block."""
     place = folder / split
     place.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -129,12 +129,12 @@ def writing(
 
 
 def write_set(folder: pathlib.Path, split: str, data: PuzzleSet) -> None:
-    """Write one split that is in memory."""
+    """Write an in-memory split."""
     metadata = data.metadata
     starts, ends = data.puzzle_indices_P1[:-1], data.puzzle_indices_P1[1:]
     group_ends = set(data.group_indices_G1.tolist())
     sizes = {"vocab_size": metadata.vocab_size, "seq_len": metadata.seq_len}
-    with writing(folder, split, **sizes) as writer:
+    with open_split(folder, split, **sizes) as writer:
         for puzzle, (start, end) in enumerate(zip(starts, ends, strict=True)):
             writer.add_puzzle(
                 data.inputs_NL[start:end],
@@ -147,36 +147,36 @@ def write_set(folder: pathlib.Path, split: str, data: PuzzleSet) -> None:
 
 
 class IdentifierWriter:
-    """``identifiers.json`` while it is written: what the identifiers 1, 2, ... stand for."""
+    """Incremental writer of ``identifiers.json``: the names of identifiers 1, 2, ..."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.num_identifiers = 1
-        """Identifier 0, no puzzle in particular, is there from the start."""
+        """Including identifier 0, the blank one."""
         stream.write("[\n" + json.dumps(BLANK))
 
     def add(self, name: str) -> int:
-        """The identifier that ``name`` gets."""
+        """Append ``name`` and return its identifier."""
         self._stream.write(",\n" + json.dumps(name))
         self.num_identifiers += 1
         return self.num_identifiers - 1
 
 
 @contextmanager
-def writing_identifiers(folder: pathlib.Path) -> Iterator[IdentifierWriter]:
-    """Open ``identifiers.json``; at the end of the block it is whole."""
+def open_identifiers(folder: pathlib.Path) -> Iterator[IdentifierWriter]:
+    """Open ``identifiers.json``; the JSON list is closed at the end of the block."""
     with (folder / IDENTIFIERS_NAME).open("w", encoding="utf-8") as stream:
         yield IdentifierWriter(stream)
         stream.write("\n]\n")
 
 
-def write_no_identifiers(folder: pathlib.Path) -> None:
-    """Write ``identifiers.json`` of data without puzzles of their own: all have identifier 0."""
-    with writing_identifiers(folder):
+def write_blank_identifiers(folder: pathlib.Path) -> None:
+    """Write ``identifiers.json`` with the blank identifier only."""
+    with open_identifiers(folder):
         pass
 
 
 def write_test_puzzles(folder: pathlib.Path, puzzles: Mapping[str, Any]) -> None:
-    """Write the original test puzzles, as they were published, by name."""
+    """Write the original, unaugmented test puzzles by name."""
     text = json.dumps(puzzles)
     (folder / TEST_PUZZLES_NAME).write_text(text + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Sudoku from the CSV files of Sudoku-Extreme: 9 x 9, tokens 1 for a blank and d + 1 for digit d.
+"""Sudoku from the CSV files of Sudoku-Extreme: 9 x 9; token 1 is a blank, d + 1 is digit d.
 
 Legend: H rows and W columns, 9 each.
 """
@@ -8,26 +8,26 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from pipeline_lib.latent.data.board_builder import Cells, Solved
+from pipeline_lib.latent.data.board_builder import Cells, SolvedBoard
 from pipeline_lib.latent.data.csv_boards import Board, Characters
 
 SIDE = 9
 _BOX = 3
 _BLANK = 1
-# Each digit once: the sum of nine powers of two is this only if they all differ.
+# Each digit once: nine powers of two have this sum only if they are distinct.
 _ALL_DIGITS = sum(1 << digit for digit in range(1, SIDE + 1))
 
 
 class Sudoku:
-    """Reads and checks 9 x 9 boards, and turns them into others that are as hard."""
+    """Parses and validates 9 x 9 boards; augments them by symmetries that keep the difficulty."""
 
     vocab_size = SIDE + 2
 
-    def cells(self, board: Board) -> Solved:
+    def cells(self, board: Board) -> SolvedBoard:
         """Tokens; a blank may be written as a dot or a zero.
 
         Raises:
-            BadInputError: the answer is no Sudoku grid or not one of the question.
+            BadInputError: the answer is not a valid Sudoku grid, or contradicts the question.
         """
         question, answer = map(_digits, board.squares(SIDE))
         if question.max() > SIDE or answer.max() > SIDE:
@@ -38,11 +38,13 @@ class Sudoku:
             raise board.error("the answer contradicts the question")
         return question + _BLANK, answer + _BLANK
 
-    def versions(self, solved: Solved, num_aug: int, rng: np.random.Generator) -> Iterator[Solved]:
-        """Digits renamed, bands, stacks and the rows and columns in them reordered, half transposed."""
+    def versions(
+        self, solved: SolvedBoard, num_aug: int, rng: np.random.Generator
+    ) -> Iterator[SolvedBoard]:
+        """Permute digits, bands, stacks and the lines within them; transpose half of the time."""
         question, answer = solved
         for _ in range(num_aug):
-            # Tokens: padding and blanks stay.
+            # Indexed by token: padding and blank are fixed.
             digits = np.concatenate([[0, _BLANK], rng.permutation(SIDE) + _BLANK + 1]).astype(
                 np.uint8
             )
@@ -50,16 +52,16 @@ class Sudoku:
             transposed = bool(rng.integers(2))
 
             def moved(cells: Cells) -> Cells:
-                turned = cells.T if transposed else cells  # noqa: B023 - called in this turn only
+                turned = cells.T if transposed else cells  # noqa: B023 - called at once
                 return digits[turned[rows][:, columns]]  # noqa: B023 - as above
 
             yield moved(question), moved(answer)
 
 
 def _digits(characters_HW: Characters) -> Cells:
-    """Digits, 0 for a blank; anything else is above 9."""
+    """Digits, 0 for a blank; invalid characters become values above 9."""
     blanks = characters_HW == ord(".")
-    # uint8 wraps around, so that what stands before "0" becomes large.
+    # uint8 wraps around, so characters below "0" become large.
     return np.where(blanks, np.uint8(0), characters_HW - np.uint8(ord("0")))
 
 
@@ -71,5 +73,5 @@ def _is_solved(digits_HW: Cells) -> bool:
 
 
 def _order(rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Rows (or columns) in an order that keeps those of one band (or stack) together."""
+    """A permutation of rows (or columns) that keeps bands (or stacks) together."""
     return np.concatenate([_BOX * band + rng.permutation(_BOX) for band in rng.permutation(_BOX)])

@@ -1,4 +1,4 @@
-"""A made task as a data folder of TRM's format, with all right answers of its test examples beside it."""
+"""Synthetic tasks as data folders in TRM's format, plus all correct answers of the test split."""
 
 import pathlib
 
@@ -8,24 +8,24 @@ import numpy.typing as npt
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.data.built_folder import Counts, build_folder
 from pipeline_lib.latent.data.dataset_files import PuzzleSet
-from pipeline_lib.latent.data.set_writer import write_no_identifiers, write_set
+from pipeline_lib.latent.data.set_writer import write_blank_identifiers, write_set
 from pipeline_lib.latent.data.synthetic_tasks import make_task
 from pipeline_lib.params.latent import LatentDataParams
 from pipeline_lib.storage.manifests import Manifest
 
 ANSWERS_NAME = "answers.npy"
-"""uint8 [examples, answers, tokens] of the test split; programs that do not know it do not see it."""
+"""uint8 [examples, answers, tokens] of the test split; an extra file, ignored by other readers."""
 
 
-def build_made(params: LatentDataParams, output: pathlib.Path, *, seed: int) -> Manifest:
-    """Make the task of ``params`` at ``output``, unless it is there.
+def build_synthetic(params: LatentDataParams, output: pathlib.Path, *, seed: int) -> Manifest:
+    """Generate the task of ``params`` in ``output``, or reuse it.
 
     Raises:
-        BadInputError: the task is a folder, has too few examples, or ``output`` holds other files.
+        BadInputError: the task is a folder or too small, or ``output`` holds other files.
     """
     task = params.task
     if task == "folder":
-        raise BadInputError("latent.data.task=folder: there is nothing to make; name a made task")
+        raise BadInputError("latent.data.task=folder: nothing to generate; choose a synthetic task")
 
     def write(folder: pathlib.Path) -> Counts:
         made = make_task(
@@ -37,7 +37,7 @@ def build_made(params: LatentDataParams, output: pathlib.Path, *, seed: int) -> 
         )
         write_set(folder, "train", made.train)
         write_set(folder, "test", made.test)
-        write_no_identifiers(folder)
+        write_blank_identifiers(folder)
         np.save(folder / "test" / ANSWERS_NAME, made.answers_NAL)
         return {"train": len(made.train.inputs_NL), "test": len(made.test.inputs_NL)}
 
@@ -51,10 +51,10 @@ def build_made(params: LatentDataParams, output: pathlib.Path, *, seed: int) -> 
 
 
 def read_answers(folder: pathlib.Path, data: PuzzleSet) -> npt.NDArray[np.uint8] | None:
-    """All right answers [N, A, L] of ``data``, the test split of ``folder``, where they are known.
+    """All correct answers [N, A, L] to the test split ``data`` of ``folder``; None if unknown.
 
     Raises:
-        BadInputError: the file is no such array.
+        BadInputError: the file is damaged or has another shape or dtype.
     """
     path = folder / "test" / ANSWERS_NAME
     if not path.is_file():

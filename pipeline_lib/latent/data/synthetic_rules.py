@@ -1,8 +1,8 @@
-"""The ambiguous rule: a grid is turned or mirrored in one of four ways, and only a cue says which.
+"""The ambiguous-rule task: one of four dihedral rules transforms a grid; a cue may name it.
 
-The four rules are drawn once per task. An example begins with a cue token; half of the examples
-show the rule there, the others show that there is no cue, and then four answers are equally right.
-A model that keeps one answer can only guess among them; one with several branches can hold all four.
+The four rules are drawn once per task. An example starts with the cue token, which names the rule
+in half of the examples and hides it in the others, where all four answers are correct. A model with
+one answer can only guess among them; one with several branches can represent all four.
 """
 
 import random
@@ -21,18 +21,18 @@ Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuledGrid:
-    """One example: the cue and the grid, and the answer of every rule that the cue leaves open."""
+class RuleExample:
+    """One example: cue and grid, and the answers of all rules compatible with the cue."""
 
     tokens: Tokens
     answers: tuple[Tokens, ...]
-    """Each as long as ``tokens``; at the cue it repeats it, so that every position is asked."""
+    """Each as long as ``tokens``; the cue is repeated, so every position has a label."""
     rule_answer: int
-    """Which of the answers is that of the rule drawn."""
+    """Index in ``answers`` of the sampled rule's answer."""
 
 
 def draw_rules(rng: random.Random) -> list[list[int]]:
-    """Four different dihedral moves of the square; each gives the source cell of every target cell."""
+    """Four distinct dihedral transforms, each as the source cell of every target cell."""
     square = [[row * SIDE + column for column in range(SIDE)] for row in range(SIDE)]
     moves = []
     for mirrored in (False, True):
@@ -43,14 +43,14 @@ def draw_rules(rng: random.Random) -> list[list[int]]:
     return rng.sample(moves, NUM_RULES)
 
 
-def draw_example(rules: Sequence[Sequence[int]], rng: random.Random) -> RuledGrid:
-    """A random grid with a random rule, whose cue is shown half of the time."""
+def draw_example(rules: Sequence[Sequence[int]], rng: random.Random) -> RuleExample:
+    """A random grid with a random rule; the cue is shown with probability 1/2."""
     grid = [FIRST_COLOUR + rng.randrange(NUM_COLOURS) for _ in range(SIDE * SIDE)]
     rule = rng.randrange(NUM_RULES)
     shown = rng.random() < 0.5
     cue = NO_CUE + 1 + rule if shown else NO_CUE
     answers = [(cue, *(grid[cell] for cell in move)) for move in rules]
-    return RuledGrid(
+    return RuleExample(
         tokens=(cue, *grid),
         answers=(answers[rule],) if shown else tuple(answers),
         rule_answer=0 if shown else rule,

@@ -1,7 +1,7 @@
-"""Small Sudoku made from a generator: puzzles with one solution, or with exactly two.
+"""Generates small Sudoku puzzles with exactly one or two solutions, by digging holes.
 
-A grid is a tuple of size x size digits, row by row; 0 is a blank. Only for tasks that are made here;
-published Sudoku sets are read from their files.
+A grid is a tuple of size x size digits, row by row; 0 is a blank. Published 9 x 9 sets are read by
+`sudoku_builder`.
 """
 
 import random
@@ -13,7 +13,7 @@ Cells = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Boxes of ``box_height`` x ``box_width`` cells; the size is their product."""
+    """Box dimensions in cells; their product is the size of the grid."""
 
     box_height: int
     box_width: int
@@ -36,7 +36,7 @@ SIX = Shape(box_height=2, box_width=3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Puzzle:
-    """Givens and all of their solutions."""
+    """Givens with all of their solutions."""
 
     givens: Cells
     solutions: tuple[Cells, ...]
@@ -45,14 +45,14 @@ class Puzzle:
 def solve(
     givens: Sequence[int], shape: Shape, *, limit: int, rng: random.Random | None = None
 ) -> list[Cells]:
-    """Up to ``limit`` solutions; digits are tried in rising order, or in one drawn from ``rng``."""
+    """Up to ``limit`` solutions; digits are tried in ascending order, or shuffled by ``rng``."""
     search = _Search(givens, shape, limit=limit, rng=rng)
     search.descend()
     return search.found
 
 
 class _Search:
-    """Depth first, at the blank with the fewest digits left; digits used are bits of a unit."""
+    """Depth-first search on the most constrained blank; used digits are bit masks per unit."""
 
     def __init__(
         self, givens: Sequence[int], shape: Shape, *, limit: int, rng: random.Random | None
@@ -75,8 +75,8 @@ class _Search:
         self._boxes[box] ^= bit
 
     def descend(self) -> None:
-        """Fill the rest in every way, until there are enough."""
-        cell, left = self._tightest()
+        """Complete the grid in all ways, up to the limit."""
+        cell, left = self._most_constrained()
         if cell is None:
             self.found.append(tuple(self._cells))
             return
@@ -92,8 +92,8 @@ class _Search:
             if len(self.found) == self._limit:
                 return
 
-    def _tightest(self) -> tuple[int | None, int]:
-        """The blank with the fewest digits left, and these as bits; None if there is no blank."""
+    def _most_constrained(self) -> tuple[int | None, int]:
+        """The blank with the fewest candidates, and these as bits; None if the grid is full."""
         best, best_left, fewest = None, 0, self._all.bit_length() + 1
         for cell, digit in enumerate(self._cells):
             if digit:
@@ -110,14 +110,15 @@ class _Search:
 def make_puzzle(shape: Shape, *, givens: int, num_solutions: int, rng: random.Random) -> Puzzle:
     """Draw a puzzle with exactly ``num_solutions`` solutions.
 
-    Givens are taken from a full grid in random order, for as long as there are no more solutions
-    than that, until ``givens`` are left or none can go; a draw that misses the number is dropped.
-    Where several solutions came late, cells in which all agree are given again, up to ``givens``.
+    Cells of a full grid are removed in random order while at most ``num_solutions`` solutions
+    exist, until ``givens`` are left or none can be removed; a draw with another number is rejected.
+    If the last solution appeared late, cells on which all solutions agree are restored, up to
+    ``givens``.
     """
     while True:
         puzzle = _dig(shape, givens=givens, num_solutions=num_solutions, rng=rng)
         if len(puzzle.solutions) == num_solutions:
-            return _refilled(puzzle, givens=givens, rng=rng)
+            return _restore_givens(puzzle, givens=givens, rng=rng)
 
 
 def _dig(shape: Shape, *, givens: int, num_solutions: int, rng: random.Random) -> Puzzle:
@@ -136,7 +137,7 @@ def _dig(shape: Shape, *, givens: int, num_solutions: int, rng: random.Random) -
     return Puzzle(givens=tuple(cells), solutions=tuple(solutions))
 
 
-def _refilled(puzzle: Puzzle, *, givens: int, rng: random.Random) -> Puzzle:
+def _restore_givens(puzzle: Puzzle, *, givens: int, rng: random.Random) -> Puzzle:
     cells = list(puzzle.givens)
     agreed = [
         cell
@@ -149,20 +150,20 @@ def _refilled(puzzle: Puzzle, *, givens: int, rng: random.Random) -> Puzzle:
     return Puzzle(givens=tuple(cells), solutions=puzzle.solutions)
 
 
-def reshaped(puzzle: Puzzle, shape: Shape, rng: random.Random) -> Puzzle:
-    """The same puzzle in other clothes: digits renamed, rows and columns moved within the rules."""
+def permute_puzzle(puzzle: Puzzle, shape: Shape, rng: random.Random) -> Puzzle:
+    """An equivalent puzzle: digits permuted, rows and columns permuted within and between bands."""
     digits = [0, *rng.sample(range(1, shape.size + 1), shape.size)]
-    rows = _moved_lines(shape.size, shape.box_height, rng)
-    columns = _moved_lines(shape.size, shape.box_width, rng)
+    rows = _permute_lines(shape.size, shape.box_height, rng)
+    columns = _permute_lines(shape.size, shape.box_width, rng)
     order = [row * shape.size + column for row in rows for column in columns]
 
-    def dressed(cells: Cells) -> Cells:
+    def permute(cells: Cells) -> Cells:
         return tuple(digits[cells[cell]] for cell in order)
 
-    return Puzzle(givens=dressed(puzzle.givens), solutions=tuple(map(dressed, puzzle.solutions)))
+    return Puzzle(givens=permute(puzzle.givens), solutions=tuple(map(permute, puzzle.solutions)))
 
 
-def _moved_lines(size: int, depth: int, rng: random.Random) -> list[int]:
-    """Bands of ``depth`` lines in random order, and the lines of each in random order."""
+def _permute_lines(size: int, depth: int, rng: random.Random) -> list[int]:
+    """Line order after shuffling bands of ``depth`` lines, and the lines within each band."""
     bands = rng.sample(range(size // depth), size // depth)
     return [band * depth + line for band in bands for line in rng.sample(range(depth), depth)]

@@ -1,8 +1,8 @@
-"""Small tasks made from a seed, in the files of TRM and HRM: trials of parallel branches in minutes.
+"""Small synthetic tasks, generated from a seed: experiments with parallel branches in minutes.
 
-``sudoku4``, ``sudoku6``: one solution. ``sudoku4-two``, ``sudoku6-two``: exactly two, the label is one
-of them at random. ``ambiguous``: see `synthetic_rules`. No test input is among the training inputs. For the test
-split all right answers are known, so that an answer that is right but not the label can be told.
+``sudoku4``, ``sudoku6``: one solution. ``sudoku4-two``, ``sudoku6-two``: exactly two, one of which
+is the label at random. ``ambiguous``: see `synthetic_rules`. Train and test inputs are disjoint.
+All correct answers of the test split are kept, since a correct one may differ from the label.
 Legend: N examples, A answers, L tokens.
 """
 
@@ -20,13 +20,13 @@ from pipeline_lib.latent.data.dataset_files import PuzzleSet
 from pipeline_lib.params.latent import MadeTaskName
 from pipeline_lib.seeding import child_random
 
-_PATIENCE = 1000
-"""Draws in a row that bring nothing new before a task counts as used up."""
+_MAX_DUPLICATES = 1000
+"""Consecutive duplicate draws after which a task counts as exhausted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """Tokens of one example; the label is one of its right answers."""
+    """Tokens of one example; the label is one of its correct answers."""
 
     tokens: tuple[int, ...]
     label: tuple[int, ...]
@@ -36,50 +36,50 @@ class Example:
 Group = Sequence[Example]
 """A puzzle with its versions."""
 Draw = Callable[[random.Random, int], Group]
-"""Draws a group with so many versions."""
+"""Draws a group with the given number of versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeTask:
-    """Both splits, and all right answers of the test split."""
+class SyntheticTask:
+    """Both splits, and all correct answers of the test split."""
 
     train: PuzzleSet
     test: PuzzleSet
     answers_NAL: npt.NDArray[np.uint8]
-    """Of the test split; an example with fewer answers repeats its first."""
+    """Of the test split; shorter answer lists are padded with their first answer."""
 
 
 def make_task(
     name: MadeTaskName, *, train: int, test: int, versions: int = 1, seed: int
-) -> MadeTask:
+) -> SyntheticTask:
     """Draw a task with ``train`` groups of ``versions`` examples and ``test`` examples.
 
     Raises:
-        BadInputError: the task has not so many different examples.
+        BadInputError: the task has too few distinct examples.
     """
     draw, vocab_size = _TASKS[name](child_random(seed, "latent", name, "rules"))
-    fresh = _different(name, draw, child_random(seed, "latent", name, "examples"))
+    fresh = _distinct_groups(name, draw, child_random(seed, "latent", name, "examples"))
     test_groups = [fresh(1) for _ in range(test)]
     train_groups = [fresh(versions) for _ in range(train)]
     examples = [example for group in test_groups for example in group]
-    return MadeTask(
+    return SyntheticTask(
         train=_puzzle_set(train_groups, vocab_size),
         test=_puzzle_set(test_groups, vocab_size),
-        answers_NAL=_answers(examples),
+        answers_NAL=_stack_answers(examples),
     )
 
 
-def _different(name: str, draw: Draw, rng: random.Random) -> Callable[[int], Group]:
-    """Draws groups, each without the inputs that any group before had."""
+def _distinct_groups(name: str, draw: Draw, rng: random.Random) -> Callable[[int], Group]:
+    """A generator of groups without inputs of earlier groups."""
     seen: set[tuple[int, ...]] = set()
 
     def fresh(versions: int) -> Group:
-        for _ in range(_PATIENCE):
+        for _ in range(_MAX_DUPLICATES):
             group = [example for example in draw(rng, versions) if example.tokens not in seen]
             if group:
                 seen.update(example.tokens for example in group)
                 return group
-        raise BadInputError(f"{name}: only {len(seen)} different examples; ask for fewer")
+        raise BadInputError(f"{name}: only {len(seen)} distinct examples; ask for fewer")
 
     return fresh
 
@@ -88,7 +88,7 @@ def _sudoku(
     shape: synthetic_sudoku.Shape, *, givens: int, num_solutions: int
 ) -> Callable[[random.Random], tuple[Draw, int]]:
     def example(puzzle: synthetic_sudoku.Puzzle, rng: random.Random) -> Example:
-        # Token 0 is padding, so a blank is 1 and digit d is d + 1, as in TRM's own Sudoku files.
+        # Token 0 is padding, so a blank is 1 and digit d is d + 1, as in TRM's Sudoku files.
         answers = tuple(tuple(digit + 1 for digit in cells) for cells in puzzle.solutions)
         return Example(
             tokens=tuple(digit + 1 for digit in puzzle.givens),
@@ -100,7 +100,7 @@ def _sudoku(
         puzzle = synthetic_sudoku.make_puzzle(
             shape, givens=givens, num_solutions=num_solutions, rng=rng
         )
-        others = (synthetic_sudoku.reshaped(puzzle, shape, rng) for _ in range(versions - 1))
+        others = (synthetic_sudoku.permute_puzzle(puzzle, shape, rng) for _ in range(versions - 1))
         return [example(version, rng) for version in (puzzle, *others)]
 
     return lambda _rng: (draw, shape.size + 2)
@@ -130,7 +130,7 @@ _TASKS: dict[MadeTaskName, Callable[[random.Random], tuple[Draw, int]]] = {
 }
 
 
-def _answers(examples: Sequence[Example]) -> npt.NDArray[np.uint8]:
+def _stack_answers(examples: Sequence[Example]) -> npt.NDArray[np.uint8]:
     most = max(len(example.answers) for example in examples)
 
     def padded(example: Example) -> Iterator[tuple[int, ...]]:

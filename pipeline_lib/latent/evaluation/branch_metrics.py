@@ -1,9 +1,9 @@
-"""How good K answers are: the best of them, and the one that each way of picking would hand in.
+"""Accuracy of K answers: the best of them (oracle), and the one selected by each label-free rule.
 
-Counts add up over batches and processes; shares are taken at the end. An answer is compared at the
-positions that have labels; a row without any, whose answer is secret, is counted apart. In ARC these
-tell the size of the answer, so what is handed in there is picked by `voting`, which looks at no label.
-The oracle looks at the labels and is an upper bound.
+Counts are additive over batches and processes. Answers are compared at labelled positions; rows
+without labels (secret answers) are counted separately. On ARC the labelled positions reveal the
+size of the answer, so submissions use `grid_voting`, which sees no label. The oracle is an upper
+bound.
 
 Axes: B rows, K branches, L positions of the sequence, V tokens.
 """
@@ -17,45 +17,45 @@ from torch import Tensor
 
 from pipeline_lib.latent.evaluation.branch_answers import (
     PICKS,
-    Answers,
     AnswerTokens,
     Bools,
-    Places,
-    answers_of,
-    same_answers,
+    BranchAnswers,
+    BranchIndices,
+    decode_answers,
+    equal_answers,
 )
-from pipeline_lib.latent.model.losses import branch_losses, exact
+from pipeline_lib.latent.model.losses import branch_losses, exact_match
 from pipeline_lib.latent.model.protocol import IGNORED_LABEL, Batch, BranchOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """Sums over real rows with labels; ``+`` joins those of two batches."""
+class BranchCounts:
+    """Sums over real rows with labels; ``+`` merges two batches."""
 
     rows: int
     unlabelled: int
-    """Real rows besides, whose answers nobody here knows."""
+    """Real rows without labels."""
     oracle: int
-    """Rows of which some branch is exactly right; the next three: of which the picked one is."""
+    """Rows with any exactly right branch; the next three: with a right selected branch."""
     scorer: int
     majority: int
     confidence: int
     right_branches: int
     decidable: int
-    """Rows with right and wrong branches: only there can a pick be better than another."""
+    """Rows with right and wrong branches, where selection matters."""
     scorer_decided: int
-    """Of these the ones in which the scorer picks a right branch."""
+    """Decidable rows in which the scorer selects a right branch."""
     confidence_decided: int
     best_K: tuple[int, ...]
-    """How often each branch has the least loss."""
+    """Number of rows in which each branch has the lowest loss."""
     distinct: int
-    """Different answers, added up over rows."""
+    """Sum over rows of the number of distinct answers."""
     disagreement: float
-    """Share of labels at which two branches differ, averaged over pairs, added up over rows."""
+    """Sum over rows of the share of labels at which two branches differ, mean over pairs."""
 
-    def __add__(self, other: "Counts") -> "Counts":
-        """The counts of both; they must have as many branches."""
-        return Counts(
+    def __add__(self, other: "BranchCounts") -> "BranchCounts":
+        """Merge; both must have the same number of branches."""
+        return BranchCounts(
             rows=self.rows + other.rows,
             unlabelled=self.unlabelled + other.unlabelled,
             oracle=self.oracle + other.oracle,
@@ -73,41 +73,41 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics:
-    """Shares of the real rows with labels, in [0, 1] unless said otherwise."""
+class BranchMetrics:
+    """Means over real rows with labels, in [0, 1] unless noted."""
 
     rows: int
     oracle_exact: float
     scorer_exact: float
     majority_exact: float
-    """By votes of equal answers, ties by their mean confidence."""
+    """Selected by votes of equal answers, ties by mean confidence."""
     confidence_exact: float
-    """By the mean maximal log-probability."""
+    """Selected by mean log-probability."""
     mean_branch_exact: float
     decidable: float
     scorer_picks_best: float | None
-    """Of the decidable rows; None where there is none."""
+    """Share of decidable rows; None without any."""
     confidence_picks_best: float | None
     usage_entropy: float | None
-    """Entropy of which branch is best, 1 if all are equally often; None for a single branch."""
+    """Normalised entropy of the best branch: 1 if uniform; None for a single branch."""
     distinct_outputs: float
-    """Different answers a row, 1 to K."""
+    """Distinct answers per row, 1 to K."""
     disagreement: float
-    """Labels at which two branches differ, mean over pairs; not the loss called diversity."""
+    """Share of labels at which two branches differ, mean over pairs; not the diversity loss."""
 
 
 @torch.no_grad()
-def counted(output: BranchOutput, batch: Batch) -> Counts:
-    """The counts of one batch."""
+def count_batch(output: BranchOutput, batch: Batch) -> BranchCounts:
+    """Counts of one batch."""
     asked_BL = batch.labels_BL != IGNORED_LABEL
     real_B = batch.real_B & asked_BL.any(1)
     given = _answers_at(output, asked_BL).rows(real_B.cpu().numpy())
-    exact_BK = exact(output.logits_BKLV, batch.labels_BL)[real_B].cpu().numpy()
+    exact_BK = exact_match(output.logits_BKLV, batch.labels_BL)[real_B].cpu().numpy()
     picked = {name: _at(exact_BK, pick(given)) for name, pick in PICKS.items()}
-    same_BKK = same_answers(given)
+    same_BKK = equal_answers(given)
     best_B = branch_losses(output.logits_BKLV, batch.labels_BL)[real_B].argmin(1)
     decidable_B = exact_BK.any(1) & ~exact_BK.all(1)
-    return Counts(
+    return BranchCounts(
         rows=int(real_B.sum()),
         unlabelled=int((batch.real_B & ~real_B).sum()),
         oracle=int(exact_BK.any(1).sum()),
@@ -124,8 +124,8 @@ def counted(output: BranchOutput, batch: Batch) -> Counts:
     )
 
 
-def metrics_of(counts: Counts) -> Metrics:
-    """The shares. Raises ValueError without a real row that has labels."""
+def compute_metrics(counts: BranchCounts) -> BranchMetrics:
+    """Means from counts; ValueError without a real row with labels."""
     if counts.rows == 0:
         raise ValueError("rows=0; metrics need at least one real row with labels")
     num_branches = len(counts.best_K)
@@ -133,7 +133,7 @@ def metrics_of(counts: Counts) -> Metrics:
     def decided(count: int) -> float | None:
         return count / counts.decidable if counts.decidable else None
 
-    return Metrics(
+    return BranchMetrics(
         rows=counts.rows,
         oracle_exact=counts.oracle / counts.rows,
         scorer_exact=counts.scorer / counts.rows,
@@ -149,14 +149,14 @@ def metrics_of(counts: Counts) -> Metrics:
     )
 
 
-def _answers_at(output: BranchOutput, asked_BL: Tensor) -> Answers:
-    """The answers, at the positions that have labels."""
+def _answers_at(output: BranchOutput, asked_BL: Tensor) -> BranchAnswers:
+    """Answers at the labelled positions."""
     asked_B1L = asked_BL[:, None].cpu().numpy()
-    return answers_of(output, lambda tokens_BKL: np.broadcast_to(asked_B1L, tokens_BKL.shape))
+    return decode_answers(output, lambda tokens_BKL: np.broadcast_to(asked_B1L, tokens_BKL.shape))
 
 
-def _at(of_BK: Bools, picked_B: Places) -> Bools:
-    """Of each row the picked branch."""
+def _at(of_BK: Bools, picked_B: BranchIndices) -> Bools:
+    """The selected branch of each row."""
     return of_BK[np.arange(len(of_BK)), picked_B]
 
 

@@ -1,8 +1,8 @@
-"""What a latent model can do on the test split of its data.
+"""Evaluates a latent model on the test split of its data.
 
-Counts come from `metrics`; where the data are puzzles of ARC, the answers of all versions vote
-(`voting`). Rows that fill up a batch count nowhere. The oracle looks at the label: an upper bound.
-Legend: N examples, A right answers of an example, K branches, L tokens.
+Metrics are defined in `branch_metrics`; on ARC the answers of all versions also vote (`arc_votes`).
+Padding rows are excluded.
+Legend: N examples, A correct answers of an example, K branches, L tokens.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +15,14 @@ import torch
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.data.dataset_files import PuzzleSet
-from pipeline_lib.latent.evaluation.branch_answers import PICKS, Answers, Regions, answers_of, whole
-from pipeline_lib.latent.evaluation.branch_metrics import Counts, counted, metrics_of
+from pipeline_lib.latent.evaluation.branch_answers import (
+    PICKS,
+    AnswerMask,
+    BranchAnswers,
+    decode_answers,
+    full_mask,
+)
+from pipeline_lib.latent.evaluation.branch_metrics import BranchCounts, compute_metrics, count_batch
 from pipeline_lib.latent.model.batches import evaluation_batches
 from pipeline_lib.latent.model.prr import PrrModel
 from pipeline_lib.latent.model.trm import TrmModel
@@ -24,33 +30,33 @@ from pipeline_lib.params.latent import LatentEvaluateParams
 from pipeline_lib.seeding import child_seed
 
 Progress = Callable[[int, int], None]
-"""Called with the examples that are done, and all."""
+"""Called with the number of examples done and the total."""
 RightAnswers = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnsweredBatch:
-    """Examples ``start`` to ``stop`` of the set with their answers; nothing of the padding."""
+class PredictedBatch:
+    """Examples ``start`` to ``stop`` of the set with their answers, without padding."""
 
     start: int
     stop: int
-    answers: Answers
-    counts: Counts
+    answers: BranchAnswers
+    counts: BranchCounts
     core_passes: float
 
 
-def answered(
+def predict_batches(
     model: PrrModel | TrmModel,
     data: PuzzleSet,
     params: LatentEvaluateParams,
     *,
     seed: int,
-    regions: Regions = whole,
-) -> Iterator[AnsweredBatch]:
-    """Answer all examples, batch by batch.
+    mask: AnswerMask = full_mask,
+) -> Iterator[PredictedBatch]:
+    """Predict all examples, batch by batch.
 
-    With noise, what is drawn for an example depends on the seed and its place in the set alone: neither
-    on the size of a batch, nor, in a rollout, on how many follow.
+    The noise of an example depends only on the seed and its index in the set, not on the batch size
+    or the number of rollouts.
     """
     device = next(model.parameters()).device
     for part in evaluation_batches(data, batch_size=params.batch_size):
@@ -61,29 +67,29 @@ def answered(
             steps=params.steps,
             noise=params.noise,
             rollouts=params.rollouts,
-            generator=[_drawn_at(place, seed=seed) for place in places],
+            generator=[_generator_at(place, seed=seed) for place in places],
         )
-        yield AnsweredBatch(
+        yield PredictedBatch(
             start=part.start,
             stop=part.stop,
-            answers=answers_of(output, regions).rows(slice(part.stop - part.start)),
-            counts=counted(output, batch),
+            answers=decode_answers(output, mask).rows(slice(part.stop - part.start)),
+            counts=count_batch(output, batch),
             core_passes=output.core_passes,
         )
 
 
-def _drawn_at(place: int, *, seed: int) -> torch.Generator:
+def _generator_at(place: int, *, seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(child_seed(seed, "evaluate", place))
 
 
-def summary(counts: Counts, *, core_passes: float) -> dict[str, Any]:
-    """The figures of all examples as plain values; `oracle` names the upper bound as one.
+def summarize_counts(counts: BranchCounts, *, core_passes: float) -> dict[str, Any]:
+    """Metrics as plain values; the oracle is labelled as an upper bound.
 
-    Examples whose answer is secret are in no share; where all are, there are no shares.
+    Examples without labels are excluded; if all are, only the counts remain.
     """
     figures: dict[str, Any] = {"rows": 0}
     if counts.rows:
-        figures = asdict(metrics_of(counts))
+        figures = asdict(compute_metrics(counts))
         figures["oracle_exact_upper_bound"] = figures.pop("oracle_exact")
     return {
         **figures,
@@ -93,18 +99,18 @@ def summary(counts: Counts, *, core_passes: float) -> dict[str, Any]:
     }
 
 
-class KnownAnswers:
-    """Where an example has several right answers: how many are found, and whether picks are right.
+class AnswerCoverage:
+    """Metrics against all correct answers of an example, of which the label is only one.
 
-    The label is only one of them, so that a right pick can miss it.
+    Counts how many are found by any branch, and if the selected branch gives one of them.
     """
 
     def __init__(self, answers_NAL: RightAnswers) -> None:
         self._answers_NAL = answers_NAL
         self._rows: list[dict[str, float]] = []
 
-    def add(self, part: AnsweredBatch) -> None:
-        """Take in one batch."""
+    def add(self, part: PredictedBatch) -> None:
+        """Add one batch."""
         right_BAL = self._answers_NAL[part.start : part.stop]
         hits_BKA = (part.answers.kept_BKL[:, :, None] == right_BAL[:, None]).all(-1)
         picked = {name: pick(part.answers) for name, pick in PICKS.items()}
@@ -122,8 +128,8 @@ class KnownAnswers:
                 }
             )
 
-    def figures(self) -> Mapping[str, dict[str, float]]:
-        """Means over the examples with 1, 2, ... right answers, by that number."""
+    def metrics(self) -> Mapping[str, dict[str, float]]:
+        """Means over examples, grouped by their number of correct answers."""
         by_number: dict[str, list[dict[str, float]]] = {}
         for row in self._rows:
             by_number.setdefault(f"{row['answers']:.0f}", []).append(row)
@@ -142,21 +148,21 @@ def evaluate_set(
     params: LatentEvaluateParams,
     *,
     seed: int,
-    listeners: Sequence[Callable[[AnsweredBatch], None]] = (),
-    regions: Regions = whole,
+    listeners: Sequence[Callable[[PredictedBatch], None]] = (),
+    mask: AnswerMask = full_mask,
 ) -> dict[str, Any]:
-    """The figures of a whole set; each of ``listeners`` gets every batch on the way.
+    """Metrics of a whole set; each of ``listeners`` is called with every batch.
 
     Raises:
         BadInputError: the set has no example.
     """
-    total: Counts | None = None
+    total: BranchCounts | None = None
     core_passes = 0.0
-    for part in answered(model, data, params, seed=seed, regions=regions):
+    for part in predict_batches(model, data, params, seed=seed, mask=mask):
         total = part.counts if total is None else total + part.counts
         core_passes = part.core_passes
         for listener in listeners:
             listener(part)
     if total is None:
         raise BadInputError("the test split has no example; build it again")
-    return summary(total, core_passes=core_passes)
+    return summarize_counts(total, core_passes=core_passes)

@@ -1,4 +1,4 @@
-"""One evaluation as a folder: figures, pictures of some examples, and for ARC a submission."""
+"""Writes an evaluation: metrics, pictures of some examples, and for ARC a submission."""
 
 import html
 import json
@@ -14,15 +14,15 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.data.dataset_files import TEST_PUZZLES_NAME, PuzzleSet, read_set
 from pipeline_lib.latent.data.synthetic_folder import read_answers
 from pipeline_lib.latent.evaluation.arc_votes import ArcVotes
-from pipeline_lib.latent.evaluation.branch_answers import cropped, whole
+from pipeline_lib.latent.evaluation.branch_answers import full_mask, grid_mask
 from pipeline_lib.latent.evaluation.evaluate import (
-    AnsweredBatch,
-    KnownAnswers,
+    AnswerCoverage,
+    PredictedBatch,
     Progress,
     evaluate_set,
 )
 from pipeline_lib.latent.evaluation.pictures import example_svg
-from pipeline_lib.latent.model.compatibility import check_fit
+from pipeline_lib.latent.model.compatibility import check_compatible
 from pipeline_lib.latent.model.saved_model import load_model
 from pipeline_lib.params.latent import LatentEvaluateParams
 from pipeline_lib.storage import manifests
@@ -38,7 +38,7 @@ REPORT_NAME = "report.html"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatentEvaluation:
-    """One evaluation, whole."""
+    """Arguments of one evaluation."""
 
     models: Sequence[pathlib.Path]
     data: pathlib.Path
@@ -49,15 +49,15 @@ class LatentEvaluation:
     seed: int
     key: str
     ensemble: bool = False
-    """Let the answers of all models vote; without it there may be only one."""
+    """Pool the votes of several models; otherwise exactly one is allowed."""
     progress: Progress = lambda _done, _total: None
 
 
 def evaluate_latent(request: LatentEvaluation) -> Manifest:
-    """Evaluate, unless it is done, and write figures, pictures and submission.
+    """Evaluate and write the folder; a finished evaluation with the same key is reused.
 
     Raises:
-        BadInputError: several models that are not to vote together, or models that do not fit the data.
+        BadInputError: several models without ``ensemble``, or a model trained for other data.
     """
     finished = manifests.current(request.output, kind=KIND, key=request.key)
     if finished is not None:
@@ -66,19 +66,19 @@ def evaluate_latent(request: LatentEvaluation) -> Manifest:
     is_arc = is_arc_folder(request.data)
     _check(request, is_arc=is_arc)
     for model in request.models:
-        check_fit(model, data, folder=request.data)
+        check_compatible(model, data, folder=request.data)
     device = compute_device()
     votes = ArcVotes(request.data, data) if is_arc else None
     seed = trainer_seed(request.seed, "latent", "evaluate")
     with replaced(request.output) as fresh, deterministic(threads=request.threads, seed=seed):
         figures = [
-            _of_one_model(model, data, request, votes=votes, device=device, fresh=fresh)
+            _evaluate_model(model, data, request, votes=votes, device=device, fresh=fresh)
             for model in request.models
         ]
         content: dict[str, Any] = {"models": figures}
         if votes is not None:
             unanswered = votes.submit(fresh / SUBMISSION_NAME, voters=request.params.voters)
-            content["arc"] = {**votes.figures(), "unanswered test inputs": unanswered}
+            content["arc"] = {**votes.metrics(), "unanswered test inputs": unanswered}
         write_json(fresh / METRICS_NAME, content)
         write_text(fresh / REPORT_NAME, report_page(content, fresh))
         return manifests.seal(fresh, kind=KIND, key=request.key)
@@ -90,7 +90,7 @@ def compute_device() -> torch.device:
 
 
 def is_arc_folder(folder: pathlib.Path) -> bool:
-    """Whether the test examples are versions of puzzles, so that their answers vote."""
+    """True for ARC data, where predictions for all versions of a puzzle are pooled by voting."""
     return (folder / TEST_PUZZLES_NAME).is_file()
 
 
@@ -104,7 +104,7 @@ def _check(request: LatentEvaluation, *, is_arc: bool) -> None:
         raise BadInputError(f"{request.data}: only answers to puzzles of ARC vote; name one model")
 
 
-def _of_one_model(
+def _evaluate_model(
     folder: pathlib.Path,
     data: PuzzleSet,
     request: LatentEvaluation,
@@ -115,9 +115,9 @@ def _of_one_model(
 ) -> dict[str, Any]:
     model = load_model(folder, device=device)
     answers_NAL = read_answers(request.data, data)
-    known = KnownAnswers(answers_NAL) if answers_NAL is not None else None
+    known = AnswerCoverage(answers_NAL) if answers_NAL is not None else None
 
-    def watch(part: AnsweredBatch) -> None:
+    def watch(part: PredictedBatch) -> None:
         draw_examples(part, data, fresh, count=request.params.pictures, is_arc=votes is not None)
         request.progress(part.stop, len(data.inputs_NL))
 
@@ -127,16 +127,16 @@ def _of_one_model(
         request.params,
         seed=request.seed,
         listeners=[watch, *(keeper.add for keeper in (votes, known) if keeper is not None)],
-        regions=cropped if votes is not None else whole,
+        mask=grid_mask if votes is not None else full_mask,
     )
-    found = {"by_right_answers": known.figures()} if known is not None else {}
+    found = {"by_right_answers": known.metrics()} if known is not None else {}
     return {"model": folder.name, **figures, **found}
 
 
 def draw_examples(
-    part: AnsweredBatch, data: PuzzleSet, folder: pathlib.Path, *, count: int, is_arc: bool
+    part: PredictedBatch, data: PuzzleSet, folder: pathlib.Path, *, count: int, is_arc: bool
 ) -> None:
-    """Write a picture of each example of ``part`` that is one of the first ``count`` of the set."""
+    """Write pictures of the examples of ``part`` with an index below ``count``."""
     answers = part.answers
     for row, example in enumerate(range(part.start, min(part.stop, count))):
         scores = zip(answers.scores_BK[row], answers.confidences_BK[row], strict=True)
@@ -152,7 +152,7 @@ def draw_examples(
 
 
 def report_page(content: dict[str, Any], folder: pathlib.Path) -> str:
-    """One page without scripts or requests: the figures, then the pictures."""
+    """A self-contained HTML page: pictures, then metrics as JSON."""
     pictures = sorted((folder / "pictures").glob("*.svg"))
     drawn = "\n".join(
         f"<figure><figcaption>{path.stem}</figcaption>{path.read_text('utf-8')}</figure>"

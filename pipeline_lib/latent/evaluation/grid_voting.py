@@ -1,8 +1,10 @@
-"""From answers to versions of ARC puzzles to ranked answers to the puzzles themselves.
+"""Pools predictions over augmented versions of ARC puzzles by voting.
 
-Each answer is cropped, led back by undoing its version's augmentation, and is one vote for a grid.
-The grids of a test input are ranked by votes, then by the mean confidence of their voters. What a
-model is confident of is the caller's matter. Legend: N examples of a test split, L tokens.
+Each prediction is cropped, mapped back by inverting its version's augmentation, and counts as one
+vote for a grid. The grids of a test input are ranked by votes, then by mean confidence. The caller
+defines the confidence.
+
+Legend: N examples of a test split, L tokens.
 """
 
 from collections import Counter, defaultdict
@@ -15,58 +17,60 @@ import numpy.typing as npt
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import Grid
 from pipeline_lib.kinds.arc import PuzzleInput
-from pipeline_lib.latent.data.augmentation import Version, version_of
+from pipeline_lib.latent.data.augmentation import Version, parse_version
 from pipeline_lib.latent.data.dataset_files import PuzzleSet
-from pipeline_lib.latent.data.vocabulary import colours_of, crop, grid_of_colours
+from pipeline_lib.latent.data.vocabulary import array_to_grid, crop, grid_to_array
 from pipeline_lib.problems.arc_grids import Challenge
 
 PASS_KS = (1, 2, 5, 10, 100, 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What one example of a test split asks: a test input, shown in one version of its puzzle."""
+class VersionedInput:
+    """The test input behind an example of the test split, and the version that shows it."""
 
     version: Version
     index: int
 
     @property
     def puzzle_input(self) -> PuzzleInput:
-        """The test input in the puzzle as it was published."""
+        """The test input in the original puzzle."""
         return PuzzleInput(puzzle_id=self.version.puzzle, index=self.index)
 
-    def answer_in(self, tokens_L: npt.NDArray[np.integer]) -> Grid | None:
-        """The answer that output tokens give to the original test input, or None if they hold none."""
-        return _led_back(tokens_L, self.version)
+    def restore_grid(self, tokens_L: npt.NDArray[np.integer]) -> Grid | None:
+        """Map output tokens to a grid for the original test input; None if they hold no grid."""
+        return _restore_grid(tokens_L, self.version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """An answer to a test input with what speaks for it."""
+class RankedGrid:
+    """A grid for a test input with its support."""
 
     grid: Grid
     votes: int
     mean_confidence: float
 
 
-class Tally:
-    """The votes for the answers to all test inputs."""
+class GridVotes:
+    """Votes for grids, by test input."""
 
     def __init__(self) -> None:
         self._votes: defaultdict[PuzzleInput, Counter[Grid]] = defaultdict(Counter)
         self._confidence: defaultdict[tuple[PuzzleInput, Grid], float] = defaultdict(float)
 
-    def add(self, asked: Asked, tokens_L: npt.NDArray[np.integer], *, confidence: float) -> None:
-        """Count one answer; tokens without a grid are no vote."""
-        grid = asked.answer_in(tokens_L)
+    def add(
+        self, asked: VersionedInput, tokens_L: npt.NDArray[np.integer], *, confidence: float
+    ) -> None:
+        """Count one prediction; tokens without a grid are not a vote."""
+        grid = asked.restore_grid(tokens_L)
         if grid is not None:
             self._votes[asked.puzzle_input][grid] += 1
             self._confidence[asked.puzzle_input, grid] += confidence
 
-    def ranked(self, puzzle_input: PuzzleInput) -> list[Candidate]:
-        """The answers to a test input, the best first; equal ones in the order of their cells."""
+    def rank(self, puzzle_input: PuzzleInput) -> list[RankedGrid]:
+        """Grids for a test input by votes, mean confidence, then cell order."""
         candidates = [
-            Candidate(
+            RankedGrid(
                 grid=grid,
                 votes=votes,
                 mean_confidence=self._confidence[puzzle_input, grid] / votes,
@@ -76,19 +80,19 @@ class Tally:
         return sorted(candidates, key=lambda one: (-one.votes, -one.mean_confidence, one.grid))
 
 
-def asked_by(
+def resolve_inputs(
     data: PuzzleSet, identifiers: Sequence[str], puzzles: Mapping[str, Challenge]
-) -> list[Asked]:
-    """What each example of a test split asks, found by its identifier and by its input grid.
+) -> list[VersionedInput]:
+    """The test input of each example, resolved by its identifier and input grid.
 
     Args:
         data: the test split.
-        identifiers: what the puzzle identifiers of the folder stand for.
+        identifiers: names of the folder's puzzle identifiers.
         puzzles: the original test puzzles.
 
     Raises:
-        BadInputError: an example is no version of any test input; the folder's files do not belong
-            together.
+        BadInputError: an example is not a version of any test input; the folder's files are
+            inconsistent.
     """
     versions: dict[int, Version] = {}
     asked = []
@@ -96,33 +100,35 @@ def asked_by(
         if identifier not in versions:
             versions[identifier] = _version(identifier, identifiers)
         version = versions[identifier]
-        index = _index_of(_led_back(data.inputs_NL[number], version), puzzles.get(version.puzzle))
+        index = _index_of(
+            _restore_grid(data.inputs_NL[number], version), puzzles.get(version.puzzle)
+        )
         if index is None:
             raise BadInputError(
-                f"example {number} of the test split is no version of a test input of "
+                f"example {number} of the test split is not a version of a test input of "
                 f"{version.puzzle!r} in test_puzzles.json; build the data again"
             )
-        asked.append(Asked(version=version, index=index))
+        asked.append(VersionedInput(version=version, index=index))
     return asked
 
 
 def _version(identifier: int, identifiers: Sequence[str]) -> Version:
     if not 0 < identifier < len(identifiers):
         raise BadInputError(
-            f"puzzle identifier {identifier} is none of identifiers.json, which has "
+            f"puzzle identifier {identifier} is not in identifiers.json, which has "
             f"{len(identifiers)}; votes need the puzzles of an ARC folder"
         )
     try:
-        return version_of(identifiers[identifier])
+        return parse_version(identifiers[identifier])
     except ValueError as error:
         raise BadInputError(f"identifiers.json: {error}; build the data again") from error
 
 
-def _led_back(tokens_L: npt.NDArray[np.integer], version: Version) -> Grid | None:
+def _restore_grid(tokens_L: npt.NDArray[np.integer], version: Version) -> Grid | None:
     grid = crop(tokens_L)
     if grid is None:
         return None
-    return grid_of_colours(version.augmentation.undo(colours_of(grid)))
+    return array_to_grid(version.augmentation.undo(grid_to_array(grid)))
 
 
 def _index_of(grid: Grid | None, puzzle: Challenge | None) -> int | None:
@@ -130,8 +136,8 @@ def _index_of(grid: Grid | None, puzzle: Challenge | None) -> int | None:
     return next((index for index, test in enumerate(tests) if test.input == grid), None)
 
 
-def solutions_of_puzzles(puzzles: Mapping[str, Challenge]) -> dict[str, list[Grid]]:
-    """The output grids of the puzzles whose test outputs are all known."""
+def known_solutions(puzzles: Mapping[str, Challenge]) -> dict[str, list[Grid]]:
+    """Output grids of the puzzles whose test outputs are all known."""
     outputs = {name: [test.output for test in puzzle.test] for name, puzzle in puzzles.items()}
     return {
         name: [grid for grid in grids if grid is not None]
@@ -140,12 +146,12 @@ def solutions_of_puzzles(puzzles: Mapping[str, Challenge]) -> dict[str, list[Gri
     }
 
 
-def pass_at(
-    tally: Tally, solutions: Mapping[str, Sequence[Grid]], ks: Sequence[int] = PASS_KS
+def ranked_pass_at_k(
+    tally: GridVotes, solutions: Mapping[str, Sequence[Grid]], ks: Sequence[int] = PASS_KS
 ) -> dict[int, float]:
-    """Share of a puzzle's test inputs that are among the k best ranked answers, mean over puzzles.
+    """Share of test inputs solved by the k top-ranked grids, mean per puzzle, then over puzzles.
 
-    Source: SamsungSAILMontreal/TinyRecursiveModels, ``evaluators/arc.py``; at k = 2 it is the score
+    Source: SamsungSAILMontreal/TinyRecursiveModels, ``evaluators/arc.py``; k = 2 is the score
     of ARC Prize.
 
     Raises:
@@ -163,7 +169,7 @@ def pass_at(
     }
 
 
-def _rank(tally: Tally, puzzle_input: PuzzleInput, solution: Grid) -> float:
-    """Place of the solution among the ranked answers, from 0; infinite if nobody gave it."""
-    grids = [candidate.grid for candidate in tally.ranked(puzzle_input)]
+def _rank(tally: GridVotes, puzzle_input: PuzzleInput, solution: Grid) -> float:
+    """Rank of the solution from 0; infinite if it has no vote."""
+    grids = [candidate.grid for candidate in tally.rank(puzzle_input)]
     return grids.index(solution) if solution in grids else float("inf")

@@ -1,7 +1,7 @@
-"""Pictures of puzzles: input, target and the answers of all branches with what speaks for them.
+"""Draws puzzles as SVG: input, target and the answers of all branches with scores and confidences.
 
-Plain SVG text, without fonts, scripts or requests. Tokens become coloured cells: on a canvas of ARC
-the colours of the public viewer and no padding; elsewhere each token has a colour and its number.
+Plain SVG without fonts, scripts or external resources. Tokens become coloured cells: ARC grids are
+cropped and use the palette of the public viewer; elsewhere cells also show the token number.
 Legend: K branches, L tokens.
 """
 
@@ -30,8 +30,8 @@ _FRAME = {True: "#1a7f37", False: "#b0b0b0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """One grid under its caption."""
+class LabelledGrid:
+    """One grid with its captions."""
 
     tokens: Tokens
     captions: tuple[str, ...]
@@ -40,7 +40,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cells:
-    """Colours and numbers of a grid [rows][columns]; None is no cell."""
+    """Values of a grid [rows][columns]; None is an empty cell."""
 
     rows: list[list[int | None]]
     is_arc: bool
@@ -62,23 +62,25 @@ def example_svg(
     notes_K: Sequence[str],
     is_arc: bool,
 ) -> str:
-    """One row of grids as SVG: input, target, and the K outputs, right ones in a green frame.
+    """Input, target and K outputs in one row; correct outputs have a green frame.
 
-    Without any label nothing is known to be right.
+    Without labels no output counts as correct.
     """
     asked_L = labels_L > 0
     is_known = bool(asked_L.any())
     shown = [
-        Shown(tokens=inputs_L, captions=("input",)),
-        Shown(tokens=labels_L, captions=("target" if is_known else "target (secret)",)),
+        LabelledGrid(tokens=inputs_L, captions=("input",)),
+        LabelledGrid(tokens=labels_L, captions=("target" if is_known else "target (secret)",)),
     ]
     for branch, (output_L, note) in enumerate(zip(outputs_KL, notes_K, strict=True)):
         right = is_known and bool((output_L == labels_L)[asked_L].all())
-        shown.append(Shown(tokens=output_L, captions=(f"branch {branch}", note), is_right=right))
+        shown.append(
+            LabelledGrid(tokens=output_L, captions=(f"branch {branch}", note), is_right=right)
+        )
     return _svg(shown, is_arc=is_arc)
 
 
-def _svg(shown: Sequence[Shown], *, is_arc: bool) -> str:
+def _svg(shown: Sequence[LabelledGrid], *, is_arc: bool) -> str:
     parts, left, bottom = [], _GAP, 0
     for one in shown:
         cells = _cells(one.tokens, is_arc=is_arc)
@@ -92,7 +94,7 @@ def _svg(shown: Sequence[Shown], *, is_arc: bool) -> str:
     )
 
 
-def _grid(one: Shown, cells: _Cells, left: int) -> str:
+def _grid(one: LabelledGrid, cells: _Cells, left: int) -> str:
     texts = [
         f'<text x="{left}" y="{11 + 12 * line}">{html.escape(caption)}</text>'
         for line, caption in enumerate(one.captions)
@@ -127,7 +129,7 @@ def _cells(tokens_L: Tokens, *, is_arc: bool) -> _Cells:
         return _Cells(rows=[list(row) for row in grid], is_arc=True)
     values: list[int | None] = [int(token) for token in tokens_L]
     side = math.isqrt(len(values))
-    # A cue stands before a square grid; it gets a row of its own.
+    # A cue before a square grid gets a row of its own.
     cue, rest = (values[:1], values[1:]) if side * side + 1 == len(values) else ([], values)
     if side * side != len(rest):
         return _Cells(rows=[values], is_arc=False)

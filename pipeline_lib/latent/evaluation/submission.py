@@ -1,4 +1,4 @@
-"""The two best ranked answers to every test input, as ARC Prize wants them."""
+"""Submissions to ARC Prize: the two top-ranked grids for every test input."""
 
 import pathlib
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import Grid
 from pipeline_lib.kinds.arc import PuzzleInput
-from pipeline_lib.latent.evaluation.grid_voting import Tally
+from pipeline_lib.latent.evaluation.grid_voting import GridVotes
 from pipeline_lib.problems.arc_grids import Challenge
 from pipeline_lib.problems.arc_submission import (
     ATTEMPTS,
@@ -18,25 +18,25 @@ from pipeline_lib.problems.arc_submission import (
 from pipeline_lib.storage.files import read_json, write_json
 
 NO_ANSWER: Grid = ((0, 0), (0, 0))
-"""What the competition's own sample file holds where there is nothing to hand in."""
+"""Placeholder of the competition's sample file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What goes into ``submission.json``."""
+    """Content of ``submission.json``."""
 
     attempts: Mapping[str, list[Attempts]]
-    """By puzzle, one entry for each test input in order."""
+    """By puzzle id, one entry per test input in order."""
     unanswered: tuple[PuzzleInput, ...]
-    """Test inputs for which no answer held a grid; they have the sample file's grid."""
+    """Test inputs without any vote; they get `NO_ANSWER`."""
 
 
-def submission_of_votes(tally: Tally, puzzles: Mapping[str, Challenge]) -> Submission:
-    """Two attempts at every test input of ``puzzles``; a lone answer is handed in twice."""
+def submission_of_votes(tally: GridVotes, puzzles: Mapping[str, Challenge]) -> Submission:
+    """Two attempts for every test input of ``puzzles``; a single candidate is repeated."""
     unanswered: list[PuzzleInput] = []
 
     def attempts(puzzle_input: PuzzleInput) -> Attempts:
-        grids = [candidate.grid for candidate in tally.ranked(puzzle_input)]
+        grids = [candidate.grid for candidate in tally.rank(puzzle_input)]
         if not grids:
             unanswered.append(puzzle_input)
         chosen = (grids or [NO_ANSWER])[: len(ATTEMPTS)]
@@ -55,17 +55,18 @@ def submission_of_votes(tally: Tally, puzzles: Mapping[str, Challenge]) -> Submi
 def write_submission(
     path: pathlib.Path, submission: Submission, puzzles: Mapping[str, Challenge]
 ) -> None:
-    """Write ``submission.json``, then check the file as a judge would read it."""
+    """Write ``submission.json`` and validate the written file."""
     write_json(path, submission.attempts)
     check_submission(path, puzzles)
 
 
 def check_submission(path: pathlib.Path, puzzles: Mapping[str, Challenge]) -> ReadSubmission:
-    """Read a submission file and make sure that it is complete.
+    """Read a submission file and check that it is complete.
 
     Raises:
-        BadInputError: it is no submission for exactly these puzzles, or an attempt is no grid; one
-            line names the file and the first thing that is wrong.
+        BadInputError: it is not a submission for exactly these puzzles, or an attempt is not a
+        grid;
+            the message names the file and the first violation.
     """
     num_inputs = {name: len(puzzle.test) for name, puzzle in puzzles.items()}
     try:

@@ -1,8 +1,8 @@
-"""Batches of a puzzle set: for training a pure function of the step, for evaluation in file order.
+"""Batches of a puzzle set: random for training, in file order for evaluation.
 
-Since nothing but seed and step decides a training batch, a resumed run needs no state of a loader.
-A turn visits each group as often as its puzzles have examples; each visit draws one version of the
-puzzle and one of its examples. (TRM takes all examples of a drawn version into the same batch.)
+A training batch is a pure function of seed and step, so a resumed run needs no loader state. An
+epoch visits each group as often as its puzzles have examples; each visit draws one version of the
+puzzle and one of its examples. (TRM puts all examples of a drawn version into the same batch.)
 Legend: N examples, P puzzles, G groups, B rows of a batch, L tokens.
 """
 
@@ -23,10 +23,10 @@ Ints = npt.NDArray[np.int64]
 
 
 class TrainingBatches:
-    """Batches of ``batch_size`` rows over all devices, of which device ``rank`` of ``world`` gets its share.
+    """The share of process ``rank`` of ``world`` in batches of ``batch_size`` rows.
 
     Raises:
-        BadInputError: no example, or a batch that the devices cannot share evenly.
+        BadInputError: no example, or ``batch_size`` is not divisible by ``world``.
     """
 
     def __init__(
@@ -34,7 +34,8 @@ class TrainingBatches:
     ) -> None:
         if batch_size % world:
             raise BadInputError(
-                f"batch_size={batch_size} is no multiple of the {world} devices; change latent.train.batch_size"
+                f"batch_size={batch_size} is not a multiple of the {world} devices; "
+                "change latent.train.batch_size"
             )
         if not len(data.inputs_NL):
             raise BadInputError("the training set has no example; build it again")
@@ -46,7 +47,7 @@ class TrainingBatches:
         self._order = functools.lru_cache(maxsize=2)(self._shuffled)
 
     def at(self, step: int) -> Batch:
-        """This device's rows of the batch of step 0, 1, ..."""
+        """This process's rows of the batch of step 0, 1, ..."""
         turns_B, places_B = np.divmod(
             step * self._batch_size + np.arange(self._batch_size), len(self._visits)
         )
@@ -64,7 +65,7 @@ class TrainingBatches:
 
 
 def _visits(data: PuzzleSet) -> Ints:
-    """Each group as often as one version of its puzzle has examples, at least once."""
+    """Group indices, each repeated by the mean number of examples per version, at least once."""
     starts_G1 = data.group_indices_G1.astype(np.int64)
     examples_G = np.diff(data.puzzle_indices_P1.astype(np.int64)[starts_G1])
     visits_G = np.maximum(1, np.rint(examples_G / np.diff(starts_G1)).astype(np.int64))
@@ -72,7 +73,7 @@ def _visits(data: PuzzleSet) -> Ints:
 
 
 def _pick(starts: npt.NDArray[np.int32], of_B: Ints, draws_B: npt.NDArray[np.float64]) -> Ints:
-    """One member of each of the ranges ``of_B``, drawn by numbers in [0, 1)."""
+    """One index from each of the ranges ``of_B``, chosen by uniform draws in [0, 1)."""
     low_B = starts[of_B].astype(np.int64)
     high_B = starts[of_B + 1].astype(np.int64)
     picked: Ints = low_B + np.floor(draws_B * (high_B - low_B)).astype(np.int64)
@@ -90,7 +91,7 @@ def _batch(data: PuzzleSet, examples_B: Ints, ids_B: npt.NDArray[np.int32]) -> B
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationBatch:
-    """Examples ``start`` to ``stop`` of the set, and rows of padding after them."""
+    """Examples ``start`` to ``stop`` of the set, followed by padding rows."""
 
     start: int
     stop: int
@@ -98,7 +99,7 @@ class EvaluationBatch:
 
 
 def evaluation_batches(data: PuzzleSet, *, batch_size: int) -> Iterator[EvaluationBatch]:
-    """All examples once, in file order; the last batch is filled up with rows that are not real."""
+    """All examples once, in file order; the last batch is padded."""
     ids_N = data.example_identifiers
     for start in range(0, len(data.inputs_NL), batch_size):
         stop = min(start + batch_size, len(data.inputs_NL))

@@ -1,4 +1,4 @@
-"""What makes K branches differ, and what lets them talk: branch vectors and soft communication.
+"""Branch vectors, which make K branches differ, and soft communication between branches.
 
 Axes: B rows, K branches, S positions with the prefix, D channels.
 """
@@ -10,33 +10,34 @@ from pipeline_lib.params.latent import LatentModelParams
 
 
 class BranchVectors(nn.Module):
-    """The start h of each branch, and, if asked for, the vector b that it adds at every step."""
+    """The initial latent h of each branch and, optionally, the vector b added at every step."""
 
     def __init__(self, num_branches: int, width: int, *, every_step: bool) -> None:
         super().__init__()
         self.start_KD = nn.Parameter(torch.randn(num_branches, width))
         self.step_KD = nn.Parameter(torch.randn(num_branches, width)) if every_step else None
 
-    def start(self, embedded_BSD: Tensor) -> Tensor:
-        """Latents [B, K, S, D] before the first step, each branch the same at all positions."""
+    def initial_latents(self, embedded_BSD: Tensor) -> Tensor:
+        """Latents [B, K, S, D] before the first step, equal at all positions of a branch."""
         batch, positions, width = embedded_BSD.shape
         start_1K1D = self.start_KD[None, :, None].to(embedded_BSD.dtype)
         return start_1K1D.expand(batch, -1, positions, width)
 
-    def injected(self, embedded_BSD: Tensor) -> Tensor:
-        """What every step adds to the latents, [B, K or 1, S, D]: e, and b of the branch."""
+    def step_input(self, embedded_BSD: Tensor) -> Tensor:
+        """Input [B, K or 1, S, D] of every step: the embedding, plus b if enabled."""
         injected_B1SD = embedded_BSD[:, None]
         if self.step_KD is None:
             return injected_B1SD
         return injected_B1SD + self.step_KD[None, :, None].to(embedded_BSD.dtype)
 
 
-def communicated(
+def communicate(
     latents_BKSD: Tensor, scores_BK: Tensor, *, alpha: float, temperature: float
 ) -> Tensor:
-    """Move every branch by ``alpha`` to the mean of all, weighed by softmax of their scores.
+    """Interpolate every branch by ``alpha`` towards the score-weighted mean of all branches.
 
-    The result stays in the convex hull of the branches; with ``alpha`` 1 they become equal.
+    Weights are softmax(scores / temperature). The result stays in the convex hull of the branches;
+    with ``alpha`` 1 all become equal.
     """
     weights_BK = torch.softmax(scores_BK / temperature, dim=1).to(latents_BKSD.dtype)
     mean_B1SD = torch.einsum("bk,bksd->bsd", weights_BK, latents_BKSD)[:, None]
@@ -44,7 +45,7 @@ def communicated(
 
 
 def communication_steps(params: LatentModelParams, steps: int) -> tuple[int, ...]:
-    """The steps, counted from 0, after which the branches communicate; never the last one."""
+    """Indices of the steps after which the branches communicate; never the last step."""
     if params.num_branches == 1 or params.alpha == 0:
         return ()
     interval = params.comm_interval
@@ -52,7 +53,7 @@ def communication_steps(params: LatentModelParams, steps: int) -> tuple[int, ...
 
 
 def first_grad_step(params: LatentModelParams, steps: int) -> int:
-    """The step, counted from 0, from which on gradients flow."""
+    """Index of the first step that is part of the gradient."""
     first = steps - params.grad_steps
     communications = communication_steps(params, steps)
     if params.comm_gradient and communications:
@@ -61,9 +62,9 @@ def first_grad_step(params: LatentModelParams, steps: int) -> int:
 
 
 def core_passes(params: LatentModelParams, steps: int) -> float:
-    """Passes through the stack of blocks that all branches of one row take, with their scoring.
+    """Core passes of all branches of one row, including scoring.
 
-    A check of an answer is one layer, and so a part of a pass.
+    An answer check is one layer: 1 / layers of a pass.
     """
     scorings = 1 + len(communication_steps(params, steps))
     checks = scorings / params.layers if params.scorer_checks else 0

@@ -1,7 +1,7 @@
-"""Whether a trained model fits a data folder: the same sizes, and the same meaning of each puzzle vector.
+"""Checks that a trained model matches a data folder: equal sizes and puzzle identifiers.
 
-Data of another canvas or vocabulary break a model. Data whose identifiers stand for other versions do
-not: its puzzle vectors would be those of other puzzles, and the figures wrong without a word.
+Other sizes fail at run time anyway; other identifiers would not, and would silently assign the
+puzzle vectors to other puzzles.
 """
 
 import pathlib
@@ -13,8 +13,8 @@ from pipeline_lib.latent.model.protocol import Sizes
 from pipeline_lib.latent.model.saved_model import read_config
 
 
-def sizes_of(data: PuzzleSet) -> Sizes:
-    """What the data decide about a model."""
+def model_sizes(data: PuzzleSet) -> Sizes:
+    """Sizes of a model for these data."""
     metadata = data.metadata
     return Sizes(
         vocab_size=metadata.vocab_size,
@@ -23,14 +23,14 @@ def sizes_of(data: PuzzleSet) -> Sizes:
     )
 
 
-def check_fit(model: pathlib.Path, data: PuzzleSet, *, folder: pathlib.Path) -> None:
-    """Make sure that the saved ``model`` can answer ``data``, which stand in ``folder``.
+def check_compatible(model: pathlib.Path, data: PuzzleSet, *, folder: pathlib.Path) -> None:
+    """Check that the saved ``model`` was trained for ``data``, read from ``folder``.
 
     Raises:
-        BadInputError: there is no model, or the data are others than it was trained for.
+        BadInputError: there is no model, or it was trained for other data.
     """
     config = read_config(model)
-    known, asked = asdict(config.sizes), asdict(sizes_of(data))
+    known, asked = asdict(config.sizes), asdict(model_sizes(data))
     for name, size in known.items():
         if size != asked[name]:
             raise BadInputError(

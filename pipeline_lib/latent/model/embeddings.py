@@ -1,7 +1,7 @@
-"""What a model knows of an example before it thinks: its tokens, and a vector for its puzzle.
+"""Input embeddings: tokens, and one learned vector per puzzle.
 
-Puzzle vectors are many and each is used rarely, so they are no parameters: a step gets gradients for
-the rows it used, and `optimizer.SignSgd` moves these alone.
+Puzzle vectors are sparse: many rows, each rarely used. They are a buffer, not a parameter; a step
+collects gradients of the rows in use, and `optimizer.SignSgd` updates only these.
 
 Axes: B rows, P prefix positions, L positions of the sequence, S = P + L, D channels.
 """
@@ -20,16 +20,16 @@ from pipeline_lib.latent.model.protocol import Batch, Sizes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedRows:
-    """The puzzle vectors of one training step, as a leaf of its graph."""
+    """The puzzle vectors used by one training step, as a leaf of its autograd graph."""
 
     ids_B: Tensor
     real_B: Tensor
     vectors_BD: Tensor
-    """After the backward pass its ``grad`` is that of the loss."""
+    """Holds the gradient of the loss after the backward pass."""
 
 
 class PuzzleEmbedding(nn.Module):
-    """One vector a puzzle, zero at the start."""
+    """One vector per puzzle, initialised to zero."""
 
     def __init__(self, rows: int, width: int) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class PuzzleEmbedding(nn.Module):
 
     @override
     def forward(self, batch: Batch) -> Tensor:
-        """Vectors [B, D]; where gradients are on they are kept in ``used``."""
+        """Vectors [B, D]; with gradients enabled they are also stored in ``used``."""
         vectors_BD = self.get_buffer("weight")[batch.puzzle_ids_B]
         if torch.is_grad_enabled():
             vectors_BD.requires_grad_()
@@ -49,7 +49,7 @@ class PuzzleEmbedding(nn.Module):
 
 
 class InputEmbedding(nn.Module):
-    """Puzzle vector, empty prefix and tokens, with unit mean square for a token."""
+    """Puzzle vector, zero prefix and token embeddings; a token has unit mean square."""
 
     def __init__(self, sizes: Sizes, *, width: int, prefix: int) -> None:
         super().__init__()

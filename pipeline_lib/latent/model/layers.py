@@ -1,13 +1,12 @@
-"""Parts of a tiny recursive network: normalisation, mixing of positions and channels, embeddings.
+"""Layers of the recursive core: RMS norm, SwiGLU, attention and post-norm blocks.
 
-Post-norm blocks without biases and without gains, so that a latent keeps unit mean square however
-often it passes through them.
+Blocks have neither biases nor gains, so a latent keeps unit mean square over any number of passes.
 
 Source: Jolicoeur-Martineau 2025 (arXiv:2510.04871); Shazeer 2020 (arXiv:2002.05202) for SwiGLU;
 Su et al. 2021 (arXiv:2104.09864) for rotary positions.
 
-Axes: N sequences (rows x branches), S positions with the prefix, D channels, H heads, C channels a head,
-X queries, keys and values.
+Axes: N sequences (rows x branches), S positions with the prefix, D channels, H heads, C channels
+per head, X queries, keys and values.
 """
 
 import math
@@ -22,37 +21,37 @@ from pipeline_lib.params.latent import LatentModelParams
 _NORM_EPS = 1e-5
 _ROTARY_BASE = 10000.0
 _CUT = 2.0
-"""Standard deviations at which an initialisation is truncated."""
+"""Truncation bound in standard deviations."""
 _CUT_STD = 0.8796256610342398
-"""Standard deviation of a unit normal that is truncated there."""
+"""Standard deviation of a unit normal truncated at that bound."""
 
 
 def truncated_normal_(weight: Tensor, *, std: float) -> Tensor:
-    """Fill in place with a normal cut at two of its deviations, whose own deviation is ``std``."""
+    """Fill in place from a normal truncated at two deviations, rescaled to deviation ``std``."""
     scale = std / _CUT_STD
     return nn.init.trunc_normal_(weight, std=scale, a=-_CUT * scale, b=_CUT * scale)
 
 
 def linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear map without bias that keeps the mean square of what it gets."""
+    """A linear layer without bias, initialised to preserve the mean square of its input."""
     layer = nn.Linear(inputs, outputs, bias=False)
     truncated_normal_(layer.weight.data, std=1 / math.sqrt(inputs))
     return layer
 
 
 def rms_norm(values: Tensor) -> Tensor:
-    """Divide by the root mean square over the last axis, in float32; the dtype stays."""
+    """RMS norm over the last axis without gain, computed in float32; keeps the dtype."""
     normed = functional.rms_norm(values.float(), values.shape[-1:], eps=_NORM_EPS)
     return normed.to(values.dtype)
 
 
 def hidden_width(width: int, *, expansion: float, multiple: int) -> int:
-    """Two thirds of ``expansion`` x ``width``, rounded up to ``multiple``: the gate costs a third."""
+    """Hidden width of SwiGLU: 2/3 x ``expansion`` x ``width``, rounded up to ``multiple``."""
     return math.ceil(round(expansion * width * 2 / 3) / multiple) * multiple
 
 
 class SwiGLU(nn.Module):
-    """The gated feed-forward map over the last axis."""
+    """Gated feed-forward layer over the last axis."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -68,7 +67,7 @@ class SwiGLU(nn.Module):
 
 
 class Attention(nn.Module):
-    """Every position looks at every position, with rotary positions on queries and keys."""
+    """Bidirectional multi-head attention with rotary position embeddings."""
 
     def __init__(self, width: int, *, heads: int, positions: int) -> None:
         super().__init__()
@@ -77,7 +76,7 @@ class Attention(nn.Module):
         self.out = linear(width, width)
         angles_SC = _rotary_angles(positions, width // heads)
         self.register_buffer("cos_SC", angles_SC.cos(), persistent=False)
-        # The sign of a quarter turn is here rather than at each of its uses.
+        # The sign of the rotation is folded into the sine.
         sign_C = torch.ones(width // heads)
         sign_C[: width // heads // 2] = -1
         self.register_buffer("sin_SC", angles_SC.sin() * sign_C, persistent=False)
@@ -87,14 +86,14 @@ class Attention(nn.Module):
         """[N, S, D] to [N, S, D]."""
         heads_NSXHC = self.qkv(latents_NSD).unflatten(-1, (3, self.heads, -1))
         heads_XNHSC = heads_NSXHC.permute(2, 0, 3, 1, 4)
-        queries_NHSC, keys_NHSC = self._turned(heads_XNHSC[:2]).unbind(0)
+        queries_NHSC, keys_NHSC = self._rotate(heads_XNHSC[:2]).unbind(0)
         mixed_NHSC = functional.scaled_dot_product_attention(
             queries_NHSC, keys_NHSC, heads_XNHSC[2]
         )
         mixed: Tensor = self.out(mixed_NHSC.transpose(1, 2).flatten(2))
         return mixed
 
-    def _turned(self, heads_XNHSC: Tensor) -> Tensor:
+    def _rotate(self, heads_XNHSC: Tensor) -> Tensor:
         first, second = heads_XNHSC.chunk(2, dim=-1)
         swapped_XNHSC = torch.cat((second, first), dim=-1)
         cos_SC = self.get_buffer("cos_SC").to(heads_XNHSC.dtype)
@@ -103,13 +102,13 @@ class Attention(nn.Module):
 
 
 def _rotary_angles(positions: int, channels: int) -> Tensor:
-    """[positions, channels]; channel c and c + channels / 2 turn together."""
+    """[positions, channels]; channels c and c + channels / 2 rotate together."""
     frequencies = _ROTARY_BASE ** -(torch.arange(0, channels, 2) / channels)
     return torch.outer(torch.arange(positions), frequencies).repeat(1, 2)
 
 
 class Block(nn.Module):
-    """Mix positions, then channels; after each the sum is normalised."""
+    """Mix positions, then channels, each with a residual connection and post-norm."""
 
     def __init__(self, params: LatentModelParams, *, positions: int) -> None:
         super().__init__()
@@ -132,7 +131,7 @@ class Block(nn.Module):
     def forward(self, latents_NSD: Tensor) -> Tensor:
         """[N, S, D] to [N, S, D]."""
         if self.over_positions:
-            # As published, the sum is normalised over the positions, not over the channels.
+            # As published, this norm is over positions, not channels.
             turned_NDS = latents_NSD.transpose(1, 2)
             latents_NSD = rms_norm(turned_NDS + self.mixer(turned_NDS)).transpose(1, 2)
         else:
@@ -141,7 +140,7 @@ class Block(nn.Module):
 
 
 class Blocks(nn.Module):
-    """The core that the recursion passes through: one call is one core pass."""
+    """The stack of blocks shared by all recursion steps; one call is one core pass."""
 
     def __init__(self, params: LatentModelParams, *, positions: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What K answers to one example are taught: the best of them by most, the scorer which that was.
+"""Best-of-K loss, plus a scorer loss that predicts the best branch.
 
 Axes: B rows, K branches, L positions of the sequence, V tokens, S positions with the prefix,
 D channels. A position counts where its label is not `IGNORED_LABEL`; a row where it is real.
@@ -15,8 +15,8 @@ from pipeline_lib.params.latent import LatentLossParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """What a model gives for a batch, in the graph."""
+class LossInputs:
+    """Outputs of a model for a batch, with gradients."""
 
     logits_BKLV: Tensor
     scores_BK: Tensor
@@ -25,15 +25,14 @@ class Answers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """How much each row needs each branch and what it leaves to it; 0 for rows that are not real."""
+    """Load of each branch per row, for reinitialising unused branches; 0 for padding rows."""
 
     saving_BK: Tensor
-    """What it would cost if the branch were not there: by how much it beats the best other one."""
+    """Increase of the row's best loss if the branch were removed."""
     left_BK: Tensor
-    """Its share of the row's loss, by the weights of ``responsibilities`` without a floor."""
+    """Responsibility without floor, times the branch's loss."""
     used_BK: Tensor
-    """That weight itself, times how far the best and the worst branch are apart: what the branch is
-    used for where it makes a difference which one is."""
+    """Responsibility without floor, times the row's spread between worst and best loss."""
 
 
 def stablemax(logits: Tensor) -> Tensor:
@@ -41,12 +40,12 @@ def stablemax(logits: Tensor) -> Tensor:
 
     Source: Prieto et al. 2025 (arXiv:2501.04697), equation 5.
     """
-    # As a sum, since the gradient of a `where` would be NaN at x = 1.
+    # A sum, because the gradient of `where` would be NaN at x = 1.
     return functional.relu(logits) + 1 / (1 - logits.clamp(max=0))
 
 
-def likeliest_log_probabilities(logits_BKLV: Tensor) -> Tensor:
-    """Log-probability [B, K, L] of the likeliest token at each position."""
+def max_token_logprobs(logits_BKLV: Tensor) -> Tensor:
+    """Stablemax log-probability [B, K, L] of the most likely token at each position."""
     weights_BKLV = stablemax(logits_BKLV.float())
     return weights_BKLV.amax(-1).log() - weights_BKLV.sum(-1).log()
 
@@ -66,15 +65,17 @@ def label_counts(labels_BL: Tensor) -> Tensor:
     return (labels_BL != IGNORED_LABEL).sum(-1).clamp(min=1)
 
 
-def exact(logits_BKLV: Tensor, labels_BL: Tensor) -> Tensor:
-    """Bool [B, K]: right at every label. A row without labels is never right."""
+def exact_match(logits_BKLV: Tensor, labels_BL: Tensor) -> Tensor:
+    """Bool [B, K]: correct at all labels. Rows without labels count as wrong."""
     asked_B1L = (labels_BL != IGNORED_LABEL)[:, None]
     right_BKL = logits_BKLV.argmax(-1) == labels_BL[:, None]
     return (right_BKL | ~asked_B1L).all(-1) & asked_B1L.any(-1)
 
 
-def temperatures(params: LatentLossParams, labels_BL: Tensor, *, progress: float) -> Tensor:
-    """Temperatures [B], falling as a power from start to end, which ``tau_fraction`` reaches."""
+def annealed_temperatures(
+    params: LatentLossParams, labels_BL: Tensor, *, progress: float
+) -> Tensor:
+    """Temperatures [B], annealed geometrically over the first ``tau_fraction`` of training."""
     end_B = (
         1 / label_counts(labels_BL)
         if params.tau_end is None
@@ -84,30 +85,30 @@ def temperatures(params: LatentLossParams, labels_BL: Tensor, *, progress: float
 
 
 def responsibilities(losses_BK: Tensor, tau_B: Tensor, *, floor: float) -> Tensor:
-    """How much of a row each branch learns [B, K], detached: sums to 1, none below floor / K."""
+    """Detached weights [B, K] of the branches' losses: sum to 1, each at least floor / K."""
     soft_BK = torch.softmax(-losses_BK.detach() / tau_B[:, None], dim=1)
     return (1 - floor) * soft_BK + floor / losses_BK.shape[1]
 
 
-def best_of(losses_BK: Tensor, tau_B: Tensor, params: LatentLossParams) -> Tensor:
-    """The loss of a row [B], between the least and the mean of its branches' losses."""
+def best_of_k_loss(losses_BK: Tensor, tau_B: Tensor, params: LatentLossParams) -> Tensor:
+    """Best-of-K loss [B]: between the minimum and the mean of the branches' losses."""
     if params.best_of == "responsibility":
         return (responsibilities(losses_BK, tau_B, floor=params.floor) * losses_BK).sum(1)
-    # The log of the mean rather than of the sum: K equal branches then cost what one does.
+    # Log of the mean, not the sum: K equal branches then cost as much as one.
     scaled_BK = -losses_BK / tau_B[:, None]
     log_count = torch.log(torch.tensor(float(losses_BK.shape[1]), device=losses_BK.device))
     return -tau_B * (torch.logsumexp(scaled_BK, dim=1) - log_count)
 
 
 def correctness_loss(scores_BK: Tensor, exact_BK: Tensor) -> Tensor:
-    """Mean binary cross-entropy [B] of each branch's score against whether it is right."""
+    """Binary cross-entropy [B] between scores and exact match, mean over branches."""
     return functional.binary_cross_entropy_with_logits(
         scores_BK, exact_BK.to(scores_BK.dtype), reduction="none"
     ).mean(1)
 
 
 def ranking_loss(scores_BK: Tensor, losses_BK: Tensor, tau_B: Tensor) -> Tensor:
-    """Cross-entropy [B] of the scores against softmax(-losses / tau). Blind to a common shift."""
+    """Cross-entropy [B] between softmax(scores) and softmax(-losses / tau); shift-invariant."""
     target_BK = torch.softmax(-losses_BK.detach() / tau_B[:, None], dim=1)
     return -(target_BK * torch.log_softmax(scores_BK, dim=1)).sum(1)
 
@@ -124,52 +125,52 @@ def diversity_loss(latents_BKSD: Tensor, *, margin: float) -> Tensor:
     return functional.relu(cosine_BX - margin).mean(1)
 
 
-def over_real(values_B: Tensor, real_B: Tensor) -> Tensor:
-    """Mean over the real rows; 0 if there is none."""
+def mean_over_real(values_B: Tensor, real_B: Tensor) -> Tensor:
+    """Mean over real rows; 0 if there is none."""
     return torch.where(real_B, values_B, 0).sum() / real_B.sum().clamp(min=1)
 
 
-def branch_loss(
-    answers: Answers, batch: Batch, params: LatentLossParams, *, progress: float
+def total_loss(
+    answers: LossInputs, batch: Batch, params: LatentLossParams, *, progress: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """The whole loss as a scalar, and its parts with the share of exact answers, detached."""
+    """The scalar training loss, and its detached parts with shares of exact answers to log."""
     losses_BK = branch_losses(answers.logits_BKLV, batch.labels_BL)
-    exact_BK = exact(answers.logits_BKLV.detach(), batch.labels_BL)
-    tau_B = temperatures(params, batch.labels_BL, progress=progress)
+    exact_BK = exact_match(answers.logits_BKLV.detach(), batch.labels_BL)
+    tau_B = annealed_temperatures(params, batch.labels_BL, progress=progress)
     terms = {
-        "best_of": best_of(losses_BK, tau_B, params),
+        "best_of": best_of_k_loss(losses_BK, tau_B, params),
         "correctness": correctness_loss(answers.scores_BK, exact_BK),
         "ranking": ranking_loss(
             answers.scores_BK, losses_BK, tau_B.clamp(min=params.ranking_min_tau)
         ),
         "diversity": diversity_loss(answers.latents_BKSD, margin=params.diversity_margin),
     }
-    means = {name: over_real(term_B, batch.real_B) for name, term_B in terms.items()}
+    means = {name: mean_over_real(term_B, batch.real_B) for name, term_B in terms.items()}
     loss = (
         means["best_of"]
         + params.scorer * (means["correctness"] + params.ranking * means["ranking"])
         + params.diversity * means["diversity"]
     )
     shown = {
-        "oracle_exact": over_real(exact_BK.any(1).float(), batch.real_B),
-        "mean_branch_exact": over_real(exact_BK.float().mean(1), batch.real_B),
-        "mean_branch_loss": over_real(losses_BK.mean(1), batch.real_B),
-        "tau": over_real(tau_B, batch.real_B),
+        "oracle_exact": mean_over_real(exact_BK.any(1).float(), batch.real_B),
+        "mean_branch_exact": mean_over_real(exact_BK.float().mean(1), batch.real_B),
+        "mean_branch_loss": mean_over_real(losses_BK.mean(1), batch.real_B),
+        "tau": mean_over_real(tau_B, batch.real_B),
     }
     parts = {name: part.detach() for name, part in (means | shown).items()}
     return loss, parts | {"loss": loss.detach()}
 
 
 @torch.no_grad()
-def demand_in(
-    answers: Answers, batch: Batch, params: LatentLossParams, *, progress: float
+def branch_demand(
+    answers: LossInputs, batch: Batch, params: LatentLossParams, *, progress: float
 ) -> Demand:
-    """The demand on two or more branches in ``batch``."""
+    """Demand on each of at least two branches in ``batch``."""
     losses_BK = branch_losses(answers.logits_BKLV, batch.labels_BL)
-    tau_B = temperatures(params, batch.labels_BL, progress=progress)
+    tau_B = annealed_temperatures(params, batch.labels_BL, progress=progress)
     least_B2 = losses_BK.topk(2, dim=1, largest=False).values
     least_B1, second_B1 = least_B2[:, :1], least_B2[:, 1:]
-    # Of two equal best branches neither saves anything: the second least loss is the least, too.
+    # With two equally good best branches the margin of both is 0.
     others_BK = torch.where(losses_BK == least_B1, second_B1, least_B1)
     saving_BK = functional.relu(others_BK - losses_BK)
     weights_BK = responsibilities(losses_BK, tau_B, floor=0)

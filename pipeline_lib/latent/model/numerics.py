@@ -1,4 +1,4 @@
-"""Number formats and noise, the same in code for a CPU and a GPU."""
+"""Compute dtype, autocast and noise, on CPU and GPU."""
 
 from collections.abc import Sequence
 
@@ -7,34 +7,34 @@ from torch import Tensor
 
 
 def compute_dtype(device: torch.device, precision: str) -> torch.dtype:
-    """What latents are held in: ``precision``, where "auto" means bfloat16 on CUDA alone."""
+    """Dtype of latents: ``precision``, where "auto" is bfloat16 on CUDA and float32 elsewhere."""
     on_gpu = precision == "auto" and device.type == "cuda"
     return torch.bfloat16 if on_gpu or precision == "bfloat16" else torch.float32
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
-    """Matrix products in the compute dtype; weights stay float32. Does nothing for float32."""
+    """Autocast to the compute dtype; disabled for float32. Weights stay float32."""
     low = compute_dtype(device, precision) is torch.bfloat16
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=low)
 
 
 NoiseSource = torch.Generator | Sequence[torch.Generator] | None
-"""One for a whole batch, or one for each of its rows; None is torch's own."""
+"""A generator for the batch, or one per row; None is torch's default."""
 
 
 def gaussian(like: Tensor, generator: NoiseSource) -> Tensor:
-    """Unit noise of the shape, dtype and device of ``like``, whose first axis is the rows.
+    """Standard normal noise with the shape, dtype and device of ``like`` [B, ...].
 
-    It is drawn where the generator lives, so one on the CPU gives the same noise for every device.
-    With a generator a row, what a row gets does not depend on the others.
+    Drawn on the generator's device, so a CPU generator gives the same noise for every device. With
+    one generator per row, the noise of a row is independent of the batch.
     """
     if isinstance(generator, Sequence):
         rows = zip(like, generator, strict=True)
-        # Stacked before they move: one copy to a GPU, not one a row.
-        return torch.stack([_drawn(row, own) for row, own in rows]).to(like)
-    return _drawn(like, generator).to(like)
+        # Stacked first: one copy to the GPU instead of one per row.
+        return torch.stack([_draw(row, own) for row, own in rows]).to(like)
+    return _draw(like, generator).to(like)
 
 
-def _drawn(like: Tensor, generator: torch.Generator | None) -> Tensor:
+def _draw(like: Tensor, generator: torch.Generator | None) -> Tensor:
     device = like.device if generator is None else generator.device
     return torch.randn(like.shape, generator=generator, device=device)

@@ -1,4 +1,4 @@
-"""What a latent model is to its trainer and its evaluator: batches in, a loss or K answers out.
+"""Interface of latent models: batches in, a training loss or K answers out.
 
 Axes: B rows of a batch, K branches, L positions of a sequence, V tokens of the vocabulary.
 """
@@ -13,17 +13,17 @@ from torch import Tensor
 from pipeline_lib.latent.model.numerics import NoiseSource
 
 IGNORED_LABEL = 0
-"""The label of a position that is neither learnt nor scored; also the padding token."""
+"""Label of positions without loss and score; equal to the padding token."""
 
 Carry = Mapping[str, Tensor]
-"""State that a model takes from one training step to the next, as named tensors for a checkpoint.
+"""State carried between training steps, as named tensors, saved in checkpoints.
 
-Each has one entry a row of the batch, along its first axis."""
+The first axis of each is the rows of the batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What the data set decides about a model."""
+    """Sizes of a model that follow from its data set."""
 
     vocab_size: int
     seq_len: int
@@ -32,16 +32,16 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Examples with their answers. A row that is not real fills up the batch and counts nowhere."""
+    """Examples with their labels. Rows that are not real are padding, excluded from all sums."""
 
     inputs_BL: Tensor
     """int64 tokens."""
     labels_BL: Tensor
-    """int64 tokens, `IGNORED_LABEL` where nothing is asked."""
+    """int64 tokens; `IGNORED_LABEL` at positions without a label."""
     puzzle_ids_B: Tensor
     """int64 rows of the puzzle embedding."""
     real_B: Tensor
-    """bool."""
+    """bool; False for padding rows."""
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on ``device``."""
@@ -55,31 +55,31 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchOutput:
-    """K answers to every row."""
+    """K answers per row."""
 
     logits_BKLV: Tensor
     """float32, for stablemax (see `losses`), not for softmax."""
     scores_BK: Tensor
-    """float32 logits: sigmoid says how likely the model finds a branch to be exactly right."""
+    """float32 logits of the probability that the branch is exactly right."""
     core_passes: float
-    """Passes of one sequence through the stack of blocks that the K answers to one row cost: the
-    measure of compute by which models of equal width and depth are compared."""
+    """Passes through the stack of blocks per row, over all K answers: the unit of compute for
+    comparing models of equal width and depth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutput:
-    """What one training step made; the trainer calls ``loss.backward()``."""
+    """Result of one training step; the trainer calls ``loss.backward()``."""
 
     loss: Tensor
     """Scalar, a mean over real rows."""
     parts: dict[str, Tensor]
     """Detached scalars to log."""
     carry: Carry | None
-    """To be handed to the next step; None for a model that keeps nothing."""
+    """Input of the next step; None for a stateless model."""
 
 
 class LatentModel(Protocol):
-    """A `torch.nn.Module` that answers puzzles by recursion in latent space."""
+    """A `torch.nn.Module` that solves puzzles by recursion in latent space."""
 
     def training_step(
         self,
@@ -89,9 +89,9 @@ class LatentModel(Protocol):
         progress: float,
         generator: torch.Generator | None,
     ) -> StepOutput:
-        """The loss of ``batch``. ``progress`` in [0, 1] is the share of training that is done.
+        """Loss of ``batch``. ``progress`` in [0, 1] is the completed share of training.
 
-        All randomness comes from ``generator``; without one, from torch's own.
+        All randomness comes from ``generator``, or from torch's default one.
         """
         ...
 
@@ -104,12 +104,12 @@ class LatentModel(Protocol):
         rollouts: int = 1,
         generator: NoiseSource = None,
     ) -> BranchOutput:
-        """Answers without gradients; deterministic with ``noise`` 0.
+        """Predict without gradients; deterministic with ``noise`` 0.
 
-        ``steps`` replaces the trained number of recursion (or supervision) steps. With ``noise``, the
-        standard deviation of what is added to the latents at every step, each of ``rollouts`` runs
-        goes its own way and gives all K branches, so the output holds K x rollouts answers.
-        With a generator a row, a row's answers do not depend on the others, and those of fewer
-        rollouts are the first ones of more.
+        ``steps`` overrides the trained number of recursion (or supervision) steps. ``noise`` is the
+        standard deviation of Gaussian noise added to the latents at every step; each of
+        ``rollouts`` runs gives all K branches, so the output holds K x rollouts answers. With one
+        generator per row, a row's answers are independent of the batch, and the answers of fewer
+        rollouts are a prefix of those of more.
         """
         ...

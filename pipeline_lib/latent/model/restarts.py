@@ -1,11 +1,12 @@
-"""Restarts of idle branches: one that nobody would miss begins again beside one with too much to do.
+"""Reinitialise unused branches next to overloaded ones.
 
-Annealing can end with two branches that give the same answers while a third one blends two others
-for good: every way out costs loss at first. Of more branches than answers some can be right nowhere.
-So each window of training steps tells, per branch, what its absence would cost, how much loss is left
-to it and what it is used for, and an idle branch then gets the vectors of the neediest with noise on
-them, to share its work. It is what vector quantisation does with dead codes
-(Dhariwal et al. 2020, arXiv:2005.00341), and one move of split-and-merge EM (Ueda et al. 2000).
+Annealing can converge to a local optimum in which two branches give the same answers while a third
+blends two others; with more branches than answers, some can be right nowhere. Over each window of
+training steps the demand on every branch is accumulated: the cost of removing it, its share of the
+loss, and its use. A dead branch then gets the vectors of the most overloaded one plus noise.
+
+Source: dead-code resets in vector quantisation (Dhariwal et al. 2020, arXiv:2005.00341);
+split-and-merge EM (Ueda et al. 2000).
 
 Axes: B rows, K branches, D channels.
 """
@@ -20,23 +21,24 @@ from pipeline_lib.latent.model.numerics import gaussian
 from pipeline_lib.latent.model.protocol import Carry
 
 _LAST = 0.85
-"""Share of training after which there are none: a new start wants time to learn, and the averaged
-weights time to forget the old one."""
+"""Share of training after which no branch is reinitialised: it and the averaged weights need time
+to adapt."""
 _NEEDY = 1.75
-"""A branch is needy with so many times the mean of the loss left..."""
+"""A branch is overloaded if its share of the loss is above this multiple of the mean..."""
 _IDLE = 0.05
-"""... and another idle if its absence would cost less than this share of what is left to that one.
+"""... and another is dead if removing it would cost less than this share of that loss.
 
-Stuck runs had 1.85 and more, and 0.01 and less. With 1.5 and 0.25 a run was disturbed that would have
-split by itself."""
+Stuck runs had ratios above 1.85 and below 0.01. Thresholds of 1.5 and 0.25 disturbed a run that
+would
+have separated by itself."""
 _UNUSED = 0.1
-"""A branch used for less than this share of the mean is idle, whether or not another one is needy."""
+"""A branch with use below this share of the mean is dead, even if none is overloaded."""
 _NOISE = 0.5
-"""Standard deviation, where new vectors have 1. With 0.1 pairs stayed the same for 500 steps."""
+"""Standard deviation; initial vectors have 1. With 0.1, pairs stayed equal for 500 steps."""
 
 
-def watched(carry: Carry | None, demand: Demand) -> Carry:
-    """The sums of the window, by row of the batch, with those of one more step."""
+def accumulate_demand(carry: Carry | None, demand: Demand) -> Carry:
+    """Add one step's demand to the sums of the window, per row of the batch."""
     rows = len(demand.saving_BK)
     now = {
         "saving_BK": demand.saving_BK,
@@ -47,10 +49,10 @@ def watched(carry: Carry | None, demand: Demand) -> Carry:
     return now if carry is None else {name: carry[name] + part for name, part in now.items()}
 
 
-def idle_and_needy(saving_K: Tensor, left_K: Tensor, used_K: Tensor) -> tuple[int, int] | None:
-    """The branch that should begin again, and the one beside which; None where none should.
+def dead_and_overloaded(saving_K: Tensor, left_K: Tensor, used_K: Tensor) -> tuple[int, int] | None:
+    """Indices of a dead branch and of the overloaded one to copy; None if there is no such pair.
 
-    Only ratios count, so sums over rows and steps do as well as means.
+    Only ratios matter, so sums over rows and steps are sufficient.
     """
     needy = int(left_K.argmax())
     most = left_K[needy]
@@ -63,7 +65,7 @@ def idle_and_needy(saving_K: Tensor, left_K: Tensor, used_K: Tensor) -> tuple[in
 
 
 @torch.no_grad()
-def restarted(
+def reinit_dead_branches(
     branches: BranchVectors,
     carry: Carry | None,
     *,
@@ -71,13 +73,15 @@ def restarted(
     progress: float,
     generator: torch.Generator | None,
 ) -> Carry | None:
-    """Restart a branch if a window of ``every`` steps is over; the sums go on, or begin again.
+    """Reinitialise a dead branch at the end of a window of ``every`` steps; returns the new carry.
 
-    Among several devices the first one decides and draws.
+    With several processes, rank 0 decides and broadcasts the vectors.
     """
     if carry is None or int(carry["window_B"][0]) < every:
         return carry
-    pair = idle_and_needy(*(carry[name].sum(0) for name in ("saving_BK", "left_BK", "used_BK")))
+    pair = dead_and_overloaded(
+        *(carry[name].sum(0) for name in ("saving_BK", "left_BK", "used_BK"))
+    )
     for vectors_KD in branches.parameters():
         if pair is not None and progress <= _LAST:
             idle, needy = pair

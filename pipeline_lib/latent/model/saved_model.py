@@ -1,4 +1,4 @@
-"""Latent models on disk: weights as safetensors, what is needed to build the model, and its log."""
+"""Saves and loads latent models: safetensors weights, config and training log."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ LOG_NAME = "training_log.jsonl"
 
 
 class SavedConfig(BaseModel):
-    """All that a model is built from, and for which puzzles."""
+    """Everything needed to build a model, and the digest of its puzzles."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -35,7 +35,7 @@ class SavedConfig(BaseModel):
     loss: LatentLossParams
     sizes: Sizes
     identifiers: str | None = None
-    """Digest of what its puzzle vectors stand for, as `PuzzleSet.identifiers`."""
+    """Digest of the names of its puzzle vectors, as `PuzzleSet.identifiers`."""
 
 
 def save_model(
@@ -46,7 +46,7 @@ def save_model(
     log: Sequence[Mapping[str, float]],
     key: str,
 ) -> Manifest:
-    """Write a folder that takes the place of ``output``; the manifest comes last."""
+    """Write the model atomically to ``output``, replacing an older one."""
     facts = {
         "model": config.model.model_dump(mode="json"),
         "loss": config.loss.model_dump(mode="json"),
@@ -56,17 +56,17 @@ def save_model(
     steps = log[-1]["step"] if log else 0
     with replaced(output) as fresh:
         with atomic_file(fresh / WEIGHTS_NAME) as temporary:
-            save_file(storable(model.state_dict()), temporary)
+            save_file(to_storable(model.state_dict()), temporary)
         write_json(fresh / CONFIG_NAME, facts)
         write_json_lines(fresh / LOG_NAME, log)
         return manifests.seal(fresh, kind=KIND, key=key, counts={"steps": steps})
 
 
 def read_config(folder: pathlib.Path) -> SavedConfig:
-    """What the model of a finished training is built from.
+    """Config of a trained model.
 
     Raises:
-        BadInputError: there is none, or it is damaged.
+        BadInputError: there is no model, or it is damaged.
     """
     if not (folder / CONFIG_NAME).is_file():
         raise BadInputError(f"{folder}: no latent model; train one with `reasonloop prr train`")
@@ -80,10 +80,10 @@ def read_config(folder: pathlib.Path) -> SavedConfig:
 
 
 def load_model(folder: pathlib.Path, *, device: torch.device) -> PrrModel | TrmModel:
-    """The model of a finished training, ready to predict.
+    """A trained model in evaluation mode.
 
     Raises:
-        BadInputError: there is none, or it is damaged.
+        BadInputError: there is no model, or it is damaged.
     """
     config = read_config(folder)
     manifests.check(folder, manifests.read_manifest(folder))
@@ -92,6 +92,6 @@ def load_model(folder: pathlib.Path, *, device: torch.device) -> PrrModel | TrmM
     return model.to(device).eval()
 
 
-def storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def to_storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Contiguous copies on the CPU: safetensors rejects tensors that share memory."""
     return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}

@@ -1,8 +1,7 @@
-"""How likely a branch is to be exactly right, as its latents, its certainty and its answer tell.
+"""Predicts the probability that a branch is exactly right, from latents, certainty and answer.
 
-The latents say what the branch thought, and the certainty how sure it came out of that. Neither looks
-at the answer again: a branch that is sure of a mistake stays sure. The check does, and to see that an
-answer breaks a rule is easier than to find one that does not.
+Latents and token certainty cannot detect a confident mistake. The answer check can: it reads
+question and answer together, and verifying an answer is easier than finding one.
 
 Axes: B rows, K branches, S positions with the prefix, L without, V tokens, D channels.
 """
@@ -15,18 +14,18 @@ from torch.nn import functional
 from typing_extensions import override
 
 from pipeline_lib.latent.model.layers import Block, truncated_normal_
-from pipeline_lib.latent.model.losses import likeliest_log_probabilities
+from pipeline_lib.latent.model.losses import max_token_logprobs
 from pipeline_lib.latent.model.protocol import Sizes
 from pipeline_lib.params.latent import LatentModelParams
 
 _BIAS = -5.0
-"""At the start a branch is thought to be right with probability 0.007, which untrained ones are."""
+"""Initial probability 0.007, close to the accuracy of untrained branches."""
 
 
 class Scorer(nn.Module):
-    """The score of each branch, a logit; see `LatentModelParams` for what it may read.
+    """The score of each branch, a logit; `LatentModelParams` selects its inputs.
 
-    It learns what its sources are worth; the answers do not learn from being scored.
+    Output layers are zero-initialised. No gradient flows to the logits through the score.
     """
 
     def __init__(self, params: LatentModelParams, sizes: Sizes) -> None:
@@ -45,13 +44,13 @@ class Scorer(nn.Module):
 
     @override
     def forward(self, latents_BKSD: Tensor, logits_BKLV: Tensor, embedded_BSD: Tensor) -> Tensor:
-        """Scores [B, K] in float32 of the answers that ``logits_BKLV`` give to what was asked."""
+        """Scores [B, K] in float32 of the answers in ``logits_BKLV`` to ``embedded_BSD``."""
         read_BKSD = latents_BKSD[:, :, :1] if self.reads == "first" else latents_BKSD
         hidden_BKH = functional.silu(self.hidden(read_BKSD)).mean(2)
         scores_BK1: Tensor = self.out(hidden_BKH)
         if self.certainty is None and self.check is None:
             return scores_BK1.squeeze(-1).float()
-        sure_BKL = likeliest_log_probabilities(logits_BKLV.detach())
+        sure_BKL = max_token_logprobs(logits_BKLV.detach())
         if self.certainty is not None:
             told_BK2 = torch.stack([sure_BKL.sum(-1), sure_BKL.amin(-1)], dim=-1)
             scores_BK1 = scores_BK1 + self.certainty(told_BK2)
@@ -61,7 +60,7 @@ class Scorer(nn.Module):
 
 
 class AnswerCheck(nn.Module):
-    """Sees question and answer side by side, through one block of its own."""
+    """One block over the sum of question and answer embeddings."""
 
     def __init__(self, params: LatentModelParams, sizes: Sizes) -> None:
         super().__init__()
@@ -78,7 +77,7 @@ class AnswerCheck(nn.Module):
 
     @override
     def forward(self, embedded_BSD: Tensor, answers_BKL: Tensor, sure_BKL: Tensor) -> Tensor:
-        """[B, K, 1]: what answers with these log-probabilities of their tokens add to the score."""
+        """Contribution [B, K, 1] to the score; ``sure_BKL`` are the tokens' log-probabilities."""
         answers_BKLD = self.scale * self.answers(answers_BKL) + self.sure(sure_BKL[..., None])
         answers_BKSD = functional.pad(answers_BKLD, (0, 0, self.prefix, 0))
         seen_BKSD = embedded_BSD[:, None] + answers_BKSD.to(embedded_BSD.dtype)

@@ -1,11 +1,11 @@
-"""TRM: one latent answer and one latent thought, refined in supervised steps until a row halts.
+"""TRM: a high and a low latent state, refined in deep-supervision steps until a row halts.
 
 The baseline at its published sizes: 6,829,058 parameters with attention (vocabulary 12), 5,028,866
-with mixing by a feed-forward map over 97 positions (vocabulary 11). A training step is one
-supervision step of every row; what a row has reached is carried to the next one, and a row that has
-halted makes room for a row of the next batch. So a batch's rows that find no room are passed over.
+with an MLP mixer over 97 positions (vocabulary 11). A training step is one supervision step of
+every row; unfinished rows are carried to the next step, and halted rows are replaced by rows of the
+next batch. Rows of a batch without a free slot are skipped.
 
-Source: Jolicoeur-Martineau 2025 (arXiv:2510.04871), figure 3, with halting by its own score alone.
+Source: Jolicoeur-Martineau 2025 (arXiv:2510.04871), figure 3; halting uses the halt logit alone.
 
 Axes: B rows, S positions with the prefix, L positions of the sequence, D channels.
 """
@@ -24,22 +24,22 @@ from pipeline_lib.params.latent import LatentModelParams
 
 _HALT_WEIGHT = 0.5
 _HALT_BIAS = -5.0
-"""At the start no row halts early."""
+"""Initially no row halts early."""
 _LEAST_EXPLORED = 2
-"""Supervision steps that a row has at least to go to where it explores."""
+"""Lower bound of the random minimum number of supervision steps under exploration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thought:
+class LatentState:
     """The state of the recursion."""
 
     high_BSD: Tensor
-    """The answer so far; the output is read off it."""
+    """The current answer, input of the output head."""
     low_BSD: Tensor
 
 
 class TrmModel(nn.Module):
-    """Tiny recursive model; see `protocol.LatentModel` for what it offers."""
+    """Tiny recursive model; implements `protocol.LatentModel`."""
 
     def __init__(self, params: LatentModelParams, sizes: Sizes) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class TrmModel(nn.Module):
         self.embedding = InputEmbedding(sizes, width=width, prefix=params.prefix_tokens)
         self.core = Blocks(params, positions=params.prefix_tokens + sizes.seq_len)
         self.head = linear(width, sizes.vocab_size)
-        # Its second output, once for going on, is not read; it stands for the published size.
+        # The second output (continue) is unused; it is kept for the published parameter count.
         self.halt = nn.Linear(width, 2)
         nn.init.zeros_(self.halt.weight)
         nn.init.constant_(self.halt.bias, _HALT_BIAS)
@@ -62,34 +62,36 @@ class TrmModel(nn.Module):
         batch: Batch,
         *,
         carry: Carry | None,
-        progress: float,  # noqa: ARG002 - of the protocol; TRM trains alike from first to last
+        progress: float,  # noqa: ARG002 - of the protocol; TRM has no schedule
         generator: torch.Generator | None,
     ) -> StepOutput:
-        """One supervision step on the rows carried, or on ``batch`` where these have halted."""
-        current, thought, steps_B = self._admitted(batch, carry)
+        """One supervision step on the carried rows; halted ones are replaced from ``batch``."""
+        current, thought, steps_B = self._admit_rows(batch, carry)
         with autocast(batch.inputs_BL.device, self.params.precision):
-            thought = self._deep_recursion(thought, self._embedded(current))
+            thought = self._deep_recursion(thought, self._embed(current))
             logits_B1LV, halt_B1 = self._read(thought)
         losses_B1 = losses.branch_losses(logits_B1LV, current.labels_BL)
-        exact_B1 = losses.exact(logits_B1LV.detach(), current.labels_BL)
+        exact_B1 = losses.exact_match(logits_B1LV.detach(), current.labels_BL)
         terms = {
             "best_of": losses_B1[:, 0],
             "correctness": losses.correctness_loss(halt_B1, exact_B1),
         }
-        means = {name: losses.over_real(term_B, current.real_B) for name, term_B in terms.items()}
+        means = {
+            name: losses.mean_over_real(term_B, current.real_B) for name, term_B in terms.items()
+        }
         loss = means["best_of"] + _HALT_WEIGHT * means["correctness"]
         steps_B = steps_B + 1
-        halted_B = self._halted(halt_B1.detach()[:, 0], steps_B, generator) | ~current.real_B
+        halted_B = self._halting_mask(halt_B1.detach()[:, 0], steps_B, generator) | ~current.real_B
         shown = {
-            "oracle_exact": losses.over_real(exact_B1[:, 0].float(), current.real_B),
-            "halted": losses.over_real(halted_B.float(), current.real_B),
-            "supervision_steps": losses.over_real(steps_B.float(), current.real_B),
+            "oracle_exact": losses.mean_over_real(exact_B1[:, 0].float(), current.real_B),
+            "halted": losses.mean_over_real(halted_B.float(), current.real_B),
+            "supervision_steps": losses.mean_over_real(steps_B.float(), current.real_B),
             "loss": loss,
         }
         return StepOutput(
             loss=loss,
             parts={name: part.detach() for name, part in (means | shown).items()},
-            carry=_carried(current, thought, steps_B=steps_B, halted_B=halted_B),
+            carry=_make_carry(current, thought, steps_B=steps_B, halted_B=halted_B),
         )
 
     @torch.no_grad()
@@ -102,16 +104,16 @@ class TrmModel(nn.Module):
         rollouts: int = 1,
         generator: NoiseSource = None,
     ) -> BranchOutput:
-        """One answer a rollout, each after all ``steps`` (``max_steps``) supervision steps."""
+        """One answer per rollout, after ``steps`` (default ``max_steps``) supervision steps."""
         steps = steps or self.params.trm.max_steps
         with autocast(batch.inputs_BL.device, self.params.precision):
-            embedded_BSD = self._embedded(batch)
+            embedded_BSD = self._embed(batch)
             read = []
             for _ in range(rollouts):
-                thought = self._start(embedded_BSD)
+                thought = self._initial_state(embedded_BSD)
                 for _ in range(steps):
                     if noise:
-                        thought = Thought(
+                        thought = LatentState(
                             high_BSD=thought.high_BSD
                             + noise * gaussian(thought.high_BSD, generator),
                             low_BSD=thought.low_BSD + noise * gaussian(thought.low_BSD, generator),
@@ -125,18 +127,18 @@ class TrmModel(nn.Module):
             core_passes=rollouts * steps * trm.high_cycles * (trm.low_cycles + 1),
         )
 
-    def _embedded(self, batch: Batch) -> Tensor:
+    def _embed(self, batch: Batch) -> Tensor:
         embedded_BSD: Tensor = self.embedding(batch)
         return embedded_BSD.to(compute_dtype(embedded_BSD.device, self.params.precision))
 
-    def _start(self, like_BSD: Tensor) -> Thought:
-        return Thought(
+    def _initial_state(self, like_BSD: Tensor) -> LatentState:
+        return LatentState(
             high_BSD=self.get_buffer("high_start_D").to(like_BSD.dtype).expand_as(like_BSD),
             low_BSD=self.get_buffer("low_start_D").to(like_BSD.dtype).expand_as(like_BSD),
         )
 
-    def _deep_recursion(self, thought: Thought, embedded_BSD: Tensor) -> Thought:
-        """All high cycles; only the last one is in the gradient."""
+    def _deep_recursion(self, thought: LatentState, embedded_BSD: Tensor) -> LatentState:
+        """All high cycles; only the last one has gradients."""
         high_BSD, low_BSD = thought.high_BSD, thought.low_BSD
         wants_grad = torch.is_grad_enabled()
         cycles = self.params.trm.high_cycles
@@ -145,20 +147,20 @@ class TrmModel(nn.Module):
                 for _ in range(self.params.trm.low_cycles):
                     low_BSD = self.core(low_BSD + high_BSD + embedded_BSD)
                 high_BSD = self.core(high_BSD + low_BSD)
-        return Thought(high_BSD=high_BSD, low_BSD=low_BSD)
+        return LatentState(high_BSD=high_BSD, low_BSD=low_BSD)
 
-    def _read(self, thought: Thought) -> tuple[Tensor, Tensor]:
+    def _read(self, thought: LatentState) -> tuple[Tensor, Tensor]:
         """Logits [B, 1, L, V] and the halting score [B, 1]."""
         logits_BLV: Tensor = self.head(thought.high_BSD[:, self.params.prefix_tokens :])
         halt_B2: Tensor = self.halt(thought.high_BSD[:, 0])
         return logits_BLV.float()[:, None], halt_B2.float()[:, :1]
 
-    def _admitted(self, batch: Batch, carry: Carry | None) -> tuple[Batch, Thought, Tensor]:
-        """Rows carried on, and where they had halted those of ``batch``, from the start."""
+    def _admit_rows(self, batch: Batch, carry: Carry | None) -> tuple[Batch, LatentState, Tensor]:
+        """Carried rows, with halted ones replaced by rows of ``batch`` in the initial state."""
         positions = self.params.prefix_tokens + batch.inputs_BL.shape[1]
         dtype = compute_dtype(batch.inputs_BL.device, self.params.precision)
         shape = (len(batch.real_B), positions, self.params.width)
-        fresh = self._start(torch.empty(shape, dtype=dtype, device=batch.inputs_BL.device))
+        fresh = self._initial_state(torch.empty(shape, dtype=dtype, device=batch.inputs_BL.device))
         if carry is None:
             return batch, fresh, torch.zeros_like(batch.puzzle_ids_B)
         halted_B = carry["halted_B"]
@@ -172,13 +174,15 @@ class TrmModel(nn.Module):
             puzzle_ids_B=renewed(batch.puzzle_ids_B, "puzzle_ids_B"),
             real_B=renewed(batch.real_B, "real_B"),
         )
-        thought = Thought(
+        thought = LatentState(
             high_BSD=renewed(fresh.high_BSD, "high_BSD"), low_BSD=renewed(fresh.low_BSD, "low_BSD")
         )
         return current, thought, torch.where(halted_B, 0, carry["steps_B"])
 
-    def _halted(self, halt_B: Tensor, steps_B: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Rows that think they are right, or have had all steps; explorers go on for a while."""
+    def _halting_mask(
+        self, halt_B: Tensor, steps_B: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        """Rows with a positive halt logit or all steps done; exploration delays halting."""
         most = self.params.trm.max_steps
         if most == 1:
             return torch.ones_like(steps_B, dtype=torch.bool)
@@ -192,8 +196,8 @@ class TrmModel(nn.Module):
         return wants_B | (steps_B >= most)
 
 
-def _carried(
-    current: Batch, thought: Thought, *, steps_B: Tensor, halted_B: Tensor
+def _make_carry(
+    current: Batch, thought: LatentState, *, steps_B: Tensor, halted_B: Tensor
 ) -> dict[str, Tensor]:
     return {
         "inputs_BL": current.inputs_BL,

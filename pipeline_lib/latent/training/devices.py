@@ -1,7 +1,7 @@
-"""One device, or several that train one model: who this process is among them, and what they share.
+"""Data-parallel training: rank and device of this process, and its collectives.
 
-Several are started by torchrun, one process each. Gradients are averaged here by hand and not by a
-wrapper, since a step is no plain forward pass and puzzle vectors are no parameters.
+torchrun starts one process per device. Gradients are averaged explicitly rather than by DDP,
+because a training step is not a plain forward pass and puzzle vectors are not parameters.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,43 +18,43 @@ from pipeline_lib.params.environment import environment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """This process among ``world`` of them."""
+    """Rank and device of this process among ``world`` processes."""
 
     rank: int
     world: int
     device: torch.device
 
     @property
-    def leads(self) -> bool:
-        """Whether this is the process that writes files and reports."""
+    def is_main(self) -> bool:
+        """True in rank 0, which writes files and reports progress."""
         return self.rank == 0
 
-    def any(self, flag: bool) -> bool:  # noqa: FBT001 - the value that is shared, no option
-        """Whether ``flag`` holds in any of the processes."""
+    def any(self, flag: bool) -> bool:  # noqa: FBT001 - the reduced value, not an option
+        """Logical or of ``flag`` over all processes."""
         if self.world == 1:
             return flag
         shared = torch.tensor(float(flag), device=self.device)
         dist.all_reduce(shared, op=dist.ReduceOp.MAX)
         return bool(shared.item())
 
-    def wait(self) -> None:
-        """Go on when all processes are here."""
+    def barrier(self) -> None:
+        """Block until all processes arrive."""
         if self.world > 1:
             dist.barrier()
 
-    def share_gradients(self, model: nn.Module) -> None:
-        """Average the gradients of the parameters; bring together the puzzle vectors in use."""
+    def sync_gradients(self, model: nn.Module) -> None:
+        """Average parameter gradients; gather the puzzle vectors in use with their gradients."""
         if self.world == 1:
             return
         _average([p.grad for p in model.parameters() if p.grad is not None], self.world)
         for module in model.modules():
             if isinstance(module, PuzzleEmbedding) and module.used is not None:
-                module.used = _gathered(module.used, self.world)
+                module.used = _gather_rows(module.used, self.world)
 
 
 @contextmanager
-def joined() -> Iterator[Devices]:
-    """This process alone, or as a member of the group that torchrun started."""
+def join_process_group() -> Iterator[Devices]:
+    """A single process, or a member of the group started by torchrun."""
     world = int(environment("WORLD_SIZE") or 1)
     local = int(environment("LOCAL_RANK") or 0)
     gpu = torch.cuda.is_available()
@@ -72,7 +72,7 @@ def joined() -> Iterator[Devices]:
 
 
 def _average(gradients: Iterable[Tensor], world: int) -> None:
-    """One message for all of them, since most are small."""
+    """One all-reduce over the flattened gradients, since most are small."""
     listed = list(gradients)
     flat = torch.cat([gradient.reshape(-1) for gradient in listed])
     dist.all_reduce(flat)
@@ -82,19 +82,19 @@ def _average(gradients: Iterable[Tensor], world: int) -> None:
         gradient.copy_(part.view_as(gradient))
 
 
-def _gathered(used: UsedRows, world: int) -> UsedRows:
-    """The rows of all processes, with their gradients, in the order of ranks."""
+def _gather_rows(used: UsedRows, world: int) -> UsedRows:
+    """Rows of all processes with their gradients, ordered by rank."""
 
-    def everyone(mine: Tensor) -> Tensor:
+    def gather(mine: Tensor) -> Tensor:
         parts = [torch.empty_like(mine) for _ in range(world)]
         dist.all_gather(parts, mine.contiguous())
         return torch.cat(parts)
 
-    vectors_BD = everyone(used.vectors_BD.detach())
+    vectors_BD = gather(used.vectors_BD.detach())
     if used.vectors_BD.grad is not None:
-        vectors_BD.grad = everyone(used.vectors_BD.grad)
+        vectors_BD.grad = gather(used.vectors_BD.grad)
     return UsedRows(
-        ids_B=everyone(used.ids_B),
-        real_B=everyone(used.real_B.to(torch.uint8)).bool(),
+        ids_B=gather(used.ids_B),
+        real_B=gather(used.real_B.to(torch.uint8)).bool(),
         vectors_BD=vectors_BD,
     )

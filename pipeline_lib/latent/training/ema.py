@@ -1,6 +1,6 @@
-"""An exponential moving average of a model's parameters, to evaluate with and to keep.
+"""Exponential moving average of a model's parameters, used for evaluation and published.
 
-Puzzle vectors and other buffers are not averaged: a vector that is seen rarely would lag for ever.
+Buffers are not averaged: the average of a rarely updated puzzle vector would lag far behind.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 class Ema:
-    """average <- decay x average + (1 - decay) x parameter, after every step."""
+    """average <- decay * average + (1 - decay) * parameter, after every step."""
 
     def __init__(self, model: nn.Module, *, decay: float) -> None:
         self.decay = decay
@@ -22,14 +22,14 @@ class Ema:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the parameters as they are now."""
+        """Update the averages with the current parameters."""
         torch._foreach_lerp_(
             list(self._averages.values()), list(self._parameters.values()), 1 - self.decay
         )
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Within the block the model has the averages for its parameters."""
+        """Use the averages as the model's parameters within the block."""
         trained = {name: value.detach().clone() for name, value in self._parameters.items()}
         self._set(self._averages)
         try:
@@ -43,7 +43,7 @@ class Ema:
 
     @torch.no_grad()
     def load_state_dict(self, averages: Mapping[str, Tensor]) -> None:
-        """Go on from averages of the same model; KeyError where one is missing."""
+        """Restore averages of the same model; KeyError if one is missing."""
         for name, average in self._averages.items():
             average.copy_(averages[name])
 

@@ -1,7 +1,7 @@
-"""How weights move: AdamATan2 for all parameters, sign-SGD for the puzzle vectors of a step.
+"""Optimizers: AdamATan2 for parameters, sign-SGD for the puzzle vectors used in a step.
 
-Both leave the learning rate in ``param_groups``, where a schedule sets it, and decay weights apart
-from the gradient, by ``lr`` x ``weight_decay`` a step.
+Both read the learning rate from ``param_groups`` and apply decoupled weight decay, ``lr`` x
+``weight_decay`` per step.
 """
 
 import math
@@ -16,7 +16,7 @@ from pipeline_lib.latent.model.embeddings import PuzzleEmbedding
 
 
 class AdamATan2(torch.optim.Optimizer):
-    """Adam with atan2(m, sqrt(v)) for m / (sqrt(v) + eps): bounded, and without an eps.
+    """Adam with atan2(m, sqrt(v)) instead of m / (sqrt(v) + eps): bounded and scale-invariant.
 
     Source: Everett et al. 2024 (arXiv:2407.05872), section 4.3.
     """
@@ -34,7 +34,7 @@ class AdamATan2(torch.optim.Optimizer):
     @override
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient."""
+        """Update every parameter that has a gradient."""
         if closure is not None:
             raise ValueError("AdamATan2 takes no closure; call backward before step")
         for group in self.param_groups:
@@ -45,7 +45,7 @@ class AdamATan2(torch.optim.Optimizer):
                 self._move(moved, group)
 
     def _move(self, moved: list[Tensor], group: dict[str, Any]) -> None:
-        """All of a group at once; a step of many small kernels would cost more than its sums."""
+        """Update a group with fused foreach kernels; launches would dominate otherwise."""
         lr, (beta1, beta2) = group["lr"], group["betas"]
         for parameter in moved:
             if not self.state[parameter]:
@@ -69,9 +69,9 @@ class AdamATan2(torch.optim.Optimizer):
 
 
 class SignSgd(torch.optim.Optimizer):
-    """Moves the puzzle vectors of the last step's real rows by the sign of their gradient.
+    """Sign-SGD on the puzzle vectors of the last step's real rows.
 
-    Gradients of one puzzle are summed over the rows that show it. No other vector moves or decays.
+    Gradients are summed over rows with the same puzzle. Other vectors neither move nor decay.
     """
 
     def __init__(self, embedding: PuzzleEmbedding, *, lr: float, weight_decay: float = 0.0) -> None:
@@ -82,24 +82,22 @@ class SignSgd(torch.optim.Optimizer):
     @override
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Move the vectors used since the last step."""
+        """Update the vectors used since the last step."""
         if closure is not None:
             raise ValueError("SignSgd takes no closure; call backward before step")
         used = self.embedding.used
         if used is None or used.vectors_BD.grad is None:
             return
         self.embedding.used = None
-        ids_U, gradients_UD = summed_by_id(
-            used.ids_B[used.real_B], used.vectors_BD.grad[used.real_B]
-        )
+        ids_U, gradients_UD = sum_by_id(used.ids_B[used.real_B], used.vectors_BD.grad[used.real_B])
         group = self.param_groups[0]
         weight_RD = self.embedding.get_buffer("weight")
         kept_UD = weight_RD[ids_U] * (1 - group["lr"] * group["weight_decay"])
         weight_RD[ids_U] = kept_UD - group["lr"] * gradients_UD.sign()
 
 
-def summed_by_id(ids_B: Tensor, gradients_BD: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct ids [U], and the sum of the gradients of each [U, D]."""
+def sum_by_id(ids_B: Tensor, gradients_BD: Tensor) -> tuple[Tensor, Tensor]:
+    """Distinct ids [U] and the sum of the gradients of each [U, D]."""
     ids_U, places_B = torch.unique(ids_B, return_inverse=True)
     sums_UD = gradients_BD.new_zeros(len(ids_U), gradients_BD.shape[1])
     return ids_U, sums_UD.index_add_(0, places_B, gradients_BD)

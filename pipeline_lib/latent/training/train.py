@@ -1,8 +1,8 @@
-"""Training of a latent model: from a puzzle set to a folder with averaged weights.
+"""Training of a latent model, from a puzzle set to a folder with averaged weights.
 
-A training that was killed continues from its newest checkpoint that verifies; on a CPU the result is
-the same, bit by bit, as that of an unbroken one. Under torchrun each process runs this function with
-the same request; the first one writes the files.
+A killed training resumes from its newest valid checkpoint; on a CPU the result is bitwise identical
+to that of an uninterrupted run. Under torchrun each process calls `train_latent` with the same
+request; rank 0 writes the files.
 """
 
 import math
@@ -21,12 +21,12 @@ from pipeline_lib.errors import BudgetReachedError, DivergedError
 from pipeline_lib.latent.data.dataset_files import PuzzleSet
 from pipeline_lib.latent.model.batches import TrainingBatches
 from pipeline_lib.latent.model.build import build_model
-from pipeline_lib.latent.model.compatibility import sizes_of
+from pipeline_lib.latent.model.compatibility import model_sizes
 from pipeline_lib.latent.model.protocol import StepOutput
 from pipeline_lib.latent.model.prr import PrrModel
 from pipeline_lib.latent.model.saved_model import KIND, SavedConfig, save_model
 from pipeline_lib.latent.model.trm import TrmModel
-from pipeline_lib.latent.training.devices import Devices, joined
+from pipeline_lib.latent.training.devices import Devices, join_process_group
 from pipeline_lib.latent.training.ema import Ema
 from pipeline_lib.latent.training.optimizer import AdamATan2, SignSgd
 from pipeline_lib.latent.training.run_state import (
@@ -45,34 +45,34 @@ _KEPT_CHECKPOINTS = 2
 _BETAS = (0.9, 0.95)
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
-"""Called with step, total steps and the step's metrics."""
+"""Called with step, total steps and the metrics of the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatentTraining:
-    """One training, whole."""
+    """Arguments of one training."""
 
     data: PuzzleSet
     output: pathlib.Path
-    """Folder of the model, which is made."""
+    """Folder of the trained model."""
     model: LatentModelParams
     loss: LatentLossParams
     train: LatentTrainParams
     seed: int
     key: str
-    """The stage key: checkpoints of another key are not resumed."""
+    """Stage key: checkpoints with another key are not resumed."""
     max_seconds: float | None = None
-    """Stop behind a checkpoint after so long, to be continued by the same call."""
+    """Time limit: save a checkpoint and stop; the same call resumes."""
     progress: Progress | None = None
 
 
 def train_latent(request: LatentTraining) -> Manifest:
-    """Train, or go on, and publish the averaged weights; a finished training is taken as it is.
+    """Train or resume, and publish the averaged weights; a finished training is reused.
 
     Raises:
-        BudgetReachedError: ``max_seconds`` are over; the same call continues.
-        DivergedError: loss or weights are no finite numbers any more; nothing is published.
-        BadInputError: the data cannot be used.
+        BudgetReachedError: ``max_seconds`` reached; the same call resumes.
+        DivergedError: loss or weights are not finite; nothing is published.
+        BadInputError: the data are invalid.
     """
     finished = manifests.current(request.output, kind=KIND, key=request.key)
     if finished is not None:
@@ -81,18 +81,18 @@ def train_latent(request: LatentTraining) -> Manifest:
         float("inf") if request.max_seconds is None else request.max_seconds
     )
     seed = trainer_seed(request.seed, "latent", "weights")
-    with joined() as devices, deterministic(threads=request.train.threads, seed=seed):
-        run = _Run(request, devices)
-        run.go_on(deadline)
-        devices.wait()
-        if devices.leads:
+    with join_process_group() as devices, deterministic(threads=request.train.threads, seed=seed):
+        run = _Training(request, devices)
+        run.run_steps(deadline)
+        devices.barrier()
+        if devices.is_main:
             run.publish()
-        devices.wait()
+        devices.barrier()
     return manifests.read_manifest(request.output)
 
 
-class _Run:
-    """A training at work on one device."""
+class _Training:
+    """A running training on one device."""
 
     def __init__(self, request: LatentTraining, devices: Devices) -> None:
         self._request = request
@@ -106,24 +106,24 @@ class _Run:
             rank=devices.rank,
             world=devices.world,
         )
-        model = build_model(request.model, sizes_of(request.data), loss=request.loss)
+        model = build_model(request.model, model_sizes(request.data), loss=request.loss)
         model.to(devices.device)
         self._state = RunState(
             model=model,
             ema=Ema(model, decay=params.ema),
             optimizers=_optimizers(model, params),
         )
-        newest = checkpoints.newest(self._work, key=request.key) if devices.leads else None
-        devices.wait()
+        newest = checkpoints.newest(self._work, key=request.key) if devices.is_main else None
+        devices.barrier()
         newest = newest or checkpoints.newest(self._work, key=request.key)
         if newest is not None:
             load_state(self._state, newest, devices=devices)
 
-    def go_on(self, deadline: float) -> None:
-        """All steps that are left."""
+    def run_steps(self, deadline: float) -> None:
+        """Run the remaining steps."""
         params, state = self._request.train, self._state
         while state.step < params.steps:
-            output = self._one_step()
+            output = self._step()
             late = self._devices.any(time.perf_counter() > deadline)
             ends = state.step == params.steps
             saves = late or state.step % params.checkpoint_every == 0
@@ -133,15 +133,16 @@ class _Run:
             if ends or saves:
                 self._check_weights()
             if notes:
-                self._note({name: float(part) for name, part in output.parts.items()})
+                self._log({name: float(part) for name, part in output.parts.items()})
             if saves:
                 self._checkpoint()
             if late and state.step < params.steps:
                 raise BudgetReachedError(
-                    f"step {state.step} of {params.steps}: the time is over; the same command continues"
+                    f"step {state.step} of {params.steps}: time limit reached; "
+                    "run the same command to resume"
                 )
 
-    def _one_step(self) -> StepOutput:
+    def _step(self) -> StepOutput:
         params, state, device = self._request.train, self._state, self._devices.device
         generator = torch.Generator().manual_seed(
             child_seed(self._request.seed, "latent", "noise", state.step, self._devices.rank)
@@ -154,11 +155,11 @@ class _Run:
             generator=generator,
         )
         output.loss.backward()  # type: ignore[no-untyped-call]
-        self._devices.share_gradients(state.model)
+        self._devices.sync_gradients(state.model)
         warmth = min(1.0, (state.step + 1) / max(params.warmup_steps, 1))
         for optimizer in state.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = warmth * group["full_lr"]
+                group["lr"] = warmth * group["peak_lr"]
             optimizer.step()
             optimizer.zero_grad()
         state.ema.update()
@@ -167,39 +168,39 @@ class _Run:
         return output
 
     def _check_loss(self, loss: Tensor) -> None:
-        # One device may see it first, and all must stop: the others would wait for it.
+        # All ranks must stop together: one alone would leave the others in a collective.
         if self._devices.any(not math.isfinite(float(loss.detach()))):
             raise _diverged(self._state.step, "loss")
 
     def _check_weights(self) -> None:
-        """The last update comes after the loss was taken."""
+        """The last update may diverge after a finite loss."""
         if not has_finite_weights(self._state):
             raise _diverged(self._state.step, "weights")
 
-    def _note(self, metrics: dict[str, float]) -> None:
-        # Sorted, as a checkpoint gives them back: the log is part of the digest.
+    def _log(self, metrics: dict[str, float]) -> None:
+        # Sorted as in a restored checkpoint: the log is part of the digest.
         self._state.log.append(dict(sorted({"step": self._state.step, **metrics}.items())))
-        if self._request.progress is not None and self._devices.leads:
+        if self._request.progress is not None and self._devices.is_main:
             self._request.progress(self._state.step, self._request.train.steps, metrics)
 
     def _checkpoint(self) -> None:
         folder = self._work / f"checkpoint-{self._state.step}"
         folder.mkdir(parents=True, exist_ok=True)
         save_carry(self._state, folder, rank=self._devices.rank)
-        self._devices.wait()
-        if self._devices.leads:
+        self._devices.barrier()
+        if self._devices.is_main:
             save_state(self._state, folder, world=self._devices.world)
             checkpoints.seal(folder, key=self._request.key)
-            _drop_old(self._work)
-        self._devices.wait()
+            _remove_old_checkpoints(self._work)
+        self._devices.barrier()
 
     def publish(self) -> None:
-        """Put the averaged weights, what they need to be loaded, and the log into the output."""
+        """Write averaged weights, config and log to the output."""
         request = self._request
         config = SavedConfig(
             model=request.model,
             loss=request.loss,
-            sizes=sizes_of(request.data),
+            sizes=model_sizes(request.data),
             identifiers=request.data.identifiers,
         )
         with self._state.ema.applied():
@@ -223,7 +224,7 @@ def _diverged(step: int, what: Literal["loss", "weights"]) -> DivergedError:
 def _optimizers(
     model: PrrModel | TrmModel, params: LatentTrainParams
 ) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
-    """One for all parameters, one for the puzzle vectors; each group keeps its rate after warm-up."""
+    """Optimizers of parameters and puzzle vectors; ``peak_lr`` is the rate after warm-up."""
     kinds: dict[str, Any] = {"adam-atan2": AdamATan2, "adamw": torch.optim.AdamW}
     weights = kinds[params.optimizer](
         model.parameters(), lr=params.lr, betas=_BETAS, weight_decay=params.weight_decay
@@ -233,11 +234,11 @@ def _optimizers(
     )
     for optimizer in (weights, puzzles):
         for group in optimizer.param_groups:
-            group["full_lr"] = group["lr"]
+            group["peak_lr"] = group["lr"]
     return weights, puzzles
 
 
-def _drop_old(work: pathlib.Path) -> None:
+def _remove_old_checkpoints(work: pathlib.Path) -> None:
     folders = sorted(work.glob("checkpoint-*"), key=lambda folder: int(folder.name.split("-")[1]))
     for folder in folders[:-_KEPT_CHECKPOINTS]:
         shutil.rmtree(folder)

@@ -5,7 +5,7 @@ import pathlib
 HEADER = "source,question,answer,rating\n"
 
 SOLVED = "123456789456789123789123456234567891567891234891234567345678912678912345912345678"
-"""Row r begins with 1, 4, 7, 2, 5, 8, 3, 6, 9 and goes on by one."""
+"""Row r starts with 1, 4, 7, 2, 5, 8, 3, 6, 9 and increments by one."""
 SUDOKU = SOLVED[:40] + "." + SOLVED[41:80] + "0"
 """A blank in the middle, another in the last cell."""
 
@@ -16,7 +16,7 @@ MAZE_SOLVED = "So #o# G "
 
 
 def write_csv(folder: pathlib.Path, **splits: list[tuple[str, str, str]]) -> pathlib.Path:
-    """One file a split, a line for each question, answer and rating."""
+    """One file per split, one line per question, answer and rating."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, rows in splits.items():
         lines = [f"made,{question},{answer},{rating}\n" for question, answer, rating in rows]

@@ -1,4 +1,4 @@
-"""A small ARC of its own: two puzzles to train on, one to be tested on, all by hand."""
+"""A hand-made ARC data set: two training puzzles and one test puzzle."""
 
 import json
 import pathlib
@@ -16,7 +16,7 @@ FILL = {
     "train": [{"input": [[4, 0], [0, 0]], "output": [[4, 4], [4, 4]]}],
     "test": [{"input": [[5, 0, 0]], "output": [[5, 5, 5]]}],
 }
-# The test inputs of the puzzle that is asked; the second one's output is larger than its input.
+# The test puzzle; outputs are larger than inputs.
 DOUBLE = {
     "train": [{"input": [[1]], "output": [[1, 1]]}, {"input": [[2]], "output": [[2, 2]]}],
     "test": [
@@ -28,7 +28,7 @@ PUZZLES = {"training": {"mirror": MIRROR, "fill": FILL}, "evaluation": {"double"
 
 
 def write_repository(root: pathlib.Path, puzzles: dict = PUZZLES) -> pathlib.Path:
-    """The layout of the public repositories: a folder a subset, a file a puzzle."""
+    """Layout of the public repositories: a folder per subset, a file per puzzle."""
     for subset, of_one in puzzles.items():
         (root / subset).mkdir(parents=True)
         for name, puzzle in of_one.items():
@@ -39,7 +39,7 @@ def write_repository(root: pathlib.Path, puzzles: dict = PUZZLES) -> pathlib.Pat
 def write_combined(
     root: pathlib.Path, puzzles: dict = PUZZLES, *, secret: tuple[str, ...] = ()
 ) -> pathlib.Path:
-    """Kaggle's layout: challenges without test outputs, and solutions but for ``secret`` subsets."""
+    """Kaggle's layout: challenges without test outputs; solutions except of ``secret`` subsets."""
     root.mkdir(parents=True)
     for subset, of_one in puzzles.items():
         challenges = {
@@ -58,5 +58,5 @@ def write_combined(
 
 
 def small_subsets(root: pathlib.Path) -> list[Subset]:
-    """Both subsets, as they are read from ``root``."""
+    """Both subsets, read from ``root``."""
     return [read_subset(root, name) for name in PUZZLES]

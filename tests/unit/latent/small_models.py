@@ -1,4 +1,4 @@
-"""A model of a few thousand weights and batches for it, shared by the tests of this folder."""
+"""Models with a few thousand weights, and batches for them."""
 
 from typing import Any
 
@@ -29,10 +29,10 @@ SMALL: dict[str, Any] = {
 SMALL_TRM = TrmParams(high_cycles=2, low_cycles=2, max_steps=3, exploration=0)
 
 
-def made_prr(
+def small_prr(
     preset: str = "ours", *, loss: dict[str, Any] | None = None, **changes: Any
 ) -> PrrModel:
-    """A small PRR with the preset's choices, but for ``changes`` of the model and ``loss``."""
+    """A small PRR from a preset, with ``changes`` to the model and ``loss`` params."""
     chosen = LATENT_PRESETS[preset]
     model = build_model(
         LatentModelParams(**(chosen.model.model_dump() | SMALL | changes)),
@@ -43,7 +43,7 @@ def made_prr(
     return model
 
 
-def made_trm(*, trm: TrmParams = SMALL_TRM, **changes: Any) -> TrmModel:
+def small_trm(*, trm: TrmParams = SMALL_TRM, **changes: Any) -> TrmModel:
     """A small TRM."""
     params = LatentModelParams(**(SMALL | {"kind": "trm", "num_branches": 1, "trm": trm} | changes))
     model = build_model(params, SIZES, loss=LatentLossParams())
@@ -51,8 +51,8 @@ def made_trm(*, trm: TrmParams = SMALL_TRM, **changes: Any) -> TrmModel:
     return model
 
 
-def made_batch(rows: int = 5, *, padded: int = 0, seed: int = 0) -> Batch:
-    """Random rows; the last label of each is not asked. Padded rows hold tokens and labels too."""
+def random_batch(rows: int = 5, *, padded: int = 0, seed: int = 0) -> Batch:
+    """Random rows, whose last position has no label. Padding rows hold tokens and labels too."""
     drawn = torch.Generator().manual_seed(seed)
     inputs_BL = torch.randint(1, 6, (rows + padded, 7), generator=drawn)
     labels_BL = inputs_BL.flip(1)
@@ -65,7 +65,7 @@ def made_batch(rows: int = 5, *, padded: int = 0, seed: int = 0) -> Batch:
     )
 
 
-def head_of(batch: Batch, rows: int) -> Batch:
+def first_rows(batch: Batch, rows: int) -> Batch:
     """The first rows of a batch."""
     return Batch(
         inputs_BL=batch.inputs_BL[:rows],

@@ -1,4 +1,4 @@
-"""Small data folders in the format of TRM and HRM, with their arrays worked out by hand."""
+"""A hand-made split in the format of TRM and HRM, and the files of a folder."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""Data folders of ARC: what is trained on, what is asked, in which versions and where on the canvas."""
+"""ARC data folders: split of the pairs, versions, and offsets on the canvas."""
 
 import itertools
 import json
@@ -12,15 +12,15 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import Grid
 from pipeline_lib.latent.data.arc_builder import ArcOptions, build_arc
 from pipeline_lib.latent.data.arc_source import Subset, read_subset
-from pipeline_lib.latent.data.augmentation import Augmentation, version_of
+from pipeline_lib.latent.data.augmentation import Augmentation, parse_version
 from pipeline_lib.latent.data.dataset_files import (
     PuzzleSet,
     read_identifiers,
     read_set,
     read_test_puzzles,
 )
-from pipeline_lib.latent.data.vocabulary import colours_of, crop, encode, grid_of_colours
-from pipeline_lib.latent.evaluation.grid_voting import asked_by
+from pipeline_lib.latent.data.vocabulary import array_to_grid, crop, encode, grid_to_array
+from pipeline_lib.latent.evaluation.grid_voting import resolve_inputs
 from pipeline_lib.problems.arc_grids import Challenge
 from tests.unit.latent.data.sample_sets import files_of
 from tests.unit.latent.sample_puzzles import (
@@ -46,7 +46,7 @@ def toy(tmp_path) -> list[Subset]:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory, data_folder) -> pathlib.Path:
-    """Training and evaluation sets in ARC-1's layout, with one version beside each puzzle."""
+    """Training and evaluation sets in ARC-1's layout, with one augmented version per puzzle."""
     output = tmp_path_factory.mktemp("published") / "arc"
     build_arc(subsets_of(data_folder), ArcOptions(test_set="evaluation", num_aug=1), output)
     return output
@@ -54,7 +54,7 @@ def published(tmp_path_factory, data_folder) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def placements(published) -> dict[str, list[PairOfPlacements]]:
-    """Where the grids of every example stand, by split."""
+    """Offsets of the grids of every example, by split."""
     splits = {split: read_set(published, split) for split in ("train", "test")}
     return {
         split: [
@@ -124,7 +124,7 @@ def test_the_originals_by_hand(toy, tmp_path):
 
 
 def pairs_of(puzzle: Challenge, *, is_test: bool) -> tuple[set[PairOfGrids], set[PairOfGrids]]:
-    """Pairs of a puzzle that may be learnt, and those that are asked."""
+    """Training pairs and test pairs of a puzzle."""
     demonstrations = {(pair.input, pair.output) for pair in puzzle.train}
     tests = {(pair.input, pair.output) for pair in puzzle.test}
     return (demonstrations, tests) if is_test else (demonstrations | tests, set())
@@ -139,15 +139,15 @@ def placed(tokens_L: np.ndarray) -> Placement:
     colours = (part - 2).astype(np.uint8)
     expected = encode(colours, side=side, top=top, left=left)
     np.testing.assert_array_equal(tokens_L, expected)
-    return top, left, grid_of_colours(colours)
+    return top, left, array_to_grid(colours)
 
 
 def undone(name: str, grid: Grid) -> Grid:
-    return grid_of_colours(version_of(name).augmentation.undo(colours_of(grid)))
+    return array_to_grid(parse_version(name).augmentation.undo(grid_to_array(grid)))
 
 
 def test_every_example_is_a_version_of_its_pair(published, placements, data_folder):
-    """Undone, each training example is a pair to be learnt, each test example one to be asked.
+    """After inverting the augmentation each example is a pair of its split.
 
     All of them occur: in each version of each puzzle, every pair exactly once.
     """
@@ -169,18 +169,18 @@ def test_every_example_is_a_version_of_its_pair(published, placements, data_fold
             pairs = [
                 tuple(undone(name, grid) for _, _, grid in placements[split][n]) for n in examples
             ]
-            of_puzzle = expected[version_of(name).puzzle][place]
+            of_puzzle = expected[parse_version(name).puzzle][place]
             assert set(pairs) == of_puzzle
             assert len(pairs) == len(of_puzzle)
-        assert {version_of(name).puzzle for name in found} == {
+        assert {parse_version(name).puzzle for name in found} == {
             puzzle_id for puzzle_id, of_one in expected.items() if of_one[place]
         }
 
 
 def test_only_training_examples_are_translated(published, placements):
-    """Tests stand in the corner; of each training puzzle at least one example does, others roam.
+    """Test grids and at least one example per training puzzle are at offset 0; the others vary.
 
-    Input and output of one example stand at the same place.
+    Input and output of an example have the same offset.
     """
     corners = {place[:2] for pair in placements["test"] for place in pair}
     assert corners == {(0, 0)}
@@ -188,12 +188,12 @@ def test_only_training_examples_are_translated(published, placements):
     places = [asked[:2] for asked, _ in placements["train"]]
     starts = read_set(published, "train").puzzle_indices_P1
     assert all((0, 0) in places[a:b] for a, b in itertools.pairwise(starts))
-    # Of up to 900 places; a set of our own has few examples.
+    # Of up to 900 offsets; a made data set has few examples.
     assert len(set(places)) > min(200, len(places) // 4)
 
 
 def test_versions_differ_and_the_original_is_first(published, placements):
-    """Each group begins with the puzzle itself; no two versions of it show the same pairs."""
+    """Each group starts with the original puzzle; its versions are distinct."""
     names, train = read_identifiers(published), read_set(published, "train")
     assert names[0] == "<blank>"
     assert len(set(names)) == len(names)
@@ -204,7 +204,7 @@ def test_versions_differ_and_the_original_is_first(published, placements):
             shown_by.setdefault(identifier, set()).add((asked[2], answer[2]))
     for first, last in itertools.pairwise(train.group_indices_G1):
         identifiers = train.puzzle_identifiers_P[first:last].tolist()
-        versions = [version_of(names[identifier]) for identifier in identifiers]
+        versions = [parse_version(names[identifier]) for identifier in identifiers]
         assert versions[0].augmentation == Augmentation()
         assert len({version.puzzle for version in versions}) == 1
         assert len({frozenset(shown_by[identifier]) for identifier in identifiers}) == len(versions)
@@ -212,17 +212,17 @@ def test_versions_differ_and_the_original_is_first(published, placements):
 
 
 def test_votes_find_their_test_inputs(published, data_folder):
-    """Every test example of the built folder asks a test input of its puzzle, in order."""
+    """Every test example resolves to a test input of its puzzle, in order."""
     test, puzzles = read_set(published, "test"), read_test_puzzles(published)
-    asked = asked_by(test, read_identifiers(published), puzzles)
+    asked = resolve_inputs(test, read_identifiers(published), puzzles)
     of_puzzles = [len(puzzle.test) for puzzle in subsets_of(data_folder)[1].puzzles]
     assert len({one.puzzle_input for one in asked}) == sum(of_puzzles)
     for one, label_L in zip(asked, test.labels_NL, strict=True):
-        assert one.answer_in(label_L) == puzzles[one.version.puzzle].test[one.index].output
+        assert one.restore_grid(label_L) == puzzles[one.version.puzzle].test[one.index].output
 
 
 def test_few_colours_have_few_versions(tmp_path):
-    """One black cell looks the same in all versions: there are none beside the original."""
+    """A single black cell is invariant, so the puzzle has no further version."""
     pair = {"input": [[0]], "output": [[0]]}
     root = write_repository(
         tmp_path / "source",
@@ -230,12 +230,12 @@ def test_few_colours_have_few_versions(tmp_path):
     )
     subsets = [read_subset(root, "evaluation")]
     build_arc(subsets, ArcOptions(test_set="evaluation", num_aug=50), tmp_path / "out")
-    # 0 0 may lie or stand: one more version.
+    # 0 0 may be horizontal or vertical: one more version.
     assert len(read_identifiers(tmp_path / "out")) == 1 + 2
 
 
 def test_the_same_data_from_both_layouts_and_every_time(toy, tmp_path):
-    """Byte for byte, the manifest included; another seed gives other versions."""
+    """Both layouts give identical files, manifest included; another seed gives other versions."""
     combined = small_subsets(write_combined(tmp_path / "combined"))
     for name, subsets in (("a", toy), ("b", toy), ("c", combined)):
         build_arc(subsets, TOY, tmp_path / name)
@@ -245,7 +245,7 @@ def test_the_same_data_from_both_layouts_and_every_time(toy, tmp_path):
 
 
 def test_versions_do_not_depend_on_other_puzzles(toy, tmp_path):
-    """Leaving a puzzle out changes nothing about the others."""
+    """Removing a puzzle leaves the versions of the others unchanged."""
     build_arc(toy, TOY, tmp_path / "all")
     fewer = [Subset(name="training", puzzles=toy[0].puzzles[1:]), toy[1]]
     build_arc(fewer, TOY, tmp_path / "fewer")
@@ -253,7 +253,7 @@ def test_versions_do_not_depend_on_other_puzzles(toy, tmp_path):
     assert names == read_identifiers(tmp_path / "fewer")
 
 
-def test_large_puzzles_are_left_out(tmp_path, toy):
+def test_large_puzzles_are_skipped(tmp_path, toy):
     """On 3 x 3, double, whose output is 4 wide, does not fit; mirror and fill do."""
     manifest = build_arc(
         [*toy, small(tmp_path)],
@@ -271,8 +271,8 @@ def small(tmp_path: pathlib.Path, **changes: object) -> Subset:
     return read_subset(write_repository(tmp_path / "more", {"small": {"one": puzzle}}), "small")
 
 
-def test_repeats_of_test_pairs_are_not_learnt(tmp_path, toy):
-    """A puzzle whose demonstration is the test pair of fill does not give it away."""
+def test_repeats_of_test_pairs_are_not_trained_on(tmp_path, toy):
+    """A demonstration equal to a test pair of another puzzle is dropped."""
     repeat = small(tmp_path, train=[FILL["test"][0], {"input": [[1]], "output": [[2]]}])
     subsets = [Subset(name="evaluation", puzzles=toy[0].puzzles), repeat]
     manifest = build_arc(subsets, ArcOptions(test_set="evaluation", num_aug=0), tmp_path / "out")
@@ -283,26 +283,26 @@ def test_repeats_of_test_pairs_are_not_learnt(tmp_path, toy):
 
 @pytest.mark.parametrize(("data", "shared"), [("made_data", 2), ("reference_data", 376)])
 def test_arc_2_training_never_meets_arc_1_evaluation(request, tmp_path, data, shared):
-    """376 of the 400 public test puzzles, 2 of our own 2, stand in the training set; nothing is written."""
+    """376 of the 400 public test puzzles (2 of the 2 made ones) overlap; nothing is written."""
     arc = request.getfixturevalue(data) / "arc"
     subsets = [read_subset(arc, name) for name in ("arc-agi-2/training", "arc-agi-1/evaluation")]
     with pytest.raises(BadInputError) as error:
         build_arc(subsets, ArcOptions(test_set="arc-agi-1/evaluation"), tmp_path / "out")
     assert str(error.value).startswith(
-        f"{shared} puzzles of subset 'arc-agi-2/training' stand in 'arc-agi-1/evaluation' as well"
+        f"{shared} puzzles of subset 'arc-agi-2/training' are also in 'arc-agi-1/evaluation'"
     )
-    assert "would give the test away" in str(error.value)
+    assert "would leak the test set" in str(error.value)
     assert not (tmp_path / "out").exists()
 
 
 def test_other_refusals(toy, tmp_path):
-    """A test set that is not there, a puzzle twice in training sets, a training pair without output."""
+    """An absent test set, a duplicate puzzle, and a training pair without output are refused."""
     with pytest.raises(
-        BadInputError, match="the test set 'public' is none of the subsets training"
+        BadInputError, match="the test set 'public' is not among the subsets training"
     ):
         build_arc(toy, ArcOptions(test_set="public"), tmp_path / "out")
     twice = [*toy, Subset(name="again", puzzles=toy[0].puzzles[:1])]
-    with pytest.raises(BadInputError, match="1 puzzles of subset 'again' stand in 'training'"):
+    with pytest.raises(BadInputError, match="1 puzzles of subset 'again' are also in 'training'"):
         build_arc(twice, TOY, tmp_path / "out")
     secret = small_subsets(write_combined(tmp_path / "secret", secret=("training",)))
     with pytest.raises(BadInputError, match="puzzle fill of subset 'training' has a test input"):
@@ -310,8 +310,8 @@ def test_other_refusals(toy, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["secret", "source"]
 
 
-def test_secret_outputs_are_asked_without_a_label(tmp_path):
-    """The labels of a competition's test set are all ignored, and nothing stands in for them."""
+def test_secret_outputs_have_no_label(tmp_path):
+    """All labels of a secret test set are padding."""
     subsets = small_subsets(write_combined(tmp_path / "b", secret=("evaluation",)))
     build_arc(subsets, TOY, tmp_path / "out")
     test = read_set(tmp_path / "out", "test")
@@ -321,8 +321,8 @@ def test_secret_outputs_are_asked_without_a_label(tmp_path):
     assert [one.output for one in puzzle.test] == [None, None]
 
 
-def test_a_finished_folder_is_taken_up(toy, tmp_path):
-    """The same command does nothing the second time; with other options it builds anew."""
+def test_a_finished_folder_is_reused(toy, tmp_path):
+    """An identical call does nothing; other options build again."""
     output = tmp_path / "out"
     first = build_arc(toy, TOY, output)
     written = (output / "train" / "all__inputs.npy").stat().st_mtime_ns
@@ -332,7 +332,7 @@ def test_a_finished_folder_is_taken_up(toy, tmp_path):
 
 
 def test_a_broken_build_leaves_nothing(toy, tmp_path):
-    """Interrupted at the second puzzle, neither the folder nor a temporary one is there."""
+    """An interrupted build leaves neither the folder nor a temporary one."""
 
     def stop(done: int, _total: int) -> None:
         if done == 1:
@@ -343,8 +343,8 @@ def test_a_broken_build_leaves_nothing(toy, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
-def test_other_peoples_files_are_kept(toy, tmp_path):
-    """A folder with something else in it, or a file, is no place for data."""
+def test_other_files_are_kept(toy, tmp_path):
+    """An output that is a file or holds other files is refused."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").touch()
     with pytest.raises(BadInputError, match="holds other files; choose another --output"):
@@ -354,7 +354,7 @@ def test_other_peoples_files_are_kept(toy, tmp_path):
 
 
 def test_manifest_counts(toy, tmp_path):
-    """fill has 1 + 1 pairs, mirror 2 + 1, double 2 to learn and 2 to ask; three versions of each."""
+    """fill has 1 + 1 pairs, mirror 2 + 1, double 2 + 2; three versions of each."""
     manifest = build_arc(toy, TOY, tmp_path / "out")
     assert manifest.counts == {
         "training_puzzles": 2,

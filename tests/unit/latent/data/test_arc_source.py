@@ -1,4 +1,4 @@
-"""ARC as it is published: the same puzzles from a repository and from Kaggle's files."""
+"""Published ARC sets: equal puzzles from a repository and from Kaggle's files."""
 
 import json
 
@@ -32,8 +32,8 @@ def test_counts_of_published_sets(reference_data, name, puzzles, demonstrations,
 
 
 @pytest.mark.parametrize(("name", "counts"), ARC_COUNTS.items())
-def test_counts_of_sets_of_our_own(made_data, name, counts):
-    """The same for puzzles of our own, in one folder or in folders of a folder."""
+def test_counts_of_made_sets(made_data, name, counts):
+    """The same for made puzzles, in one folder or in nested folders."""
     assert tuple(read_subset(made_data / "arc", name).counts.values()) == counts
 
 
@@ -47,13 +47,13 @@ def test_both_layouts_hold_the_same(tmp_path):
 
 
 def test_a_prefix_of_combined_files(tmp_path):
-    """As in TRM: the beginning of the files' names, here kaggle/arc-agi."""
+    """As in TRM, a path prefix selects combined files, here kaggle/arc-agi."""
     write_combined(tmp_path / "kaggle")
     subset = read_subset(tmp_path / "kaggle" / "arc-agi", "evaluation")
     assert [puzzle.id for puzzle in subset.puzzles] == ["double"]
 
 
-def test_a_place_of_its_own(tmp_path):
+def test_a_subset_elsewhere(tmp_path):
     """NAME=PATH reads a folder or a challenges file under another name."""
     repository, combined = write_repository(tmp_path / "a"), write_combined(tmp_path / "b")
     folder = read_subset(tmp_path, f"one={repository}/training")
@@ -63,7 +63,7 @@ def test_a_place_of_its_own(tmp_path):
 
 
 def test_secret_outputs_stay_absent(tmp_path):
-    """Without a solutions file test outputs are unknown, not made up."""
+    """Without a solutions file test outputs are None."""
     root = write_combined(tmp_path / "b", secret=("evaluation",))
     (puzzle,) = read_subset(root, "evaluation").puzzles
     assert [test.output for test in puzzle.test] == [None, None]
@@ -79,8 +79,8 @@ def test_secret_outputs_stay_absent(tmp_path):
         ("x=file.json", r"file.json: neither a folder of puzzles nor a file \*_challenges.json"),
     ],
 )
-def test_what_cannot_be_found(tmp_path, monkeypatch, wanted, complaint):
-    """Nothing there, two things there, an empty folder, another file."""
+def test_absent_and_ambiguous_subsets(tmp_path, monkeypatch, wanted, complaint):
+    """No match, two matches, an empty folder and another file are errors."""
     monkeypatch.chdir(tmp_path)
     write_combined(tmp_path / "both")
     write_repository(tmp_path / "both" / "arc").rename(tmp_path / "repository")
@@ -125,7 +125,7 @@ def test_broken_challenges(tmp_path, puzzle, complaint):
 
 
 def test_names_that_would_look_like_versions(tmp_path):
-    """An id with the mark of versions could not be told from one."""
+    """An id that contains the version separator is refused."""
     root = write_repository(tmp_path, {"training": {"a|||t0": FILL}})
     with pytest.raises(BadInputError, match="which marks versions"):
         read_subset(root, "training")

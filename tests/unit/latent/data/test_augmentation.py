@@ -1,4 +1,4 @@
-"""Versions of puzzles: named by what was done, and undone exactly."""
+"""Augmentations are encoded in identifiers and inverted exactly."""
 
 import numpy as np
 import pytest
@@ -9,11 +9,11 @@ from pipeline_lib.latent.data.augmentation import (
     NUM_DIHEDRALS,
     Augmentation,
     Version,
+    apply_dihedral,
     draw_augmentation,
-    turned,
-    version_of,
+    parse_version,
 )
-from pipeline_lib.latent.data.vocabulary import colours_of, grid_of_colours
+from pipeline_lib.latent.data.vocabulary import array_to_grid, grid_to_array
 from pipeline_lib.seeding import child_generator
 from tests.unit.made_grids import grids
 
@@ -38,9 +38,9 @@ augmentations = st.builds(
     ],
 )
 def test_symmetries_by_hand(dihedral, expected):
-    """What each id does to 1 2 3 / 4 5 6; 7 mirrors along the other diagonal than 6."""
-    grid = colours_of(((1, 2, 3), (4, 5, 6)))
-    assert grid_of_colours(turned(grid, dihedral)) == expected
+    """Each transform of 1 2 3 / 4 5 6; 6 and 7 are the two transposes."""
+    grid = grid_to_array(((1, 2, 3), (4, 5, 6)))
+    assert array_to_grid(apply_dihedral(grid, dihedral)) == expected
 
 
 @pytest.mark.parametrize("dihedral", range(NUM_DIHEDRALS))
@@ -48,25 +48,25 @@ def test_symmetries_by_hand(dihedral, expected):
 def test_every_symmetry_is_undone(dihedral, grid, colours):
     """Undo after apply is the identity, for each symmetry, any colours and any grid."""
     augmentation = Augmentation(dihedral=dihedral, colours=(0, *colours))
-    shown = augmentation.apply(colours_of(grid))
-    assert grid_of_colours(augmentation.undo(shown)) == grid
+    shown = augmentation.apply(grid_to_array(grid))
+    assert array_to_grid(augmentation.undo(shown)) == grid
 
 
 def test_colours_are_renamed_by_their_map():
     """The map 0 3 1 2 4... sends colour 1 to 3, 2 to 1 and 3 to 2."""
     augmentation = Augmentation(colours=(0, 3, 1, 2, 4, 5, 6, 7, 8, 9))
-    assert augmentation.apply(colours_of(((0, 1, 2, 3, 4),))).tolist() == [[0, 3, 1, 2, 4]]
+    assert augmentation.apply(grid_to_array(((0, 1, 2, 3, 4),))).tolist() == [[0, 3, 1, 2, 4]]
 
 
 @given(augmentations, st.from_regex(r"[A-Za-z0-9]{1,8}", fullmatch=True))
-def test_names_say_everything(augmentation, puzzle):
+def test_names_round_trip(augmentation, puzzle):
     """Puzzle and augmentation are read back from the identifier."""
-    version = version_of(augmentation.name(puzzle))
+    version = parse_version(augmentation.name(puzzle))
     assert version == Version(puzzle=puzzle, augmentation=augmentation)
 
 
 def test_names_are_those_of_trm():
-    """NAME|||t3|||0987654321: turned by 270 degrees, colours 1 to 9 reversed. The original is bare."""
+    """NAME|||t3|||0987654321: rotated by 270 degrees, colours 1 to 9 reversed; identity: NAME."""
     augmentation = Augmentation(dihedral=3, colours=(0, 9, 8, 7, 6, 5, 4, 3, 2, 1))
     assert augmentation.name("0a1d4ef5") == "0a1d4ef5|||t3|||0987654321"
     assert Augmentation().name("0a1d4ef5") == "0a1d4ef5"
@@ -77,8 +77,8 @@ def test_names_are_those_of_trm():
 )
 def test_other_names_are_refused(identifier):
     """An unknown symmetry, a missing t, a colour twice, no colours at all."""
-    with pytest.raises(ValueError, match="is no version of a puzzle"):
-        version_of(identifier)
+    with pytest.raises(ValueError, match="is not a version identifier"):
+        parse_version(identifier)
 
 
 def test_drawn_versions_keep_black_and_vary():

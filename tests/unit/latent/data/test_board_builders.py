@@ -1,4 +1,4 @@
-"""Data folders of Sudoku and mazes: tokens as in HRM, versions that stay right, bad lines named."""
+"""Sudoku and maze folders: tokens of HRM, valid versions, errors that name the line."""
 
 import math
 
@@ -40,7 +40,7 @@ def mazes(tmp_path):
 
 
 def test_sudoku_tokens(sudokus, tmp_path):
-    """Blanks are 1, digit d is d + 1, vocabulary 11, 81 cells; no identifiers beside the blank one."""
+    """Blanks are 1, digit d is d + 1, vocabulary 11, 81 cells; only the blank identifier."""
     build(sudokus, tmp_path / "out")
     data = read_set(tmp_path / "out", "test")
     assert data.labels_NL[0].tolist() == [int(digit) + 1 for digit in SOLVED]
@@ -70,7 +70,7 @@ def is_solved(cells: np.ndarray) -> bool:
 
 
 def test_sudoku_versions_are_sudokus(sudokus, tmp_path):
-    """Each of 60 versions is solved by its answer, fits its question, and has as many blanks.
+    """Each of 60 versions is solved by its answer and has as many blanks as the original.
 
     They are in the board's group, differ from each other, and only the train split has them.
     """
@@ -87,7 +87,7 @@ def test_sudoku_versions_are_sudokus(sudokus, tmp_path):
 
 
 def test_equal_digits_stay_equal(sudokus, tmp_path):
-    """The digit of the hard board's only blank stands 8 times elsewhere, in each version as well."""
+    """The digit of the hard board's only blank occurs 8 times in every version."""
     build(sudokus, tmp_path / "out", num_aug=20)
     train = read_set(tmp_path / "out", "train")
     for question, answer in zip(train.inputs_NL[21:], train.labels_NL[21:], strict=True):
@@ -96,7 +96,7 @@ def test_equal_digits_stay_equal(sudokus, tmp_path):
 
 
 def test_maze_versions_are_its_symmetries(mazes, tmp_path):
-    """Eight distinct images, whatever more is asked for; question and answer turn together."""
+    """At most eight distinct versions; question and answer are transformed together."""
     build(mazes, tmp_path / "out", kind=Maze(), num_aug=1000)
     train = read_set(tmp_path / "out", "train")
     assert train.group_indices_G1.tolist() == [0, 8, 16]
@@ -105,7 +105,7 @@ def test_maze_versions_are_its_symmetries(mazes, tmp_path):
         changed = question != answer
         assert set(question[changed].tolist()) == {2}
         assert set(answer[changed].tolist()) == {5}
-        # The path leads from S to G: all of it hangs together, cell by cell.
+        # The path from S to G is connected.
         steps = sorted(divmod(int(cell), 3) for cell in np.flatnonzero(answer > 2))
         assert reach(steps) == set(steps)
 
@@ -119,7 +119,7 @@ def reach(cells: list[tuple[int, int]]) -> set[tuple[int, int]]:
 
 
 def test_subsample_and_difficulty(tmp_path):
-    """Of five training boards two are taken, always the same ones; of two ratings one is enough."""
+    """Two of five training boards, deterministically; the minimum rating excludes one of two."""
     swapped = SOLVED.translate(str.maketrans("12", "21"))
     boards = [(one[:-n] + "." * n, one, str(n)) for one in (SOLVED, swapped) for n in (1, 2)]
     source = write_csv(tmp_path / "s", train=boards, test=boards)
@@ -136,7 +136,7 @@ def test_subsample_and_difficulty(tmp_path):
 
 
 def test_progress_and_counts(sudokus, tmp_path):
-    """Boards are reported as they come, of as many as are taken; the manifest counts them."""
+    """Progress counts the selected boards, and so does the manifest."""
     seen: list[tuple[int, int]] = []
     manifest = build(sudokus, tmp_path / "out", seen=seen, num_aug=3)
     assert seen == [(0, 2), (1, 2), (0, 1)]
@@ -158,7 +158,7 @@ def test_progress_and_counts(sudokus, tmp_path):
         (SUDOKU, "2" + SOLVED[1:], "3", "train.csv:3: the answer has not every digit once"),
         (SUDOKU, SOLVED[:-1] + ".", "3", "train.csv:3: the answer has not every digit once"),
         ("2" + SUDOKU[1:], SOLVED, "3", "train.csv:3: the answer contradicts the question"),
-        (SUDOKU, SOLVED, "hard", "train.csv:3: the rating 'hard' is no whole number"),
+        (SUDOKU, SOLVED, "hard", "train.csv:3: the rating 'hard' is not an integer"),
     ],
 )
 def test_bad_sudokus(tmp_path, question, answer, rating, complaint):
@@ -192,7 +192,7 @@ def test_bad_mazes(tmp_path, question, answer, complaint):
 
 
 def test_bad_files(sudokus, tmp_path):
-    """A split that is missing, a column that is missing, no board that is hard enough."""
+    """A missing split, a missing column, and no board above the minimum rating are errors."""
     with pytest.raises(BadInputError, match="lower --min-difficulty"):
         build(sudokus, tmp_path / "out", min_rating=99)
     (sudokus / "test.csv").write_text("q,a\n1,2\n", "utf-8")

@@ -1,4 +1,4 @@
-"""Data folders in the format of TRM and HRM: written as they are read, checked before use."""
+"""Data folders in the format of TRM and HRM: round trip and validation."""
 
 import json
 import tracemalloc
@@ -14,10 +14,10 @@ from pipeline_lib.latent.data.dataset_files import (
     read_test_puzzles,
 )
 from pipeline_lib.latent.data.set_writer import (
+    open_identifiers,
+    open_split,
     write_set,
     write_test_puzzles,
-    writing,
-    writing_identifiers,
 )
 from tests.unit.latent.data.sample_sets import small_set
 
@@ -27,7 +27,7 @@ FIELDS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_ind
 @pytest.fixture
 def folder(tmp_path):
     write_set(tmp_path, "train", small_set())
-    with writing_identifiers(tmp_path) as identifiers:
+    with open_identifiers(tmp_path) as identifiers:
         assert [identifiers.add(name) for name in "abc"] == [1, 2, 3]
     return tmp_path
 
@@ -38,8 +38,8 @@ def change_metadata(folder, **changes):
     path.write_text(json.dumps({k: v for k, v in content.items() if v is not None}), "utf-8")
 
 
-def test_what_is_written_is_read(folder):
-    """All five arrays, the metadata and the identifiers come back as they were."""
+def test_round_trip(folder):
+    """Arrays, metadata and identifiers are read as written."""
     written, read = small_set(), read_set(folder, "train")
     assert read.metadata == written.metadata
     for field in ("inputs_NL", "labels_NL", "puzzle_identifiers_P", "puzzle_indices_P1"):
@@ -98,16 +98,16 @@ def test_another_set_name_is_read(folder):
 
 def test_an_empty_split(tmp_path):
     """A split without examples is written and read."""
-    with writing(tmp_path, "test", vocab_size=12, seq_len=4) as writer:
+    with open_split(tmp_path, "test", vocab_size=12, seq_len=4) as writer:
         writer.finish(num_puzzle_identifiers=1)
     assert read_set(tmp_path, "test").inputs_NL.shape == (0, 4)
 
 
 def test_memory_does_not_grow_with_examples(tmp_path):
-    """36 MB of tokens are written with a tenth of that in memory, and mapped when they are read."""
+    """36 MB of tokens are written with a tenth of that in memory, and memory-mapped when read."""
     rows = np.ones((100, 900), dtype=np.uint8)
     tracemalloc.start()
-    with writing(tmp_path, "train", vocab_size=12, seq_len=900) as writer:
+    with open_split(tmp_path, "train", vocab_size=12, seq_len=900) as writer:
         for _ in range(200):
             writer.add_puzzle(rows, rows)
             writer.end_group()
@@ -125,16 +125,16 @@ def test_memory_does_not_grow_with_examples(tmp_path):
     [
         ({"pad_id": 3}, "pad_id: Input should be 0"),
         ({"vocab_size": None}, "vocab_size: Field required"),
-        ({"sets": ["a", "b"]}, "sets: a, b; folders with one set"),
+        ({"sets": ["a", "b"]}, "sets: a, b; only one is supported"),
         ({"total_groups": 5}, "all__group_indices.npy: 3 entries, expected 6"),
         ({"total_puzzles": 7}, "all__puzzle_identifiers.npy: 3 puzzles, not 7"),
         ({"num_puzzle_identifiers": 3}, "all__puzzle_identifiers.npy: holds values"),
         ({"seq_len": 9}, "all__inputs.npy: shape (4, 4), expected (4, 9)"),
-        ({"vocab_size": 11}, "all__inputs.npy: holds values that are none of 0 to 10"),
+        ({"vocab_size": 11}, "all__inputs.npy: holds values outside 0 to 10"),
     ],
 )
-def test_metadata_that_do_not_fit(folder, changes, words):
-    """One line names the file and what is wrong."""
+def test_inconsistent_metadata(folder, changes, words):
+    """A one-line error names the file and the violation."""
     change_metadata(folder, **changes)
     with pytest.raises(BadInputError) as error:
         read_set(folder, "train")
@@ -148,15 +148,15 @@ def test_metadata_that_do_not_fit(folder, changes, words):
         ("inputs", np.zeros(4, np.uint8), "uint8 with 1 axes, expected integers with 2"),
         ("labels", np.zeros((4, 4)), "float64 with 2 axes, expected integers"),
         ("labels", np.zeros((3, 4), np.uint8), "shape (3, 4), expected (4, 4)"),
-        ("labels", np.full((4, 4), -1), "none of 0 to 11"),
+        ("labels", np.full((4, 4), -1), "outside 0 to 11"),
         ("puzzle_indices", np.array([0, 2, 4]), "3 entries, expected 4"),
         ("puzzle_indices", np.array([0, 2, 2, 4]), "does not rise from 0 to 4"),
         ("puzzle_indices", np.array([0, 2, 3, 5]), "does not rise from 0 to 4"),
         ("group_indices", np.array([1, 2, 3]), "does not rise from 0 to 3"),
     ],
 )
-def test_arrays_that_do_not_fit(folder, field, array, words):
-    """The array's file is named with what is wrong, and the remedy."""
+def test_inconsistent_arrays(folder, field, array, words):
+    """The error names the file, the violation and the remedy."""
     path = folder / "train" / f"all__{field}.npy"
     np.save(path, array)
     with pytest.raises(BadInputError) as error:
@@ -186,8 +186,8 @@ def test_pickles_are_not_opened(folder):
         read_set(folder, "train")
 
 
-def test_identifiers_and_puzzles_that_cannot_be_used(folder):
-    """Names that are no list, puzzles that are no object, a grid that is none."""
+def test_invalid_identifiers_and_puzzles(folder):
+    """Identifiers that are not a list, puzzles that are not an object, and an invalid grid."""
     (folder / "identifiers.json").write_text('{"a": 1}', "utf-8")
     with pytest.raises(BadInputError, match="expected a list of names"):
         read_identifiers(folder)

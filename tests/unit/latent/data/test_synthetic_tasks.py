@@ -1,4 +1,4 @@
-"""Made tasks: what they promise of their puzzles, and that a seed decides all of it."""
+"""Synthetic tasks: properties of the puzzles, and determinism by seed."""
 
 import itertools
 
@@ -44,8 +44,8 @@ def test_small_sudoku_has_one_solution():
 
 
 @pytest.mark.parametrize(("name", "answers"), [("sudoku6", 1), ("sudoku6-two", 2)])
-def test_sudoku_of_six_by_another_search(name: str, answers: int):
-    """A search that fills cell after cell without any cleverness finds the very answers of the task."""
+def test_sudoku_6_agrees_with_backtracking(name: str, answers: int):
+    """Plain backtracking finds exactly the answers of the task."""
     made = make_task(name, train=1, test=3, seed=5)
     for tokens, known_AL in zip(made.test.inputs_NL, made.answers_NAL, strict=True):
         found = sorted(filled((tokens - 1).tolist(), SIX, 0))
@@ -75,7 +75,7 @@ def filled(cells: list[int], shape: Shape, cell: int) -> list[list[int]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_test_input_is_trained_on(name: str):
-    """Nor does any stand twice in the test split; versions of a puzzle are one group."""
+    """Test inputs are distinct and absent from training; versions of a puzzle are one group."""
     made = make_task(name, train=20, test=20, versions=3, seed=2)
     train = {row.tobytes() for row in made.train.inputs_NL}
     test = [row.tobytes() for row in made.test.inputs_NL]
@@ -87,7 +87,7 @@ def test_no_test_input_is_trained_on(name: str):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_seed_decides_everything(name: str):
-    """The same twice, another with another seed; the label is one of the right answers."""
+    """Equal seeds give equal tasks, others differ; the label is one of the correct answers."""
     one, same, other = (make_task(name, train=6, test=6, seed=seed) for seed in (3, 3, 4))
     assert (one.train.labels_NL == same.train.labels_NL).all()
     assert (one.answers_NAL == same.answers_NAL).all()
@@ -103,7 +103,7 @@ def test_the_label_of_two_solutions_is_drawn():
 
 
 def test_the_cue_is_shown_half_the_time():
-    """With a cue there is one answer, without one there are four; each is a move of the grid's cells."""
+    """One answer with a cue, four without; each permutes the grid's cells."""
     made = make_task("ambiguous", train=1, test=200, seed=6)
     shown = made.test.inputs_NL[:, 0] > synthetic_rules.NO_CUE
     assert 60 < shown.sum() < 140
@@ -115,7 +115,7 @@ def test_the_cue_is_shown_half_the_time():
 
 
 def test_the_rules_are_symmetries_of_the_square():
-    """Four different moves; each keeps the centre, and corners stay corners."""
+    """Four distinct transforms that fix the centre and map corners to corners."""
     rules = synthetic_rules.draw_rules(child_random(1, "rules"))
     side = synthetic_rules.SIDE
     corners = {0, side - 1, side * side - side, side * side - 1}
@@ -126,11 +126,11 @@ def test_the_rules_are_symmetries_of_the_square():
         assert {move[corner] for corner in corners} == corners
 
 
-ONLY_ONE = synthetic_rules.RuledGrid(tokens=(1, 2), answers=((1, 2),), rule_answer=0)
+ONLY_ONE = synthetic_rules.RuleExample(tokens=(1, 2), answers=((1, 2),), rule_answer=0)
 
 
-def test_a_used_up_task_is_refused(monkeypatch):
-    """A task that cannot give so many different examples says how many it has."""
+def test_an_exhausted_task_is_refused(monkeypatch):
+    """An exhausted task is an error that names the number of distinct examples."""
     monkeypatch.setattr(synthetic_rules, "draw_example", lambda *_: ONLY_ONE)
-    with pytest.raises(BadInputError, match="only 1 different examples"):
+    with pytest.raises(BadInputError, match="only 1 distinct examples"):
         make_task("ambiguous", train=1, test=1, seed=1)

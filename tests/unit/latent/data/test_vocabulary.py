@@ -1,11 +1,11 @@
-"""Grids as tokens: the layout of TRM and HRM, and grids read back from what a model wrote."""
+"""Grids as tokens in the layout of TRM and HRM, and grids decoded from model outputs."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.latent.data.vocabulary import END, PAD, VOCAB_SIZE, colours_of, crop, encode
+from pipeline_lib.latent.data.vocabulary import END, PAD, VOCAB_SIZE, crop, encode, grid_to_array
 from tests.unit.made_grids import grids
 
 
@@ -19,7 +19,7 @@ def tokens_of(text: str) -> np.ndarray:
 
 def test_two_by_two_on_four_by_four():
     """The example of the format: colours 4 5 / 6 8 are 6 7 / 8 10, ends at the right and below."""
-    tokens = encode(colours_of(((4, 5), (6, 8))), side=4)
+    tokens = encode(grid_to_array(((4, 5), (6, 8))), side=4)
     assert (
         tokens.reshape(4, 4).tolist() == rows_of("6 7 1 0 / 8 10 1 0 / 1 1 0 0 / 0 0 0 0").tolist()
     )
@@ -35,7 +35,7 @@ def test_two_by_two_on_four_by_four():
 )
 def test_ends_only_where_they_fit(top, left, expected):
     """A grid at the lower or right edge has no end tokens there."""
-    tokens = encode(colours_of(((0, 1),)), side=3, top=top, left=left)
+    tokens = encode(grid_to_array(((0, 1),)), side=3, top=top, left=left)
     assert tokens.tolist() == tokens_of(expected).tolist()
 
 
@@ -45,16 +45,16 @@ def test_the_largest_grid_fills_the_canvas():
     assert tokens.tolist() == [11] * 900
 
 
-def test_what_does_not_fit_is_an_error():
+def test_a_grid_beyond_the_canvas_is_an_error():
     """Two columns from column 2 on do not fit into three."""
     with pytest.raises(ValueError, match="1x2 at 0,2 does not fit into 3x3"):
-        encode(colours_of(((0, 1),)), side=3, left=2)
+        encode(grid_to_array(((0, 1),)), side=3, left=2)
 
 
 @given(grids(max_side=8), st.integers(8, 10))
 def test_crop_inverts_encode(grid, side):
-    """Whatever the grid and the canvas, the grid in its corner is read back."""
-    assert crop(encode(colours_of(grid), side=side)) == grid
+    """crop(encode(grid)) is the grid, for any grid and canvas."""
+    assert crop(encode(grid_to_array(grid), side=side)) == grid
 
 
 @pytest.mark.parametrize(
@@ -62,17 +62,17 @@ def test_crop_inverts_encode(grid, side):
     [
         # 2 x 2 (4 cells) is larger than 3 x 1 and 1 x 3.
         ("2 3 4 / 5 6 1 / 7 1 0", ((0, 1), (3, 4))),
-        # 1 x 4 and 2 x 2 are level: fewer rows win.
+        # 1 x 4 and 2 x 2 tie: fewer rows win.
         ("2 3 4 5 / 6 7 1 1 / 1 1 1 1 / 0 0 0 0", ((0, 1, 2, 3),)),
         # Colours beyond the corner's rectangle do not count.
         ("2 1 9 9 / 1 9 9 9 / 9 9 9 9 / 9 9 9 9", ((0,),)),
         ("1 2 / 2 2", None),
-        # 12 is beyond the vocabulary, however it got there.
+        # 12 is outside of the vocabulary.
         ("2 12 / 3 4", ((0,), (1,))),
     ],
 )
 def test_crop_of_unfinished_answers(tokens, grid):
-    """The largest rectangle of colours from the upper left cell counts, whatever surrounds it."""
+    """The largest rectangle of colours at the upper left is the answer."""
     assert crop(tokens_of(tokens)) == grid
 
 
@@ -90,6 +90,6 @@ def test_crop_equals_a_search_over_all_rectangles(tokens):
 
 
 def test_tokens_of_no_square():
-    """Eight tokens are no canvas."""
-    with pytest.raises(ValueError, match="8 tokens fill no square"):
+    """Eight tokens are not a square canvas."""
+    with pytest.raises(ValueError, match="8 tokens are not a square"):
         crop(np.zeros(8, dtype=np.uint8))

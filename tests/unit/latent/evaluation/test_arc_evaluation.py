@@ -1,4 +1,4 @@
-"""ARC from end to end on a toy set: training, votes of all versions, and a submission that is valid."""
+"""ARC end to end on a toy set: training, voting, and a valid submission."""
 
 import json
 import shutil
@@ -15,8 +15,8 @@ from pipeline_lib.latent.evaluation.evaluation_folder import (
     SUBMISSION_NAME,
 )
 from pipeline_lib.latent.evaluation.submission import check_submission
-from pipeline_lib.latent.model.compatibility import check_fit
-from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, show_on, train_on
+from pipeline_lib.latent.model.compatibility import check_compatible
+from pipeline_lib.latent.runs import EvaluationPaths, evaluate_on, show_on, train_on
 from pipeline_lib.params.latent import (
     LatentEvaluateParams,
     LatentModelParams,
@@ -45,7 +45,7 @@ OPTIONS = ArcOptions(test_set="evaluation", num_aug=5, seed=7, max_side=5)
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    """A folder with the data and a model that has learnt a little."""
+    """A folder with data and a briefly trained model."""
     root = tmp_path_factory.mktemp("toy")
     build_arc(
         small_subsets(write_repository(root / "source")),
@@ -57,8 +57,8 @@ def toy(tmp_path_factory):
 
 
 def test_votes_and_submission(toy, tmp_path):
-    """Every test input has two attempts, pass@k never falls with k, and the setting is named."""
-    places = EvaluationPlaces(data=toy / "data", models=[toy / "model"], output=tmp_path / "found")
+    """Two attempts per test input, pass@k monotone in k, a score, and the setting named."""
+    places = EvaluationPaths(data=toy / "data", models=[toy / "model"], output=tmp_path / "found")
     evaluate_on(places, PARAMS, seed=1)
     puzzles = read_test_puzzles(toy / "data")
     read = check_submission(places.output / SUBMISSION_NAME, puzzles)
@@ -72,10 +72,10 @@ def test_votes_and_submission(toy, tmp_path):
 
 
 def test_secret_outputs_get_a_submission(toy, tmp_path):
-    """Nobody here knows an output: two attempts at every test input, no share, no pass@k."""
+    """With secret outputs there is a complete submission, but no metrics and no score."""
     source = write_combined(tmp_path / "source", secret=("evaluation",))
     build_arc(small_subsets(source), OPTIONS, tmp_path / "data")
-    places = EvaluationPlaces(
+    places = EvaluationPaths(
         data=tmp_path / "data", models=[toy / "model"], output=tmp_path / "found"
     )
     evaluate_on(places, PARAMS, seed=1)
@@ -97,11 +97,11 @@ def test_secret_outputs_get_a_submission(toy, tmp_path):
         ({"seed": 8}, "trained with another identifiers.json"),
     ],
 )
-def test_data_of_another_training_are_refused(toy, tmp_path, changes, complaint):
-    """Another canvas, more versions, and as many others, which nothing but their names tells apart."""
+def test_data_of_another_build_are_refused(toy, tmp_path, changes, complaint):
+    """Another canvas, more versions, and other versions of equal number are refused."""
     subsets = small_subsets(toy / "source")
     build_arc(subsets, replace(OPTIONS, **changes), tmp_path / "data")
-    places = EvaluationPlaces(
+    places = EvaluationPaths(
         data=tmp_path / "data", models=[toy / "model"], output=tmp_path / "found"
     )
     with pytest.raises(BadInputError, match=complaint):
@@ -112,26 +112,26 @@ def test_data_of_another_training_are_refused(toy, tmp_path, changes, complaint)
 
 
 def test_pictures_of_arc_name_the_setting(toy, tmp_path):
-    """The page of `show` says transductive, as every report on ARC does, and holds the pictures."""
+    """The page of `show` names the transductive setting and contains the pictures."""
     show_on(toy / "data", toy / "model", tmp_path / "drawn", PARAMS, seed=1, count=2)
     page = (tmp_path / "drawn" / REPORT_NAME).read_text("utf-8")
     assert "transductive" in page
     assert page.count("<svg") == 2
 
 
-def test_the_same_names_in_other_blanks_fit(toy, tmp_path):
-    """Another program may write identifiers.json on one line; what counts is the names."""
+def test_formatting_of_identifiers_is_ignored(toy, tmp_path):
+    """identifiers.json on one line is accepted: only the names count."""
     shutil.copytree(toy / "data", tmp_path / "data")
     path = tmp_path / "data" / IDENTIFIERS_NAME
     path.write_text(json.dumps(json.loads(path.read_text("utf-8"))), "utf-8")
     assert read_set(tmp_path / "data", "test").identifiers is not None
-    check_fit(toy / "model", read_set(tmp_path / "data", "test"), folder=tmp_path / "data")
+    check_compatible(toy / "model", read_set(tmp_path / "data", "test"), folder=tmp_path / "data")
 
 
-def test_several_models_vote_only_when_asked_to(toy, tmp_path):
-    """Two models are refused without the option; with it the same one twice gives the same ranking."""
-    one = EvaluationPlaces(data=toy / "data", models=[toy / "model"], output=tmp_path / "one")
-    two = EvaluationPlaces(data=toy / "data", models=[toy / "model"] * 2, output=tmp_path / "two")
+def test_several_models_vote_only_with_the_option(toy, tmp_path):
+    """Two models need the option; with it, a model twice gives the same submission."""
+    one = EvaluationPaths(data=toy / "data", models=[toy / "model"], output=tmp_path / "one")
+    two = EvaluationPaths(data=toy / "data", models=[toy / "model"] * 2, output=tmp_path / "two")
     with pytest.raises(BadInputError, match="--ensemble-checkpoints"):
         evaluate_on(two, PARAMS, seed=1)
     assert not two.output.exists()

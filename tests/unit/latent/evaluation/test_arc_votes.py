@@ -1,4 +1,4 @@
-"""Who votes: the surest answer to each version, or all of them. Answers are made by hand."""
+"""Who votes: the surest answer to each version, or all of them. BranchAnswers are made by hand."""
 
 import json
 
@@ -8,8 +8,8 @@ import pytest
 from pipeline_lib.latent.data.arc_builder import ArcOptions, build_arc
 from pipeline_lib.latent.data.dataset_files import read_set
 from pipeline_lib.latent.evaluation.arc_votes import ArcVotes
-from pipeline_lib.latent.evaluation.branch_answers import Answers
-from pipeline_lib.latent.evaluation.evaluate import AnsweredBatch
+from pipeline_lib.latent.evaluation.branch_answers import BranchAnswers
+from pipeline_lib.latent.evaluation.evaluate import PredictedBatch
 from tests.unit.latent.sample_puzzles import small_subsets, write_repository
 
 SIDE = 5
@@ -39,10 +39,10 @@ def test_a_submission_is_of_those_who_vote(voters, first, tmp_path):
     confidences_BK = np.tile(np.array([-0.5, -0.6, -0.1], dtype=np.float32), (rows, 1))
     votes = ArcVotes(tmp_path / "data", data)
     votes.add(
-        AnsweredBatch(
+        PredictedBatch(
             start=0,
             stop=rows,
-            answers=Answers(
+            answers=BranchAnswers(
                 tokens_BKL=tokens_BKL,
                 kept_BKL=tokens_BKL,
                 scores_BK=np.zeros_like(confidences_BK),

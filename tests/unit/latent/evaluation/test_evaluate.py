@@ -1,4 +1,4 @@
-"""Evaluation: padding never counts, right answers beside the label are known, picks see no label."""
+"""Evaluation: padding, noise, several correct answers, answers on ARC canvases, pictures."""
 
 import math
 
@@ -9,23 +9,23 @@ import torch
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.data.vocabulary import VOCAB_SIZE
 from pipeline_lib.latent.evaluation.branch_answers import (
-    Answers,
-    answers_of,
-    by_confidence,
-    by_majority,
-    cropped,
+    BranchAnswers,
+    decode_answers,
+    grid_mask,
+    pick_by_confidence,
+    pick_by_majority,
 )
-from pipeline_lib.latent.evaluation.branch_metrics import counted
+from pipeline_lib.latent.evaluation.branch_metrics import count_batch
 from pipeline_lib.latent.evaluation.evaluate import (
-    AnsweredBatch,
-    KnownAnswers,
-    answered,
+    AnswerCoverage,
+    PredictedBatch,
     evaluate_set,
+    predict_batches,
 )
 from pipeline_lib.latent.evaluation.pictures import example_svg
 from pipeline_lib.latent.model.batches import evaluation_batches
 from pipeline_lib.latent.model.build import build_model
-from pipeline_lib.latent.model.compatibility import sizes_of
+from pipeline_lib.latent.model.compatibility import model_sizes
 from pipeline_lib.latent.model.protocol import BranchOutput
 from pipeline_lib.params.latent import LatentEvaluateParams, LatentLossParams
 from tests.unit.latent.small_training import MODELS, small_set
@@ -33,9 +33,9 @@ from tests.unit.latent.small_training import MODELS, small_set
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_padding_never_counts(kind):
-    """Twelve examples in batches of 12, of 5 (three rows of padding) and of 64 (52): equal figures."""
+    """Twelve examples in batches of 12, 5 (three padding rows) and 64 (52): equal metrics."""
     data = small_set()
-    model = build_model(MODELS[kind], sizes_of(data), loss=LatentLossParams())
+    model = build_model(MODELS[kind], model_sizes(data), loss=LatentLossParams())
     figures = [
         evaluate_set(model, data, LatentEvaluateParams(batch_size=size), seed=1)
         for size in (12, 5, 64)
@@ -47,25 +47,25 @@ def test_padding_never_counts(kind):
 
 
 def test_padding_that_would_be_right_does_not_count():
-    """A row is answered rightly in its real copy alone: one of one, not three of three."""
+    """A right answer counts once, not also in its two padding copies."""
     data = small_set()
-    model = build_model(MODELS["prr"], sizes_of(data), loss=LatentLossParams())
+    model = build_model(MODELS["prr"], model_sizes(data), loss=LatentLossParams())
     part = list(evaluation_batches(data, batch_size=11))[-1]
     output = model.predict(part.batch)
     right = torch.nn.functional.one_hot(part.batch.labels_BL, 6).float()[:, None]
     output.logits_BKLV[:] = 10 * right
-    counts = counted(output, part.batch)
+    counts = count_batch(output, part.batch)
     assert (counts.rows, counts.oracle, counts.scorer) == (1, 1, 1)
 
 
-def test_an_evaluation_with_noise_repeats_itself():
-    """The same seed gives the same answers, whatever was drawn before; another seed others."""
+def test_an_evaluation_with_noise_is_reproducible():
+    """Equal seeds give equal answers, independent of the RNG state; other seeds differ."""
     data = small_set()
-    model = build_model(MODELS["prr"], sizes_of(data), loss=LatentLossParams())
+    model = build_model(MODELS["prr"], model_sizes(data), loss=LatentLossParams())
     params = LatentEvaluateParams(batch_size=12, rollouts=2, noise=0.5)
 
     def confidences(seed: int) -> np.ndarray:
-        return next(answered(model, data, params, seed=seed)).answers.confidences_BK
+        return next(predict_batches(model, data, params, seed=seed)).answers.confidences_BK
 
     one, same, other = (confidences(seed) for seed in (1, 1, 2))
     assert one.shape == (12, 6)
@@ -74,14 +74,14 @@ def test_an_evaluation_with_noise_repeats_itself():
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_noise_depends_on_the_example_alone(kind):
-    """In batches of 12, 5 and 20 each example draws alike, and a third rollout leaves the first two."""
+def test_noise_depends_only_on_the_example(kind):
+    """Noise is independent of the batch size, and of the number of rollouts."""
     data = small_set()
-    model = build_model(MODELS[kind], sizes_of(data), loss=LatentLossParams())
+    model = build_model(MODELS[kind], model_sizes(data), loss=LatentLossParams())
 
     def confidences(size: int, rollouts: int) -> np.ndarray:
         params = LatentEvaluateParams(batch_size=size, rollouts=rollouts, noise=0.5)
-        parts = answered(model, data, params, seed=1)
+        parts = predict_batches(model, data, params, seed=1)
         return np.concatenate([part.answers.confidences_BK for part in parts])
 
     whole = confidences(12, 2)
@@ -95,19 +95,19 @@ def test_noise_depends_on_the_example_alone(kind):
 def test_known_answers():
     """Two answers, of which branches give one, twice, and a wrong one.
 
-    Found 1 of 2, all found 0, right branches 2 of 3; the majority picks a right one, though the label
-    is the other answer; the scorer picks the wrong one.
+    Found 1 of 2, all found 0, right branches 2 of 3; the majority picks a right one, though the
+    label is the other answer; the scorer picks the wrong one.
     """
     tokens_BKL = np.array([[[1, 2], [1, 2], [3, 3]]], dtype=np.uint8)
-    answers = Answers(
+    answers = BranchAnswers(
         tokens_BKL=tokens_BKL,
         kept_BKL=tokens_BKL,
         scores_BK=np.array([[0.0, 1.0, 2.0]], dtype=np.float32),
         confidences_BK=np.array([[-3.0, -2.0, -4.0]], dtype=np.float32),
     )
-    known = KnownAnswers(np.array([[[2, 1], [1, 2]]], dtype=np.uint8))
-    known.add(AnsweredBatch(start=0, stop=1, answers=answers, counts=None, core_passes=1))
-    assert known.figures() == {
+    known = AnswerCoverage(np.array([[[2, 1], [1, 2]]], dtype=np.uint8))
+    known.add(PredictedBatch(start=0, stop=1, answers=answers, counts=None, core_passes=1))
+    assert known.metrics() == {
         "2": {
             "rows": 1,
             "answers": 2.0,
@@ -121,71 +121,72 @@ def test_known_answers():
     }
 
 
-def test_an_answer_that_is_listed_twice_is_one_answer():
+def test_repeated_answers_count_once():
     """Rows of right answers are filled up by repeats: of the two different ones in [b, a, a] the
     branches give a. Found is 1 of 2, not 2 of 3, and the row counts among those of two answers.
     """
     tokens_BKL = np.array([[[1, 2], [3, 3]]], dtype=np.uint8)
-    answers = Answers(
+    answers = BranchAnswers(
         tokens_BKL=tokens_BKL,
         kept_BKL=tokens_BKL,
         scores_BK=np.zeros((1, 2), dtype=np.float32),
         confidences_BK=np.zeros((1, 2), dtype=np.float32),
     )
-    known = KnownAnswers(np.array([[[2, 1], [1, 2], [1, 2]]], dtype=np.uint8))
-    known.add(AnsweredBatch(start=0, stop=1, answers=answers, counts=None, core_passes=1))
-    assert known.figures().keys() == {"2"}
-    assert known.figures()["2"]["found"] == 0.5
+    known = AnswerCoverage(np.array([[[2, 1], [1, 2], [1, 2]]], dtype=np.uint8))
+    known.add(PredictedBatch(start=0, stop=1, answers=answers, counts=None, core_passes=1))
+    assert known.metrics().keys() == {"2"}
+    assert known.metrics()["2"]["found"] == 0.5
 
 
 def test_branches_without_a_grid_have_no_vote():
-    """Two of three branches give none, alike; the third gives one, and is the majority."""
+    """Two of three branches give no grid; the third is the majority."""
     kept_BKL = np.array([[[0] * 4, [0] * 4, [5, 0, 0, 0]]], dtype=np.uint8)
-    answers = Answers(
+    answers = BranchAnswers(
         tokens_BKL=kept_BKL,
         kept_BKL=kept_BKL,
         scores_BK=np.zeros((1, 3), dtype=np.float32),
         confidences_BK=np.array([[-np.inf, -np.inf, -5.0]], dtype=np.float32),
     )
-    assert by_majority(answers).tolist() == [2]
+    assert pick_by_majority(answers).tolist() == [2]
 
 
 def test_a_grid_of_one_cell_is_an_answer():
-    """Colour 5 - 2 in the corner of a 2 x 2 canvas: its logit 3 weighs 1 + 3 of 4 + 11 others, so it is
-    sure by ln(4 / 15), and is preferred to a branch without a grid.
+    """Colour 5 - 2 in the corner of a 2 x 2 canvas is preferred to a branch without a grid.
+
+    Its logit 3 weighs 1 + 3 of 4 + 11: log-probability ln(4 / 15).
     """
     tokens_KL = torch.tensor([[0, 1, 1, 0], [5, 1, 1, 0]])
     logits_BKLV = 3 * torch.nn.functional.one_hot(tokens_KL, VOCAB_SIZE)[None].float()
     output = BranchOutput(logits_BKLV=logits_BKLV, scores_BK=torch.zeros(1, 2), core_passes=1)
-    answers = answers_of(output, cropped)
+    answers = decode_answers(output, grid_mask)
     assert answers.kept_BKL.tolist() == [[[0] * 4, [5, 0, 0, 0]]]
     assert answers.confidences_BK[0] == pytest.approx([-np.inf, math.log(4 / 15)])
-    assert by_confidence(answers).tolist() == by_majority(answers).tolist() == [1]
+    assert pick_by_confidence(answers).tolist() == pick_by_majority(answers).tolist() == [1]
 
 
-def test_noise_around_a_grid_is_no_other_answer():
-    """On a 3 x 3 canvas a 1 x 2 grid is cropped; what stands beyond its end differs and is dropped.
+def test_tokens_outside_of_the_grid_are_ignored():
+    """On a 3 x 3 canvas a 1 x 2 grid is cropped; tokens outside of it differ and are ignored.
 
     Without any colour in the corner there is no answer, and no vote for it.
     """
     tokens_BKL = np.array(
         [[[5, 6, 1, 1, 1, 0, 0, 0, 0], [5, 6, 1, 1, 1, 0, 7, 7, 7], [0] * 9]], dtype=np.uint8
     )
-    inside = cropped(tokens_BKL)
+    inside = grid_mask(tokens_BKL)
     assert inside.sum(-1).tolist() == [[2, 2, 0]]
-    answers = Answers(
+    answers = BranchAnswers(
         tokens_BKL=tokens_BKL,
         kept_BKL=np.where(inside, tokens_BKL, np.uint8(0)),
         scores_BK=np.zeros((1, 3), dtype=np.float32),
         confidences_BK=np.array([[-2.0, -1.0, -np.inf]], dtype=np.float32),
     )
-    assert by_majority(answers).tolist() == [0]
+    assert pick_by_majority(answers).tolist() == [0]
 
 
 def test_an_empty_set_is_refused():
-    """No example: one line that says so."""
+    """No example is a one-line error."""
     data = small_set()
-    model = build_model(MODELS["prr"], sizes_of(data), loss=LatentLossParams())
+    model = build_model(MODELS["prr"], model_sizes(data), loss=LatentLossParams())
     empty = type(data).of(
         inputs_NL=data.inputs_NL[:0],
         labels_NL=data.labels_NL[:0],
@@ -198,7 +199,7 @@ def test_an_empty_set_is_refused():
         evaluate_set(model, empty, LatentEvaluateParams(), seed=1)
 
 
-def test_a_picture_frames_what_is_right():
+def test_a_picture_frames_correct_outputs():
     """Input, target and two branches: four grids of four cells, one green frame, notes escaped."""
     label_L = np.array([2, 3, 4, 5], dtype=np.uint8)
     wrong_L = np.array([2, 3, 4, 4], dtype=np.uint8)
@@ -215,7 +216,7 @@ def test_a_picture_frames_what_is_right():
 
 
 def test_a_picture_of_a_secret_answer_frames_nothing():
-    """No label, so no branch is known to be right, whatever it answers."""
+    """Without a label no output counts as correct."""
     input_L = np.array([2, 3, 4, 5], dtype=np.uint8)
     picture = example_svg(
         inputs_L=input_L,

@@ -1,4 +1,4 @@
-"""Votes over the versions of a puzzle: led back, counted, ranked, scored."""
+"""Votes over versions of a puzzle: mapped back, counted, ranked, scored."""
 
 import numpy as np
 import pytest
@@ -9,14 +9,14 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.arc import PuzzleInput
 from pipeline_lib.latent.data.augmentation import Augmentation, Version
 from pipeline_lib.latent.data.dataset_files import PuzzleSet
-from pipeline_lib.latent.data.vocabulary import colours_of, encode
+from pipeline_lib.latent.data.vocabulary import encode, grid_to_array
 from pipeline_lib.latent.evaluation.grid_voting import (
-    Asked,
-    Candidate,
-    Tally,
-    asked_by,
-    pass_at,
-    solutions_of_puzzles,
+    GridVotes,
+    RankedGrid,
+    VersionedInput,
+    known_solutions,
+    ranked_pass_at_k,
+    resolve_inputs,
 )
 from pipeline_lib.problems.arc_grids import Challenge, OpenPair, Pair
 from tests.unit.made_grids import grids
@@ -28,11 +28,11 @@ TURNED = Augmentation(dihedral=1, colours=(0, 2, 1, 3, 4, 5, 6, 7, 8, 9))
 
 def asked(augmentation=None, *, puzzle="p", index=0):
     version = Version(puzzle=puzzle, augmentation=augmentation or Augmentation())
-    return Asked(version=version, index=index)
+    return VersionedInput(version=version, index=index)
 
 
 def tokens_of(grid, augmentation=None):
-    return encode((augmentation or Augmentation()).apply(colours_of(grid)), side=SIDE)
+    return encode((augmentation or Augmentation()).apply(grid_to_array(grid)), side=SIDE)
 
 
 def challenge(*tests, name="p"):
@@ -43,8 +43,8 @@ def challenge(*tests, name="p"):
 
 
 def test_votes_before_confidence():
-    """Two timid votes beat a confident one; level ones are ordered by mean confidence."""
-    tally = Tally()
+    """Two votes of low confidence beat a confident one; ties are ordered by mean confidence."""
+    tally = GridVotes()
     for grid, confidence in (
         (((1,),), 0.9),
         (((2,),), 0.1),
@@ -52,10 +52,10 @@ def test_votes_before_confidence():
         (((3,),), 0.95),
     ):
         tally.add(asked(), tokens_of(grid), confidence=confidence)
-    assert tally.ranked(QUESTION) == [
-        Candidate(grid=((2,),), votes=2, mean_confidence=pytest.approx(0.2)),
-        Candidate(grid=((3,),), votes=1, mean_confidence=0.95),
-        Candidate(grid=((1,),), votes=1, mean_confidence=0.9),
+    assert tally.rank(QUESTION) == [
+        RankedGrid(grid=((2,),), votes=2, mean_confidence=pytest.approx(0.2)),
+        RankedGrid(grid=((3,),), votes=1, mean_confidence=0.95),
+        RankedGrid(grid=((1,),), votes=1, mean_confidence=0.9),
     ]
 
 
@@ -64,13 +64,13 @@ def test_votes_before_confidence():
     st.randoms(use_true_random=False),
 )
 def test_the_order_of_votes_changes_nothing(votes, rng):
-    """However the votes come in, the ranking is the same, ties included."""
+    """The ranking is independent of the order of votes, ties included."""
     rankings = []
     for _ in range(2):
-        tally = Tally()
+        tally = GridVotes()
         for colour, confidence in votes:
             tally.add(asked(), tokens_of(((colour,),)), confidence=confidence)
-        rankings.append(tally.ranked(QUESTION))
+        rankings.append(tally.rank(QUESTION))
         rng.shuffle(votes)
     assert rankings[0] == rankings[1]
 
@@ -79,23 +79,23 @@ def test_the_order_of_votes_changes_nothing(votes, rng):
     grids(max_side=SIDE), st.integers(0, 7), st.permutations(range(1, 10)).map(lambda p: (0, *p))
 )
 def test_versions_vote_together(grid, dihedral, colours):
-    """The same answer to the original and to any version of it is two votes for one grid."""
+    """Equivalent answers to the original and to a version are two votes for one grid."""
     augmentation = Augmentation(dihedral=dihedral, colours=colours)
-    tally = Tally()
+    tally = GridVotes()
     tally.add(asked(), tokens_of(grid), confidence=1.0)
     tally.add(asked(augmentation), tokens_of(grid, augmentation), confidence=0.0)
-    assert tally.ranked(QUESTION) == [Candidate(grid=grid, votes=2, mean_confidence=0.5)]
+    assert tally.rank(QUESTION) == [RankedGrid(grid=grid, votes=2, mean_confidence=0.5)]
 
 
-def test_an_answer_without_a_grid_is_no_vote():
+def test_an_answer_without_a_grid_is_not_a_vote():
     """Tokens that begin with padding hold no grid."""
-    tally = Tally()
+    tally = GridVotes()
     tally.add(asked(), np.zeros(SIDE * SIDE, dtype=np.uint8), confidence=1.0)
-    assert tally.ranked(QUESTION) == []
+    assert tally.rank(QUESTION) == []
 
 
-def test_examples_know_what_they_ask():
-    """Found by the input grid, whatever the order of the examples: version 2 shows input 1 first."""
+def test_examples_resolve_to_their_test_inputs():
+    """Resolved by the input grid, in any order: version 2 starts with input 1."""
     puzzle = challenge((((1, 2, 3),), ((4,),)), (((5, 6),), ((7,),)))
     (first, _), (second, _) = ((test.input, test.output) for test in puzzle.test)
     inputs = [tokens_of(first), tokens_of(second, TURNED), tokens_of(first, TURNED)]
@@ -108,7 +108,7 @@ def test_examples_know_what_they_ask():
         vocab_size=12,
     )
     names = ["<blank>", "p", TURNED.name("p")]
-    assert asked_by(data, names, {"p": puzzle}) == [
+    assert resolve_inputs(data, names, {"p": puzzle}) == [
         asked(),
         asked(TURNED, index=1),
         asked(TURNED, index=0),
@@ -118,14 +118,14 @@ def test_examples_know_what_they_ask():
 @pytest.mark.parametrize(
     ("names", "name", "complaint"),
     [
-        (["<blank>", "p"], "p", "is no version of a test input of 'p'"),
-        (["<blank>", "q"], "p", "is no version of a test input of 'q'"),
-        (["<blank>"], "p", "puzzle identifier 1 is none of identifiers.json"),
-        (["<blank>", "p|||x"], "p", "is no version of a puzzle"),
+        (["<blank>", "p"], "p", "is not a version of a test input of 'p'"),
+        (["<blank>", "q"], "p", "is not a version of a test input of 'q'"),
+        (["<blank>"], "p", "puzzle identifier 1 is not in identifiers.json"),
+        (["<blank>", "p|||x"], "p", "is not a version identifier"),
     ],
 )
-def test_files_that_do_not_belong_together(names, name, complaint):
-    """Another grid, another puzzle, too few names, a name of no version."""
+def test_inconsistent_files(names, name, complaint):
+    """Another grid, another puzzle, too few names, an invalid version name."""
     data = PuzzleSet.of(
         inputs_NL=tokens_of(((9,),))[None],
         labels_NL=tokens_of(((9,),))[None],
@@ -135,15 +135,15 @@ def test_files_that_do_not_belong_together(names, name, complaint):
         vocab_size=12,
     )
     with pytest.raises(BadInputError, match=complaint):
-        asked_by(data, names, {name: challenge((((1,),), ((2,),)))})
+        resolve_inputs(data, names, {name: challenge((((1,),), ((2,),)))})
 
 
 def test_pass_at_k_by_hand():
-    """p has two test inputs: solved at rank 0 and 2. q has one that nobody answered.
+    """p has two test inputs: solved at rank 0 and 2. q has one without a vote.
 
     pass@1 = (1/2 + 0) / 2 = 1/4, pass@2 the same, pass@5 = (2/2 + 0) / 2 = 1/2.
     """
-    tally = Tally()
+    tally = GridVotes()
     tally.add(asked(), tokens_of(((1,),)), confidence=1.0)
     for colour, confidence in ((2, 0.9), (3, 0.8), (4, 0.7)):
         tally.add(asked(index=1), tokens_of(((colour,),)), confidence=confidence)
@@ -151,13 +151,13 @@ def test_pass_at_k_by_hand():
         "p": challenge((((0,),), ((1,),)), (((0, 0),), ((4,),))),
         "q": challenge((((0,),), ((1,),)), name="q"),
     }
-    scores = pass_at(tally, solutions_of_puzzles(puzzles))
+    scores = ranked_pass_at_k(tally, known_solutions(puzzles))
     assert scores == {1: 0.25, 2: 0.25, 5: 0.5, 10: 0.5, 100: 0.5, 1000: 0.5}
 
 
 def test_secret_outputs_are_not_scored():
     """A puzzle without its outputs has no solution, and without any solution there is no score."""
     puzzles = {"p": challenge((((0,),), ((1,),)), (((0, 0),), None))}
-    assert solutions_of_puzzles(puzzles) == {}
+    assert known_solutions(puzzles) == {}
     with pytest.raises(BadInputError, match="no test outputs are known"):
-        pass_at(Tally(), {})
+        ranked_pass_at_k(GridVotes(), {})

@@ -1,4 +1,4 @@
-"""submission.json: two attempts at every test input, as the competition's judge reads them."""
+"""submission.json: two attempts per test input, completeness, and its score."""
 
 import json
 
@@ -10,8 +10,13 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.arc_score import score_submission
 from pipeline_lib.kinds.arc import PuzzleInput
 from pipeline_lib.latent.data.augmentation import Augmentation, Version
-from pipeline_lib.latent.data.vocabulary import colours_of, encode
-from pipeline_lib.latent.evaluation.grid_voting import Asked, Tally, pass_at, solutions_of_puzzles
+from pipeline_lib.latent.data.vocabulary import encode, grid_to_array
+from pipeline_lib.latent.evaluation.grid_voting import (
+    GridVotes,
+    VersionedInput,
+    known_solutions,
+    ranked_pass_at_k,
+)
 from pipeline_lib.latent.evaluation.submission import (
     check_submission,
     submission_of_votes,
@@ -27,17 +32,19 @@ def challenge(name: str, *outputs: int) -> Challenge:
     return Challenge(id=name, train=(PAIR,), test=tests)
 
 
-def tally_of(votes: list[tuple[str, int, int]]) -> Tally:
+def tally_of(votes: list[tuple[str, int, int]]) -> GridVotes:
     """Votes as puzzle, test input and colour of a grid of one cell."""
-    tally = Tally()
+    tally = GridVotes()
     for puzzle, index, colour in votes:
-        asked = Asked(version=Version(puzzle=puzzle, augmentation=Augmentation()), index=index)
-        tally.add(asked, encode(colours_of(((colour,),)), side=3), confidence=0.0)
+        asked = VersionedInput(
+            version=Version(puzzle=puzzle, augmentation=Augmentation()), index=index
+        )
+        tally.add(asked, encode(grid_to_array(((colour,),)), side=3), confidence=0.0)
     return tally
 
 
-def test_the_two_best_are_handed_in(tmp_path):
-    """Of 7 twice, 5 twice and 3 once: 5, then 7 (level, so in the order of cells)."""
+def test_the_two_top_ranked_grids_are_submitted(tmp_path):
+    """Of 7 twice, 5 twice and 3 once: 5, then 7 (a tie, in the order of cells)."""
     tally = tally_of([("p", 0, colour) for colour in (3, 7, 5, 5, 7)])
     puzzles = {"p": challenge("p", 5)}
     write_submission(tmp_path / "submission.json", submission_of_votes(tally, puzzles), puzzles)
@@ -46,7 +53,7 @@ def test_the_two_best_are_handed_in(tmp_path):
 
 
 def test_few_answers():
-    """A lone answer is handed in twice; without any the sample file's grid stands, and is listed."""
+    """A single candidate is repeated; without any the placeholder is used and listed."""
     puzzles = {"p": challenge("p", 5, 6)}
     submission = submission_of_votes(tally_of([("p", 0, 4)]), puzzles)
     assert submission.attempts == {
@@ -64,12 +71,12 @@ def test_few_answers():
     )
 )
 def test_pass_at_2_is_the_score_of_the_submission(votes):
-    """Whatever the votes, pass@2 equals what ARC Prize's score gives for the submission."""
+    """For any votes, pass@2 equals the ARC Prize score of the submission."""
     puzzles = {"p": challenge("p", 1, 2), "q": challenge("q", 3, 4)}
-    tally, solutions = tally_of(votes), solutions_of_puzzles(puzzles)
+    tally, solutions = tally_of(votes), known_solutions(puzzles)
     submission = submission_of_votes(tally, puzzles)
     score = score_submission(submission.attempts, solutions)
-    assert pass_at(tally, solutions, ks=(2,))[2] == pytest.approx(score.pass_at_2)
+    assert ranked_pass_at_k(tally, solutions, ks=(2,))[2] == pytest.approx(score.pass_at_2)
     assert not score.missing
     assert score.num_not_grids == 0
 
@@ -86,8 +93,8 @@ def test_pass_at_2_is_the_score_of_the_submission(votes):
         ('{"p": [{"attempt_1": [[1]], "attempt_2": []}]}', "1 attempts are no grids"),
     ],
 )
-def test_what_the_judge_would_refuse(tmp_path, content, complaint):
-    """One line names the file once and says what is wrong."""
+def test_invalid_submissions_are_refused(tmp_path, content, complaint):
+    """A one-line error names the file once and the violation."""
     path = tmp_path / "submission.json"
     path.write_text(content, "utf-8")
     with pytest.raises(BadInputError) as error:

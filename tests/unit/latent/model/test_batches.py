@@ -1,4 +1,4 @@
-"""Batches: a training batch depends on seed and step alone, an evaluation sees each example once."""
+"""Training batches depend on seed and step only; evaluation visits each example once."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def data() -> PuzzleSet:
 
 
 def test_a_batch_depends_on_seed_and_step_alone(data: PuzzleSet):
-    """Step 5 is the same whether or not other steps came before it, and differs by seed."""
+    """Step 5 is independent of earlier calls, and differs by seed."""
     first, second = (TrainingBatches(data, batch_size=64, seed=1) for _ in range(2))
     for step in range(5):
         first.at(step)
@@ -35,8 +35,8 @@ def test_a_batch_depends_on_seed_and_step_alone(data: PuzzleSet):
     assert not torch.equal(first.at(5).inputs_BL, other.inputs_BL)
 
 
-def test_a_turn_visits_each_puzzle_as_often_as_it_has_examples(data: PuzzleSet):
-    """Three visits for the puzzle with three examples, one for the other: four rows are one turn."""
+def test_an_epoch_visits_each_puzzle_once_per_example(data: PuzzleSet):
+    """Three visits for the puzzle with three examples and one for the other: four rows."""
     for step in range(20):
         batch = TrainingBatches(data, batch_size=4, seed=3).at(step)
         assert (batch.puzzle_ids_B == 6).sum() == 1
@@ -52,13 +52,13 @@ def test_rows_keep_label_and_identifier(data: PuzzleSet):
     assert batch.real_B.all()
 
 
-def test_devices_share_a_batch(data: PuzzleSet):
-    """The rows of two devices together are those of one; a batch that cannot be shared is refused."""
+def test_processes_share_a_batch(data: PuzzleSet):
+    """Two ranks together have the rows of one; an indivisible batch size is refused."""
     whole = TrainingBatches(data, batch_size=8, seed=3).at(2)
     parts = [TrainingBatches(data, batch_size=8, seed=3, rank=r, world=2).at(2) for r in (0, 1)]
     together = torch.stack([part.inputs_BL for part in parts], dim=1).flatten(0, 1)
     assert torch.equal(together, whole.inputs_BL)
-    with pytest.raises(BadInputError, match="no multiple of the 3 devices"):
+    with pytest.raises(BadInputError, match="not a multiple of the 3 devices"):
         TrainingBatches(data, batch_size=8, seed=3, world=3)
 
 

@@ -1,4 +1,4 @@
-"""Sizes of the models: the published ones, PRR's as it was described, and what we add to it."""
+"""Parameter counts: published TRM, PRR as first described, and the additions to it."""
 
 import pytest
 
@@ -22,12 +22,12 @@ def weights(preset: str, sizes: Sizes) -> dict[str, int]:
     [("trm", ARC, 6_829_058), ("trm-mlp", SUDOKU, 5_028_866), ("brief", ARC, 1_745_153)],
 )
 def test_models_have_their_known_sizes(preset, sizes, count):
-    """Puzzle vectors are not among the parameters, as in the published counts."""
+    """Counts exclude puzzle vectors, as the published ones do."""
     assert sum(weights(preset, sizes).values()) == count
 
 
-def test_ours_adds_only_a_vector_a_branch_and_the_worth_of_certainty():
-    """K x D = 8 x 256 weights, 0.12 % of the model, and 2; all others are the same ones."""
+def test_ours_adds_only_branch_vectors_and_certainty_weights():
+    """K x D = 8 x 256 weights, 0.12 % of the model, and 2; all others are unchanged."""
     brief, ours = weights("brief", ARC), weights("ours", ARC)
     added = {name: ours[name] for name in ours.keys() - brief.keys()}
     assert added == {"branches.step_KD": 2048, "scorer.certainty.weight": 2}
@@ -57,7 +57,7 @@ def test_prr_and_trm_share_their_core():
         ({"width": 20, "heads": 4}, "width=20 is not a multiple of 2 x heads=4"),
     ],
 )
-def test_models_that_cannot_be_are_refused(changes, message):
-    """Before a weight is made, with the value seen."""
+def test_invalid_models_are_refused(changes, message):
+    """Params are validated before weights are allocated; the error names the value."""
     with pytest.raises(ValueError, match=message):
         LatentModelParams(**changes)

@@ -1,4 +1,4 @@
-"""The scorer: what it reads, what it is told, what it sees, and who learns from it."""
+"""The scorer: its inputs (latents, certainty, answer check) and its gradients."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ POSITIONS = 2 + SIZES.seq_len
 
 
 def made_scorer(**changes: Any) -> Scorer:
-    """For three branches of width 8 on two positions of prefix and seven of the sequence."""
+    """A scorer for three branches of width 8, two prefix and seven sequence positions."""
     small = {"width": WIDTH, "heads": 2, "hidden_multiple": 4, "prefix_tokens": 2}
     return Scorer(LatentModelParams(**(small | changes)), SIZES)
 
@@ -32,24 +32,24 @@ EMBEDDED_BSD = drawn(2, POSITIONS, WIDTH, seed=3)
 @pytest.mark.parametrize("checks", [True, False])
 @pytest.mark.parametrize("certainty", [True, False])
 @pytest.mark.parametrize("reads", ["all", "first"])
-def test_a_new_scorer_thinks_every_branch_wrong(reads, certainty, checks):
-    """Its score is its bias of -5, whatever it reads, is told and sees."""
+def test_initial_scores_are_the_bias(reads, certainty, checks):
+    """Output layers are zero-initialised, so every score is the bias of -5."""
     scorer = made_scorer(scorer_reads=reads, scorer_certainty=certainty, scorer_checks=checks)
     assert scorer(LATENTS_BKSD, LOGITS_BKLV, EMBEDDED_BSD).tolist() == [[-5.0] * 3] * 2
 
 
-def test_what_the_scorer_is_told_of_certainty():
+def test_certainty_features():
     """Tokens of probability 1/2 and 2/3: ln 1/3 in all, and ln 1/2 for the least sure one."""
     scorer = made_scorer()
     torch.nn.init.constant_(scorer.certainty.weight, 1.0)
-    # Stablemax weighs the logits 1, 0 and -1e9 as 2, 1 and nothing.
+    # Stablemax weights of the logits 1, 0 and -1e9 are 2, 1 and 0.
     logits_BKLV = torch.tensor([[[[1.0, 0, 0], [1.0, 0, -1e9]]]])
     [[score]] = scorer(LATENTS_BKSD[:1, :1], logits_BKLV, EMBEDDED_BSD[:1]).tolist()
     assert score == pytest.approx(-5 + math.log(1 / 3) + math.log(1 / 2), abs=1e-6)
 
 
-def test_the_answer_does_not_learn_from_being_scored():
-    """Scores move with the worth of certainty and of the check; the logits get no gradient."""
+def test_scores_pass_no_gradient_to_the_logits():
+    """Certainty and check change the scores; the logits get no gradient."""
     scorer = made_scorer(scorer_checks=True)
     torch.nn.init.normal_(scorer.certainty.weight)
     torch.nn.init.normal_(scorer.check.out.weight)
@@ -62,7 +62,7 @@ def test_the_answer_does_not_learn_from_being_scored():
 
 @pytest.mark.parametrize(("reads", "read"), [("all", range(POSITIONS)), ("first", [0])])
 def test_positions_that_the_scorer_reads(reads, read):
-    """Its score moves with the latents of these positions and of no other."""
+    """Scores depend on the latents of exactly these positions."""
     scorer = made_scorer(scorer_reads=reads)
     torch.nn.init.normal_(scorer.out.weight)
     latents_BKSD = LATENTS_BKSD.clone().requires_grad_()
@@ -73,7 +73,7 @@ def test_positions_that_the_scorer_reads(reads, read):
 
 
 def test_a_scorer_of_equal_positions_reads_one():
-    """Where all positions are alike both ways to read them are the same formula."""
+    """With equal positions, reading all and reading the first agree."""
     first, whole = (made_scorer(scorer_reads=reads) for reads in ("first", "all"))
     torch.nn.init.normal_(first.out.weight)
     whole.load_state_dict(first.state_dict())
@@ -84,7 +84,7 @@ def test_a_scorer_of_equal_positions_reads_one():
 
 
 def checked(logits_BKLV: torch.Tensor, embedded_BSD: torch.Tensor) -> torch.Tensor:
-    """Scores by the check alone, whose weights are drawn, and which hears nothing of certainty."""
+    """Scores by a randomly initialised check alone, with zero weight on certainty."""
     torch.manual_seed(4)
     scorer = made_scorer(scorer_checks=True)
     torch.nn.init.normal_(scorer.check.out.weight)
@@ -92,8 +92,8 @@ def checked(logits_BKLV: torch.Tensor, embedded_BSD: torch.Tensor) -> torch.Tens
     return scorer(LATENTS_BKSD, logits_BKLV, embedded_BSD)
 
 
-def test_the_check_sees_the_answer_and_what_was_asked():
-    """Another token moves the score of that branch alone; another question those of its row."""
+def test_the_check_reads_answer_and_question():
+    """Another token changes the score of its branch only; another question those of its row."""
     before_BK = checked(LOGITS_BKLV, EMBEDDED_BSD)
     logits_BKLV = LOGITS_BKLV.clone()
     logits_BKLV[1, 2, 3] = LOGITS_BKLV[1, 2, 3].flip(-1)
@@ -104,8 +104,8 @@ def test_the_check_sees_the_answer_and_what_was_asked():
     assert (checked(LOGITS_BKLV, embedded_BSD) != before_BK).tolist() == [[True] * 3, [False] * 3]
 
 
-def test_the_check_learns_a_rule_that_certainty_does_not_tell():
-    """All answers are equally sure and half of them repeat the question: only a look tells which."""
+def test_the_check_learns_a_rule_independent_of_certainty():
+    """With equal certainty, it learns which answers repeat the question."""
     torch.manual_seed(5)
     tokens = torch.nn.Embedding(SIZES.vocab_size, WIDTH)
     right = []

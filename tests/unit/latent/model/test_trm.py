@@ -1,10 +1,10 @@
-"""TRM mode: what is carried from step to step, when a row halts, and what a prediction runs."""
+"""TRM mode: carry between steps, halting, and compute of a prediction."""
 
 import pytest
 import torch
 
 from pipeline_lib.latent.training.optimizer import AdamATan2
-from tests.unit.latent.small_models import SMALL_TRM, head_of, made_batch, made_trm
+from tests.unit.latent.small_models import SMALL_TRM, first_rows, random_batch, small_trm
 
 
 def stepped(model, batch, carry=None):
@@ -13,9 +13,9 @@ def stepped(model, batch, carry=None):
     )
 
 
-def test_halted_rows_are_reset_and_the_others_go_on():
-    """Row 0 has halted: it takes the new batch's row and starts anew. Row 1 keeps its own."""
-    model, first, second = made_trm(), made_batch(2, seed=1), made_batch(2, seed=2)
+def test_halted_rows_are_replaced_and_others_kept():
+    """Row 0 has halted and is replaced by the new batch's row; row 1 is kept."""
+    model, first, second = small_trm(), random_batch(2, seed=1), random_batch(2, seed=2)
     carry = dict(stepped(model, first).carry) | {"halted_B": torch.tensor([True, False])}
     after = stepped(model, second, carry).carry
     assert after["steps_B"].tolist() == [1, 2]
@@ -28,8 +28,8 @@ def test_halted_rows_are_reset_and_the_others_go_on():
 
 
 def test_carried_steps_are_those_of_a_prediction():
-    """Two training steps without an update reach what predicting with two steps reaches."""
-    model, batch = made_trm(), made_batch()
+    """Two training steps without an update equal a prediction with two steps."""
+    model, batch = small_trm(), random_batch()
     output = stepped(model, batch, stepped(model, batch).carry)
     predicted = model.predict(batch, steps=2)
     logits_BLV = model.head(output.carry["high_BSD"])[:, 2:]
@@ -37,14 +37,14 @@ def test_carried_steps_are_those_of_a_prediction():
 
 
 def test_the_carry_is_out_of_the_graph():
-    """A gradient must not reach back into an earlier step's weights, which have moved since."""
+    """The carry is detached: weights have changed since the earlier step."""
     assert not any(
-        value.requires_grad for value in stepped(made_trm(), made_batch()).carry.values()
+        value.requires_grad for value in stepped(small_trm(), random_batch()).carry.values()
     )
 
 
 def halting_step(model, batch, steps: int) -> list[int]:
-    """After how many steps each row halts, if at all within ``steps``."""
+    """Step at which each row halts, if within ``steps``."""
     carry, seen = None, [0] * len(batch.real_B)
     for step in range(1, steps + 1):
         carry = stepped(model, batch, carry).carry
@@ -56,15 +56,15 @@ def halting_step(model, batch, steps: int) -> list[int]:
 
 
 def test_rows_halt_at_the_last_step_at_the_latest():
-    """A new model thinks every row wrong, so all use their three steps."""
-    assert halting_step(made_trm(), made_batch(), 3) == [3] * 5
+    """Initial halt logits are negative, so all rows use three steps."""
+    assert halting_step(small_trm(), random_batch(), 3) == [3] * 5
 
 
-def test_a_sure_row_halts_at_once_unless_it_explores():
-    """With a halting score above 0: after one step; while exploring, after two or three."""
-    batch = made_batch(40)
+def test_a_positive_halt_logit_halts_unless_exploring():
+    """Halts after one step; with exploration after two or three."""
+    batch = random_batch(40)
     for exploration, allowed in ((0, {1}), (1, {2, 3})):
-        model = made_trm(trm=SMALL_TRM.model_copy(update={"exploration": exploration}))
+        model = small_trm(trm=SMALL_TRM.model_copy(update={"exploration": exploration}))
         torch.nn.init.constant_(model.halt.bias, 5.0)
         carry, seen = None, set()
         generator = torch.Generator().manual_seed(5)
@@ -74,39 +74,39 @@ def test_a_sure_row_halts_at_once_unless_it_explores():
         assert seen == allowed
 
 
-def test_a_padded_row_makes_room_at_once():
-    """It would otherwise hold its place for all steps."""
-    assert halting_step(made_trm(), made_batch(2, padded=1), 1) == [0, 0, 1]
+def test_a_padding_row_halts_at_once():
+    """A padding row frees its slot after one step."""
+    assert halting_step(small_trm(), random_batch(2, padded=1), 1) == [0, 0, 1]
 
 
 def test_padded_rows_change_no_loss():
-    """Two rows of rubbish under three real ones."""
-    model, batch = made_trm(), made_batch(3, padded=2)
-    bare = stepped(model, head_of(batch, 3))
+    """Two padding rows with arbitrary content after three real rows."""
+    model, batch = small_trm(), random_batch(3, padded=2)
+    bare = stepped(model, first_rows(batch, 3))
     assert stepped(model, batch).loss.item() == pytest.approx(bare.loss.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("mixer", ["attention", "mlp"])
-def test_core_passes_are_those_that_were_run(mixer):
+def test_core_passes_are_counted_correctly(mixer):
     """Two steps of 2 x (2 + 1) passes, for each of three rollouts: 36."""
-    model, seen = made_trm(mixer=mixer), []
+    model, seen = small_trm(mixer=mixer), []
     model.core.register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
-    output = model.predict(made_batch(), steps=2, noise=0.3, rollouts=3)
+    output = model.predict(random_batch(), steps=2, noise=0.3, rollouts=3)
     assert output.core_passes == sum(seen) / 5 == 36
     assert output.logits_BKLV.shape == (5, 3, 7, 6)
 
 
 def test_only_the_last_high_cycle_is_in_the_gradient():
     """Of four cycles of three passes, three run without: the backward pass meets three."""
-    model, met = made_trm(trm=SMALL_TRM.model_copy(update={"high_cycles": 4})), []
+    model, met = small_trm(trm=SMALL_TRM.model_copy(update={"high_cycles": 4})), []
     model.core.register_full_backward_hook(lambda *_: met.append(1))
-    stepped(model, made_batch()).loss.backward()
+    stepped(model, random_batch()).loss.backward()
     assert len(met) == 3
 
 
 def test_prediction_is_deterministic_without_noise_and_by_its_seed_with_it():
-    """The same answers twice; another seed goes another way."""
-    model, batch = made_trm(), made_batch()
+    """Equal seeds give equal answers; another seed differs."""
+    model, batch = small_trm(), random_batch()
 
     def drawn(seed: int, noise: float) -> torch.Tensor:
         generator = torch.Generator().manual_seed(seed)
@@ -118,12 +118,12 @@ def test_prediction_is_deterministic_without_noise_and_by_its_seed_with_it():
 
 
 def test_a_few_steps_learn_a_few_examples():
-    """Sixty supervision steps on five rows bring the loss to less than half."""
-    model = made_trm(width=32)
+    """Sixty supervision steps on five rows reduce the loss to less than half."""
+    model = small_trm(width=32)
     optimizer = AdamATan2(model.parameters(), lr=5e-3)
     carry, seen = None, []
     for _ in range(60):
-        output = stepped(model, made_batch(), carry)
+        output = stepped(model, random_batch(), carry)
         optimizer.zero_grad()
         output.loss.backward()
         optimizer.step()
@@ -133,10 +133,10 @@ def test_a_few_steps_learn_a_few_examples():
 
 
 def test_bfloat16_learns_what_float32_does():
-    """The cycles without gradients must leave no cast of a weight behind for the last one."""
-    model = made_trm(precision="bfloat16")
-    output = stepped(model, made_batch())
+    """Autocast must not reuse weight casts of cycles without gradients in the last one."""
+    model = small_trm(precision="bfloat16")
+    output = stepped(model, random_batch())
     output.loss.backward()
     assert output.carry["high_BSD"].dtype == torch.bfloat16
     assert all(parameter.grad.any() for parameter in model.core.parameters())
-    assert torch.isfinite(stepped(model, made_batch(), output.carry).loss)
+    assert torch.isfinite(stepped(model, random_batch(), output.carry).loss)

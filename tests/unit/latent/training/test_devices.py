@@ -1,4 +1,4 @@
-"""Several processes train one model: the same as one process does, up to the order of sums."""
+"""Data-parallel training equals single-process training, up to the order of sums."""
 
 import pathlib
 import subprocess
@@ -17,7 +17,7 @@ from tests.unit.latent.small_training import PLAIN, small_training
 def two_processes(
     output: pathlib.Path, kind: str, *, killed_at: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """A training by two of them under torchrun; at a step the first is killed, and so both are."""
+    """A training by two processes under torchrun; killing rank 0 at a step ends both."""
     launch = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     training = ["-m", "tests.unit.latent.small_training", str(output), kind, str(killed_at)]
     return subprocess.run(
@@ -30,7 +30,7 @@ def two_processes(
 
 
 def assert_alike(one: pathlib.Path, two: pathlib.Path) -> None:
-    """Puzzle vectors, which move by signs, are the same; weights within 1 % of seven steps' rates."""
+    """Puzzle vectors (sign updates) are equal; weights agree within 1 % of seven steps' rates."""
     first, second = (load_file(folder / WEIGHTS_NAME) for folder in (one, two))
     assert torch.equal(first["embedding.puzzles.weight"], second["embedding.puzzles.weight"])
     for name, weight in first.items():
@@ -40,7 +40,7 @@ def assert_alike(one: pathlib.Path, two: pathlib.Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PLAIN)
 def test_two_processes_train_as_one(kind, tmp_path):
-    """Each takes half of the rows; averaged gradients are those of the whole batch."""
+    """Each process has half of the rows; averaged gradients equal those of the batch."""
     train_latent(small_training(tmp_path / "one", kind))
     done = two_processes(tmp_path / "two", kind)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -49,8 +49,8 @@ def test_two_processes_train_as_one(kind, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PLAIN)
-def test_one_process_goes_on_from_two(kind, tmp_path):
-    """Killed at step 5, where rows of TRM are in the middle of their three steps; 5 to 7 are done here."""
+def test_one_process_resumes_from_two(kind, tmp_path):
+    """Killed at step 5, with TRM rows in mid-recursion; one process runs steps 5 to 7."""
     train_latent(small_training(tmp_path / "one", kind))
     assert two_processes(tmp_path / "both", kind, killed_at=5).returncode != 0
     steps = []

@@ -1,4 +1,4 @@
-"""A training that leaves the finite numbers ends with a word, and never as a model."""
+"""A diverged training is an error and publishes no model."""
 
 import pytest
 
@@ -16,13 +16,13 @@ SELDOM = {"log_every": 100, "checkpoint_every": 100}
         ({"log_every": 3, "checkpoint_every": 100}, "step 3: diverged, loss"),
         ({"log_every": 100, "checkpoint_every": 4}, "step 4: diverged, loss"),
         (SELDOM, "step 7: diverged, loss"),
-        # The loss before the only update is finite; decay then multiplies by -1e39, no float32.
+        # The loss before the only update is finite; decay then overflows float32 (factor -1e39).
         (SELDOM | {"steps": 1, "weight_decay": 1e9}, "step 1: diverged, weights"),
     ],
     ids=["where it logs", "where it would save", "at its end", "in its last update"],
 )
 def test_a_diverged_training_is_refused(train, said, tmp_path):
-    """The step is named with a remedy, in one line, and neither a model nor a checkpoint is left."""
+    """A one-line error names step and remedy; neither model nor checkpoint is written."""
     with pytest.raises(DivergedError, match=said) as refusal:
         train_latent(small_training(tmp_path / "model", "prr", **(BLOWN_UP | train)))
     assert "lower latent.train.lr" in str(refusal.value)
@@ -30,8 +30,8 @@ def test_a_diverged_training_is_refused(train, said, tmp_path):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_checkpoint_before_it_is_no_way_around_it(tmp_path):
-    """After step 1 all is finite and saved; both calls end at step 2."""
+def test_resuming_a_diverging_training_fails_again(tmp_path):
+    """Step 1 is finite and saved; both calls fail at step 2."""
     for _ in range(2):
         with pytest.raises(DivergedError, match="step 2"):
             train_latent(

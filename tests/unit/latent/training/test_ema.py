@@ -23,8 +23,8 @@ def test_average_by_hand():
         assert ema.state_dict()["weight"].item() == pytest.approx(average)
 
 
-def test_the_average_is_applied_for_a_while():
-    """Within the block the model has it, after it, failed or not, what was trained."""
+def test_the_average_is_applied_within_the_block():
+    """The trained weights are restored after the block, also after an exception."""
     model, ema = made()
     nn.init.constant_(model.weight, 5.0)
     ema.update()
@@ -41,8 +41,8 @@ def test_the_average_is_applied_for_a_while():
     assert model.weight.item() == 5
 
 
-def test_averaging_goes_on_from_its_state():
-    """Loaded into the average of another model: 3/4 x 2 + 1/4 x 6 = 3."""
+def test_averaging_resumes_from_its_state():
+    """Loaded into another model's average: 3/4 x 2 + 1/4 x 6 = 3."""
     model, ema = made()
     nn.init.constant_(model.weight, 5.0)
     ema.update()
@@ -55,6 +55,6 @@ def test_averaging_goes_on_from_its_state():
 
 
 def test_a_state_of_another_model_is_refused():
-    """A missing average would silently stay at its start."""
+    """A missing average is an error; it would silently keep its initial value."""
     with pytest.raises(KeyError, match="weight"):
         made()[1].load_state_dict({"bias": torch.zeros(1)})

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pipeline_lib.latent.training.optimizer import AdamATan2, SignSgd
-from tests.unit.latent.small_models import made_batch, made_prr
+from tests.unit.latent.small_models import random_batch, small_prr
 
 GRADIENTS = [0.5, -2.0, 1e-12, 0.0, 3.0]
 
@@ -27,7 +27,7 @@ def by_formula(value: float, gradients, *, lr: float, weight_decay: float) -> li
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
 def test_adam_atan2_follows_its_formula(weight_decay):
-    """Five steps, with a gradient that an eps would swallow and one that is 0."""
+    """Five steps, with a gradient far below a usual eps and one that is 0."""
     parameter = torch.nn.Parameter(torch.tensor([1.5], dtype=torch.float64))
     optimizer = AdamATan2([parameter], lr=0.01, weight_decay=weight_decay)
     seen = []
@@ -39,7 +39,7 @@ def test_adam_atan2_follows_its_formula(weight_decay):
     assert seen == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_first_step_does_not_know_how_large_a_gradient_is():
+def test_the_first_step_is_scale_invariant():
     """m is 0.1 g and the corrected sqrt(v) is g, so it is lr / 0.1 x atan(0.1) for any g."""
     parameters = [torch.nn.Parameter(torch.zeros(1)) for _ in range(2)]
     for parameter, gradient in zip(parameters, (1e-9, 1e9), strict=True):
@@ -49,14 +49,14 @@ def test_the_first_step_does_not_know_how_large_a_gradient_is():
     assert [parameter.item() for parameter in parameters] == pytest.approx([expected] * 2)
 
 
-def test_parameters_without_a_gradient_stay_as_they_are():
-    """They do not even decay: the starts of branches are such."""
+def test_parameters_without_a_gradient_are_unchanged():
+    """They do not decay either; initial latents of branches are an example."""
     parameter = torch.nn.Parameter(torch.ones(2))
     AdamATan2([parameter], lr=0.1, weight_decay=0.5).step()
     assert parameter.tolist() == [1, 1]
 
 
-def test_adam_atan2_goes_on_from_its_state():
+def test_adam_atan2_resumes_from_its_state():
     """Saved after two of five steps and loaded into a new one, it ends at the same value."""
     parameter = torch.nn.Parameter(torch.tensor([1.5], dtype=torch.float64))
     optimizer = AdamATan2([parameter], lr=0.01)
@@ -76,11 +76,11 @@ def puzzle_weights(model) -> torch.Tensor:
 
 
 def test_sign_sgd_moves_only_the_rows_used():
-    """Rows 0 and 1 are seen in real rows, 2 only in a padded one, 3 not at all."""
-    model = made_prr()
+    """Puzzles 0 and 1 occur in real rows, 2 in a padding row, 3 nowhere."""
+    model = small_prr()
     puzzle_weights(model).fill_(2.0)
     optimizer = SignSgd(model.embedding.puzzles, lr=0.1, weight_decay=0.5)
-    batch = made_batch(2, padded=1)
+    batch = random_batch(2, padded=1)
     model.training_step(batch, carry=None, progress=0.0, generator=None).loss.backward()
     optimizer.step()
     steps_RD = puzzle_weights(model) - 2 * (1 - 0.1 * 0.5)
@@ -89,9 +89,9 @@ def test_sign_sgd_moves_only_the_rows_used():
 
 
 def test_sign_sgd_sums_the_gradients_of_a_puzzle_before_their_sign():
-    """Puzzle 1 is seen with 3 and -1, puzzle 3 with -1: signs +, -. Real rows only."""
-    puzzles = made_prr().embedding.puzzles
-    batch = made_batch(3, padded=1)
+    """Puzzle 1 has gradients 3 and -1, puzzle 3 has -1: signs +, -. Real rows only."""
+    puzzles = small_prr().embedding.puzzles
+    batch = random_batch(3, padded=1)
     ids_B = torch.tensor([1, 3, 1, 1])
     vectors_BD = puzzles(
         type(batch)(
@@ -106,14 +106,14 @@ def test_sign_sgd_sums_the_gradients_of_a_puzzle_before_their_sign():
     assert puzzles.get_buffer("weight")[:, 0].tolist() == pytest.approx([0, -0.1, 0, 0.1])
 
 
-def test_sign_sgd_takes_every_step_once():
-    """A second call without a backward pass between moves nothing; neither does a prediction."""
-    model = made_prr()
+def test_sign_sgd_applies_a_gradient_once():
+    """Without a new backward pass a second step changes nothing; neither does a prediction."""
+    model = small_prr()
     optimizer = SignSgd(model.embedding.puzzles, lr=0.1)
-    model.predict(made_batch())
+    model.predict(random_batch())
     optimizer.step()
     assert not puzzle_weights(model).any()
-    model.training_step(made_batch(), carry=None, progress=0.0, generator=None).loss.backward()
+    model.training_step(random_batch(), carry=None, progress=0.0, generator=None).loss.backward()
     optimizer.step()
     after = puzzle_weights(model).clone()
     optimizer.step()
@@ -123,8 +123,8 @@ def test_sign_sgd_takes_every_step_once():
 
 @pytest.mark.parametrize("make", [AdamATan2, SignSgd])
 def test_closures_are_refused(make):
-    """They would be ignored silently."""
-    model = made_prr()
+    """A closure is an error; it would be ignored silently."""
+    model = small_prr()
     target = model.parameters() if make is AdamATan2 else model.embedding.puzzles
     with pytest.raises(ValueError, match="takes no closure"):
         make(target, lr=0.1).step(lambda: 0.0)

@@ -1,4 +1,4 @@
-"""A checkpoint by another number of devices: each row finds what it carried."""
+"""Resharding the carry of a checkpoint for another number of processes."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from pipeline_lib.latent.training.devices import Devices
 from pipeline_lib.latent.training.ema import Ema
 from pipeline_lib.latent.training.run_state import RunState, load_state, save_carry, save_state
-from tests.unit.latent.small_models import made_trm
+from tests.unit.latent.small_models import small_trm
 
 CARRY = {
     "steps_B": torch.arange(12),
@@ -18,12 +18,12 @@ CARRY = {
 
 def made_state(carry: dict[str, torch.Tensor] | None = None, *, step: int = 0) -> RunState:
     """A training without optimizers."""
-    model = made_trm()
+    model = small_trm()
     return RunState(model=model, ema=Ema(model, decay=0.9), optimizers=(), carry=carry, step=step)
 
 
 @pytest.mark.parametrize(("wrote", "reads"), [(1, 1), (3, 3), (1, 4), (2, 1), (4, 2), (2, 3)])
-def test_rows_keep_what_they_carry(wrote, reads, tmp_path):
+def test_rows_keep_their_carry(wrote, reads, tmp_path):
     """Rank r of n has rows r, r + n, ...: written by ``wrote`` of them, read by ``reads``."""
     for rank in range(wrote):
         carried = {name: whole[rank::wrote] for name, whole in CARRY.items()}
@@ -41,8 +41,8 @@ def test_rows_keep_what_they_carry(wrote, reads, tmp_path):
             assert state.carry[name].equal(whole[rank::reads]), name
 
 
-def test_a_model_that_carries_nothing_goes_on_without(tmp_path):
-    """PRR has no file of it, on any number of devices."""
+def test_a_model_without_carry_resumes(tmp_path):
+    """Without a carry there is no carry file, for any number of processes."""
     save_state(made_state(step=2), tmp_path, world=2)
     state = made_state({"steps_B": torch.arange(12)})
     load_state(state, tmp_path, devices=Devices(rank=0, world=1, device=torch.device("cpu")))

@@ -1,4 +1,4 @@
-"""Training: it learns, repeats itself to the bit, and goes on after a kill as if there had been none."""
+"""Training: determinism, resumption after kills and time limits, and damaged files."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ from tests.unit.latent.small_training import MODELS, STEPS, small_training
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_killed_training_ends_with_the_same_digest(kind, tmp_path):
-    """Seven steps, checkpoints after 2, 4 and 6, SIGKILL at 5: steps 5 to 7 are done again, alike.
+    """Seven steps, checkpoints after 2, 4 and 6, SIGKILL at 5: steps 5 to 7 are repeated.
 
     The digest covers the averaged weights, the puzzle vectors and every figure of the log.
     """
@@ -43,7 +43,7 @@ def test_a_killed_training_ends_with_the_same_digest(kind, tmp_path):
 
 
 def test_a_damaged_newest_checkpoint_costs_a_step_and_changes_nothing(tmp_path):
-    """Stopped after step 4, whose checkpoint loses a byte: it goes on from that of step 3."""
+    """Stopped after step 4, whose checkpoint loses a byte: training resumes from step 3."""
     unbroken = train_latent(small_training(tmp_path / "unbroken", "prr"))
     output = tmp_path / "broken"
     for _ in range(4):
@@ -60,7 +60,7 @@ def test_a_damaged_newest_checkpoint_costs_a_step_and_changes_nothing(tmp_path):
 
 
 def test_the_seed_decides_the_result(tmp_path):
-    """The same seed gives the same files, another one others; each loss in the log is finite."""
+    """Equal seeds give equal files, others differ; logged losses are finite."""
     one, same, other = (
         train_latent(small_training(tmp_path / name, "prr", seed=seed))
         for name, seed in (("one", 1), ("same", 1), ("other", 2))
@@ -74,14 +74,14 @@ def test_the_seed_decides_the_result(tmp_path):
 
 
 def test_puzzle_vectors_are_trained_and_kept(tmp_path):
-    """All four puzzles were seen, so that their vectors have moved; identifier 0 was not."""
+    """The vectors of all four puzzles have moved; that of identifier 0 has not."""
     train_latent(small_training(tmp_path / "model", "prr"))
     model = load_model(tmp_path / "model", device=torch.device("cpu"))
     moved = model.embedding.puzzles.get_buffer("weight").abs().sum(1) > 0
     assert moved.tolist() == [False, True, True, True, True]
 
 
-def test_a_finished_training_is_not_done_again(tmp_path):
+def test_a_finished_training_is_reused(tmp_path):
     """The second call does no step."""
     first = train_latent(small_training(tmp_path / "model", "prr"))
     steps = []
@@ -92,7 +92,7 @@ def test_a_finished_training_is_not_done_again(tmp_path):
 
 
 def test_slices_of_time_end_with_the_same_digest(tmp_path):
-    """No time at all: one step a call, sealed, until the seventh call is through."""
+    """With no time left, each call does one step; the seventh finishes."""
     whole = train_latent(small_training(tmp_path / "whole", "trm"))
     for step in range(1, STEPS):
         with pytest.raises(BudgetReachedError, match=f"step {step} of {STEPS}"):
@@ -101,7 +101,7 @@ def test_slices_of_time_end_with_the_same_digest(tmp_path):
     assert sliced.digest == whole.digest
 
 
-def test_a_broken_training_survives_the_end_of_another(tmp_path):
+def test_an_interrupted_training_survives_the_end_of_another(tmp_path):
     """Stopped after step 1; the same output is then trained with another key; step 2 is next."""
     output, steps = tmp_path / "model", []
     with pytest.raises(BudgetReachedError):

@@ -1,4 +1,4 @@
-"""How a training moves from first step to last: its rates, its temperature, what it averages.
+"""Schedules of a training: learning rates, temperature, averaged weights.
 
 The steps are watched by torch's own hooks on optimizers, from outside of the training.
 """
@@ -24,13 +24,13 @@ LABELS = 5
 """Of every example."""
 
 
-class Watched:
-    """What the optimizers did, step by step."""
+class OptimizerRecord:
+    """Rates and weights at every step."""
 
     def __init__(self) -> None:
         self.rates: dict[str, list[float]] = {}
         self.weights: list[list[torch.Tensor]] = []
-        """Of the model, before the first step and after each."""
+        """Weights before the first step and after each."""
 
     def before(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         rates = self.rates.setdefault(type(optimizer).__name__, [])
@@ -45,9 +45,9 @@ class Watched:
 
 
 @contextmanager
-def watched() -> Iterator[Watched]:
-    """All optimizers while the block runs."""
-    seen = Watched()
+def record_optimizers() -> Iterator[OptimizerRecord]:
+    """Record all optimizers within the block."""
+    seen = OptimizerRecord()
     with ExitStack() as stack:
         for handle in (
             register_optimizer_step_pre_hook(seen.before),
@@ -59,8 +59,8 @@ def watched() -> Iterator[Watched]:
 
 @pytest.mark.parametrize("kind", ["prr", "trm"])
 def test_the_average_is_published(kind, tmp_path):
-    """a <- .9 a + .1 w after each of seven steps, kept here by hand; the last weights are others."""
-    with watched() as seen:
+    """a <- .9 a + .1 w after each of seven steps, computed by hand."""
+    with record_optimizers() as seen:
         train_latent(small_training(tmp_path / "model", kind))
     averages, *updates = seen.weights
     assert len(updates) == 7
@@ -72,9 +72,9 @@ def test_the_average_is_published(kind, tmp_path):
     assert not all(map(torch.allclose, published, updates[-1]))
 
 
-def test_rates_rise_to_their_value_and_stay(tmp_path):
+def test_rates_warm_up_and_stay(tmp_path):
     """Warm-up over four of seven steps: 1/4, 2/4, 3/4 and then all of .01 and of .2."""
-    with watched() as seen:
+    with record_optimizers() as seen:
         train_latent(
             small_training(tmp_path / "model", "prr", warmup_steps=4, lr=0.01, puzzle_lr=0.2)
         )
@@ -83,15 +83,15 @@ def test_rates_rise_to_their_value_and_stay(tmp_path):
     assert seen.rates["SignSgd"] == pytest.approx([0.2 * share for share in shares])
 
 
-def test_without_warm_up_the_first_step_is_whole(tmp_path):
-    """Zero steps of it divide by nothing."""
-    with watched() as seen:
+def test_without_warm_up_the_first_step_has_the_full_rate(tmp_path):
+    """Zero warm-up steps do not divide by zero."""
+    with record_optimizers() as seen:
         train_latent(small_training(tmp_path / "model", "prr", warmup_steps=0, steps=2))
     assert seen.rates["AdamATan2"] == [0.01, 0.01]
 
 
 def test_the_temperature_falls_over_the_first_part(tmp_path):
-    """From 1 to 1/5, one over the labels: .2 to the power of min(1, f / .6) with f of 0/7 to 6/7."""
+    """From 1 to 1/5 (five labels): .2 to the power of min(1, f / .6) with f of 0/7 to 6/7."""
     train_latent(small_training(tmp_path / "model", "prr"))
     log = list(read_json_lines(tmp_path / "model" / LOG_NAME))
     expected = [(1 / LABELS) ** min(1, done / 7 / 0.6) for done in range(7)]
