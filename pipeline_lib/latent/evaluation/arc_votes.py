@@ -17,7 +17,11 @@ from pipeline_lib.latent.evaluation.grid_voting import (
     ranked_pass_at_k,
     resolve_inputs,
 )
-from pipeline_lib.latent.evaluation.submission import submission_of_votes, write_submission
+from pipeline_lib.latent.evaluation.submission import (
+    score_known_puzzles,
+    submission_of_votes,
+    write_submission,
+)
 
 Voters = Literal["picked", "all"]
 TRANSDUCTIVE = (
@@ -62,8 +66,21 @@ class ArcVotes:
             figures[voters] = {f"pass@{k}": share for k, share in shares.items()}
         return figures
 
-    def submit(self, path: pathlib.Path, *, voters: Voters) -> int:
-        """Write ``submission.json``; returns the number of unanswered test inputs."""
+    def submit(self, path: pathlib.Path, *, voters: Voters) -> dict[str, Any]:
+        """Write ``submission.json``; returns its metrics.
+
+        The ARC Prize score is the mean over puzzles of the share of test inputs solved by one of
+        two attempts. It is present if test outputs are known.
+        """
         submission = submission_of_votes(self._tallies[voters], self._puzzles)
         write_submission(path, submission, self._puzzles)
-        return len(submission.unanswered)
+        metrics: dict[str, Any] = {"unanswered test inputs": len(submission.unanswered)}
+        score = score_known_puzzles(submission, self._puzzles)
+        if score is not None:
+            metrics["submission"] = {
+                "voters": voters,
+                "ARC Prize score": score.pass_at_2,
+                "test inputs solved": score.test_inputs_solved,
+                "puzzles solved": score.all_solved,
+            }
+        return metrics

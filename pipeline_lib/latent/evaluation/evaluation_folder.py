@@ -1,4 +1,4 @@
-"""Writes an evaluation: metrics, pictures of some examples, and for ARC a submission."""
+"""Writes an evaluation: metrics, pictures of some examples, and for ARC a scored submission."""
 
 import html
 import json
@@ -77,8 +77,8 @@ def evaluate_latent(request: LatentEvaluation) -> Manifest:
         ]
         content: dict[str, Any] = {"models": figures}
         if votes is not None:
-            unanswered = votes.submit(fresh / SUBMISSION_NAME, voters=request.params.voters)
-            content["arc"] = {**votes.metrics(), "unanswered test inputs": unanswered}
+            submitted = votes.submit(fresh / SUBMISSION_NAME, voters=request.params.voters)
+            content["arc"] = {**votes.metrics(), **submitted}
         write_json(fresh / METRICS_NAME, content)
         write_text(fresh / REPORT_NAME, report_page(content, fresh))
         return manifests.seal(fresh, kind=KIND, key=request.key)

@@ -1,13 +1,14 @@
-"""Submissions to ARC Prize: the two top-ranked grids for every test input."""
+"""Submissions to ARC Prize: the two top-ranked grids for every test input, and their score."""
 
 import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.evaluation.arc_score import ArcScore, score_submission
 from pipeline_lib.grids import Grid
 from pipeline_lib.kinds.arc import PuzzleInput
-from pipeline_lib.latent.evaluation.grid_voting import GridVotes
+from pipeline_lib.latent.evaluation.grid_voting import GridVotes, known_solutions
 from pipeline_lib.problems.arc_grids import Challenge
 from pipeline_lib.problems.arc_submission import (
     ATTEMPTS,
@@ -50,6 +51,16 @@ def submission_of_votes(tally: GridVotes, puzzles: Mapping[str, Challenge]) -> S
         for name, puzzle in puzzles.items()
     }
     return Submission(attempts=by_puzzle, unanswered=tuple(unanswered))
+
+
+def score_known_puzzles(
+    submission: Submission, puzzles: Mapping[str, Challenge]
+) -> ArcScore | None:
+    """Score the puzzles whose test outputs are all known; None if there are none."""
+    solutions = known_solutions(puzzles)
+    if not solutions:
+        return None
+    return score_submission({name: submission.attempts[name] for name in solutions}, solutions)
 
 
 def write_submission(

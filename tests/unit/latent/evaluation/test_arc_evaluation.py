@@ -66,6 +66,7 @@ def test_votes_and_submission(toy, tmp_path):
     found = json.loads((places.output / METRICS_NAME).read_text("utf-8"))
     assert found["models"][0]["rows"] == 2 * 6
     assert found["arc"]["setting"].startswith("transductive")
+    assert found["arc"]["submission"]["ARC Prize score"] == found["arc"]["all"]["pass@2"]
     for voters in ("picked", "all"):
         shares = [found["arc"][voters][f"pass@{k}"] for k in (1, 2, 5, 10, 100, 1000)]
         assert shares == sorted(shares)
@@ -85,7 +86,7 @@ def test_secret_outputs_get_a_submission(toy, tmp_path):
     assert found["models"] == [
         {"model": "model", "rows": 0, "unlabelled_rows": 2 * 6, "core_passes": 8, "branches": 2}
     ]
-    assert "picked" not in found["arc"]
+    assert not {"picked", "submission"} & found["arc"].keys()
     assert "secret" in found["arc"]["unscored"]
 
 

@@ -1,12 +1,14 @@
-"""Who votes: the surest answer to each version, or all of them. BranchAnswers are made by hand."""
+"""Votes of the most confident branch per version or of all branches, on hand-made answers."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
 
 from pipeline_lib.latent.data.arc_builder import ArcOptions, build_arc
 from pipeline_lib.latent.data.dataset_files import read_set
+from pipeline_lib.latent.data.vocabulary import encode, grid_to_array
 from pipeline_lib.latent.evaluation.arc_votes import ArcVotes
 from pipeline_lib.latent.evaluation.branch_answers import BranchAnswers
 from pipeline_lib.latent.evaluation.evaluate import PredictedBatch
@@ -25,23 +27,19 @@ def canvas(grid: list[list[int]]) -> np.ndarray:
     return tokens.ravel()
 
 
-@pytest.mark.parametrize(("voters", "first"), [("picked", ONE), ("all", FOUR)])
-def test_a_submission_is_of_those_who_vote(voters, first, tmp_path):
-    """Of three branches the last and surest says one square; the two others together say four."""
-    build_arc(
-        small_subsets(write_repository(tmp_path / "source")),
-        ArcOptions(test_set="evaluation", num_aug=5, seed=7, max_side=SIDE),
-        tmp_path / "data",
-    )
-    data = read_set(tmp_path / "data", "test")
-    rows = len(data.inputs_NL)
-    tokens_BKL = np.tile(np.stack([canvas(FOUR), canvas(FOUR), canvas(ONE)]), (rows, 1, 1))
-    confidences_BK = np.tile(np.array([-0.5, -0.6, -0.1], dtype=np.float32), (rows, 1))
-    votes = ArcVotes(tmp_path / "data", data)
+def votes_of(root: pathlib.Path, *, num_aug: int, answers_NKL: list | np.ndarray) -> ArcVotes:
+    """Votes on a small data folder; the last branch is the most confident."""
+    subsets = small_subsets(write_repository(root / "source"))
+    options = ArcOptions(test_set="evaluation", num_aug=num_aug, seed=7, max_side=SIDE)
+    build_arc(subsets, options, root / "data")
+    data = read_set(root / "data", "test")
+    tokens_BKL = np.broadcast_to(answers_NKL, (len(data.inputs_NL), 3, SIDE * SIDE))
+    confidences_BK = np.tile(np.array([-0.5, -0.6, -0.1], dtype=np.float32), (len(tokens_BKL), 1))
+    votes = ArcVotes(root / "data", data)
     votes.add(
         PredictedBatch(
             start=0,
-            stop=rows,
+            stop=len(tokens_BKL),
             answers=BranchAnswers(
                 tokens_BKL=tokens_BKL,
                 kept_BKL=tokens_BKL,
@@ -52,7 +50,32 @@ def test_a_submission_is_of_those_who_vote(voters, first, tmp_path):
             core_passes=3,
         )
     )
-    assert votes.submit(tmp_path / "submission.json", voters=voters) == 0
+    return votes
+
+
+@pytest.mark.parametrize(("voters", "first"), [("picked", ONE), ("all", FOUR)])
+def test_voters_decide_the_submission(voters, first, tmp_path):
+    """Of three branches the most confident gives one cell; the other two agree on four."""
+    answers_KL = np.stack([canvas(FOUR), canvas(FOUR), canvas(ONE)])
+    votes = votes_of(tmp_path, num_aug=5, answers_NKL=answers_KL)
+    submitted = votes.submit(tmp_path / "submission.json", voters=voters)
+    assert submitted["unanswered test inputs"] == 0
     submission = json.loads((tmp_path / "submission.json").read_text("utf-8"))
     attempts = [attempt["attempt_1"] for outputs in submission.values() for attempt in outputs]
     assert attempts == [first] * 2
+
+
+def test_the_submission_is_scored_as_by_arc_prize(tmp_path):
+    """One of the two test inputs is solved by the second attempt: half of the inputs, no puzzle."""
+    solved_L = encode(grid_to_array(((3, 3),)), side=SIDE)
+    wrong_L = canvas(FOUR)
+    answers_NKL = [[wrong_L] * 3, [wrong_L, wrong_L, solved_L]]
+    votes = votes_of(tmp_path, num_aug=0, answers_NKL=answers_NKL)
+    submitted = votes.submit(tmp_path / "submission.json", voters="all")
+    assert submitted["submission"] == {
+        "voters": "all",
+        "ARC Prize score": 0.5,
+        "test inputs solved": 0.5,
+        "puzzles solved": 0.0,
+    }
+    assert votes.metrics()["all"]["pass@2"] == 0.5
