@@ -52,11 +52,11 @@ TARGETS = {
 }
 LATENT = {
     "arc_votes",
-    "voting",
+    "grid_voting",
     "losses",
     "branches",
     "restarts",
-    "metrics",
+    "branch_metrics",
     "evaluate",
     "numerics",
 }

@@ -24,9 +24,9 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from pipeline_lib.latent.build import build_model
-from pipeline_lib.latent.optimizer import AdamATan2
-from pipeline_lib.latent.protocol import Batch, Carry, Sizes
+from pipeline_lib.latent.model.build import build_model
+from pipeline_lib.latent.model.protocol import Batch, Carry, Sizes
+from pipeline_lib.latent.training.optimizer import AdamATan2
 from pipeline_lib.params.latent import LATENT_PRESETS, LatentLossParams, LatentModelParams
 
 VOCAB_SIZE = 12

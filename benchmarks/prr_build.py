@@ -16,8 +16,8 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 
-from pipeline_lib.latent.arc_builder import ArcOptions, build_arc
-from pipeline_lib.latent.arc_source import read_subset
+from pipeline_lib.latent.data.arc_builder import ArcOptions, build_arc
+from pipeline_lib.latent.data.arc_source import read_subset
 
 SUBSETS = ("training", "evaluation")
 

@@ -32,12 +32,12 @@ from typing import Any
 import torch
 
 from pipeline_lib.evaluation.intervals import wilson_interval
-from pipeline_lib.latent.branches import core_passes
-from pipeline_lib.latent.dataset_files import PuzzleSet
-from pipeline_lib.latent.evaluate import KnownAnswers, evaluate_set
-from pipeline_lib.latent.made_tasks import MadeTask, make_task
-from pipeline_lib.latent.saved_model import load_model
-from pipeline_lib.latent.train import LatentTraining, train_latent
+from pipeline_lib.latent.data.dataset_files import PuzzleSet
+from pipeline_lib.latent.data.synthetic_tasks import SyntheticTask, make_task
+from pipeline_lib.latent.evaluation.evaluate import AnswerCoverage, evaluate_set
+from pipeline_lib.latent.model.branches import core_passes
+from pipeline_lib.latent.model.saved_model import load_model
+from pipeline_lib.latent.training.train import LatentTraining, train_latent
 from pipeline_lib.params.latent import (
     LATENT_PRESETS,
     LatentEvaluateParams,
@@ -226,18 +226,18 @@ def _claimed(claim: pathlib.Path) -> bool:
 
 
 def _evaluations(
-    trained: Any, made: MadeTask, model: LatentModelParams, *, seed: int
+    trained: Any, made: SyntheticTask, model: LatentModelParams, *, seed: int
 ) -> dict[str, Any]:
     """The plain one; for a single branch also as many passes as K branches take, in three ways."""
     torch.set_num_threads(1)
 
     def evaluated(part: slice, **changes: Any) -> dict[str, Any]:
         params = LatentEvaluateParams(**changes)
-        known = KnownAnswers(made.answers_NAL[part])
+        known = AnswerCoverage(made.answers_NAL[part])
         figures = evaluate_set(
             trained, _rows(made.test, part), params, seed=seed, listeners=[known.add]
         )
-        return {**figures, "by_right_answers": known.figures()}
+        return {**figures, "by_right_answers": known.metrics()}
 
     test = slice(VALIDATION, None)
     found = {"plain": evaluated(test)}

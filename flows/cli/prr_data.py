@@ -9,11 +9,11 @@ from rich.table import Table
 from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions
 from flows.cli.progress import progress_bar
 from flows.terminal import PlainConsole
-from pipeline_lib.latent import arc_builder, arc_source, made_folder
-from pipeline_lib.latent.augmentation import NUM_DIHEDRALS
-from pipeline_lib.latent.board_builder import BoardKind, BoardOptions, build_boards
-from pipeline_lib.latent.maze_builder import Maze
-from pipeline_lib.latent.sudoku_builder import Sudoku
+from pipeline_lib.latent.data import arc_builder, arc_source, synthetic_folder
+from pipeline_lib.latent.data.augmentation import NUM_DIHEDRALS
+from pipeline_lib.latent.data.board_builder import BoardKind, BoardOptions, build_boards
+from pipeline_lib.latent.data.maze_builder import Maze
+from pipeline_lib.latent.data.sudoku_builder import Sudoku
 from pipeline_lib.storage.manifests import Manifest
 
 console = PlainConsole()
@@ -157,7 +157,9 @@ def build_made(
         reasonloop prr build-made --output data/two --set latent.data.task=sudoku4-two
     """
     loaded = params.load()
-    manifest = made_folder.build_made(loaded.latent.data, output.resolve(), seed=loaded.seed)
+    manifest = synthetic_folder.build_synthetic(
+        loaded.latent.data, output.resolve(), seed=loaded.seed
+    )
     counts = ", ".join(f"{count:.0f} {name}" for name, count in manifest.counts.items())
     console.print(f"data: {output} ({counts} examples)", markup=False, soft_wrap=True)
 

@@ -106,11 +106,11 @@ def evaluate(
         reasonloop prr evaluate models/one --data data/two --output reports/one --set latent.evaluate.rollouts=8 --set latent.evaluate.noise=0.2
     """
     loaded = params.load()
-    from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on  # noqa: PLC0415 - torch takes seconds, --help needs none
+    from pipeline_lib.latent.runs import EvaluationPaths, evaluate_on  # noqa: PLC0415 - torch takes seconds, --help needs none
 
     with progress_bar(console, "evaluate") as moved:
         evaluate_on(
-            EvaluationPlaces(
+            EvaluationPaths(
                 data=data.resolve(),
                 models=[model.resolve() for model in models],
                 output=output.resolve(),
@@ -178,17 +178,24 @@ def print_figures(folder: pathlib.Path) -> None:
         for name, value in _rows(figures):
             table.add_row(name, value)
         console.print(table, markup=False)
-    arc = content.get("arc")
-    if arc is not None:
-        for voters in ("picked", "all") if "unscored" not in arc else ():
+    if (arc := content.get("arc")) is not None:
+        _print_arc(arc)
+        _say(f"submission: {folder / 'submission.json'}")
+    _say(f"report: {folder / 'report.html'}")
+
+
+def _print_arc(arc: dict[str, Any]) -> None:
+    """Votes and the score of the submission, where test outputs are known."""
+    if "unscored" in arc:
+        _say(arc["unscored"])
+    else:
+        for voters in ("picked", "all"):
             ranked = sorted(arc[voters].items(), key=lambda share: int(share[0].split("@")[1]))
             shares = ", ".join(f"{name} {share:.1%}" for name, share in ranked)
             _say(f"votes of {voters}: {shares}")
-        if "unscored" in arc:
-            _say(arc["unscored"])
-        _say(arc["setting"])
-        _say(f"submission: {folder / 'submission.json'}")
-    _say(f"report: {folder / 'report.html'}")
+        scores = {name: share for name, share in arc["submission"].items() if name != "voters"}
+        _say(", ".join(f"{name} {share:.1%}" for name, share in scores.items()))
+    _say(arc["setting"])
 
 
 def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,1 +1,1 @@
-"""PRR: K hypotheses held in parallel by one tiny recursive network, on TRM and HRM data."""
+"""PRR: one tiny recursive network with K parallel latent hypotheses, on data of TRM and HRM."""

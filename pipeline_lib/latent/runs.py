@@ -1,4 +1,4 @@
-"""Training and evaluation as the command and the flow ask for them: by folders, with their keys."""
+"""Training, evaluation and pictures by folders, with stage keys."""
 
 import pathlib
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.latent.answers import cropped, whole
-from pipeline_lib.latent.arc_votes import TRANSDUCTIVE
-from pipeline_lib.latent.built_folder import check_output_folder
-from pipeline_lib.latent.dataset_files import read_set
-from pipeline_lib.latent.evaluate import Progress as ExamplesProgress
-from pipeline_lib.latent.evaluate import answered
-from pipeline_lib.latent.evaluation_folder import KIND as EVALUATION
-from pipeline_lib.latent.evaluation_folder import (
+from pipeline_lib.latent.data.built_folder import check_output_folder
+from pipeline_lib.latent.data.dataset_files import read_set
+from pipeline_lib.latent.evaluation.arc_votes import TRANSDUCTIVE
+from pipeline_lib.latent.evaluation.branch_answers import full_mask, grid_mask
+from pipeline_lib.latent.evaluation.evaluate import Progress as ExamplesProgress
+from pipeline_lib.latent.evaluation.evaluate import predict_batches
+from pipeline_lib.latent.evaluation.evaluation_folder import KIND as EVALUATION
+from pipeline_lib.latent.evaluation.evaluation_folder import (
     REPORT_NAME,
     LatentEvaluation,
     compute_device,
@@ -22,10 +22,10 @@ from pipeline_lib.latent.evaluation_folder import (
     is_arc_folder,
     report_page,
 )
-from pipeline_lib.latent.fitting import check_fit
-from pipeline_lib.latent.saved_model import KIND as MODEL
-from pipeline_lib.latent.saved_model import load_model
-from pipeline_lib.latent.train import LatentTraining, Progress, train_latent
+from pipeline_lib.latent.model.compatibility import check_compatible
+from pipeline_lib.latent.model.saved_model import KIND as MODEL
+from pipeline_lib.latent.model.saved_model import load_model
+from pipeline_lib.latent.training.train import LatentTraining, Progress, train_latent
 from pipeline_lib.params.latent import LatentParams
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests
@@ -37,10 +37,10 @@ PICTURES = "latent-pictures"
 
 
 def data_digest(folder: pathlib.Path) -> str:
-    """Identity of a data folder, whether a builder of ours or another program wrote it.
+    """Digest of a data folder, with or without a manifest.
 
     Raises:
-        BadInputError: there is no such folder, or its files are not those of its manifest.
+        BadInputError: there is no such folder, or its files differ from its manifest.
     """
     if not folder.is_dir():
         raise BadInputError(
@@ -66,7 +66,7 @@ def train_on(
     """Train on the training split of ``data``; see :func:`train_latent`."""
     check_output_folder(output, kind=MODEL)
     key = stage_key(
-        LatentTraining.__module__,  # what evaluates it does not change a model
+        LatentTraining.__module__,  # evaluation code does not affect a model
         params={
             **params.model_dump(mode="json", include={"model", "loss", "train"}),
             "seed": seed,
@@ -89,8 +89,8 @@ def train_on(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationPlaces:
-    """From where to where."""
+class EvaluationPaths:
+    """Inputs and output of an evaluation."""
 
     data: pathlib.Path
     models: Sequence[pathlib.Path]
@@ -98,7 +98,7 @@ class EvaluationPlaces:
 
 
 def evaluate_on(
-    places: EvaluationPlaces,
+    places: EvaluationPaths,
     params: LatentParams,
     *,
     seed: int,
@@ -145,16 +145,17 @@ def show_on(
     seed: int,
     count: int,
 ) -> int:
-    """Draw the answers to the first ``count`` test examples into ``output``; how many there are.
+    """Draw the predictions for the first ``count`` test examples; returns the number drawn.
 
-    They are those that :func:`evaluate_on` counts.
+    They equal the predictions of :func:`evaluate_on`.
 
     Raises:
-        BadInputError: no model, no example, data that it was not trained for, or ``output`` holds other files.
+        BadInputError: no model, no example, a model trained for other data, or ``output`` holds
+            other files.
     """
     check_output_folder(output, kind=PICTURES)
     test = read_set(data, "test")
-    check_fit(model, test, folder=data)
+    check_compatible(model, test, folder=data)
     is_arc = is_arc_folder(data)
     num_drawn = min(count, len(test.inputs_NL))
     if not num_drawn:
@@ -162,7 +163,7 @@ def show_on(
     batch_size = min(num_drawn, params.evaluate.batch_size)
     few = params.evaluate.model_copy(update={"batch_size": batch_size})
     trained = load_model(model, device=compute_device())
-    parts = answered(trained, test, few, seed=seed, regions=cropped if is_arc else whole)
+    parts = predict_batches(trained, test, few, seed=seed, mask=grid_mask if is_arc else full_mask)
     with replaced(output) as fresh:
         for part in parts:
             draw_examples(part, test, fresh, count=num_drawn, is_arc=is_arc)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-from pipeline_lib.latent.made_folder import build_made
-from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
+from pipeline_lib.latent.data.synthetic_folder import build_synthetic
+from pipeline_lib.latent.runs import EvaluationPaths, evaluate_on, train_on
 from pipeline_lib.telemetry import record_work
 from pipeline_lib.training.tracking.step_log import open_trackers
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 
 
 def make_data(run: Run) -> None:
-    """Make the task, unless it exists or a folder is given."""
+    """Generate the synthetic task, unless it exists or a folder is given."""
     data, params = run.workspace.latent.data, run.params.latent.data
-    # dvc.yaml names it as an output, whatever the task.
+    # dvc.yaml lists it as an output for every task.
     data.mkdir(parents=True, exist_ok=True)
     if params.folder is None:
-        build_made(params, data, seed=run.params.seed)
+        build_synthetic(params, data, seed=run.params.seed)
     record_work(run.root, "latent-data", done=1, total=1)
 
 
 def train(run: Run) -> None:
-    """Train, unless it is done; a broken training is continued."""
+    """Train, or resume an interrupted training."""
     folders, params = run.workspace.latent, run.params.latent
     facts, report_to = params.model_dump(mode="json"), run.params.execution.report_to
     with open_trackers(report_to, folders.trackers, phase="latent", facts=facts) as log_step:
@@ -40,9 +40,9 @@ def train(run: Run) -> None:
 
 
 def evaluate(run: Run) -> None:
-    """Write figures, pictures and submission, unless they exist under the same key."""
+    """Write metrics, pictures and, for ARC, a submission, unless they exist with the same key."""
     evaluate_on(
-        EvaluationPlaces(
+        EvaluationPaths(
             data=_data(run),
             models=[run.workspace.latent.model],
             output=run.workspace.latent.evaluation,
@@ -56,6 +56,6 @@ def evaluate(run: Run) -> None:
 
 
 def _data(run: Run) -> pathlib.Path:
-    """The puzzles: a given folder, or the one that the workspace makes."""
+    """Folder of the puzzles: the given one, or the workspace's."""
     folder = run.params.latent.data.folder
     return pathlib.Path(folder).resolve() if folder else run.workspace.latent.data

@@ -3,9 +3,9 @@
 import pytest
 
 from flows.cli.app import main
-from pipeline_lib.latent.dataset_files import read_identifiers, read_set
-from tests.unit.latent.made_boards import MAZE, MAZE_SOLVED, SOLVED, SUDOKU, write_csv
-from tests.unit.latent.made_puzzles import write_combined, write_repository
+from pipeline_lib.latent.data.dataset_files import read_identifiers, read_set
+from tests.unit.latent.sample_boards import MAZE, MAZE_SOLVED, SOLVED, SUDOKU, write_csv
+from tests.unit.latent.sample_puzzles import write_combined, write_repository
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_build_sudoku_and_maze(reasonloop, tmp_path):
     [
         ("build-arc arc", "--output"),
         ("build-arc nowhere --output out", "no subset 'training'"),
-        ("build-arc arc --output out --test-set-name public", "'public' is none of the subsets"),
+        ("build-arc arc --output out --test-set-name public", "'public' is not among the subsets"),
         ("build-arc arc --output out --num-aug -1", "Must be >= 0"),
         ("build-arc arc --output out --max-side 31", "Must be <= 30"),
         (

@@ -1,12 +1,12 @@
-"""`reasonloop prr` on models: made task, training, evaluation and pictures, as a user runs them."""
+"""`reasonloop prr` on models: synthetic task, training, evaluation and pictures, as a user runs them."""
 
 import json
 
 import pytest
 
-from flows.cli import main
+from flows.cli.app import main
 from pipeline_lib.storage.manifests import read_manifest
-from tests.unit.latent.made_puzzles import write_combined
+from tests.unit.latent.sample_puzzles import write_combined
 
 TINY = """
 latent:
@@ -64,8 +64,20 @@ def test_a_competition_gets_its_submission(reasonloop, tmp_path):
     assert (tmp_path / "found" / "submission.json").is_file()
 
 
+def test_an_arc_evaluation_shows_its_score(reasonloop, tmp_path):
+    """With known test outputs the score of the submission is printed and written."""
+    write_combined(tmp_path / "kaggle")
+    assert reasonloop("build-arc kaggle/arc-agi --output arc --num-aug 1 --max-side 5")[0] == 0
+    assert reasonloop("train arc --output model")[::2] == (0, "")
+    code, shown, error = reasonloop("evaluate model --data arc --output found")
+    assert (code, error) == (0, "")
+    found = json.loads((tmp_path / "found" / "metrics.json").read_text("utf-8"))
+    score = found["arc"]["submission"]["ARC Prize score"]
+    assert f"ARC Prize score {score:.1%}" in shown
+
+
 def test_a_slice_of_time_is_continued(reasonloop):
-    """No time: exit code 3 after each step, with the word that the same command continues."""
+    """No time: exit code 3 after each step, and a message that the same command resumes."""
     reasonloop("build-made --output two")
     for step in (1, 2, 3):
         code, _, error = reasonloop("train two --output model --minutes 0.000001")

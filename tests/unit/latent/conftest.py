@@ -1,4 +1,4 @@
-"""Tiny networks run on one thread: more only wait for each other."""
+"""Fixtures: one thread and a fixed seed, since tiny networks do not profit from more threads."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ import torch
 
 @pytest.fixture(autouse=True)
 def one_thread_and_a_seed() -> Iterator[None]:
-    """One thread and the same weights in every run; both as before afterwards."""
+    """Set one thread and a fixed seed; restore both afterwards."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with torch.random.fork_rng():

@@ -1,4 +1,4 @@
-"""A tiny training of a latent model; as a program it is killed, by SIGKILL, at a given step (0: never)."""
+"""A tiny training; as a program it kills itself by SIGKILL at a given step (0: never)."""
 
 import os
 import pathlib
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline_lib.latent.dataset_files import PuzzleSet
-from pipeline_lib.latent.train import LatentTraining, Progress
+from pipeline_lib.latent.data.dataset_files import PuzzleSet
+from pipeline_lib.latent.training.train import LatentTraining, Progress
 from pipeline_lib.params.latent import (
     LatentLossParams,
     LatentModelParams,
@@ -19,7 +19,7 @@ from pipeline_lib.params.latent import (
 
 STEPS = 7
 MODELS = {
-    # Noise, communication and puzzle vectors: everything that has a state or draws numbers.
+    # With noise, communication and puzzle vectors: all sources of state and randomness.
     "prr": LatentModelParams(
         width=16,
         heads=2,
@@ -40,7 +40,7 @@ MODELS = {
         trm=TrmParams(high_cycles=1, low_cycles=1, max_steps=3, exploration=0.5),
     ),
 }
-# Without noise, so that several processes draw nothing that one process would not.
+# Without noise, so that the result does not depend on the number of processes.
 PLAIN = {
     "plain": LatentModelParams(
         width=16, heads=2, hidden_multiple=8, prefix_tokens=1, num_branches=2, steps=2
@@ -52,7 +52,7 @@ PLAIN = {
 
 
 def small_set() -> PuzzleSet:
-    """Twelve examples of four puzzles: the answer is the input in reverse."""
+    """Twelve examples of four puzzles; the answer is the reversed input."""
     inputs_NL = np.random.default_rng(4).integers(2, 6, size=(12, 5)).astype(np.uint8)
     return PuzzleSet.of(
         inputs_NL=inputs_NL,
@@ -74,7 +74,7 @@ def small_training(
     key: str = "small",
     **train: Any,
 ) -> LatentTraining:
-    """Seven steps, a checkpoint after every second; ``train`` are other params of it."""
+    """Seven steps, a checkpoint every second step; ``train`` overrides training params."""
     usual = {"steps": STEPS, "batch_size": 4, "checkpoint_every": 2, "log_every": 1}
     return LatentTraining(
         data=small_set(),
@@ -98,7 +98,7 @@ def _killed_at(last: int) -> Progress:
 
 
 if __name__ == "__main__":
-    from pipeline_lib.latent.train import train_latent
+    from pipeline_lib.latent.training.train import train_latent
 
     output, kind, last = sys.argv[1:]
     train_latent(small_training(pathlib.Path(output), kind, progress=_killed_at(int(last))))

@@ -1,4 +1,4 @@
-"""The latent models on a CUDA device, in its own format, beside the CPU's float32."""
+"""Latent models on CUDA in bfloat16, compared with float32 on the CPU."""
 
 import copy
 from functools import partial
@@ -6,24 +6,24 @@ from functools import partial
 import pytest
 import torch
 
-from pipeline_lib.latent.metrics import counted
-from pipeline_lib.latent.optimizer import AdamATan2, SignSgd
-from tests.unit.latent.made_models import made_batch, made_prr, made_trm
+from pipeline_lib.latent.evaluation.branch_metrics import count_batch
+from pipeline_lib.latent.training.optimizer import AdamATan2, SignSgd
+from tests.unit.latent.small_models import random_batch, small_prr, small_trm
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize(
-    "make", [made_prr, made_trm, partial(made_prr, "brief")], ids=["ours", "trm", "brief"]
+    "make", [small_prr, small_trm, partial(small_prr, "brief")], ids=["ours", "trm", "brief"]
 )
-def test_a_training_step_is_that_of_a_cpu(make):
-    """The same weights, rows and noise: the losses are those of float32 within bfloat16's error."""
+def test_a_training_step_agrees_with_the_cpu(make):
+    """With equal weights, rows and noise the losses agree within the error of bfloat16."""
     on_cpu = make()
     on_gpu = copy.deepcopy(on_cpu).to("cuda")
     losses = []
     for model, device in ((on_cpu, "cpu"), (on_gpu, "cuda")):
         output = model.training_step(
-            made_batch().to(device),
+            random_batch().to(device),
             carry=None,
             progress=0.5,
             generator=torch.Generator().manual_seed(1),
@@ -35,10 +35,10 @@ def test_a_training_step_is_that_of_a_cpu(make):
         assert (here.grad is None) == (there.grad is None), name
 
 
-@pytest.mark.parametrize("make", [made_prr, made_trm], ids=["prr", "trm"])
-def test_models_learn_and_are_counted_on_a_gpu(make):
-    """Both optimizers move there what they move on a CPU, a carry goes along, counts come back."""
-    model, batch = make().to("cuda"), made_batch(padded=2).to("cuda")
+@pytest.mark.parametrize("make", [small_prr, small_trm], ids=["prr", "trm"])
+def test_models_train_and_are_counted_on_a_gpu(make):
+    """Both optimizers update their parameters, the carry is passed on, metrics are counted."""
+    model, batch = make().to("cuda"), random_batch(padded=2).to("cuda")
     optimizers = (
         AdamATan2(model.parameters(), lr=5e-3, weight_decay=0.1),
         SignSgd(model.embedding.puzzles, lr=1e-2, weight_decay=0.1),
@@ -54,4 +54,4 @@ def test_models_learn_and_are_counted_on_a_gpu(make):
         seen.append(output.parts["best_of"].item())
     assert seen[-1] < seen[0]
     assert model.embedding.puzzles.get_buffer("weight").any()
-    assert counted(model.predict(batch), batch).rows == 5
+    assert count_batch(model.predict(batch), batch).rows == 5

@@ -1,12 +1,12 @@
-"""What a training and an evaluation depend on: they are done again if that changed, and only then."""
+"""Training and evaluation run again if and only if one of their inputs changed."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from pipeline_lib.latent.made_folder import build_made
-from pipeline_lib.latent.runs import EvaluationPlaces, evaluate_on, train_on
+from pipeline_lib.latent.data.synthetic_folder import build_synthetic
+from pipeline_lib.latent.runs import EvaluationPaths, evaluate_on, train_on
 from pipeline_lib.params.latent import LatentDataParams, LatentParams
 
 DATA = {"task": "sudoku4-two", "train_puzzles": 8, "test_examples": 4}
@@ -18,19 +18,19 @@ PARAMS: dict[str, dict[str, Any]] = {
 
 
 def params_with(section: str = "model", **changes: Any) -> LatentParams:
-    """The small ones, but for ``changes`` of a section."""
+    """Small params with ``changes`` to one section."""
     return LatentParams.model_validate(PARAMS | {section: PARAMS.get(section, {}) | changes})
 
 
 @dataclass
 class Place:
-    """A folder of data, a model trained on it, an evaluation; counts the steps that are done."""
+    """A folder with data, a model and an evaluation; counts the steps of each call."""
 
     folder: Any
     steps: list[int] = field(default_factory=list)
 
     def train(self, params: LatentParams, *, seed: int = 1) -> int:
-        """Steps that a call took."""
+        """Number of steps of a call."""
         self.steps.clear()
         train_on(
             self.folder / "data", self.folder / "model", params, seed=seed,
@@ -39,9 +39,9 @@ class Place:
         return len(self.steps)
 
     def evaluate(self, params: LatentParams, *, seed: int = 1) -> int:
-        """Batches that a call took."""
+        """Number of batches of a call."""
         self.steps.clear()
-        places = EvaluationPlaces(
+        places = EvaluationPaths(
             data=self.folder / "data",
             models=[self.folder / "model"],
             output=self.folder / "evaluation",
@@ -52,8 +52,8 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path) -> Place:
-    """Where everything is made once."""
-    build_made(LatentDataParams.model_validate(DATA), tmp_path / "data", seed=1)
+    """Data and a trained model."""
+    build_synthetic(LatentDataParams.model_validate(DATA), tmp_path / "data", seed=1)
     made = Place(folder=tmp_path)
     assert made.train(params_with()) == 1
     return made
@@ -68,24 +68,24 @@ def place(tmp_path) -> Place:
     ],
 )
 def test_a_changed_param_trains_again(section, change, place):
-    """Model, loss and training each; the same ones a second time do no step."""
+    """Changes to model, loss and training params train again; an identical call does no step."""
     changed = params_with(section, **change)
     assert place.train(changed) == 1
     assert place.train(changed) == 0
 
 
 def test_a_changed_seed_or_changed_data_train_again(place):
-    """The digest of the data counts, not their name; how to evaluate does not."""
+    """The key covers the data's digest and the seed, and no evaluation params."""
     assert place.train(params_with("evaluate", rollouts=2, noise=0.1)) == 0
     assert place.train(params_with(), seed=2) == 1
     other = LatentDataParams.model_validate(DATA | {"train_puzzles": 12})
-    build_made(other, place.folder / "data", seed=1)
+    build_synthetic(other, place.folder / "data", seed=1)
     assert place.train(params_with(), seed=2) == 1
 
 
 @pytest.mark.parametrize("change", [{"steps": 1}, {"rollouts": 2, "noise": 0.1}, {"pictures": 1}])
-def test_a_changed_way_to_answer_evaluates_again(change, place):
-    """Each setting of it; the same a second time answers nothing."""
+def test_changed_evaluation_params_evaluate_again(change, place):
+    """Every changed param evaluates again; an identical call predicts nothing."""
     assert place.evaluate(params_with()) == 1
     changed = params_with("evaluate", **change)
     assert place.evaluate(changed) == 1
@@ -93,7 +93,7 @@ def test_a_changed_way_to_answer_evaluates_again(change, place):
 
 
 def test_another_model_is_evaluated_again(place):
-    """By its content: it stands in the same place."""
+    """The key covers the model's content, not its path."""
     assert place.evaluate(params_with()) == 1
     assert place.train(params_with(), seed=2) == 1
     assert place.evaluate(params_with()) == 1

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.latent.dataset_files import PuzzleSet, read_set
-from pipeline_lib.latent.made_folder import ANSWERS_NAME, build_made
-from pipeline_lib.latent.runs import EvaluationPlaces, data_digest, evaluate_on, show_on, train_on
-from pipeline_lib.latent.set_writer import write_set
+from pipeline_lib.latent.data.dataset_files import PuzzleSet, read_set
+from pipeline_lib.latent.data.set_writer import write_set
+from pipeline_lib.latent.data.synthetic_folder import ANSWERS_NAME, build_synthetic
+from pipeline_lib.latent.runs import EvaluationPaths, data_digest, evaluate_on, show_on, train_on
 from pipeline_lib.params.latent import (
     LatentDataParams,
     LatentEvaluateParams,
@@ -31,33 +31,33 @@ PARAMS = LatentParams(
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A made task, ``data``, and a model of two steps, ``model``."""
+    """A synthetic task, ``data``, and a model of two steps, ``model``."""
     root = tmp_path_factory.mktemp("made")
-    build_made(PARAMS.data, root / "data", seed=7)
+    build_synthetic(PARAMS.data, root / "data", seed=7)
     train_on(root / "data", root / "model", PARAMS, seed=1)
     return root
 
 
 @pytest.fixture
 def data(made, tmp_path):
-    """The task once more, to be spoilt."""
+    """A copy of the task, to be damaged."""
     shutil.copytree(made / "data", tmp_path / "data")
     return tmp_path / "data"
 
 
-def test_damaged_data_are_no_data(made, data, tmp_path):
-    """Every label is another, under a manifest that says otherwise: neither trained on nor evaluated."""
+def test_damaged_data_are_refused(made, data, tmp_path):
+    """Labels that differ from the manifest's digest are neither trained on nor evaluated."""
     path = data / "train" / "all__labels.npy"
     np.save(path, np.full_like(np.load(path), 2))
     with pytest.raises(BadInputError, match="sha256 differs"):
         train_on(data, tmp_path / "model", PARAMS, seed=1)
-    places = EvaluationPlaces(data=data, models=[made / "model"], output=tmp_path / "found")
+    places = EvaluationPaths(data=data, models=[made / "model"], output=tmp_path / "found")
     with pytest.raises(BadInputError, match="sha256 differs"):
         evaluate_on(places, PARAMS, seed=1)
 
 
-def test_data_of_another_program_are_known_by_their_files(data):
-    """Without a manifest the files themselves are digested, so that a change shows."""
+def test_data_without_a_manifest_are_digested_by_file(data):
+    """Without a manifest the digest covers the files, so a change is detected."""
     (data / MANIFEST_NAME).unlink()
     before = data_digest(data)
     path = data / "train" / "all__labels.npy"
@@ -82,11 +82,11 @@ def array_file(array: np.ndarray) -> bytes:
         (array_file(np.ones((10, 2, 16))), r"float64 of shape \(10, 2, 16\), expected"),
     ],
 )
-def test_right_answers_that_do_not_fit(made, data, tmp_path, content, complaint):
-    """No array, too few examples, other lengths, one axis less, no answer, no tokens: one line each."""
+def test_invalid_files_of_correct_answers(made, data, tmp_path, content, complaint):
+    """A wrong format, shape or dtype is a one-line error."""
     (data / MANIFEST_NAME).unlink()
     (data / "test" / ANSWERS_NAME).write_bytes(content)
-    places = EvaluationPlaces(data=data, models=[made / "model"], output=tmp_path / "found")
+    places = EvaluationPaths(data=data, models=[made / "model"], output=tmp_path / "found")
     with pytest.raises(BadInputError, match=f"{ANSWERS_NAME}: .*{complaint}"):
         evaluate_on(places, PARAMS, seed=1)
 
@@ -95,12 +95,12 @@ def pictures(folder: pathlib.Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "pictures").iterdir()}
 
 
-def test_as_many_pictures_as_asked_for(made, tmp_path):
-    """Six of ten examples in batches of four, with noise: `show` draws what the evaluation does."""
+def test_show_draws_the_pictures_of_the_evaluation(made, tmp_path):
+    """Six of ten examples in batches of four, with noise: both draw identical pictures."""
     noisy = LatentEvaluateParams(batch_size=4, pictures=6, rollouts=2, noise=0.5)
     params = PARAMS.model_copy(update={"evaluate": noisy})
     data, model = made / "data", made / "model"
-    places = EvaluationPlaces(data=data, models=[model], output=tmp_path / "found")
+    places = EvaluationPaths(data=data, models=[model], output=tmp_path / "found")
     evaluate_on(places, params, seed=1)
     drawn = show_on(data, model, tmp_path / "drawn", params, seed=1, count=6)
     found = pictures(places.output)
@@ -109,13 +109,13 @@ def test_as_many_pictures_as_asked_for(made, tmp_path):
 
 
 def test_more_pictures_than_examples(made, tmp_path):
-    """All ten."""
+    """All ten examples are drawn."""
     drawn = show_on(made / "data", made / "model", tmp_path / "drawn", PARAMS, seed=1, count=99)
     assert (drawn, len(pictures(tmp_path / "drawn"))) == (10, 10)
 
 
 def test_no_example_to_draw(made, data, tmp_path):
-    """A test split without examples, as another program may write it, is one line."""
+    """An empty test split is a one-line error."""
     full = read_set(data, "test")
     empty = PuzzleSet.of(
         inputs_NL=full.inputs_NL[:0],

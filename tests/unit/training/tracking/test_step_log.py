@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from pipeline_lib.errors import BadInputError, BudgetReachedError
-from pipeline_lib.latent.saved_model import LOG_NAME
-from pipeline_lib.latent.train import train_latent
+from pipeline_lib.latent.model.saved_model import LOG_NAME
+from pipeline_lib.latent.training.train import train_latent
 from pipeline_lib.storage.files import read_json, read_json_lines
 from pipeline_lib.training.tracking.step_log import open_trackers
 from tests.unit.latent.small_training import STEPS, small_training

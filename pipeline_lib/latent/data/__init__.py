@@ -1,0 +1,1 @@
+"""Data sets of latent models: builders, synthetic tasks, dataset files, tokens, augmentations."""

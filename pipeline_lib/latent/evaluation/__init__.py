@@ -1,0 +1,1 @@
+"""Evaluation of a latent model: metrics of K branches, votes on ARC grids, pictures."""

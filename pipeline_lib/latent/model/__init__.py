@@ -1,0 +1,1 @@
+"""Latent models: networks, losses, batches, and saved weights."""

@@ -1,0 +1,115 @@
+"""Interface of latent models: batches in, a training loss or K answers out.
+
+Axes: B rows of a batch, K branches, L positions of a sequence, V tokens of the vocabulary.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from pipeline_lib.latent.model.numerics import NoiseSource
+
+IGNORED_LABEL = 0
+"""Label of positions without loss and score; equal to the padding token."""
+
+Carry = Mapping[str, Tensor]
+"""State carried between training steps, as named tensors, saved in checkpoints.
+
+The first axis of each is the rows of the batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Sizes of a model that follow from its data set."""
+
+    vocab_size: int
+    seq_len: int
+    num_puzzle_ids: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Examples with their labels. Rows that are not real are padding, excluded from all sums."""
+
+    inputs_BL: Tensor
+    """int64 tokens."""
+    labels_BL: Tensor
+    """int64 tokens; `IGNORED_LABEL` at positions without a label."""
+    puzzle_ids_B: Tensor
+    """int64 rows of the puzzle embedding."""
+    real_B: Tensor
+    """bool; False for padding rows."""
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on ``device``."""
+        return Batch(
+            inputs_BL=self.inputs_BL.to(device, non_blocking=True),
+            labels_BL=self.labels_BL.to(device, non_blocking=True),
+            puzzle_ids_B=self.puzzle_ids_B.to(device, non_blocking=True),
+            real_B=self.real_B.to(device, non_blocking=True),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchOutput:
+    """K answers per row."""
+
+    logits_BKLV: Tensor
+    """float32, for stablemax (see `losses`), not for softmax."""
+    scores_BK: Tensor
+    """float32 logits of the probability that the branch is exactly right."""
+    core_passes: float
+    """Passes through the stack of blocks per row, over all K answers: the unit of compute for
+    comparing models of equal width and depth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutput:
+    """Result of one training step; the trainer calls ``loss.backward()``."""
+
+    loss: Tensor
+    """Scalar, a mean over real rows."""
+    parts: dict[str, Tensor]
+    """Detached scalars to log."""
+    carry: Carry | None
+    """Input of the next step; None for a stateless model."""
+
+
+class LatentModel(Protocol):
+    """A `torch.nn.Module` that solves puzzles by recursion in latent space."""
+
+    def training_step(
+        self,
+        batch: Batch,
+        *,
+        carry: Carry | None,
+        progress: float,
+        generator: torch.Generator | None,
+    ) -> StepOutput:
+        """Loss of ``batch``. ``progress`` in [0, 1] is the completed share of training.
+
+        All randomness comes from ``generator``, or from torch's default one.
+        """
+        ...
+
+    def predict(
+        self,
+        batch: Batch,
+        *,
+        steps: int | None = None,
+        noise: float = 0.0,
+        rollouts: int = 1,
+        generator: NoiseSource = None,
+    ) -> BranchOutput:
+        """Predict without gradients; deterministic with ``noise`` 0.
+
+        ``steps`` overrides the trained number of recursion (or supervision) steps. ``noise`` is the
+        standard deviation of Gaussian noise added to the latents at every step; each of
+        ``rollouts`` runs gives all K branches, so the output holds K x rollouts answers. With one
+        generator per row, a row's answers are independent of the batch, and the answers of fewer
+        rollouts are a prefix of those of more.
+        """
+        ...

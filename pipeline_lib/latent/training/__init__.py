@@ -1,0 +1,1 @@
+"""Training of a latent model: optimizers, averaged weights, checkpoints, devices."""
