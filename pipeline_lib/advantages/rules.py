@@ -57,6 +57,6 @@ def find_rule(name: str) -> AdvantageRule:
 
 
 def compute_advantages(rule: AdvantageRule, rewards_PNK: torch.Tensor) -> torch.Tensor:
-    """Advantages [P, N] of paths with ``rewards_PNK``; 0, which teaches nothing, where there is none."""
+    """Advantages [P, N] of ``rewards_PNK``; 0, which has no gradient, where the rule gives NaN."""
     advantages_PN = rule(rewards_PNK)
     return advantages_PN.masked_fill(advantages_PN.isnan(), 0.0)

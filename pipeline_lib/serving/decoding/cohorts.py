@@ -55,7 +55,7 @@ class Cohort:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no column for one more token."""
+        """True if there is no column for one more token."""
         return self.length == self.block.columns
 
     def drop(self, ended_R: np.ndarray) -> None:

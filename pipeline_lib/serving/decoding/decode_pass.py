@@ -132,7 +132,7 @@ def choose_decode_pass(model: Any) -> DecodePass:
 
 
 def is_decodable(model: Any) -> bool:
-    """Whether the cache of ``model`` is keys and values alone, without recurrent states."""
+    """True if the cache of ``model`` is keys and values alone, without recurrent states."""
     return _cache_layers(model) <= {DynamicLayer, DynamicSlidingWindowLayer}
 
 
@@ -163,7 +163,7 @@ def _choose(model: Any) -> DecodePass:
 
 
 def _passes_agree(model: Any) -> bool:
-    """Whether both passes give the same logits for two sequences of different length.
+    """True if both passes give the same logits for two sequences of different length.
 
     In half precision, rounding alone may exceed the tolerance; the cohort pass must then be as close
     to float32 as the padded pass is.

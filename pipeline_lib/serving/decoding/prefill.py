@@ -61,7 +61,7 @@ class Prefiller:
     model: Any
     pad_id: int
     shares_prefix: bool
-    """Whether several prompts may continue from one state of their common prefix."""
+    """Several prompts may continue from one state of their common prefix."""
     _prefix: PromptState | None = field(init=False, default=None)
     _last: PromptState | None = field(init=False, default=None)
 

@@ -35,7 +35,7 @@ class Lane:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether a step failed for lack of memory."""
+    """True if a step failed for lack of memory."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     # The CPU allocator raises a plain RuntimeError.
