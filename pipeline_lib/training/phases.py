@@ -72,7 +72,7 @@ class Schedule:
 
 MakeTrainer = Callable[[Policy, Mapping[str, Any]], Any]
 """Makes a trainer from a policy and the settings that all methods share: a transformers ``Trainer``
-with a method ``tokens_read() -> Tokens``."""
+with a method ``count_processed_tokens() -> Tokens``."""
 VALIDATION_LOSS = "validation_loss"
 
 
@@ -128,7 +128,7 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
             source=source,
             log=_log(trainer, phase.name),
             key=context.key,
-            tokens=trainer.tokens_read(),
+            tokens=trainer.count_processed_tokens(),
         )
     return result
 

@@ -29,7 +29,7 @@ from pipeline_lib.serving.decoding.kv_blocks import KvPool
 from pipeline_lib.serving.decoding.prefill import prefill
 
 _MAX_COHORTS = 8
-"""More are merged: each costs a few kernel calls a layer."""
+"""More are merged: each costs a few kernel calls per layer."""
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}
 """Largest difference of logits at which two passes agree, relative to the largest logit."""
 _TOLERANCE_HALF_PRECISION = 0.05

@@ -188,7 +188,7 @@ def _prefill_chunk(
 
 
 def _fill_cache(cache: DynamicCache, prefix: PromptState, rows: int) -> None:
-    """Put the prefix into an empty cache, once a row."""
+    """Put the prefix into an empty cache, once per row."""
     slabs = dict(zip(dict.fromkeys(prefix.shape.tensors), prefix.slabs, strict=True))
     layers = {size: iter(slab) for size, slab in slabs.items()}
     views = [next(layers[size]).expand(rows, -1, -1, -1) for size in prefix.shape.tensors]

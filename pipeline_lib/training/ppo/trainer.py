@@ -257,7 +257,7 @@ class PpoTrainer(Trainer):
         model.zero_grad()
         self.value_head.zero_grad()
 
-    def tokens_read(self) -> Tokens:
+    def count_processed_tokens(self) -> Tokens:
         """Tokens of the drawn paths, prompts included."""
         return count_reused(int(self.state.num_input_tokens_seen), passes=self._plan.updates)
 
