@@ -93,9 +93,9 @@ def test_a_circle_of_causes_ends():
 def test_a_message_is_one_plain_line(message, capsys):
     """For any text in a file name or from a model."""
     complain(message)
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert not set(said) & {"\x1b", "\x9b", "\x07"}
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    assert not set(stderr) & {"\x1b", "\x9b", "\x07"}
 
 
 WATCHED = """

@@ -17,7 +17,7 @@ from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.training.methods import TrainingRequest, TrainingSummary, train_policy
 
 
-class Broken(Exception):  # noqa: N818 - it stands for a kill, not for an error
+class Broken(Exception):  # noqa: N818 - in place of a kill
     """Raised by the progress callback, in place of a kill."""
 
 

@@ -77,8 +77,8 @@ def test_loss_gradient_and_metrics_equal_those_of_the_fused_head(
         settings = SETTINGS | {"output_dir": str(tmp_path)}
         with silence_libraries(), deterministic(threads=1, seed=3):
             found.append(outcome(make(policy, settings, params), policy))
-    (plain, plain_grads), (ours, grads) = found
-    assert ours == pytest.approx(plain, rel=1e-5)
+    (plain, plain_grads), (labelled, grads) = found
+    assert labelled == pytest.approx(plain, rel=1e-5)
     assert any(grad.abs().max() > 1e-3 for grad in plain_grads.values())
     assert grads.keys() == plain_grads.keys()
     for name, grad in plain_grads.items():

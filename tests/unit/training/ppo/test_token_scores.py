@@ -41,13 +41,13 @@ def test_scores_of_a_padded_batch_equal_those_of_single_paths(model):
             log_probs_V = output.logits[0, -1].log_softmax(-1)
             value = head(output.hidden_states[-1][0, -1], body_share=0.0)
             entropy = torch.distributions.Categorical(logits=log_probs_V).entropy()
-            for says, expected in [
+            for scored, expected in [
                 (found.logprobs_BT, log_probs_V[token]),
                 (plain_BT, log_probs_V[token]),
                 (found.entropies_BT, entropy),
                 (found.values_BT, value),
             ]:
-                torch.testing.assert_close(says[row, place], expected, atol=1e-5, rtol=0)
+                torch.testing.assert_close(scored[row, place], expected, atol=1e-5, rtol=0)
 
 
 def test_entropy_has_a_gradient_only_if_requested(model):
