@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from flows.cli import main
+from flows.cli.app import main
 from pipeline_lib.storage.manifests import read_manifest
 from tests.unit.latent.made_puzzles import write_combined
 
