@@ -9,7 +9,7 @@ from typing_extensions import override
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.made_data import write_data
+from tests.synthetic_data import write_data
 
 # On a shared machine the duration of an example is no property of the code.
 settings.register_profile("untimed", deadline=None)
@@ -28,12 +28,12 @@ def reference_data() -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
-def made_data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def synthetic_data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder of synthetic data in the layout of ``reference_data``, with few rows."""
-    return write_data(tmp_path_factory.mktemp("made-data"))
+    return write_data(tmp_path_factory.mktemp("synthetic-data"))
 
 
-@pytest.fixture(scope="session", params=["made_data", "reference_data"])
+@pytest.fixture(scope="session", params=["synthetic_data", "reference_data"])
 def data_folder(request: pytest.FixtureRequest) -> pathlib.Path:
     """The synthetic folder, and the public one if present."""
     return request.getfixturevalue(request.param)

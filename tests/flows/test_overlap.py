@@ -24,12 +24,12 @@ def overlap(*arguments):
     return stopped.value.code
 
 
-def test_every_synthetic_evaluation_set_is_compared(made_data, tmp_path, capsys):
+def test_every_synthetic_evaluation_set_is_compared(synthetic_data, tmp_path, capsys):
     """Two of three train questions are held out; one of the other set's two questions shares 13
     words with the third, none of a contest's does."""
-    train = load_splits("gsm8k", str(made_data / "gsm8k"))["train"]
+    train = load_splits("gsm8k", str(synthetic_data / "gsm8k"))["train"]
     hold(tmp_path, train=train[:1], bootstrap=train[1:2], test=train[2:])
-    sets = [f"gsm8k={made_data / 'gsm8k'}", f"aime={made_data / 'aime25'}"]
+    sets = [f"gsm8k={synthetic_data / 'gsm8k'}", f"aime={synthetic_data / 'aime25'}"]
     assert overlap(*sets, "--workspace", tmp_path) == 0
     report = json.loads((tmp_path / "reports" / "overlap.json").read_text("utf-8"))
     found = {

@@ -15,7 +15,7 @@ from pipeline_lib.latent.augmentation import (
 )
 from pipeline_lib.latent.vocabulary import colours_of, grid_of_colours
 from pipeline_lib.seeding import child_generator
-from tests.unit.made_grids import grids
+from tests.unit.synthetic_grids import grids
 
 augmentations = st.builds(
     Augmentation,
