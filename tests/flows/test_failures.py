@@ -83,7 +83,7 @@ def test_a_bug_keeps_its_traceback(bug):
 
 
 def test_a_circle_of_causes_ends():
-    """An error that is its own cause."""
+    """Two errors, each the context of the other."""
     error, other = ValueError("a"), ValueError("b")
     error.__context__, other.__context__ = other, error
     assert failure_line(error) is None
@@ -169,7 +169,7 @@ def test_an_address_without_a_cluster_is_one_line(monkeypatch, address):
 @pytest.mark.parametrize(
     "address", ["", "not a url", "http://[", "http://127.0.0.1:1/api", "ftp://x"]
 )
-def test_an_address_without_a_server_is_an_error(address):
+def test_an_address_without_a_server_does_not_answer(address):
     """For several forms of PREFECT_API_URL."""
     assert not server.answers(address)
 

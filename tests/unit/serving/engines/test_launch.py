@@ -77,8 +77,8 @@ def test_vllm(environment, monkeypatch):
     assert found.stdout == "False\n"
 
 
-def test_chunked_prefill_is_disabled_on_a_cpu_only(environment, tmp_path, monkeypatch):
-    """Seeded requests crash vLLM's chunked prefill on a CPU; on a GPU it is faster."""
+def test_chunked_prefill_is_enabled_on_a_gpu(environment, tmp_path, monkeypatch):
+    """It is disabled on a CPU only, where seeded requests crash it."""
     client = tmp_path / "nvidia-smi"
     client.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

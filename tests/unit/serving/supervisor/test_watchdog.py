@@ -83,7 +83,7 @@ def test_an_engine_that_draws_a_requested_token_is_idle():
 
 @pytest.mark.parametrize(("counts", "first"), [(True, 10), (False, 9)])
 def test_silence_is_a_hang(counts, first):
-    """The first counter value is progress; the 9th poll after it, at 4.5 s, is the first above 4 s."""
+    """The 9th poll without progress, at 4.5 s, is the first above 4 s; a first counter value is progress."""
     found = hung_after(ScriptedProbes(draws=False, counts=counts), times=12)
     assert found.index(True) + 1 == first
     assert all(found[first - 1 :])

@@ -80,6 +80,6 @@ def test_an_unavailable_tracker_is_refused_in_one_line(name, message, request_fo
 
 @pytest.mark.slow
 def test_dvclive_is_loaded_only_if_requested():
-    """Importing it opens the DVC repository of the current folder."""
+    """It opens the DVC repository of the current folder."""
     loaded = "import pipeline_lib.training.methods, sys; sys.exit('dvclive' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0
