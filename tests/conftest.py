@@ -1,4 +1,4 @@
-"""What all tests share: the data sets that they read, public ones and our own."""
+"""Fixtures of all tests: public and synthetic data sets; scheduling for pytest-xdist."""
 
 import os
 import pathlib
@@ -9,9 +9,9 @@ from typing_extensions import override
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.made_data import write_data
+from tests.synthetic_data import write_data
 
-# How long an example takes on a shared machine says nothing about whether it is right.
+# On a shared machine the duration of an example is no property of the code.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
@@ -20,7 +20,7 @@ REPOSITORY = pathlib.Path(__file__).parents[1]
 
 @pytest.fixture(scope="session")
 def reference_data() -> pathlib.Path:
-    """The folder of public data sets; a test that needs it is skipped where there is none."""
+    """The folder of public data sets; tests that need it are skipped without it."""
     for candidate in (os.environ.get("REASONLOOP_DATA"), REPOSITORY.parent / "shared" / "data"):
         if candidate and (folder := pathlib.Path(candidate)).is_dir():
             return folder
@@ -28,19 +28,19 @@ def reference_data() -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
-def made_data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder in the layout of ``reference_data``, with few rows, all of them our own."""
-    return write_data(tmp_path_factory.mktemp("made-data"))
+def synthetic_data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder of synthetic data in the layout of ``reference_data``, with few rows."""
+    return write_data(tmp_path_factory.mktemp("synthetic-data"))
 
 
-@pytest.fixture(scope="session", params=["made_data", "reference_data"])
+@pytest.fixture(scope="session", params=["synthetic_data", "reference_data"])
 def data_folder(request: pytest.FixtureRequest) -> pathlib.Path:
-    """Our own folder, and the public one where there is one."""
+    """The synthetic folder, and the public one if present."""
     return request.getfixturevalue(request.param)
 
 
 class FolderScheduling(LoadScopeScheduling):
-    """Tests of one folder go to one worker, so that the servers and runs they share are made once."""
+    """All tests of a folder run on one worker, so that their shared servers and runs are made once."""
 
     @override
     def _split_scope(self, nodeid: str) -> str:
@@ -49,5 +49,5 @@ class FolderScheduling(LoadScopeScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FolderScheduling:
-    """The workers of pytest-xdist share the tests like this."""
+    """Use FolderScheduling in pytest-xdist."""
     return FolderScheduling(config, log)

@@ -1,4 +1,4 @@
-"""Statistics of groups in which NaN, a missing score, counts for nothing.
+"""Statistics of groups that skip missing scores (NaN).
 
 Axes as in the package.
 """

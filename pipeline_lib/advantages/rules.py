@@ -25,8 +25,8 @@ AdvantageRule = Callable[["torch.Tensor"], "torch.Tensor"]
 """From rewards [P, N, K] to advantages [P, N]; both have NaN for what is missing."""
 
 
-def _of_sum(rule: AdvantageRule) -> AdvantageRule:
-    """``rule``, which takes rewards [P, N], on the sum of the parts."""
+def _apply_to_sum(rule: AdvantageRule) -> AdvantageRule:
+    """``rule``, which takes rewards [P, N], applied to the sum of the parts."""
 
     def apply(rewards_PNK: torch.Tensor) -> torch.Tensor:
         return rule(sum_parts(rewards_PNK, rewards_PNK))
@@ -35,10 +35,10 @@ def _of_sum(rule: AdvantageRule) -> AdvantageRule:
 
 
 RULES: Mapping[str, AdvantageRule] = {
-    "dr_grpo": _of_sum(dr_grpo),
+    "dr_grpo": _apply_to_sum(dr_grpo),
     "gdpo": gdpo,
-    "grpo": _of_sum(grpo),
-    "rloo": _of_sum(rloo),
+    "grpo": _apply_to_sum(grpo),
+    "rloo": _apply_to_sum(rloo),
 }
 
 
@@ -57,6 +57,6 @@ def find_rule(name: str) -> AdvantageRule:
 
 
 def compute_advantages(rule: AdvantageRule, rewards_PNK: torch.Tensor) -> torch.Tensor:
-    """Advantages [P, N] of paths with ``rewards_PNK``; 0, which teaches nothing, where there is none."""
+    """Advantages [P, N] of ``rewards_PNK``; 0, which has no gradient, where the rule gives NaN."""
     advantages_PN = rule(rewards_PNK)
     return advantages_PN.masked_fill(advantages_PN.isnan(), 0.0)

@@ -37,5 +37,5 @@ def connect(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIMode
 
 @functools.lru_cache(maxsize=2)
 def _tokenizer(source: str, _identity: str) -> PreTrainedTokenizerBase:
-    """Read once a process, and again if the content behind the name has changed."""
+    """Read once per process, and again if the content behind the name has changed."""
     return load_tokenizer(source)

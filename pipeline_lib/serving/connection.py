@@ -58,7 +58,7 @@ class Connection:
 
     @property
     def is_external(self) -> bool:
-        """Whether the server is neither started nor stopped here."""
+        """True if the server is neither started nor stopped here."""
         return engine_named(self.endpoint.engine).is_external
 
     @asynccontextmanager

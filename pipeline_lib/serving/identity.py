@@ -22,5 +22,5 @@ def model_identity(source: str) -> str:
 
 @functools.lru_cache(maxsize=8)
 def _digest(files: tuple[tuple[pathlib.Path, int, int], ...]) -> str:
-    """Cached by size and modification time, so that weights are read once a process."""
+    """Cached by size and modification time, so that weights are read once per process."""
     return digest_json({path.name: digest_file(path) for path, _, _ in files})[:16]

@@ -58,7 +58,7 @@ def load_pretrained(loader: Callable[..., Any], source: str, **options: Any) -> 
         BadInputError: ``source`` cannot be found or read.
     """
     try:
-        # By default, transformers asks on the terminal.
+        # By default, transformers prompts on the terminal.
         return loader(source, trust_remote_code=False, **options)
     except Exception as error:  # files from outside can be wrong in any way
         raise BadInputError(

@@ -164,5 +164,7 @@ def _model_name(serve: ServeParams, served: list[str]) -> str:
         return serve.model
     if serve.model is None and len(served) == 1:
         return served[0]
-    wanted = f"serves no {serve.model}" if serve.model else "serves not exactly one model"
-    raise BadInputError(f"serve.model: {serve.url} {wanted}, but {', '.join(served) or 'none'}")
+    wanted = f"does not serve {serve.model}" if serve.model else "does not serve exactly one model"
+    raise BadInputError(
+        f"serve.model: {serve.url} {wanted}; it serves {', '.join(served) or 'none'}"
+    )

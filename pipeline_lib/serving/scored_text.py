@@ -30,5 +30,5 @@ class Scorer(Protocol):
     """Scores finished texts."""
 
     def score(self, texts: Sequence[ScoredText]) -> list[TextScore]:
-        """One score a text, in order."""
+        """One score per text, in order."""
         ...

@@ -57,8 +57,8 @@ class ControlRequest:
 def train_control(request: ControlRequest) -> Manifest:
     """Train, select, save and seal the control; an interrupted training is resumed.
 
-    Without worked problems for both training and validation the folder holds a report that says so, and
-    no weights.
+    Without worked problems for both training and validation the folder holds a report and no weights:
+    the control is then the base itself.
     """
     chat_format = load_chat_format(str(request.base))
     rows = solution_rows(request.worked.train, chat_format)

@@ -72,7 +72,7 @@ class Schedule:
 
 MakeTrainer = Callable[[Policy, Mapping[str, Any]], Any]
 """Makes a trainer from a policy and the settings that all methods share: a transformers ``Trainer``
-with a method ``tokens_read() -> Tokens``."""
+with a method ``count_processed_tokens() -> Tokens``."""
 VALIDATION_LOSS = "validation_loss"
 
 
@@ -128,7 +128,7 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
             source=source,
             log=_log(trainer, phase.name),
             key=context.key,
-            tokens=trainer.tokens_read(),
+            tokens=trainer.count_processed_tokens(),
         )
     return result
 
@@ -168,9 +168,9 @@ def _tracker_settings(phase: Phase, context: TrainContext) -> dict[str, Any]:
 
 
 def order_rows(rows: Dataset, settings: Row, *, sequences_per_row: int = 1) -> Dataset:
-    """As many rows as the phase consumes, in one shuffled pass over all of them after another.
+    """The rows that the phase consumes: repeated passes over ``rows``, each shuffled anew.
 
-    They are one long epoch: a boundary between epochs would be a place for a resumed run to differ.
+    They are one long epoch, since a resumed run could differ at a boundary between epochs.
     """
     sequences_per_step = (
         settings["per_device_train_batch_size"] * settings["gradient_accumulation_steps"]

@@ -1,4 +1,4 @@
-"""Documents for people: their links and pointers lead to files, and their lines fit a screen."""
+"""Documents: links and pointers name existing files, and lines have at most 120 columns."""
 
 import pathlib
 import re
@@ -50,7 +50,7 @@ def is_broken(target: str, document: pathlib.Path) -> bool:
 
 
 def prose(source: pathlib.Path) -> str:
-    """Comments and triple-quoted strings of a Python file; other strings may name files of a test."""
+    """Comments and triple-quoted strings of a Python file; other strings may name a test's files."""
     with tokenize.open(source) as file:
         tokens = tokenize.generate_tokens(file.readline)
         return "\n".join(
@@ -66,7 +66,7 @@ def missing_files(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_links_lead_somewhere(document):
+def test_links_exist(document):
     """Every relative link names an existing file and heading; every reference has a definition."""
     text = CODE.sub("", document.read_text("utf-8"))
     definitions = dict(DEFINITION.findall(text))
@@ -77,26 +77,26 @@ def test_links_lead_somewhere(document):
 
 @pytest.mark.parametrize("file", [*DOCUMENTS, *SETTINGS], ids=name)
 def test_pointers_of_documents_and_settings(file):
-    """A repository file that a document or a settings file names exists."""
+    """Every repository file named in a document or settings file exists."""
     assert missing_files(file.read_text("utf-8")) == []
 
 
 def test_pointers_of_sources():
-    """A repository file that a docstring or a comment names exists."""
+    """Every repository file named in a docstring or comment exists."""
     pointing = [path for path in SOURCES if POINTER.search(path.read_text("utf-8"))]
     missing = {name(path): missing_files(prose(path)) for path in pointing}
     assert {path: files for path, files in missing.items() if files} == {}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_lines_fit(document):
+def test_line_lengths(document):
     """No line is longer than 120 columns."""
     lines = enumerate(document.read_text("utf-8").splitlines(), start=1)
     assert [number for number, line in lines if len(line) > WIDTH] == []
 
 
 def test_a_broken_link_is_found(tmp_path):
-    """A missing file and a missing heading are broken; an address and a heading of its own are not."""
+    """A missing file and a missing heading are broken; a URL and an existing heading are not."""
     document = tmp_path / "page.md"
     document.write_text("# A `b`, c\n\n```\n# no heading\n```\n", "utf-8")
     targets = ["gone.md", "page.md#no-heading", "#a-b-c", "page.md", "https://example.org/x"]
@@ -104,6 +104,6 @@ def test_a_broken_link_is_found(tmp_path):
 
 
 def test_a_missing_pointer_is_found():
-    """Existing files and placeholders pass; a file that is not there is named."""
+    """A missing file is reported; existing files and placeholders are not."""
     gone = "pipeline_lib/" + "no_such_module.py"
     assert missing_files(f"`{gone}`, README.md, `tests/conftest.py`, `flows/NAME.py`") == [gone]

@@ -20,19 +20,19 @@ PIPELINE = yaml.safe_load(DVC_FILE.read_text("utf-8"))["stages"]
 
 
 def test_dvc_yaml_is_the_table_of_stages():
-    """A stale file lists code that moved; `reasonloop stages --write-dvc` writes it anew."""
+    """`reasonloop stages --write-dvc` updates a stale file."""
     assert DVC_FILE.read_text("utf-8") == dvc_text()
     assert list(PIPELINE) == list(STAGES)
 
 
 def test_every_stage_is_a_choice_of_the_command():
-    """`reasonloop stage NAME`, by which DVC runs them, takes each stage."""
+    """`reasonloop stage NAME`, which DVC runs, accepts each stage."""
     assert get_args(StageName) == tuple(STAGES)
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
-def test_work_exists(stage):
-    """All modules can be imported; the work is a function of a run, or wired by a flow."""
+def test_the_work_of_each_stage_exists(stage):
+    """All modules can be imported; the work is a function of a run, or a flow."""
     for module in stage.modules:
         importlib.import_module(module)
     if stage.function is None:
@@ -41,15 +41,15 @@ def test_work_exists(stage):
         assert list(inspect.signature(stage.work()).parameters) == ["run"]
 
 
-def test_own_flows_are_those_of_stages():
-    """A flow of a stage that is not in the table would never run."""
+def test_flows_of_stages_are_in_the_table():
+    """A flow of a stage outside the table never runs."""
     assert OWN_FLOWS.keys() <= {stage.name for stage in LOOP}
     assert {stage.beside for stage in LOOP} - {None} <= {stage.name for stage in LOOP}
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
 def test_deps_are_the_import_closure(stage):
-    """Folded into folders or not, the dependencies hold each imported module, and no other."""
+    """The dependencies cover each imported module and no other, whether listed as files or folders."""
     closure = {name for module in stage.modules for name in import_closure(module)}
     imported = {source_file(name) for name in closure}
     listed = {
@@ -72,7 +72,7 @@ def test_inputs_are_outputs_of_earlier_stages():
 
 
 def test_params_exist_and_leave_execution_out():
-    """Each dotted key is a field of the params; where the work runs invalidates nothing."""
+    """Each dotted key is a field of the params; execution settings invalidate no stage."""
     for stage in STAGES.values():
         for key in stage.params:
             section = Params()

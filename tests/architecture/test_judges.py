@@ -1,4 +1,4 @@
-"""Judges are imported by name, and nevertheless part of the stages that use them."""
+"""Judges are imported by name, yet belong to the code of the stages that use them."""
 
 from pipeline_lib.kinds.table import gold_check_modules, judge_modules
 from pipeline_lib.repository import REPOSITORY
@@ -7,7 +7,7 @@ from pipeline_lib.stages.systems import STAGES
 
 
 def test_imports_by_name_are_in_the_table():
-    """A module that resolves names is listed with what it imports, so that keys cover it."""
+    """A module that resolves names is listed with its imports, so that stage keys cover them."""
     resolving = {
         ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
         for path in (REPOSITORY / "pipeline_lib").rglob("*.py")
@@ -17,7 +17,7 @@ def test_imports_by_name_are_in_the_table():
 
 
 def test_stages_that_verify_depend_on_judges_and_others_do_not():
-    """A changed verifier judges again and builds the splits again; it draws no paths again."""
+    """A changed verifier invalidates verification and splits, not sampling."""
     using = {"judges": set(), "gold checks": set()}
     for stage in STAGES.values():
         closure = {name for module in stage.modules for name in import_closure(module)}
@@ -30,7 +30,7 @@ def test_stages_that_verify_depend_on_judges_and_others_do_not():
 
 
 def test_sampling_does_not_depend_on_verification():
-    """Neither do kinds and records, which sampling imports."""
+    """Nor do kinds and records, which sampling imports."""
     closure = import_closure("pipeline_lib.loop.sample")
     assert {"pipeline_lib.kinds.table", "pipeline_lib.records"} <= set(closure)
     assert not [name for name in closure if name.startswith("pipeline_lib.verification")]

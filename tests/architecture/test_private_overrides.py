@@ -25,7 +25,7 @@ OVERRIDES = {
 
 
 def modules_on_the_libraries() -> Iterator[str]:
-    """Modules of the product that import one of the libraries."""
+    """Modules of the project that import one of the libraries."""
     for path in sorted((REPOSITORY / "pipeline_lib").rglob("*.py")):
         imports = [
             name
@@ -47,7 +47,7 @@ def dotted(path: pathlib.Path) -> str:
 
 
 def classes_on_the_libraries() -> Iterator[type]:
-    """Classes of the product with a base of one of the libraries."""
+    """Classes of the project with a base of one of the libraries."""
     for name in modules_on_the_libraries():
         for _, found in inspect.getmembers(importlib.import_module(name), inspect.isclass):
             if found.__module__ == name and foreign_bases(found):
@@ -88,12 +88,12 @@ def private_overrides() -> set[tuple[str, str]]:
 
 
 def test_private_overrides_are_in_one_module():
-    """All of them are known; one in any other class, on purpose or by chance, has a row here."""
+    """An override in any other class, deliberate or accidental, is listed here as a failure."""
     assert private_overrides() == {(MODULE, name) for name in OVERRIDES}
 
 
 def test_each_override_has_a_reason():
-    """A docstring of its own: an inherited one is the library's."""
+    """Each has its own docstring, not the library's."""
     module = importlib.import_module(MODULE)
     for override in OVERRIDES:
         owner, name = override.split(".")
@@ -101,7 +101,7 @@ def test_each_override_has_a_reason():
 
 
 def test_the_libraries_are_capped_to_a_minor_version():
-    """Private names change without notice: each cap is the next minor version."""
+    """Private names change without notice, so each cap is the next minor version."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
     pinned = dict(
         line.split("==")

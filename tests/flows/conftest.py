@@ -1,4 +1,4 @@
-"""Runs of the real command, in processes of their own, against one real Prefect server."""
+"""Runs of the real command, in separate processes, against one real Prefect server."""
 
 import os
 import pathlib
@@ -14,12 +14,12 @@ from pipeline_lib.repository import REPOSITORY
 
 RUN_TIMEOUT_S = 280
 SAME_KERNELS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
-"""So that runs on different processors of one family give the same bits."""
+"""Makes runs bit-identical on different processors of one family."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """The `reasonloop` command with an environment of its own."""
+    """The `reasonloop` command with its own environment."""
 
     environment: dict[str, str]
 
@@ -40,7 +40,7 @@ class Command:
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.LocalServer]:
-    """A local server with a database of its own, stopped at the end."""
+    """A local server with its own database, stopped at the end."""
     state = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REASONLOOP_STATE", str(state))
@@ -54,7 +54,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.
 
 @pytest.fixture(scope="session")
 def reasonloop(prefect_server, tmp_path_factory) -> Command:
-    """The command, pointed at the session's server the way a user's would find it."""
+    """The command with the session's server in its environment, as for a user."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "RAY"))}
     environment |= SAME_KERNELS
     environment["PREFECT_HOME"] = str(tmp_path_factory.mktemp("prefect-home"))
@@ -67,7 +67,7 @@ SmokeRun = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def finished_run(reasonloop, tmp_path_factory) -> pathlib.Path:
-    """The workspace of one unbroken smoke run on threads."""
+    """The workspace of an uninterrupted smoke run on threads."""
     workspace = tmp_path_factory.mktemp("finished")
     done = reasonloop("run", "--workspace", workspace, "--profile", "smoke", "--runner", "thread")
     assert done.returncode == 0, done.stderr + done.stdout

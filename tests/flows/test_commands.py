@@ -1,4 +1,4 @@
-"""The commands on files, as a user calls them."""
+"""The commands on files of answers."""
 
 import json
 import pathlib
@@ -50,7 +50,7 @@ def answers(tmp_path):
 
 
 def test_verify(reasonloop, answers, tmp_path):
-    """One line per line, in order, with the keys of the contract; a forged exit earns nothing."""
+    """One output line per input line, in order, with the documented keys; a forged exit scores 0."""
     output = tmp_path / "verdicts.jsonl"
     done = reasonloop("verify", answers, "--output", output, "--workers", "2")
     assert done.returncode == 0, done.stderr
@@ -73,8 +73,8 @@ def test_verify(reasonloop, answers, tmp_path):
     ],
     ids=lambda gold: type(gold).__name__,
 )
-def test_what_sample_writes_verify_reads(tmp_path, gold):
-    """A line of a path carries the gold of its problem, whatever its kind."""
+def test_verify_reads_the_output_of_sample(tmp_path, gold):
+    """A path's line has the gold of its problem, for every kind."""
     group = judged_group("p", "c")
     row = path_line(group.members[0].path, replace(group.problem, gold=gold))
     (tmp_path / "paths.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
@@ -114,7 +114,7 @@ def test_verify_refuses_a_bad_line(reasonloop, answers, tmp_path, line, words):
     ],
 )
 def test_bad_arguments_are_one_line(answers, tmp_path, monkeypatch, capsys, arguments):
-    """They are refused with exit code 2 before anything is judged, and no file changes."""
+    """They are refused with exit code 2 before any answer is judged, and no file changes."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken.card.md").mkdir()
     before = answers.read_bytes()
@@ -126,8 +126,8 @@ def test_bad_arguments_are_one_line(answers, tmp_path, monkeypatch, capsys, argu
     assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.jsonl", "taken.card.md"]
 
 
-def test_what_the_disk_refuses_is_one_line(answers, tmp_path, capsys):
-    """A name that no file system takes is seen by the system alone: its words, exit code 1."""
+def test_an_error_of_the_file_system_is_one_line(answers, tmp_path, capsys):
+    """An invalid file name gives the system's message and exit code 1."""
     with pytest.raises(SystemExit) as stopped:
         main(["verify", str(answers), "--output", str(tmp_path / ("x" * 300))])
     assert stopped.value.code == 1
@@ -136,8 +136,8 @@ def test_what_the_disk_refuses_is_one_line(answers, tmp_path, capsys):
     assert error.count("\n") == 1
 
 
-def test_evaluate_shows_how_paths_ended(tmp_path, capsys):
-    """Of 3 paths one failed; of the 2 drawn ones 1 was cut, and both have (5 + 9) / 2 = 7 tokens."""
+def test_evaluate_shows_finish_reasons_and_lengths(tmp_path, capsys):
+    """Of 3 paths one failed; of the 2 drawn ones 1 was truncated; their mean is (5 + 9) / 2 = 7 tokens."""
     ended = [("stop", 5, "\\boxed{7}"), ("length", 9, "so 3+4"), ("error", 0, None)]
     rows = [
         {
@@ -157,8 +157,8 @@ def test_evaluate_shows_how_paths_ended(tmp_path, capsys):
     assert "3 paths, 1 not scored; 50.0% truncated, 7.0 tokens each" in capsys.readouterr().out
 
 
-def test_names_are_no_markup(tmp_path, monkeypatch, capsys):
-    """What looks like a tag of the terminal library, or is no Unicode, is printed all the same."""
+def test_names_are_not_markup(tmp_path, monkeypatch, capsys):
+    """Text that looks like a tag of rich, or is not valid Unicode, is printed as it is."""
     monkeypatch.chdir(tmp_path)
     row = {"id": "[/red]", "gold": "5", "text": "\ud800 The answer is 5.", "label": False}
     source = tmp_path / "in.jsonl"
@@ -171,7 +171,7 @@ def test_names_are_no_markup(tmp_path, monkeypatch, capsys):
 
 
 def test_sample_build_evaluate(finished_run, reasonloop, tmp_path):
-    """Files go from one command to the next: paths, pairs, scores."""
+    """Each command reads the output of the previous one: paths, pairs, scores."""
     model, paths = finished_run / "models" / "policy", tmp_path / "paths.jsonl"
     smoke = ["--profile", "smoke"]
     done = reasonloop("sample", model, "--output", paths, "--num-paths", "8", *smoke)

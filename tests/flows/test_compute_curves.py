@@ -1,4 +1,4 @@
-"""`reasonloop compute-curves` as a user runs it on a finished workspace."""
+"""`reasonloop compute-curves` on a finished workspace."""
 
 import json
 import pathlib
@@ -37,8 +37,8 @@ def computed(finished_run, reasonloop, tmp_path_factory) -> pathlib.Path:
     return root
 
 
-def test_curves_and_what_is_printed(computed):
-    """All strategies, with intervals, honest token counts, and the upper bound named as one."""
+def test_curves_and_output(computed):
+    """All strategies, with intervals and token counts; the oracle is labelled as an upper bound."""
     curves = json.loads((computed / "reports" / "compute_curves.json").read_text("utf-8"))[
         "trained"
     ]
@@ -68,9 +68,9 @@ def test_curves_and_what_is_printed(computed):
     }  # fmt: skip
 
 
-def test_a_broken_run_goes_on_where_it_was(computed, reasonloop, tmp_path):
-    """With one shard of the tree, the answers of a beam and the curves gone, these alone are made
-    again, and everything ends with the same digests."""
+def test_a_broken_run_is_resumed(computed, reasonloop, tmp_path):
+    """If one shard of the tree, the answers of a beam and the curves are deleted, only these are made
+    again, with the same digests."""
     root = shutil.copytree(computed, tmp_path / "broken")
     shutil.rmtree(root / "data/compute/trained/result")
     shutil.rmtree(root / "data/compute/trained/beam-4/measures")
@@ -88,8 +88,8 @@ def test_a_broken_run_goes_on_where_it_was(computed, reasonloop, tmp_path):
 
 
 @pytest.mark.slow
-def test_other_strategies_reuse_what_was_drawn(computed, reasonloop, tmp_path):
-    """Other selectors on the same paths draw nothing; only the curves are made again."""
+def test_other_strategies_reuse_paths(computed, reasonloop, tmp_path):
+    """Other selectors on the same paths draw no path; only the curves are made again."""
     root = shutil.copytree(computed, tmp_path / "fewer")
     begin = events_size(root)
     some = ("--strategies", "self-certainty,majority,tree")
@@ -100,7 +100,7 @@ def test_other_strategies_reuse_what_was_drawn(computed, reasonloop, tmp_path):
 
 
 def test_drawn_tokens_count_towards_the_budget(computed):
-    """The manifests of a search's paths say all that was drawn, as the budget of serve counts it."""
+    """The manifests of a search's paths have the number of all drawn tokens, as serve.budget_tokens counts."""
     folders = Workspace(computed).compute("trained", "tree")
     counts = manifests.read_manifest(folders.paths).counts
     last: dict[str, int] = {}
@@ -124,7 +124,7 @@ def test_drawn_tokens_count_towards_the_budget(computed):
     ],
 )
 def test_bad_arguments_are_one_line(finished_run, capsys, arguments, words):
-    """They are refused with exit code 2, before any server or worker is started."""
+    """They are refused with exit code 2 before any server or worker is started."""
     with pytest.raises(SystemExit) as stopped:
         main(["compute-curves", "--workspace", str(finished_run), *arguments])
     assert stopped.value.code == 2
@@ -134,7 +134,7 @@ def test_bad_arguments_are_one_line(finished_run, capsys, arguments, words):
 
 
 def test_a_workspace_without_a_run_is_bad_input(tmp_path, capsys):
-    """The message says what is missing and what to do."""
+    """The message names the missing file and the remedy."""
     with pytest.raises(SystemExit) as stopped:
         main(["compute-curves", "--workspace", str(tmp_path)])
     assert stopped.value.code == 2

@@ -1,4 +1,4 @@
-"""`dvc repro` in a copy of the repository: same results, nothing twice, only what a change touches."""
+"""`dvc repro` in a copy of the repository: same results, and only stale stages run."""
 
 import os
 import pathlib
@@ -21,7 +21,7 @@ SOURCES = ("flows", "tasks", "pipeline_lib", "profiles", ".dvc", "dvc.yaml", "co
 
 @pytest.fixture
 def checkout(tmp_path, reasonloop):
-    """The sources as a repository of their own, with the smoke profile as its params."""
+    """The sources as a separate repository, with the smoke profile as its params."""
     for name in SOURCES:
         source = REPOSITORY / name
         ignore = shutil.ignore_patterns("__pycache__", "cache", "tmp")
@@ -37,7 +37,7 @@ def checkout(tmp_path, reasonloop):
 
 
 def repro(checkout: pathlib.Path, environment: dict[str, str]) -> set[str]:
-    """Run `dvc repro`; the stages that it ran."""
+    """Run `dvc repro`; return the stages that it ran."""
     binaries = pathlib.Path(sys.executable).parent
     path = f"{binaries}{os.pathsep}{environment['PATH']}"
     done = subprocess.run(

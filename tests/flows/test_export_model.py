@@ -1,4 +1,4 @@
-"""`reasonloop export model`, as a user calls it."""
+"""`reasonloop export model`."""
 
 import pytest
 from transformers import AutoModelForCausalLM
@@ -6,8 +6,8 @@ from transformers import AutoModelForCausalLM
 from flows.cli.app import main
 
 
-def test_a_policy_goes_out_in_half_the_bytes(finished_run, tmp_path, capsys):
-    """The folder loads by the auto classes, in the precision that was asked for."""
+def test_a_policy_is_exported_in_half_precision(finished_run, tmp_path, capsys):
+    """The folder loads by the auto classes, in the requested precision."""
     out = tmp_path / "out"
     policy = finished_run / "models" / "policy"
     with pytest.raises(SystemExit) as stopped:
@@ -21,8 +21,8 @@ def test_a_policy_goes_out_in_half_the_bytes(finished_run, tmp_path, capsys):
     assert after == before / 2
 
 
-def test_a_folder_that_is_no_adapter_is_one_line(finished_run, tmp_path, capsys):
-    """Exit code 2; the line names the folder and shows one that would do."""
+def test_a_folder_without_an_adapter_is_one_line(finished_run, tmp_path, capsys):
+    """Exit code 2; the line names the folder and a valid example."""
     base = str(finished_run / "models" / "base")
     with pytest.raises(SystemExit) as stopped:
         main(["export", "model", base, "--adapter", base, "--output", str(tmp_path / "out")])

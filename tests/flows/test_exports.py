@@ -1,4 +1,4 @@
-"""`reasonloop export` on a finished run, as a user calls it."""
+"""`reasonloop export` on a finished run."""
 
 import json
 
@@ -12,8 +12,8 @@ from pipeline_lib.serving.identity import model_identity
 SMOKE = ("--profile", "smoke")
 
 
-def test_paths_go_to_inspect(finished_run, reasonloop, tmp_path):
-    """Every judged path of all three policies is in the logs: 24 problems x 8 paths each."""
+def test_export_of_paths_to_inspect(finished_run, reasonloop, tmp_path):
+    """The logs have every judged path of all three policies: 24 problems x 8 paths each."""
     done = reasonloop(
         "export", "inspect", "--workspace", finished_run, "--output", tmp_path, *SMOKE
     )
@@ -25,8 +25,8 @@ def test_paths_go_to_inspect(finished_run, reasonloop, tmp_path):
         assert log.eval.dataset.name == "countdown"
 
 
-def test_scores_go_to_lm_eval(finished_run, reasonloop, tmp_path):
-    """One results file a policy, with the figures of metrics.json."""
+def test_export_of_scores_to_lm_eval(finished_run, reasonloop, tmp_path):
+    """One results file per policy, with the values of metrics.json."""
     metrics = json.loads((finished_run / "reports" / "metrics.json").read_text("utf-8"))
     done = reasonloop(
         "export", "lm-eval", "--workspace", finished_run, "--output", tmp_path, *SMOKE
@@ -38,8 +38,8 @@ def test_scores_go_to_lm_eval(finished_run, reasonloop, tmp_path):
         assert scores["pass@1,strict"] == pytest.approx(metrics[name]["pass_at_1"]["value"])
 
 
-def test_the_policy_goes_out_with_its_card(finished_run, reasonloop, tmp_path):
-    """The same weights, and the card that the report wrote."""
+def test_export_of_the_policy_with_its_card(finished_run, reasonloop, tmp_path):
+    """The same weights, and the report's model card."""
     out = tmp_path / "published"
     done = reasonloop("export", "policy", "--workspace", finished_run, "--output", out, *SMOKE)
     assert done.returncode == 0, done.stderr
@@ -52,7 +52,7 @@ def test_the_policy_goes_out_with_its_card(finished_run, reasonloop, tmp_path):
 
 @pytest.mark.parametrize("kind", ["inspect", "lm-eval", "policy"])
 def test_a_workspace_without_a_run_is_one_line(tmp_path, capsys, kind):
-    """Nothing was evaluated there: exit code 2, and the file that is missing is named."""
+    """Exit code 2, and the missing file is named."""
     with pytest.raises(SystemExit) as stopped:
         main(["export", kind, "--workspace", str(tmp_path), "--output", str(tmp_path / "out")])
     assert stopped.value.code == 2

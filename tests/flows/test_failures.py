@@ -1,4 +1,4 @@
-"""What the surroundings do to a command is one line; a bug stays a traceback."""
+"""Failures of the environment are one line; a bug is a traceback."""
 
 import errno
 import os
@@ -46,15 +46,15 @@ def _raised(error: BaseException, *causes: BaseException) -> BaseException:
     ],
     ids=range(12),
 )
-def test_surroundings_are_one_line(error, words):
-    """What, where and what to do, found anywhere among the causes."""
+def test_environment_failures_are_one_line(error, words):
+    """Problem, place and remedy, found anywhere in the chain of causes."""
     line = failure_line(error)
     assert words in line
     assert "\n" not in line
 
 
 def test_the_server_s_refusal_is_one_line():
-    """Prefect's own errors too."""
+    """Also for Prefect's own errors."""
     request = httpx.Request("GET", "http://127.0.0.1/api")
     answer = httpx.Response(500, request=request)
     error = PrefectHTTPStatusError("Server error '500'", request=request, response=answer)
@@ -77,25 +77,25 @@ IN_A_WORKER = ray.exceptions.RayTaskError("sample_shard", "Traceback ...", KeyEr
     ],
     ids=range(7),
 )
-def test_a_bug_stays_a_bug(bug):
-    """In a worker of Ray or in a call of Prefect's, too: only a traceback helps with it."""
+def test_a_bug_keeps_its_traceback(bug):
+    """Also in a Ray worker or in a call by Prefect."""
     assert failure_line(bug) is None
 
 
 def test_a_circle_of_causes_ends():
-    """An error that was raised while itself was handled."""
+    """Two errors, each the context of the other."""
     error, other = ValueError("a"), ValueError("b")
     error.__context__, other.__context__ = other, error
     assert failure_line(error) is None
 
 
 @pytest.mark.parametrize("message", ["a\x1b[2J\nb", "\ud800", "\x9b31m" * 3, "[/red]"])
-def test_a_complaint_is_one_plain_line(message, capsys):
-    """Whatever a file name or a model says."""
+def test_a_message_is_one_plain_line(message, capsys):
+    """For any text in a file name or from a model."""
     complain(message)
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert not set(said) & {"\x1b", "\x9b", "\x07"}
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    assert not set(stderr) & {"\x1b", "\x9b", "\x07"}
 
 
 WATCHED = """
@@ -120,7 +120,7 @@ with watched(lambda: next(answers, None), poll_s=0.1):
     ids=["ends", "hangs", "waits for a child"],
 )
 def test_a_run_without_a_server_ends(last):
-    """One line and exit code 1, also where the end itself would take a minute."""
+    """One line and exit code 1, also if cleaning up would take a minute."""
     done = subprocess.run(
         [sys.executable, "-c", WATCHED.format(last=last)],
         capture_output=True,
@@ -147,7 +147,7 @@ with watched(problem, poll_s=0.1):
 
 
 def test_a_child_that_has_gone_ends_the_run():
-    """As a raylet that the system kills for want of memory."""
+    """Such as a raylet that the kernel kills for lack of memory."""
     done = subprocess.run(
         [sys.executable, "-c", RAYLIKE], capture_output=True, text=True, timeout=50, check=False
     )
@@ -158,7 +158,7 @@ def test_a_child_that_has_gone_ends_the_run():
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
 def test_an_address_without_a_cluster_is_one_line(monkeypatch, address):
-    """Found out by a connection, since Ray itself tries for a minute and logs each try."""
+    """Detected by a connection attempt, since Ray itself retries for a minute and logs each try."""
     monkeypatch.setenv("RAY_ADDRESS", address)
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
     execution = ExecutionParams(runner="ray")
@@ -169,14 +169,14 @@ def test_an_address_without_a_cluster_is_one_line(monkeypatch, address):
 @pytest.mark.parametrize(
     "address", ["", "not a url", "http://[", "http://127.0.0.1:1/api", "ftp://x"]
 )
-def test_an_address_without_a_server_is_no_answer(address):
-    """Whatever PREFECT_API_URL says."""
+def test_an_address_without_a_server_does_not_answer(address):
+    """For several forms of PREFECT_API_URL."""
     assert not server.answers(address)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "[" * 100_000, '{"pid": "x"}', '{"pid": -1}'])
 def test_a_broken_record_names_no_server(tmp_path, monkeypatch, content):
-    """A record that a crash of the machine left: there is no server, and stopping it is no error."""
+    """After a crash of the machine: there is no server, and stopping it is no error."""
     monkeypatch.setenv("REASONLOOP_STATE", str(tmp_path))
     (tmp_path / "server.json").write_text(content)
     assert server.find() is None
@@ -184,7 +184,7 @@ def test_a_broken_record_names_no_server(tmp_path, monkeypatch, content):
 
 
 def test_the_prefect_server_is_guarded(prefect_server):
-    """Other names and pages of other sites get nothing of it; its own UI and clients do."""
+    """Other host names and origins are refused; its own UI and clients are served."""
     url = f"{prefect_server.api_url}/health"
     assert httpx.get(url).status_code == 200
     assert httpx.get(url, headers={"origin": prefect_server.ui_url}).status_code == 200

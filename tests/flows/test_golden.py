@@ -1,7 +1,7 @@
 """Everything that `run` and `prr run` write, bit for bit, at smoke size.
 
-The digests guard refactorings: whoever moves code must not move a result. A change that is meant to
-alter results records them anew, with the reason in the commit:
+The digests guard refactorings. A change that is meant to alter results records them again, with the
+reason in the commit:
 
     pytest tests/flows/test_golden.py --snapshot-update
 """
@@ -57,26 +57,26 @@ def _digests(root: pathlib.Path) -> Iterator[tuple[str, str]]:
 
 
 def untimed(value: Any) -> Any:
-    """A JSON value without what depends on the clock."""
+    """A JSON value without entries that depend on the clock."""
     if not isinstance(value, dict):
         return value
     return {key: untimed(each) for key, each in value.items() if key not in TIMED}
 
 
 def test_run(finished_run: pathlib.Path, golden: SnapshotAssertion):
-    """One round of GRPO with its control and its evaluation."""
+    """One round of GRPO with control and evaluation."""
     metrics = untimed(read_json(finished_run / "reports" / "metrics.json"))
     assert golden == {"digests": digests(finished_run), "metrics": metrics}
 
 
 def test_run_with_two_rounds(two_rounds: pathlib.Path, golden: SnapshotAssertion):
-    """Later rounds start from what the earlier ones trained, by SFT."""
+    """SFT; the second round starts from the policy of the first."""
     metrics = untimed(read_json(two_rounds / "reports" / "metrics.json"))
     assert golden == {"digests": digests(two_rounds), "metrics": metrics}
 
 
 def test_prr_run(reasonloop, tmp_path, golden: SnapshotAssertion):
-    """Puzzles, model and evaluation of parallel latent branches."""
+    """Data, model and evaluation of parallel latent branches."""
     done = reasonloop("prr", "run", "--workspace", tmp_path, "--profile", "smoke")
     assert done.returncode == 0, done.stderr
     assert golden == {"digests": digests(tmp_path), "figures": _figures(tmp_path)}

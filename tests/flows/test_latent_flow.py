@@ -1,4 +1,4 @@
-"""The flow `latent` on a real Prefect server: data, training, evaluation, and nothing twice."""
+"""The flow `latent` on a real Prefect server: data, training, evaluation, reuse."""
 
 import pytest
 
@@ -26,10 +26,10 @@ def tiny(tmp_path):
 
 
 def test_the_flow_and_its_stages(reasonloop, tiny, tmp_path):
-    """One command runs the three stages, told to dvclive; a stage alone does no step again."""
+    """One command runs the three stages, logged by dvclive; a stage alone repeats no step."""
     root = tmp_path / "workspace"
-    told = ("--set", "execution.report_to=[dvclive]")
-    done = reasonloop("prr", "run", "--workspace", root, "--profile", tiny, *told)
+    tracker_args = ("--set", "execution.report_to=[dvclive]")
+    done = reasonloop("prr", "run", "--workspace", root, "--profile", tiny, *tracker_args)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "oracle (upper bound)" in done.stdout
     worked = [event["stage"] for event in read_events(root) if event["event"] == "stage"]
@@ -47,7 +47,7 @@ def test_the_flow_and_its_stages(reasonloop, tiny, tmp_path):
 
 
 def test_a_folder_that_is_missing_is_one_line(reasonloop, tiny, tmp_path):
-    """The data of task folder are named, with what to do; exit code 2."""
+    """The message names the folder of the data and the remedy; exit code 2."""
     done = reasonloop(
         "prr", "run", "--workspace", tmp_path / "w", "--profile", tiny,
         "--set", "latent.data.task=folder", "--set", f"latent.data.folder={tmp_path / 'absent'}",

@@ -1,4 +1,4 @@
-"""The main job as a user runs it: what it prints, writes, records, resumes and refuses."""
+"""The main job: output, files, records on the server, resume, refusals."""
 
 import json
 import os
@@ -26,7 +26,7 @@ SMOKE = ("--profile", "smoke")
 
 
 def digests(root: pathlib.Path) -> dict[str, str]:
-    """Content digest of everything that a run leaves behind, but for what holds seconds."""
+    """Content digests of all files of a run, except those with durations."""
     workspace = Workspace(root)
     first = workspace.round_folders(1)
     folders = {
@@ -48,7 +48,7 @@ def work_done(root: pathlib.Path, *, offset: int = 0) -> list[tuple[str, int]]:
 
 
 def test_summary_and_metrics(finished_run):
-    """The run ends with the figures that a user needs, on the console and in metrics.json."""
+    """The run ends with its main figures on the console and in metrics.json."""
     printed = (finished_run / "stdout.txt").read_text("utf-8")
     metrics = json.loads((finished_run / "reports" / "metrics.json").read_text("utf-8"))
     for policy in ("base", "control", "trained"):
@@ -75,8 +75,8 @@ def test_summary_and_metrics(finished_run):
     assert "http://" not in report.replace("http://www.w3.org", "")
 
 
-def test_the_control_took_as_many_tokens_as_the_loop(finished_run):
-    """No less, and three schedules of a few steps are rounded up; both sides' seconds are there."""
+def test_the_control_processed_as_many_tokens_as_the_loop(finished_run):
+    """Not fewer; three schedules of a few steps are rounded up. Seconds of both are recorded."""
     metrics = json.loads((finished_run / "reports" / "metrics.json").read_text("utf-8"))
     loop, control = metrics["compute"]["loop"], metrics["compute"]["control"]
     report = json.loads((finished_run / "models" / "control" / "control.json").read_text("utf-8"))
@@ -90,8 +90,8 @@ def test_the_control_took_as_many_tokens_as_the_loop(finished_run):
     assert loop["drawn_tokens"] > drawn["prompt_tokens"] + drawn["completion_tokens"]
 
 
-def test_without_a_control_the_headline_says_so(finished_run, reasonloop, tmp_path):
-    """train.control=false: no policy, no figures, and the claim stands with that remark."""
+def test_the_headline_mentions_a_missing_control(finished_run, reasonloop, tmp_path):
+    """train.control=false: no control policy, no comparison, and a remark beside the claim."""
     shutil.copytree(finished_run, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "models" / "control")
     done = reasonloop(
@@ -102,7 +102,7 @@ def test_without_a_control_the_headline_says_so(finished_run, reasonloop, tmp_pa
     metrics = json.loads((tmp_path / "run" / "reports" / "metrics.json").read_text("utf-8"))
     assert metrics["control"] is metrics["paired_control"] is metrics["compute"]["control"] is None
     assert metrics["headline"]["title"].endswith("without a control")
-    # Empty, since DVC asks for every output of a stage.
+    # Empty, since DVC requires every output of a stage.
     assert not list((tmp_path / "run" / "models" / "control").iterdir())
 
 
@@ -133,8 +133,8 @@ def test_everything_is_recorded_on_the_server(finished_run, prefect_server):
     assert "pass@1" in headline["data"]
 
 
-def test_second_run_does_nothing_again(finished_run, reasonloop):
-    """The same command on a finished workspace repeats no work but the report."""
+def test_a_second_run_repeats_no_work(finished_run, reasonloop):
+    """The same command on a finished workspace repeats only the report."""
     before, begin = digests(finished_run), events_size(finished_run)
     done = reasonloop("run", "--workspace", finished_run, *SMOKE, "--runner", "thread")
     assert done.returncode == 0, done.stderr
@@ -142,19 +142,19 @@ def test_second_run_does_nothing_again(finished_run, reasonloop):
     assert digests(finished_run) == before
 
 
-def test_ray_gives_what_threads_give(finished_run, reasonloop, tmp_path):
+def test_ray_and_threads_give_the_same_result(finished_run, reasonloop, tmp_path):
     """On real Ray, with other processes and another order of work, every digest is the same."""
     done = reasonloop("run", "--workspace", tmp_path, *SMOKE, "--runner", "ray")
     assert done.returncode == 0, done.stderr + done.stdout
     assert digests(tmp_path) == digests(finished_run)
 
 
-def test_killed_while_sampling_it_continues(finished_run, reasonloop, tmp_path):
+def test_a_run_killed_while_sampling_is_resumed(finished_run, reasonloop, tmp_path):
     """SIGKILL after the first shards: they are not sampled twice, and the result is the same."""
     for part in ("data/problems", "models/base"):
         shutil.copytree(finished_run / part, tmp_path / part)
     argv = reasonloop.argv("run", "--workspace", tmp_path, *SMOKE, "--runner", "thread")
-    # One problem a shard and one worker: plenty of shards to be killed between.
+    # One problem per shard and one worker: many shards, so that the kill falls between two.
     slow = ["--set", "sample.shard_size=1", "--set", "execution.workers=1"]
     process = subprocess.Popen(
         [*argv, *slow],
@@ -195,11 +195,11 @@ def test_killed_while_sampling_it_continues(finished_run, reasonloop, tmp_path):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_signals_end_it_with_their_code(finished_run, reasonloop, tmp_path, number, code):
-    """Told to stop while Ray works, the command leaves no process and says by what it was ended."""
+def test_signals_end_the_run_with_their_code(finished_run, reasonloop, tmp_path, number, code):
+    """Interrupted while Ray works, the command leaves no process and names the signal."""
     for part in ("data/problems", "models/base"):
         shutil.copytree(finished_run / part, tmp_path / part)
-    # A shell starts what runs in its background with SIGINT ignored, and children inherit that.
+    # A shell starts background processes with SIGINT ignored, and children inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [*reasonloop.argv("run", "--workspace", tmp_path, *SMOKE), "--set", "sample.shard_size=1"],
@@ -247,8 +247,8 @@ train(Run(root=pathlib.Path(sys.argv[1]), params=params, round_number=int(sys.ar
 
 
 def test_a_later_round_repeats_no_random_choice_of_the_first(finished_run, reasonloop, tmp_path):
-    """Trained from the very policy and data of round 1, round 2 takes other rows at the first step of
-    the warm start, and draws paths of other lengths: round 1 has the log of the finished run again.
+    """From the policy and data of round 1, round 2 takes other rows at the first step of the warm
+    start and draws other paths; round 1 reproduces the log of the finished run.
     """
     workspace = Workspace(tmp_path)
     shutil.copytree(finished_run / "data" / "problems", tmp_path / "data" / "problems")
@@ -271,8 +271,8 @@ def test_a_later_round_repeats_no_random_choice_of_the_first(finished_run, reaso
 
 
 def test_policies_are_evaluated_on_paths_of_equal_seeds(finished_run):
-    """24 problems of 8 paths: path by path the seed is the same, though the model is another; no two
-    paths of a policy share one, nor do they share one with the paths of training.
+    """24 problems of 8 paths: the policies have the same seed for each path; seeds differ between the
+    paths of a policy and from those of training.
     """
     workspace = Workspace(finished_run)
     policies = ("base", "control", "trained")
@@ -288,8 +288,8 @@ def test_policies_are_evaluated_on_paths_of_equal_seeds(finished_run):
     assert not seeds & {row["seed"] for row in iter_table(workspace.round_folders(1).paths)}
 
 
-def test_second_run_at_once_is_refused(finished_run, reasonloop):
-    """A workspace that another process holds is left alone, with one line that names it."""
+def test_a_concurrent_run_is_refused(finished_run, reasonloop):
+    """A workspace that another process holds is not changed; one line names the process."""
     with Workspace(finished_run).lease():
         done = reasonloop("run", "--workspace", finished_run, *SMOKE)
     assert done.returncode == 1
@@ -310,7 +310,7 @@ def test_second_run_at_once_is_refused(finished_run, reasonloop):
     ],
 )
 def test_bad_input_is_one_line(reasonloop, tmp_path, arguments, words):
-    """One line that names what and where, exit code 2, nothing computed."""
+    """One line with problem and place, exit code 2, no computation."""
     done = reasonloop("run", "--workspace", tmp_path, "--runner", "thread", *arguments)
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
@@ -320,7 +320,7 @@ def test_bad_input_is_one_line(reasonloop, tmp_path, arguments, words):
 
 
 def test_truncated_data_is_refused(reasonloop, tmp_path):
-    """A JSON-lines file that ends in mid-line is named with its line."""
+    """A JSON-lines file that ends within a line is named with the line's number."""
     folder = tmp_path / "gsm8k"
     folder.mkdir()
     row = json.dumps({"question": "1+1?", "answer": "#### 2"})

@@ -1,4 +1,4 @@
-"""A loop that cannot help: random verdicts on the paths of a converged base, from answers to report."""
+"""A loop without a signal: random verdicts on the paths of a converged base."""
 
 import json
 import pathlib
@@ -27,7 +27,10 @@ OPTIONS = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}
 
 
 def judge_at_random(workspace: Workspace) -> float:
-    """Replace each verdict of round 1 by a fair coin, under the keys of the true ones; share of heads."""
+    """Replace each verdict of round 1 by a fair coin, under the keys of the true ones.
+
+    Returns the share of heads.
+    """
     folder = workspace.round_folders(1).verdicts
     sealed = manifests.read_manifest(folder)
     coin = random.Random(5)
@@ -51,15 +54,15 @@ def workspace(reasonloop, tmp_path_factory: pytest.TempPathFactory) -> pathlib.P
     done = reasonloop("run", *shared)
     assert done.returncode == 0, done.stderr
     assert judge_at_random(Workspace(root)) == pytest.approx(0.5, abs=0.1)
-    # Everything that depends on the verdicts is done again; control and base do not.
+    # Results that depend on the verdicts are made again; control and base do not.
     done = reasonloop("run", *shared)
     assert done.returncode == 0, done.stderr
     (root / "stdout.txt").write_text(done.stdout, encoding="utf-8")
     return root
 
 
-def test_random_rewards_end_with_no_gain_over_the_control(workspace):
-    """Title, console, metrics and page agree: right by chance adds nothing to more of the same."""
+def test_random_rewards_give_no_gain_over_the_control(workspace):
+    """Title, console, metrics and report agree that there is no gain."""
     metrics = json.loads((workspace / "reports" / "metrics.json").read_text("utf-8"))
     found = metrics["paired_control"]
     assert found["difference"]["finding"] != "gain"
@@ -73,7 +76,7 @@ def test_random_rewards_end_with_no_gain_over_the_control(workspace):
 
 
 def test_the_base_had_converged(workspace):
-    """More of its own training does not help either: the control is no gain over the base."""
+    """The control has no gain over the base."""
     metrics = json.loads((workspace / "reports" / "metrics.json").read_text("utf-8"))
     base, control = (metrics[name]["pass_at_1"] for name in ("base", "control"))
     assert base["value"] > 0.3

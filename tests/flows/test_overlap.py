@@ -24,12 +24,12 @@ def overlap(*arguments):
     return stopped.value.code
 
 
-def test_every_evaluation_set_of_our_own_is_compared(made_data, tmp_path, capsys):
-    """Two of three train questions are held out; of the other set's two questions one shares 13
-    words with the third, of a contest's none does."""
-    train = load_splits("gsm8k", str(made_data / "gsm8k"))["train"]
+def test_every_synthetic_evaluation_set_is_compared(synthetic_data, tmp_path, capsys):
+    """Two of three train questions are held out; one of the other set's two questions shares 13
+    words with the third, none of a contest's does."""
+    train = load_splits("gsm8k", str(synthetic_data / "gsm8k"))["train"]
     hold(tmp_path, train=train[:1], bootstrap=train[1:2], test=train[2:])
-    sets = [f"gsm8k={made_data / 'gsm8k'}", f"aime={made_data / 'aime25'}"]
+    sets = [f"gsm8k={synthetic_data / 'gsm8k'}", f"aime={synthetic_data / 'aime25'}"]
     assert overlap(*sets, "--workspace", tmp_path) == 0
     report = json.loads((tmp_path / "reports" / "overlap.json").read_text("utf-8"))
     found = {
@@ -43,8 +43,8 @@ def test_every_evaluation_set_of_our_own_is_compared(made_data, tmp_path, capsys
 
 
 def test_every_evaluation_set_is_compared(reference_data, tmp_path, capsys):
-    """Trained on GSM8K's train file, two test problems held out. Of the whole test file 3 of 1,319
-    questions share a 13-gram with it; of a contest none."""
+    """Train set: GSM8K's train file, with two test problems held out. 3 of the 1,319 test questions
+    share a 13-gram with it, none of a contest's does."""
     gsm8k = load_splits("gsm8k", str(reference_data / "gsm8k"))
     train, test = gsm8k["train"], gsm8k["test"]
     hold(tmp_path, train=train[:4000], bootstrap=train[4000:], test=test[:2])
@@ -68,7 +68,7 @@ def test_every_evaluation_set_is_compared(reference_data, tmp_path, capsys):
     [("gsm8k", "expected NAME=FOLDER"), ("poems=/tmp", "data set 'poems' is unknown")],
 )
 def test_a_set_that_cannot_be_read_is_one_line(tmp_path, capsys, named, words):
-    """Name and remedy, exit code 2, and no report."""
+    """The line has name and remedy; exit code 2, no report."""
     one = judged_group("p", "c").problem
     hold(tmp_path, train=[one], bootstrap=[one], test=[one])
     assert overlap(named, "--workspace", tmp_path) == 2

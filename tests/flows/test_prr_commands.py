@@ -1,4 +1,4 @@
-"""`reasonloop prr`: data folders, as a user builds them."""
+"""`reasonloop prr build-*`: data folders."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def reasonloop(capsys, tmp_path, monkeypatch):
 
 
 def test_build_arc(reasonloop, tmp_path):
-    """Both layouts, counts on the screen, and the word that says what kind of test it is."""
+    """Both layouts; the output has counts and the kind of test set."""
     code, shown, error = reasonloop("build-arc arc --output a --num-aug 3 --max-side 5")
     assert (code, error) == (0, "")
     assert "evaluation test inputs          2" in shown
@@ -38,14 +38,14 @@ def test_build_arc(reasonloop, tmp_path):
 
 
 def test_build_arc_takes_several_subsets(reasonloop, tmp_path):
-    """One option, several names, as in TRM; a place of its own for one of them."""
+    """One option with several names, as in TRM, one with its own folder."""
     line = "build-arc kaggle --output a --subsets evaluation more=arc/training --num-aug 0"
     assert reasonloop(line)[0] == 0
     assert read_identifiers(tmp_path / "a") == ["<blank>", "double", "fill", "mirror"]
 
 
 def test_build_sudoku_and_maze(reasonloop, tmp_path):
-    """One training board: with two more versions, with all eight symmetries."""
+    """One training board with two augmentations, and with all eight symmetries."""
     assert reasonloop("build-sudoku sudoku --output a --num-aug 2")[0] == 0
     assert len(read_set(tmp_path / "a", "train").inputs_NL) == 3
     assert reasonloop("build-maze maze --output b --aug")[0] == 0
@@ -72,7 +72,7 @@ def test_build_sudoku_and_maze(reasonloop, tmp_path):
     ],
 )
 def test_bad_input_is_one_line(reasonloop, tmp_path, line, words):
-    """What, where and remedy in one line, exit code 2, and nothing is written."""
+    """Problem, place and remedy in one line, exit code 2, and no file is written."""
     before = sorted(tmp_path.rglob("*"))
     code, _, error = reasonloop(line)
     assert code == 2
@@ -83,7 +83,7 @@ def test_bad_input_is_one_line(reasonloop, tmp_path, line, words):
 
 @pytest.mark.parametrize("command", ["build-arc", "build-sudoku", "build-maze"])
 def test_help_has_examples(reasonloop, command):
-    """Each command explains itself."""
+    """Each command's help has an example."""
     code, shown, _ = reasonloop(f"{command} --help")
     assert code == 0
     assert f"reasonloop prr {command}" in shown

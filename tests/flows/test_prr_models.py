@@ -33,8 +33,8 @@ def reasonloop(capsys, tmp_path, monkeypatch):
     return call
 
 
-def test_from_a_made_task_to_pictures(reasonloop, tmp_path):
-    """Four commands; the figures are those of the ten examples, padding of the last batch left out."""
+def test_from_a_synthetic_task_to_pictures(reasonloop, tmp_path):
+    """Four commands; metrics are of the ten examples, without the padding of the last batch."""
     assert reasonloop("build-made --output two")[::2] == (0, "")
     assert reasonloop("train two --output model")[::2] == (0, "")
     code, shown, error = reasonloop("evaluate model --data two --output found")
@@ -52,7 +52,7 @@ def test_from_a_made_task_to_pictures(reasonloop, tmp_path):
 
 
 def test_a_competition_gets_its_submission(reasonloop, tmp_path):
-    """Test outputs that nobody here knows: the file is written, and no share is made up."""
+    """With unknown test outputs the submission is written, and no score."""
     write_combined(tmp_path / "kaggle", secret=("evaluation",))
     assert reasonloop("build-arc kaggle/arc-agi --output arc --num-aug 1 --max-side 5")[0] == 0
     assert reasonloop("train arc --output model")[::2] == (0, "")
@@ -76,8 +76,8 @@ def test_an_arc_evaluation_shows_its_score(reasonloop, tmp_path):
     assert f"ARC Prize score {score:.1%}" in shown
 
 
-def test_a_slice_of_time_is_continued(reasonloop):
-    """No time: exit code 3 after each step, and a message that the same command resumes."""
+def test_a_training_resumes_after_its_time_limit(reasonloop):
+    """With no time left: exit code 3 after each step, and a message to run the same command again."""
     reasonloop("build-made --output two")
     for step in (1, 2, 3):
         code, _, error = reasonloop("train two --output model --minutes 0.000001")
@@ -88,11 +88,11 @@ def test_a_slice_of_time_is_continued(reasonloop):
     assert "4 steps" in shown
 
 
-def test_a_training_is_shown_to_dvclive(reasonloop, tmp_path):
-    """Its four steps stand beside the model, which is the one that is trained without it."""
+def test_a_training_is_logged_by_dvclive(reasonloop, tmp_path):
+    """Its four steps are logged beside the model, which equals that of a training without it."""
     reasonloop("build-made --output two")
-    told = "--set execution.report_to=[dvclive]"
-    assert reasonloop(f"train two --output model {told}")[::2] == (0, "")
+    tracker_args = "--set execution.report_to=[dvclive]"
+    assert reasonloop(f"train two --output model {tracker_args}")[::2] == (0, "")
     log = tmp_path / "model.trackers" / "dvclive" / "latent" / "plots" / "metrics" / "loss.tsv"
     steps = [line.split("\t")[0] for line in log.read_text("utf-8").splitlines()]
     assert steps == ["step", "1", "2", "3", "4"]
@@ -120,7 +120,7 @@ def test_a_training_is_shown_to_dvclive(reasonloop, tmp_path):
     ],
 )
 def test_bad_input_is_one_line(reasonloop, line, words):
-    """What, where, remedy, exit code 2, and nothing written."""
+    """Problem, place and remedy in one line, exit code 2, and no file is written."""
     reasonloop("build-made --output two")
     if "model" in line.split()[1:]:
         assert reasonloop("train two --output model")[0] == 0

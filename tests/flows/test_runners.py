@@ -1,4 +1,4 @@
-"""Fan-out by shards: never more at a time than the bound, in order, the first failure at once."""
+"""Fan-out over shards: bounded, in order, ended by the first failure."""
 
 import os
 import pathlib
@@ -20,16 +20,16 @@ from flows.runners import SHARDS_PER_WORKER, cluster, map_bounded, shards_in_fli
 from pipeline_lib.params.whole import ExecutionParams
 
 GIVE_UP_S = 60.0
-"""A test that would hang fails by then."""
+"""Time limit of a hanging test."""
 
 
 @pytest.fixture(scope="module")
 def on_server(prefect_server, tmp_path_factory) -> Iterator[None]:
-    """Flows of this process report to the session's server."""
+    """Flows of this process use the session's server."""
     settings = {
         PREFECT_API_URL: prefect_server.api_url,
         PREFECT_HOME: tmp_path_factory.mktemp("home"),
-        # Logs are sent in the background, to a server that is gone when the session ends.
+        # Logs are sent in the background, to a server that is stopped when the session ends.
         PREFECT_LOGGING_TO_API_ENABLED: False,
     }
     with pytest.MonkeyPatch.context() as patch, temporary_settings(settings):
@@ -39,7 +39,7 @@ def on_server(prefect_server, tmp_path_factory) -> Iterator[None]:
 
 @pytest.fixture(scope="module", params=["thread", pytest.param("ray", marks=pytest.mark.slow)])
 def execution(request, on_server) -> Iterator[ExecutionParams]:
-    """Two workers, as threads and as processes of Ray."""
+    """Two workers, as threads and as Ray processes."""
     execution = ExecutionParams(runner=request.param, workers=2)
     with cluster(execution):
         yield execution
@@ -47,7 +47,7 @@ def execution(request, on_server) -> Iterator[ExecutionParams]:
 
 @dataclass
 class Jobs:
-    """Items that are taken one by one, and what was done when each of them was."""
+    """An iterable that records the finished items whenever an item is taken."""
 
     folder: pathlib.Path
     count: int
@@ -67,7 +67,7 @@ def squared(job: tuple[pathlib.Path, int]) -> int:
 
 
 def mapped(some_task, items, execution, *, in_flight):
-    """The results of a flow that does nothing else."""
+    """The results of a flow that only maps."""
 
     @flow(task_runner=task_runner(execution))
     def fan_out():
@@ -78,7 +78,7 @@ def mapped(some_task, items, execution, *, in_flight):
 
 @pytest.mark.parametrize("in_flight", [1, 3])
 def test_bounded_and_in_order(execution, tmp_path, in_flight):
-    """Each of 12 items is taken only when fewer than ``in_flight`` of those before it are not done."""
+    """Each of 12 items is taken only while fewer than ``in_flight`` earlier ones are unfinished."""
     jobs = Jobs(tmp_path, 12)
     assert mapped(squared, jobs, execution, in_flight=in_flight) == [n * n for n in range(12)]
     assert len(jobs.done_when_taken) == 12
@@ -101,8 +101,8 @@ def first_waits_for_last(job: tuple[pathlib.Path, int]) -> int:
     return number
 
 
-def test_a_slow_item_stops_no_other(execution, tmp_path):
-    """The first item ends only after the last one did: any that ends makes room, not the oldest."""
+def test_a_slow_item_does_not_block_others(execution, tmp_path):
+    """The first item ends only after the last: any finished item frees a place, not only the oldest."""
     jobs = [(tmp_path, number) for number in range(8)]
     assert mapped(first_waits_for_last, jobs, execution, in_flight=2) == list(range(8))
 
@@ -117,7 +117,7 @@ def third_fails(job: tuple[pathlib.Path, int]) -> int:
 
 
 def test_the_first_failure_ends_the_flow(execution, tmp_path):
-    """It is raised as it is, what was done stays done, and hardly anything more is submitted."""
+    """It is raised unchanged, finished items are kept, and few further ones are submitted."""
     jobs = Jobs(tmp_path, 50)
     with pytest.raises(ValueError, match="the third is bad"):
         mapped(third_fails, jobs, execution, in_flight=1)
@@ -135,20 +135,20 @@ def dies_once(job: tuple[pathlib.Path, int]) -> int:
     return number
 
 
-def test_a_worker_that_dies_costs_nothing(execution, tmp_path):
-    """Ray runs the task of a killed worker again; its result stands where it belongs."""
+def test_a_dead_worker_loses_no_result(execution, tmp_path):
+    """Ray runs the task of a killed worker again; the order of results is kept."""
     if execution.runner == "thread":
         pytest.skip("a thread dies with its process")
     jobs = [(tmp_path, number) for number in range(6)]
     assert mapped(dies_once, jobs, execution, in_flight=3) == list(range(6))
 
 
-class ToldToStop(BaseException):
-    """What a signal's handler raises."""
+class StopRequested(BaseException):
+    """Raised by a signal handler."""
 
 
 class InterruptedTask:
-    """Stands in for a task: SIGTERM comes in the middle of its submission."""
+    """A fake task that gets SIGTERM during its submission."""
 
     def __init__(self) -> None:
         self.submitted = []
@@ -166,15 +166,15 @@ class InterruptedTask:
 
 
 def test_a_signal_waits_for_the_end_of_a_submission():
-    """The handler's exception comes unchanged, once the task is submitted and before the next is."""
+    """The handler's exception is raised unchanged, after this submission and before the next."""
 
     def stop(*_):
-        raise ToldToStop
+        raise StopRequested
 
     interrupted = InterruptedTask()
     before = signal.signal(signal.SIGTERM, stop)
     try:
-        with pytest.raises(ToldToStop):
+        with pytest.raises(StopRequested):
             map_bounded(interrupted, ["first", "second"], in_flight=1)
         assert signal.getsignal(signal.SIGTERM) is stop
     finally:
@@ -183,10 +183,10 @@ def test_a_signal_waits_for_the_end_of_a_submission():
 
 
 def test_shards_in_flight(execution, monkeypatch):
-    """A few a worker; for a cluster that runs already its CPUs count, whatever the params say."""
+    """Some per worker; on a running cluster its CPUs count, not the params."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    asked = execution.model_copy(update={"workers": 7})
-    assert shards_in_flight(asked) == 7 * SHARDS_PER_WORKER
+    changed = execution.model_copy(update={"workers": 7})
+    assert shards_in_flight(changed) == 7 * SHARDS_PER_WORKER
     monkeypatch.setenv("RAY_ADDRESS", "auto")
     found = execution.workers if execution.runner == "ray" else 7
-    assert shards_in_flight(asked) == found * SHARDS_PER_WORKER
+    assert shards_in_flight(changed) == found * SHARDS_PER_WORKER

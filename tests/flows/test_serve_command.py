@@ -1,4 +1,4 @@
-"""`reasonloop serve`, as a user calls it."""
+"""`reasonloop serve`."""
 
 import os
 import pathlib
@@ -63,7 +63,7 @@ class Serving:
 
 
 def test_the_examples_can_be_copied(model, tmp_path):
-    """The printed curl and python draw from the real engine; Ctrl-C ends all of it with code 130."""
+    """The printed curl and Python examples draw from the real engine; Ctrl-C ends it with code 130."""
     serving = Serving(model, "--engine", "embedded", "--port", "19100", "--workspace", tmp_path)
     text = "".join(serving.lines)
     [curl] = [line for line in serving.lines if line.startswith("curl ")]
@@ -80,8 +80,8 @@ def test_the_examples_can_be_copied(model, tmp_path):
     assert list((tmp_path / "logs").glob("embedded-*.log"))
 
 
-def test_a_restart_is_told_and_sigterm_ends_it(model, tmp_path):
-    """The engine is killed: a line says so. SIGTERM: code 143, and no process is left."""
+def test_a_restart_is_reported_and_sigterm_ends_the_command(model, tmp_path):
+    """A line reports that the engine was killed. SIGTERM: code 143, and no process is left."""
     environment = small_environment(tmp_path / "environment")
     serving = Serving(
         *(model, "--engine", "vllm", "--port", "19200", "--workspace", tmp_path),
@@ -89,8 +89,8 @@ def test_a_restart_is_told_and_sigterm_ends_it(model, tmp_path):
     )
     subreaper, server = serving.family
     server.kill()
-    told = serving.process.stdout.readline()
-    assert told.startswith("the engine is started again: it was killed by signal 9")
+    line = serving.process.stdout.readline()
+    assert line.startswith("the engine is started again: it was killed by signal 9")
     family = serving.family
     assert serving.end(signal.SIGTERM) == (143, "")
     assert not [process for process in [subreaper, *family] if process.is_running()]
@@ -107,7 +107,7 @@ def test_a_restart_is_told_and_sigterm_ends_it(model, tmp_path):
     ],
 )
 def test_bad_input_is_one_line(model, tmp_path, arguments, message):
-    """Exit code 2, before anything is started."""
+    """Exit code 2, before any process is started."""
     given = [word.replace("MODEL", str(model)) for word in arguments]
     serving = Serving(*given, "--workspace", tmp_path)
     _, errors = serving.process.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""The local Prefect server: found or started once, never left half-dead in the records."""
+"""The local Prefect server: found or started once; stale records are ignored."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from flows import server
 from pipeline_lib.errors import ReasonloopError
 
 
-def test_two_runs_at_once_share_one_server(tmp_path):
+def test_concurrent_runs_share_one_server(tmp_path):
     """Two processes that need a server at the same time get the same one; `stop` ends it."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT")}
     environment["REASONLOOP_STATE"] = str(tmp_path)
@@ -35,8 +35,8 @@ def test_two_runs_at_once_share_one_server(tmp_path):
     assert not [process for process in family if process.is_running()]
 
 
-def test_a_reused_process_id_is_not_our_server(tmp_path, monkeypatch):
-    """A record whose process id now belongs to another process names no server."""
+def test_a_reused_process_id_is_not_the_server(tmp_path, monkeypatch):
+    """A record whose process id now belongs to another process is ignored."""
     monkeypatch.setenv("REASONLOOP_STATE", str(tmp_path))
     (tmp_path / "server.json").write_text(
         f'{{"pid": {os.getpid()}, "started": 1.0, "port": 1}}', encoding="utf-8"
@@ -45,8 +45,8 @@ def test_a_reused_process_id_is_not_our_server(tmp_path, monkeypatch):
     assert server.stop() is False
 
 
-def test_a_named_server_that_is_silent_is_an_error(monkeypatch):
-    """PREFECT_API_URL is never replaced behind the user's back."""
+def test_a_named_server_that_does_not_respond_is_an_error(monkeypatch):
+    """PREFECT_API_URL is never replaced silently."""
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     with pytest.raises(ReasonloopError, match=r"PREFECT_API_URL=http://127\.0\.0\.1:9/api"):
         server.ensure()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from pipeline_lib.grids import grid_json, grid_of, grid_text
-from tests.unit.made_grids import grids
+from tests.unit.synthetic_grids import grids
 
 
 @given(grids())

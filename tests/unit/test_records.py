@@ -13,7 +13,7 @@ from pipeline_lib.kinds.kind import Kind
 from pipeline_lib.kinds.math import MATH, MathGold
 from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance
 from pipeline_lib.verdicts import Status, Verdict
-from tests.unit.made_grids import grids
+from tests.unit.synthetic_grids import grids
 
 texts = st.text(max_size=20)
 golds = st.one_of(

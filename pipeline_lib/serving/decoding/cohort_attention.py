@@ -1,4 +1,4 @@
-"""Attention of one new token a sequence over cohorts, each with its own rectangle of columns.
+"""Attention of one new token per sequence over cohorts, each with its own rectangle of columns.
 
 transformers calls attention functions that are registered by name. This one gets the cohorts of the
 step as the keyword ``cohorts`` of the model's call. Without it, it is plain sdpa, so that a model

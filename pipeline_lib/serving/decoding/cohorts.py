@@ -14,7 +14,7 @@ tokens are in the same column. Three sequences with prompts of 4, 2 and 3 tokens
 Padding within a cohort is at most the spread of its prompt lengths, however long the older cohorts
 have grown, so attention reads little that is masked.
 
-Axes: N tensors of one shape, R rows of a cohort (one a sequence), H key-value heads, C columns.
+Axes: N tensors of one shape, R rows of a cohort (one per sequence), H key-value heads, C columns.
 """
 
 import math
@@ -55,7 +55,7 @@ class Cohort:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no column for one more token."""
+        """True if there is no column for one more token."""
         return self.length == self.block.columns
 
     def drop(self, ended_R: np.ndarray) -> None:

@@ -122,7 +122,7 @@ class ContinuousBatch:
 
     @property
     def idle(self) -> bool:
-        """Whether no sequence runs or waits."""
+        """True if no sequence runs or waits."""
         with self._lock:
             return not self._waiting and not self._cohorts
 

@@ -29,7 +29,7 @@ from pipeline_lib.serving.decoding.kv_blocks import KvPool
 from pipeline_lib.serving.decoding.prefill import prefill
 
 _MAX_COHORTS = 8
-"""More are merged: each costs a few kernel calls a layer."""
+"""More are merged: each costs a few kernel calls per layer."""
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}
 """Largest difference of logits at which two passes agree, relative to the largest logit."""
 _TOLERANCE_HALF_PRECISION = 0.05
@@ -132,7 +132,7 @@ def choose_decode_pass(model: Any) -> DecodePass:
 
 
 def is_decodable(model: Any) -> bool:
-    """Whether the cache of ``model`` is keys and values alone, without recurrent states."""
+    """True if the cache of ``model`` is keys and values alone, without recurrent states."""
     return _cache_layers(model) <= {DynamicLayer, DynamicSlidingWindowLayer}
 
 
@@ -163,7 +163,7 @@ def _choose(model: Any) -> DecodePass:
 
 
 def _passes_agree(model: Any) -> bool:
-    """Whether both passes give the same logits for two sequences of different length.
+    """True if both passes give the same logits for two sequences of different length.
 
     In half precision, rounding alone may exceed the tolerance; the cohort pass must then be as close
     to float32 as the padded pass is.

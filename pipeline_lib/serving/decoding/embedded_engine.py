@@ -129,7 +129,7 @@ class EmbeddedEngine:
                 yield SequenceRequest(id=next(ids), prompt_ids=prompt, seed=seed, decoding=decoding)
 
     def _ends_in_stop(self, path: Sequence[DrawnToken], stops: Sequence[str]) -> bool:
-        """Whether the newest token completes a stop string."""
+        """True if the newest token completes a stop string."""
         # A stop string has no more tokens than bytes; the newest token may split a character.
         reach = max(len(stop.encode()) for stop in stops) + 4
         tail = self.tokenizer.decode([one.token for one in path[-reach:]], skip_special_tokens=True)

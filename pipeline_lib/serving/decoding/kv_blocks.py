@@ -5,7 +5,7 @@ rows with gaps, a fresh allocation costs ten times a write to memory in use, and
 position is copied at every step. So blocks are contiguous, have spare columns, and are cut from
 large buffers that are reused.
 
-Axes: N tensors of one shape (keys and values of all layers), R rows (one a sequence), H key-value
+Axes: N tensors of one shape (keys and values of all layers), R rows (one per sequence), H key-value
 heads, C columns (positions), D channels of a head.
 """
 

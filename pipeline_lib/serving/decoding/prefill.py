@@ -61,7 +61,7 @@ class Prefiller:
     model: Any
     pad_id: int
     shares_prefix: bool
-    """Whether several prompts may continue from one state of their common prefix."""
+    """Several prompts may continue from one state of their common prefix."""
     _prefix: PromptState | None = field(init=False, default=None)
     _last: PromptState | None = field(init=False, default=None)
 
@@ -188,7 +188,7 @@ def _prefill_chunk(
 
 
 def _fill_cache(cache: DynamicCache, prefix: PromptState, rows: int) -> None:
-    """Put the prefix into an empty cache, once a row."""
+    """Put the prefix into an empty cache, once per row."""
     slabs = dict(zip(dict.fromkeys(prefix.shape.tensors), prefix.slabs, strict=True))
     layers = {size: iter(slab) for size, slab in slabs.items()}
     views = [next(layers[size]).expand(rows, -1, -1, -1) for size in prefix.shape.tensors]

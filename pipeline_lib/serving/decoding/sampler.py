@@ -1,4 +1,4 @@
-"""Next-token sampling by inverse transform, from one uniform number a sequence.
+"""Next-token sampling by inverse transform, from one uniform number per sequence.
 
 Axes: B sequences, V vocabulary, K most likely tokens.
 """

@@ -39,7 +39,7 @@ class PolicyScorer:
     tokenizer: Any
 
     def score(self, texts: Sequence[ScoredText]) -> list[TextScore]:
-        """One score a text, in order; a text without a token has certainty 0."""
+        """One score per text, in order; a text without a token has certainty 0."""
         # As in the embedded engine: another number of threads rounds differently.
         torch.set_num_threads(1)
         rows = [self._row(one) for one in texts]

@@ -73,7 +73,7 @@ class Engine:
 
     @property
     def is_external(self) -> bool:
-        """Whether the server is neither started nor stopped here."""
+        """True if the server is neither started nor stopped here."""
         return self.launch is None
 
 

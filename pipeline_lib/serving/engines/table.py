@@ -28,7 +28,7 @@ def engine_named(name: str) -> Engine:
 
 
 def check_engine(serve: ServeParams) -> None:
-    """See that ``serve`` names an engine and has what the engine needs.
+    """Check that ``serve`` names an engine and has what the engine needs.
 
     Raises:
         BadInputError: it does not.
@@ -40,7 +40,7 @@ def check_engine(serve: ServeParams) -> None:
 
 
 def is_in_process(name: str) -> bool:
-    """Whether an engine runs in the workers; False for a name that is in no table any more."""
+    """True if the engine runs in the workers; False for a name that is not in the table."""
     return name in ENGINES and ENGINES[name].in_process
 
 

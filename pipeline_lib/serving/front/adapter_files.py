@@ -1,8 +1,8 @@
 """LoRA adapter folders, read and validated before the served model is touched.
 
 The config is untrusted: PEFT would import a module that it names, run its regular expressions,
-allocate any rank and ask the hub for missing files. So only known fields are passed on, and they
-must fit the weights. Reading may take long: do it outside the engine's thread.
+allocate any rank and request missing files from the hub. So only known fields are passed on, and
+they must fit the weights. Reading may take long: do it outside the engine's thread.
 """
 
 import json
@@ -55,13 +55,13 @@ _WITHOUT_EFFECT = {
 def _plain_pattern(pattern: str) -> str:
     # PEFT uses these as regular expressions; without repetition they match in linear time.
     if not re.fullmatch(r"\^?[\w.-]{1,200}\$?", pattern):
-        raise ValueError(f"{pattern[:40]!r} is no name of a module")
+        raise ValueError(f"{pattern[:40]!r} is not a module name")
     return pattern
 
 
 def _name(name: str) -> str:
     if not re.fullmatch(r"[\w.-]{1,200}", name):
-        raise ValueError(f"{name[:40]!r} is no name of a module")
+        raise ValueError(f"{name[:40]!r} is not a module name")
     return name
 
 
@@ -70,7 +70,7 @@ def _rule(rule: str) -> str:
     try:
         re.compile(rule)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"no regular expression ({reason_of(error)})") from error
+        raise ValueError(f"not a regular expression ({reason_of(error)})") from error
     return rule
 
 
@@ -232,9 +232,9 @@ def _largest_rank(tensors: Mapping[str, torch.Tensor]) -> int:
 
 def _misfit(config: _Config, largest_rank: int) -> str | None:
     """A config rank above that of the weights: PEFT would allocate it before reading these."""
-    asked = max((config.rank_pattern or {"": config.r}).values())
-    if asked > largest_rank:
-        return f"size mismatch: rank {asked} in {_CONFIG}, at most {largest_rank} in {_WEIGHTS}"
+    rank = max((config.rank_pattern or {"": config.r}).values())
+    if rank > largest_rank:
+        return f"size mismatch: rank {rank} in {_CONFIG}, at most {largest_rank} in {_WEIGHTS}"
     return None
 
 
@@ -242,5 +242,5 @@ def _not_finite(tensors: Mapping[str, torch.Tensor]) -> str | None:
     """The first weights with NaN or infinity, which would spread to every completion."""
     for name, tensor in tensors.items():
         if not tensor.is_floating_point() or not tensor.float().isfinite().all():
-            return f"{name} holds what is no finite number; train it again"
+            return f"{name} has NaN or infinite values; train it again"
     return None

@@ -144,7 +144,7 @@ class AsyncEngine:
 
     def _run(self) -> None:
         try:
-            self.model.use_this_thread()
+            self.model.configure_thread()
             while not self._stopping:
                 self._run_commands()
                 for key, lane in list(self._lanes.items()):

@@ -64,8 +64,8 @@ async def _bad_body(_request: Request, error: Exception) -> JSONResponse:
     # Without the value: it may be a prompt.
     places = [str(place) for place in first["loc"] if place != "body"]
     where = ".".join(places)
-    said = str(first["msg"]).removeprefix("Value error, ")
-    message = f"{where}: {said}" if where else said
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    message = f"{where}: {reason}" if where else reason
     return ApiError(400, message, param=places[0] if places else None).response()
 
 

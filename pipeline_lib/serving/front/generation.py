@@ -65,7 +65,7 @@ class Generation:
         """Deltas in the groups in which they arrive, until all completions have ended.
 
         Raises:
-            EngineStoppedError: before they have.
+            EngineStoppedError: the engine stopped before that.
         """
         while self.unfinished:
             await self._more.wait()

@@ -14,7 +14,7 @@ class Counters:
     """Sums since the start."""
 
     prompt_tokens: int = 0
-    """Counted once a prompt, at its first completion token."""
+    """Counted once per prompt, at its first completion token."""
     completion_tokens: int = 0
     finished: dict[FinishReason, int] = field(
         default_factory=lambda: {FinishReason.STOP: 0, FinishReason.LENGTH: 0}
@@ -35,7 +35,7 @@ class Lane:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether a step failed for lack of memory."""
+    """True if a step failed for lack of memory."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     # The CPU allocator raises a plain RuntimeError.

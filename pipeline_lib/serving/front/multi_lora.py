@@ -39,7 +39,7 @@ class MultiLoraModel:
         numbers: int = sum(weight.numel() for weight in self.base.model.parameters())
         return _SPARE_BYTES + 4 * numbers
 
-    def use_this_thread(self) -> None:
+    def configure_thread(self) -> None:
         """Set torch's thread-local settings; call in the engine's thread."""
         torch.set_num_threads(self.threads)
 

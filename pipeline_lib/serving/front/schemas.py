@@ -80,7 +80,7 @@ def _is_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("half a surrogate pair is no text") from None
+        raise ValueError("a lone surrogate is not text") from None
     return text
 
 
@@ -91,7 +91,7 @@ FullText = Annotated[str, Field(min_length=1), AfterValidator(_is_text)]
 
 def _is_plain(name: str) -> str:
     if printable(name) != name or "\n" in name:
-        raise ValueError("control characters are no part of a name")
+        raise ValueError("control characters are not allowed in a name")
     return name
 
 
@@ -162,7 +162,7 @@ class _Sampling(_Schema):
 
     @property
     def include_usage(self) -> bool:
-        """Whether a stream ends with token counts."""
+        """True if a stream ends with token counts."""
         return self.stream_options is not None and self.stream_options.include_usage
 
     def decoding(self, *, max_new_tokens: int) -> Decoding:

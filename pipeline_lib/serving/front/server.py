@@ -42,21 +42,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="http_front", description=__doc__)
     parser.add_argument("model", help="a Hugging Face folder or hub id")
-    parser.add_argument("--name", help="the name that requests carry; by default MODEL")
+    parser.add_argument("--name", help="model name in requests; by default MODEL")
     parser.add_argument(
-        "--host", default="127.0.0.1", help="default: this machine only; anyone may ask"
+        "--host", default="127.0.0.1", help="default: this machine only; no authentication"
     )
     parser.add_argument(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="a name, besides localhost, that requests may use for this server; may be repeated",
+        help="a further accepted host name, besides localhost; may be repeated",
     )
-    parser.add_argument("--port", type=int, default=8300, help="0 takes a free one")
-    parser.add_argument("--max-rows", type=_count, default=64, help="completions drawn together")
+    parser.add_argument("--port", type=int, default=8300, help="0: any free port")
+    parser.add_argument("--max-rows", type=_count, default=64, help="completions decoded together")
     parser.add_argument(
-        "--max-pending", type=_count, default=MAX_PENDING, help="completions drawn or waiting"
+        "--max-pending", type=_count, default=MAX_PENDING, help="completions running or waiting"
     )
     parser.add_argument("--threads", type=_count, default=1, help="CPU threads of torch")
     return parser

@@ -10,7 +10,7 @@ from typing import Any
 
 Decode = Callable[[Sequence[int]], str]
 
-# Stands for bytes that are not a character, or not yet.
+# Decoded in place of bytes that are not a character, or not yet.
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 

@@ -35,7 +35,7 @@ class Hosts:
     """Accept any IP address, for a server on all interfaces: rebinding needs a name."""
 
     def allow(self, authority: str) -> bool:
-        """Whether ``name`` or ``name:port`` is accepted."""
+        """True if ``name`` or ``name:port`` is accepted."""
         found = _HOST.fullmatch(authority.strip().lower())
         if found is None:
             return False
@@ -71,11 +71,11 @@ class HostGuard:
         hosts = [value for name, value in sent if name == b"host"]
         origins = [value for name, value in sent if name == b"origin"]
         if len(hosts) != 1 or not self._hosts.allow(hosts[0]):
-            return "Host: this server has no such name; ask for 127.0.0.1, or allow the name"
+            return "Host: this name is not allowed; use 127.0.0.1, or allow the name"
         for origin in origins:
             found = _ORIGIN.fullmatch(origin.lower())
             if found is None or not self._hosts.allow(found[1]):
-                return "Origin: pages of other sites may not ask this server"
+                return "Origin: requests from other sites are refused"
         return None
 
 

@@ -61,7 +61,7 @@ class LoadedAdapters:
         """Read the adapter in ``folder`` and check that the engine can load it.
 
         Raises:
-            BadInputError: it cannot; the message says why.
+            BadInputError: it cannot; the message has the reason.
         """
         adapter = read_adapter(name, folder, version)
         if adapter.rank > self._max_rank:

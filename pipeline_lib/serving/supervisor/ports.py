@@ -59,7 +59,7 @@ def _acquire(port: int) -> socket.socket | None:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could bind the port now."""
+    """True if a server could bind the port now."""
     with socket.socket() as probe:
         # As servers do: recently closed connections do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

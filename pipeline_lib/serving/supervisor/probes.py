@@ -11,7 +11,7 @@ _QUICK_S = 5.0
 
 
 class NoAnswerError(Exception):
-    """No response, or an unusable one; the message says which."""
+    """No response, or an unusable one."""
 
 
 class RefusedError(NoAnswerError):
@@ -62,7 +62,7 @@ class Probes:
         except (KeyError, TypeError) as error:
             raise NoAnswerError(f"{self.base_url}/{route}: no count of tokens") from error
         if drawn != 1:
-            raise NoAnswerError(f"{self.base_url}/{route}: {drawn} tokens; 1 was asked for")
+            raise NoAnswerError(f"{self.base_url}/{route}: {drawn} tokens; 1 was requested")
 
     def tokens_so_far(self, *, timeout_s: float) -> float | None:
         """The sum of all token counters in /metrics; None without any.

@@ -21,7 +21,7 @@ from pipeline_lib.serving.engines.engine import Launch
 from pipeline_lib.serving.supervisor import gpu_memory
 
 GRACE_S = 10.0
-"""How long an engine may take to end by itself after SIGTERM."""
+"""Time for an engine to end by itself after SIGTERM."""
 _KILL_TIMEOUT_S = 20.0
 _SUBREAPER = pathlib.Path(__file__).with_name("subreaper.py")
 _TAIL_BYTES = 64 * 1024

@@ -250,7 +250,7 @@ class SupervisedEngine:
         )
 
     def _await_restart(self, restarts: int, error: NoAnswerError) -> bool:
-        """Whether the engine restarts after a failed request, because it crashed or hung."""
+        """True if the engine restarts after a failed request, because it crashed or hung."""
         patience_s = self._serve.hang_timeout_s + _DYING_S
         if isinstance(error, RefusedError):
             patience_s = _DYING_S if error.status >= 500 else 0.0

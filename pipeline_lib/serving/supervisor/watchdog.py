@@ -1,12 +1,12 @@
-"""Hang detection: tells a busy engine from a hung one.
+"""Hang detection: distinguishes a busy engine from a hung one.
 
-A completed one-token request proves that the engine works. That none completes proves nothing:
-behind a long queue it waits. But an engine with a queue draws tokens, so its counters move. An
-engine hangs when for `serve.hang_timeout_s` neither has happened. (SGLang's health route replaces
-the request: its scheduler answers it between two steps.)
+A completed one-token request proves that the engine works. A pending one proves nothing, since it
+may wait in a long queue; but an engine with a queue draws tokens, so its counters move. An engine
+hangs when neither has happened for `serve.hang_timeout_s`. (SGLang's health route replaces the
+request: its scheduler answers it between two steps.)
 
 Work that draws no token for longer, like the prefill of a very long prompt on a CPU or the loading
-of a very large adapter, cannot be told from a hang: `serve.hang_timeout_s` must exceed it.
+of a very large adapter, looks like a hang: `serve.hang_timeout_s` must exceed it.
 """
 
 import threading
@@ -72,5 +72,5 @@ class Watchdog:
 
     @property
     def is_hung(self) -> bool:
-        """Whether the silence reaches the timeout before another poll could end it."""
+        """True if the silence will reach the timeout before the next poll."""
         return self._silent_s > self._hang_timeout_s - 2 * self.poll_s

@@ -39,7 +39,7 @@ def trainer_factory(rows: Sequence[Row], *, beta: float, lora: LoraParams) -> Ma
 class _Trainer(DPOTrainer):
     """TRL's trainer, which counts the tokens of its rows."""
 
-    def tokens_read(self) -> Tokens:
+    def count_processed_tokens(self) -> Tokens:
         """Tokens of both completions of every pair, each with its prompt."""
         columns = ("prompt_ids", "prompt_ids", "chosen_ids", "rejected_ids")
         return Tokens(trained=count_tokens(self.train_dataset, *columns))

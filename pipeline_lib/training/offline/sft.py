@@ -65,7 +65,7 @@ class _Trainer(SFTTrainer):
             model, inputs, *more, **options
         )
 
-    def tokens_read(self) -> Tokens:
+    def count_processed_tokens(self) -> Tokens:
         """Tokens of the rows, prompts included."""
         return Tokens(trained=count_tokens(self.train_dataset, "input_ids"))
 

@@ -2,7 +2,7 @@
 
 Nothing is copied: the embedded engine's scheduler decodes on the weights that the optimizer updates,
 adapters included. A model that it cannot decode is sampled by transformers' `generate`, with the same
-choice of tokens.
+seeded sampler.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,11 +14,11 @@ from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.decoding.continuous_batch import DrawnToken, SequenceRequest
 from pipeline_lib.serving.decoding.decode_pass import is_decodable
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.training.online.plain_loop import generate_rows
+from pipeline_lib.training.online.generate_fallback import generate_sequences
 from pipeline_lib.training.online.rollouts import DrawnPath, StepRequests
 
-_MAX_ROWS = 512
-"""Paths that are decoded together; more take memory and make a pass no cheaper."""
+_MAX_SEQUENCES = 512
+"""Sequences that are decoded together; more take memory and make a pass no cheaper."""
 
 
 @dataclass(kw_only=True)
@@ -52,10 +52,10 @@ class LiveRollouts:
         # A new engine for each draw: its memory layout does not depend on earlier draws, and is free
         # for the loss that follows.
         engine = EmbeddedEngine(
-            model=model, tokenizer=tokenizer, identity=f"step {step}", batch_size=_MAX_ROWS
+            model=model, tokenizer=tokenizer, identity=f"step {step}", batch_size=_MAX_SEQUENCES
         )
         with _eval_mode(model):
-            draw = _decode_rows if is_decodable(model) else generate_rows
+            draw = _decode_sequences if is_decodable(model) else generate_sequences
             drawn = draw(engine, rows)
         return [
             DrawnPath(
@@ -67,8 +67,10 @@ class LiveRollouts:
         ]
 
 
-def _decode_rows(engine: EmbeddedEngine, rows: Sequence[SequenceRequest]) -> list[list[DrawnToken]]:
-    """The tokens of each row; the id of a row is its place."""
+def _decode_sequences(
+    engine: EmbeddedEngine, rows: Sequence[SequenceRequest]
+) -> list[list[DrawnToken]]:
+    """The tokens of each sequence; the id of a sequence is its index."""
     drawn: list[list[DrawnToken]] = [[] for _ in rows]
     batch = engine.open_batch()
     batch.add(rows)

@@ -23,11 +23,11 @@ class RolloutSettings:
     """Paths per prompt."""
     max_new_tokens: int
     open_for: Callable[[str], RolloutFunc]
-    """Opens the source of the paths, for the policy of a folder or hub id."""
+    """From a policy's folder or hub id to the source of its paths."""
     updates: int = 1
     """Optimizer steps on the paths of one draw."""
     external_engine: bool = False
-    """An engine outside of the trainer draws. It rounds differently, so its policy differs slightly."""
+    """An engine outside the trainer draws; its rounding makes its policy slightly different."""
 
 
 def select_prompts(rows: Sequence[Row], settings: Row, *, group_size: int) -> Dataset:

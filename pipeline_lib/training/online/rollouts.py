@@ -1,6 +1,6 @@
-"""Sources of the paths of a training step: their protocol, and the source that asks a served engine.
+"""Path sources of a training step: the protocol, and the source that draws from a served engine.
 
-`live_rollouts` draws from the policy in memory instead. Rewards and losses are no concern of a source.
+`live_rollouts` draws from the policy in memory instead. A source computes no reward and no loss.
 """
 
 import itertools
@@ -29,7 +29,7 @@ class DrawnPath:
     logprobs: Sequence[float]
     """Natural log-probability of each completion token under the policy that drew it."""
     failed: bool = False
-    """Drawing it failed: its completion is one end token, and it must get no reward."""
+    """Drawing failed: the completion is a single end token, which must get no reward."""
 
 
 class PathSource(Protocol):
@@ -54,7 +54,7 @@ RolloutFunc = Callable[[Sequence[str], Any], dict[str, list[Any]]]
 
 
 def make_rollout_func(source: PathSource) -> RolloutFunc:
-    """``source`` as TRL takes it; ``failed`` reaches the reward function with the columns of a row."""
+    """``source`` as TRL's ``rollout_func``; TRL passes ``failed`` on to the reward function."""
 
     def roll_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
         paths = source.draw(

@@ -119,7 +119,7 @@ class GroupAdvantages:
         scored["advantages"] = advantages_B[start : start + len(inputs)]
         return scored
 
-    def tokens_read(self) -> Tokens:
+    def count_processed_tokens(self) -> Tokens:
         """Tokens of the drawn paths, prompts included."""
         trainer: Any = self
         return count_reused(int(trainer.state.num_input_tokens_seen), passes=trainer.num_iterations)

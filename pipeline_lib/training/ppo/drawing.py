@@ -1,8 +1,8 @@
 """The paths of one step with their rewards: which of them are trained on, and the metrics of the draw.
 
 A path without a reward, because drawing or verifying it failed, is left out. One that was cut at the
-length limit is kept with its verdict: without such paths a policy that is charged for KL, or rewarded for
-entropy, learns not to end, since the cost of not ending is never observed.
+length limit is kept with its verdict: without such paths a policy under a KL penalty or an entropy bonus
+learns not to end, since the cost of not ending is never observed.
 
 Axes: P prompts, N paths of a prompt, K parts of a reward (one).
 """

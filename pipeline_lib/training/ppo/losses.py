@@ -1,6 +1,6 @@
-"""The losses of PPO by token, and the metrics beside them.
+"""Token-level losses and metrics of PPO.
 
-Losses are [B, T] and unreduced: `total` sums over the tokens of the mask, and the caller divides by the
+Losses are [B, T] and unreduced: `masked_sum` sums over the tokens of the mask, and the caller divides by the
 tokens of the whole batch, so that micro-batches add up to the same loss.
 
 Axes: B paths, T tokens of a completion.
@@ -43,17 +43,17 @@ def value_losses(
     return 0.5 * torch.maximum((values_BT - returns_BT) ** 2, (near_BT - returns_BT) ** 2)
 
 
-def total(numbers_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
+def masked_sum(numbers_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
     """Sum over the tokens of the mask."""
     return (numbers_BT * mask_BT).sum()
 
 
-def mean(numbers_BT: torch.Tensor, mask_BT: torch.Tensor) -> float:
+def masked_mean(numbers_BT: torch.Tensor, mask_BT: torch.Tensor) -> float:
     """Mean over the tokens of the mask."""
     return float(numbers_BT[mask_BT].mean())
 
 
-def clipped(
+def clip_indicators(
     logprobs_BT: torch.Tensor, old_logprobs_BT: torch.Tensor, *, clip: float
 ) -> torch.Tensor:
     """1 where the ratio is outside [1 - clip, 1 + clip], 0 elsewhere: [B, T]."""

@@ -70,7 +70,7 @@ def trainer_factory(
     Args:
         rows: the problems to draw paths for.
         reward: of each path; None where drawing or verifying failed.
-        source_of: opens the source of the paths, for the policy of a folder or hub id.
+        source_of: from a policy's folder or hub id to the source of its paths.
         plan: settings of a step.
     """
 
@@ -81,7 +81,7 @@ def trainer_factory(
 
 
 class PpoTrainer(Trainer):
-    """Draws, verifies, scores and updates in each step; see the module."""
+    """Draws, verifies, scores and updates in each step; see the module's docstring."""
 
     def __init__(
         self,
@@ -104,8 +104,8 @@ class PpoTrainer(Trainer):
             "remove_unused_columns": False,
         }
         args = TrainingArguments(**{**settings, **whole})
-        charged = plan.params.kl_coef > 0
-        self._reference = Reference.of(policy.model, plan.lora, args.device) if charged else None
+        penalized = plan.params.kl_coef > 0
+        self._reference = Reference.of(policy.model, plan.lora, args.device) if penalized else None
         super().__init__(
             model=attach(policy.model, plan.lora, checkpointing=args.gradient_checkpointing),
             args=args,
@@ -121,14 +121,14 @@ class PpoTrainer(Trainer):
 
     @override
     def train(self, resume_from_checkpoint: Any = None, *more: Any, **options: Any) -> Any:
-        """Train, from the folder of a checkpoint if there is one, which holds the critic, too."""
+        """Train, from a checkpoint's folder if given; the critic is loaded from it, too."""
         if resume_from_checkpoint:
             self.value_head.load(pathlib.Path(resume_from_checkpoint))
         return super().train(resume_from_checkpoint, *more, **options)
 
     @override
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
-        """All of a step but its last update of the weights, which the trainer's loop makes."""
+        """One step except its last weight update, which the trainer's loop makes."""
         del num_items_in_batch  # It counts labels, of which there are none.
         # The trainer's loop clears the policy's gradients only.
         self.value_head.zero_grad()
@@ -194,7 +194,7 @@ class PpoTrainer(Trainer):
                     passes, [compute_logprobs(reference, part) for part in parts]
                 )
             kl_BT = losses.k3_kl(logprobs_BT, reference_BT)
-            self._step_metrics["kl"] = losses.mean(kl_BT, batch.mask_BT)
+            self._step_metrics["kl"] = losses.masked_mean(kl_BT, batch.mask_BT)
         return make_experience(
             batch, logprobs_BT, values_BT, self._plan.params, reference_BT=reference_BT
         )
@@ -243,11 +243,11 @@ class PpoTrainer(Trainer):
             objective=objective_BT,
             value_loss=value_BT,
             entropy=scores.entropies_BT,
-            clip_fraction=losses.clipped(scores.logprobs_BT, old_BT, clip=params.clip),
+            clip_fraction=losses.clip_indicators(scores.logprobs_BT, old_BT, clip=params.clip),
             update_kl=losses.k3_kl(old_BT, scores.logprobs_BT),
         )
         # No weight on the value loss: `value_lr` scales it for the head, `value_coef` for the body.
-        return losses.total(objective_BT + value_BT, mask_BT)
+        return losses.masked_sum(objective_BT + value_BT, mask_BT)
 
     def _update(self, model: Any) -> None:
         """Update the weights, as the trainer's loop does after the last gradients of a step."""
@@ -257,7 +257,7 @@ class PpoTrainer(Trainer):
         model.zero_grad()
         self.value_head.zero_grad()
 
-    def tokens_read(self) -> Tokens:
+    def count_processed_tokens(self) -> Tokens:
         """Tokens of the drawn paths, prompts included."""
         return count_reused(int(self.state.num_input_tokens_seen), passes=self._plan.updates)
 

@@ -31,7 +31,7 @@ class Trackers:
     folder: pathlib.Path
 
     def check(self) -> None:
-        """Refuse an unknown name, and one whose package is missing.
+        """Refuse unknown names, and trackers whose package is missing.
 
         Raises:
             BadInputError: the message lists the known names, or what to install.
@@ -48,15 +48,15 @@ class Trackers:
                 ) from error
 
     def settings(self, phase: str) -> dict[str, Any]:
-        """Arguments of a trainer for the trackers that take no folder."""
-        folderless = [name for name in self.names if name not in _IN_A_FOLDER]
-        return {"report_to": folderless or "none", "run_name": phase, "project": "reasonloop"}
+        """Arguments of a trainer for the trackers that write no files."""
+        other = [name for name in self.names if name not in _FILE_TRACKERS]
+        return {"report_to": other or "none", "run_name": phase, "project": "reasonloop"}
 
     def callbacks(self, phase: str) -> list[TrainerCallback]:
         """Callbacks of the trackers that write files, each to a folder for the phase."""
         return [
             callback
-            for name, make in _IN_A_FOLDER.items()
+            for name, make in _FILE_TRACKERS.items()
             if name in self.names
             for callback in make(self.folder / name / phase)
         ]
@@ -73,7 +73,7 @@ class StepLogger:
         self._trackers = trackers
         self._phase = phase
         self._facts = facts
-        self._opened: _Opened | None = None
+        self._opened: _OpenTrackers | None = None
 
     def log(self, step: int, total: int, metrics: Mapping[str, float]) -> None:
         """Log the metrics of a step."""
@@ -89,20 +89,20 @@ class StepLogger:
         if self._opened is not None:
             self._opened.send("on_train_end")
 
-    def _open(self) -> "_Opened":
+    def _open(self) -> "_OpenTrackers":
         trackers = self._trackers
         settings = _Settings(output_dir=str(trackers.folder), **trackers.settings(self._phase))
         settings.facts = self._facts
-        folderless = [_KNOWN[name]() for name in trackers.names if name not in _IN_A_FOLDER]
-        return _Opened(
+        other = [_KNOWN[name]() for name in trackers.names if name not in _FILE_TRACKERS]
+        return _OpenTrackers(
             settings=settings,
             state=TrainerState(),
-            callbacks=[*folderless, *trackers.callbacks(self._phase)],
+            callbacks=[*other, *trackers.callbacks(self._phase)],
         )
 
 
 class _Settings(TrainingArguments):
-    """TrainingArguments whose params, as trackers record them, are ``facts``."""
+    """TrainingArguments that trackers record as ``facts``."""
 
     facts: Mapping[str, Any]
 
@@ -112,7 +112,7 @@ class _Settings(TrainingArguments):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Opened:
+class _OpenTrackers:
     settings: _Settings
     state: TrainerState
     callbacks: Sequence[TrainerCallback]
@@ -162,7 +162,7 @@ def _tensorboard(folder: pathlib.Path) -> list[TrainerCallback]:
     return [callback]
 
 
-_IN_A_FOLDER: Mapping[str, Callable[[pathlib.Path], list[TrainerCallback]]] = {
+_FILE_TRACKERS: Mapping[str, Callable[[pathlib.Path], list[TrainerCallback]]] = {
     "dvclive": _dvclive,
     "tensorboard": _tensorboard,
 }

@@ -42,7 +42,7 @@ def make_lora_config(params: LoraParams) -> LoraConfig | None:
 def attach(model: Any, params: LoraParams, *, checkpointing: bool) -> Any:
     """``model`` with new adapters, or unchanged for full fine-tuning.
 
-    TRL's trainers do this themselves. ``checkpointing`` is whether gradients are checkpointed.
+    TRL's trainers do this themselves. ``checkpointing``: gradient checkpointing is on.
     """
     config = make_lora_config(params)
     if config is None:

@@ -1,4 +1,4 @@
-"""Advantage rules: numbers worked by hand, and the laws that they share.
+"""Advantage rules: hand-worked numbers, and laws that hold for all rules.
 
 `tests/unit/training/online/test_group_advantages.py` compares them with TRL's own computation.
 """
@@ -42,7 +42,7 @@ def advantages(name: str, groups: list[list[float]]) -> list[list[float]]:
     ],
 )
 def test_one_group_by_hand(name, rewards, expected):
-    """A path without a score gets 0 and is in no mean."""
+    """A path without a score gets 0 and does not enter means."""
     assert advantages(name, [rewards])[0] == pytest.approx(expected, abs=2e-5)
 
 
@@ -71,8 +71,8 @@ def test_a_part_without_a_score_counts_as_zero_beside_others():
     [[1.0] * 4, [0.0] * 4, [NONE, 1.0, NONE, NONE], [NONE] * 4],
     ids=["all right", "all wrong", "one score", "no score"],
 )
-def test_a_group_without_a_contrast_has_advantages_of_exactly_zero(name, rewards):
-    """Exactly: a gradient is computed for every other advantage."""
+def test_a_group_of_equal_or_single_scores_has_advantages_of_exactly_zero(name, rewards):
+    """Exactly, since a gradient is computed for every other value."""
     assert advantages(name, [rewards]) == [[0.0] * 4]
 
 
@@ -81,21 +81,21 @@ rewards = st.one_of(st.just(NONE), st.integers(-8, 8).map(lambda quarters: quart
 
 @pytest.mark.parametrize("name", ["dr_grpo", "grpo", "rloo"])
 @given(groups=st.lists(st.lists(rewards, min_size=4, max_size=4), min_size=1, max_size=4))
-def test_groups_do_not_see_each_other_and_sum_to_zero(name, groups):
-    """The advantages of a group are those of the group alone, and their sum is 0."""
+def test_groups_are_independent_and_sum_to_zero(name, groups):
+    """The advantages of a group do not depend on other groups, and their sum is 0."""
     found = advantages(name, groups)
     assert found == [advantages(name, [group])[0] for group in groups]
     assert [sum(group) for group in found] == pytest.approx([0.0] * len(groups), abs=1e-3)
 
 
-def test_an_unknown_rule_is_refused_with_the_names_of_the_others():
-    """The message says what to set."""
+def test_an_unknown_rule_is_refused():
+    """The message lists the known rules."""
     with pytest.raises(BadInputError, match="advantage=mean is unknown; known rules are dr_grpo"):
         find_rule("mean")
 
 
-def test_names_are_known_without_torch():
-    """Params are read by commands that must start fast."""
+def test_rules_are_importable_without_torch():
+    """Commands that must start fast check params."""
     check = (
         "import sys, pipeline_lib.advantages.rules, pipeline_lib.params_file\n"
         "assert 'torch' not in sys.modules"

@@ -14,7 +14,7 @@ from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.arc import judge
 from tests.unit.evaluation.judged_groups import PROVENANCE
-from tests.unit.made_grids import grids
+from tests.unit.synthetic_grids import grids
 
 A, B, C = ((1, 2),), ((3,), (4,)), ((5,),)
 SOLUTIONS = {"p": [A], "q": [A, B], "r": [A, B, C]}

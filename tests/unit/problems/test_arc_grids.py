@@ -16,8 +16,8 @@ from pipeline_lib.problems.raw_files import folder_rows
 from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.verification.arc import judge
-from tests.made_data import ARC_COUNTS
-from tests.unit.made_grids import grids
+from tests.synthetic_data import ARC_COUNTS
+from tests.unit.synthetic_grids import grids
 
 # The rule: colours are mirrored left to right.
 MIRROR = {
@@ -203,18 +203,18 @@ def test_reference_counts(
 
 
 @pytest.mark.parametrize("folder", ARC_COUNTS)
-def test_counts(made_data: pathlib.Path, folder: str):
+def test_counts(synthetic_data: pathlib.Path, folder: str):
     """The same for the small synthetic puzzles."""
     pattern = f"{folder}/*/*.json" if folder.endswith("corpus") else f"{folder}/*.json"
-    found = [read_puzzle(row) for row in folder_rows(made_data / "arc", [pattern])]
+    found = [read_puzzle(row) for row in folder_rows(synthetic_data / "arc", [pattern])]
     pairs = sum(len(puzzle.train) for puzzle in found), sum(len(puzzle.test) for puzzle in found)
     assert (len({puzzle.id for puzzle in found}), *pairs) == ARC_COUNTS[folder]
 
 
-def test_the_published_repeat_is_removed(made_data: pathlib.Path):
+def test_the_published_repeat_is_removed(synthetic_data: pathlib.Path):
     """Of 4 train problems the one that is a test problem as well is tested, not trained on."""
     params = PrepareParams(
-        dataset="arc", source=str(made_data / "arc" / "arc-agi-1"), test_problems=3
+        dataset="arc", source=str(synthetic_data / "arc" / "arc-agi-1"), test_problems=3
     )
     splits = make_splits(params, seed=7, gold_problem=lambda _: None)
     assert splits.report.loaded == {"train": 4, "test": 3}

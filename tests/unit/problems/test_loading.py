@@ -13,7 +13,7 @@ from pipeline_lib.params_file import load_params
 from pipeline_lib.problems.loading import load, load_splits
 from pipeline_lib.problems.table import DATA_SETS, check_data_set
 from pipeline_lib.repository import REPOSITORY
-from tests.made_data import MATH_GOLDS, MBPP_FUNCTIONS
+from tests.synthetic_data import MATH_GOLDS, MBPP_FUNCTIONS
 
 GSM8K = [
     {"question": "How many are one and one?", "answer": "#### 2"},
@@ -65,22 +65,22 @@ def test_reference_counts(reference_data: pathlib.Path, name: str, folder: str, 
         ("concept-arc", "arc/concept-arc", {"test": 4}),
     ],
 )
-def test_counts(made_data: pathlib.Path, name: str, folder: str, sizes: dict):
+def test_counts(synthetic_data: pathlib.Path, name: str, folder: str, sizes: dict):
     """The same for small synthetic data in each format."""
-    splits = load_splits(name, str(made_data / folder))
+    splits = load_splits(name, str(synthetic_data / folder))
     assert {split: len(problems) for split, problems in splits.items()} == sizes
     assert all(problem.question.strip() for problems in splits.values() for problem in problems)
 
 
-def test_golds_are_the_publishers(made_data: pathlib.Path):
+def test_golds_are_the_publishers(synthetic_data: pathlib.Path):
     """GSM8K: the number after ####, without commas; AIME: ``answer``; MBPP: the function of all asserts."""
     golds = {
         name: [one.gold for one in itertools.chain(*load_splits(name, str(folder)).values())]
         for name, folder in (
-            ("gsm8k", made_data / "gsm8k"),
-            ("math", made_data / "math500"),
-            ("aime", made_data / "aime25"),
-            ("mbpp", made_data / "mbpp"),
+            ("gsm8k", synthetic_data / "gsm8k"),
+            ("math", synthetic_data / "math500"),
+            ("aime", synthetic_data / "aime25"),
+            ("mbpp", synthetic_data / "mbpp"),
         )
     }
     assert [gold.answer for gold in golds["gsm8k"]] == ["83", "294", "120000", "29", "180"]

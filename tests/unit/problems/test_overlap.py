@@ -98,9 +98,9 @@ def test_normalizing_twice_changes_nothing(text: str):
     assert normalized_question(f"  {text}\n") == once
 
 
-def test_gsm8k_of_our_own(made_data: pathlib.Path):
+def test_gsm8k_of_our_own(synthetic_data: pathlib.Path):
     """13 words of a test question inside a train question are an overlap."""
-    splits = load_splits("gsm8k", str(made_data / "gsm8k"))
+    splits = load_splits("gsm8k", str(synthetic_data / "gsm8k"))
     report = overlap_report(splits["train"], splits["test"])
     assert (report.num_train, report.num_test) == (3, 2)
     assert (report.touched_test, report.touched_train) == (1, 1)

@@ -1,4 +1,4 @@
-"""A tiny random model with its tokenizer, made here, in Hugging Face format."""
+"""A tiny random model with its tokenizer, in Hugging Face format."""
 
 import pathlib
 
@@ -12,7 +12,7 @@ WORDS = ["<pad>", "<eos>", "a", "b", "c", "d"]
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A Llama of two layers over six tokens, wide enough in its logits to be far from uniform."""
+    """A Llama of two layers over six tokens, with weights that make it far from uniform."""
     folder = tmp_path_factory.mktemp("tiny-model")
     inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="a"))
     inner.pre_tokenizer = pre_tokenizers.Split("", "isolated")

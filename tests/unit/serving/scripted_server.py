@@ -1,4 +1,4 @@
-"""A real HTTP server whose answers, and faults, a test writes down."""
+"""A real HTTP server with scripted responses and faults."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ Reply = Callable[[Request, Body], Awaitable[Response]]
 
 
 def completion(body: Body, **changes: Any) -> Body:
-    """What vLLM answers: text i is "<prompt>:<seed + i>", with a token per character."""
+    """A response like vLLM's: text i is "<prompt>:<seed + i>", with a token per character."""
     choices = [
         {
             "index": i,
@@ -47,21 +47,21 @@ def completion(body: Body, **changes: Any) -> Body:
 
 @dataclass
 class ScriptedServer:
-    """Answers as vLLM does, but first with the scripted replies, each of them once."""
+    """Sends the scripted replies, once each, then responses like vLLM's."""
 
     port: int
     models: list[Body] = field(default_factory=lambda: [{"id": MODEL, "owned_by": "vllm"}])
     models_before: list[list[Body]] = field(default_factory=list)
-    """What is listed first, each of them once."""
+    """Scripted responses of the list of models, used once each."""
     script: list[Reply] = field(default_factory=list)
     always: Reply | None = None
-    """Takes the place of the usual answer."""
+    """Replaces the usual response."""
     bodies: list[Body] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     in_flight: int = 0
     most_in_flight: int = 0
     left: int = 0
-    """Clients that went away before their answer."""
+    """Clients that disconnected before their response."""
 
     async def complete(self, request: Request) -> Response:
         body = json.loads(await request.body())
@@ -109,7 +109,7 @@ async def usual(_request: Request, body: Body) -> Response:
 
 
 def chat(body: Body) -> Body:
-    """What a server's chat route answers."""
+    """A response of a chat route."""
     message = {"role": "assistant", "content": f"you said {body['messages'][0]['content']}"}
     return {
         "model": f"{body['model']}-2026-11-20",
@@ -119,7 +119,7 @@ def chat(body: Body) -> Body:
 
 
 def answers(content: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Reply:
-    """The same answer to anything: JSON, or bytes as they are."""
+    """The same response to any request: JSON, or raw bytes."""
 
     async def reply(_request: Request, _body: Body) -> Response:
         if isinstance(content, bytes):
@@ -130,7 +130,7 @@ def answers(content: Any, *, status: int = 200, headers: dict[str, str] | None =
 
 
 def changed(**changes: Any) -> Reply:
-    """The usual answer with some of its fields changed."""
+    """The usual response with changed fields."""
 
     async def reply(_request: Request, body: Body) -> Response:
         return JSONResponse(completion(body, **changes))
@@ -139,7 +139,7 @@ def changed(**changes: Any) -> Reply:
 
 
 def slow(seconds: float) -> Reply:
-    """The usual answer, late."""
+    """The usual response, late."""
 
     async def reply(request: Request, body: Body) -> Response:
         await asyncio.sleep(seconds)
@@ -149,13 +149,13 @@ def slow(seconds: float) -> Reply:
 
 
 async def never(_request: Request, _body: Body) -> Response:
-    """No answer as long as the client is there."""
+    """No response while the client is connected."""
     await asyncio.Event().wait()
     raise AssertionError
 
 
 class _Reset(Response):
-    """Half of an answer, then the connection breaks (a length that is not kept makes it so)."""
+    """Half of a response, then the connection breaks, by a wrong Content-Length."""
 
     async def __call__(self, _scope, _receive, send) -> None:
         headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]

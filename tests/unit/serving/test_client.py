@@ -1,4 +1,4 @@
-"""The client against a real HTTP server: what it asks, what it makes of answers and of faults."""
+"""The client against a real HTTP server: requests, responses, faults."""
 
 import asyncio
 import signal
@@ -30,7 +30,7 @@ from tests.unit.serving.scripted_server import (
 SAMPLED = Decoding(temperature=0.8, top_p=0.95, max_new_tokens=9, stop=("\n\n",))
 ONE = [Request(prompt="a", seeds=range(5, 6))]
 GIVE_UP_S = 120.0
-"""A test that hangs fails by then."""
+"""Time limit of a hanging test."""
 THREE = [Request(prompt="a", seeds=range(5, 8))]
 
 
@@ -41,7 +41,7 @@ def server():
 
 
 def test_n_paths_are_one_request(server):
-    """Consecutive seeds share a request with n and the first of them; texts come in their order."""
+    """Consecutive seeds share a request with n and the first seed; texts are in their order."""
     [[first, *others]] = server.client().complete(THREE, SAMPLED)
     assert [first.text, *(c.text for c in others)] == ["a:5", "a:6", "a:7"]
     [body] = server.bodies
@@ -63,8 +63,8 @@ def test_n_paths_are_one_request(server):
     }
 
 
-def test_what_is_reported_of_a_path(server):
-    """Tokens, their log-probabilities and sum, cached tokens, latency; the prompt is paid once."""
+def test_fields_of_a_path(server):
+    """Tokens, their log-probabilities and sum, cached tokens, latency; the prompt is billed once."""
     server.script = [slow(0.2)]
     [[first, second, _]] = server.client().complete(THREE, SAMPLED)
     assert first.finish_reason is FinishReason.STOP
@@ -78,15 +78,15 @@ def test_what_is_reported_of_a_path(server):
 
 
 def test_a_path_can_be_drawn_again_alone(server):
-    """Path 2 of three and the same seed asked for alone are the same text."""
+    """Path 2 of three and a request for its seed alone have the same text."""
     client = server.client()
     [[_, _, third]] = client.complete(THREE, SAMPLED)
     [[again]] = client.complete([Request(prompt="a", seeds=[7])], SAMPLED)
     assert again.text == third.text
 
 
-def test_seeds_that_do_not_follow_each_other_are_apart(server):
-    """Seeds 5, 6, 9, 4 are runs of two, one and one; order is kept over problems."""
+def test_seeds_with_gaps_are_split(server):
+    """Seeds 5, 6, 9, 4 are runs of two, one and one; the order of problems is kept."""
     requests = [Request(prompt="a", seeds=[5, 6, 9, 4]), Request(prompt="b", seeds=[1])]
     drawn = server.client().complete(requests, SAMPLED)
     assert [[c.text for c in one] for one in drawn] == [["a:5", "a:6", "a:9", "a:4"], ["b:1"]]
@@ -94,7 +94,7 @@ def test_seeds_that_do_not_follow_each_other_are_apart(server):
     assert [c.opens_request for c in drawn[0]] == [True, False, True, True]
 
 
-def test_greedy_is_asked_one_by_one(server):
+def test_greedy_completions_are_single_requests(server):
     """vLLM refuses n > 1 at temperature 0."""
     server.client().complete(THREE, Decoding(temperature=0))
     assert [body["n"] for body in server.bodies] == [1, 1, 1]
@@ -103,8 +103,8 @@ def test_greedy_is_asked_one_by_one(server):
 @pytest.mark.parametrize(
     ("owner", "sizes"), [("vllm", [3]), ("embedded", [3]), ("sglang", [1] * 3), ("", [1] * 3)]
 )
-def test_a_foreign_server_is_known_by_its_list_of_models(server, owner, sizes):
-    """Only where the seeds of n completions are known do they share a request."""
+def test_the_owner_of_an_external_server_sets_its_dialect(server, owner, sizes):
+    """Completions share a request only if the seeds of n completions are documented."""
     server.models = [{"id": MODEL, "owned_by": owner}]
     client = server.client(engine="url", encode=lambda text: [ord(c) for c in text])
     client.complete(THREE, SAMPLED)
@@ -112,8 +112,8 @@ def test_a_foreign_server_is_known_by_its_list_of_models(server, owner, sizes):
     assert sorted(body["seed"] for body in server.bodies) == [5, 6, 7][: len(sizes)]
 
 
-def test_an_unknown_server_gets_no_fields_beside_openai_s(server):
-    """Some servers refuse what they do not know."""
+def test_an_unknown_server_gets_only_openai_fields(server):
+    """Some servers refuse unknown fields."""
     server.models = [{"id": MODEL}]
     server.client(engine="url").complete(ONE, Decoding(max_new_tokens=9))
     [body] = server.bodies
@@ -121,7 +121,7 @@ def test_an_unknown_server_gets_no_fields_beside_openai_s(server):
 
 
 def test_sglang_gets_token_ids(server):
-    """It would put special tokens before a text; without a tokenizer that is refused."""
+    """It would prepend special tokens to a text; without a tokenizer the client refuses."""
     client = server.client(engine="sglang", encode=lambda text: [ord(c) for c in text])
     client.complete([Request(prompt="ab", seeds=[1])], SAMPLED)
     assert server.bodies[0]["prompt"] == [97, 98]
@@ -130,7 +130,7 @@ def test_sglang_gets_token_ids(server):
 
 
 def test_the_server_s_own_chat_template(server):
-    """With ServerChat the message goes to the chat route, and an alias may answer by another name."""
+    """With ServerChat the message goes to the chat route; a response may have another model name."""
     server.models = [{"id": MODEL}]
     client = server.client(engine="url", chat_format=ServerChat())
     message = client.chat_format.render("hello")
@@ -147,18 +147,18 @@ def test_the_server_s_own_chat_template(server):
         answers({"error": {"message": "oops"}}, status=500),
         reset,
     ],
-    ids=["429", "500", "reset in mid-answer"],
+    ids=["429", "500", "reset within a response"],
 )
-def test_a_passing_fault_is_retried(server, fault):
-    """Once at fault, then fine: the client's own back-off, and the path is drawn."""
+def test_a_transient_fault_is_retried(server, fault):
+    """One fault, then success: after the client's back-off the path is drawn."""
     server.script = [fault]
     [[path]] = server.client().complete(ONE, SAMPLED)
     assert path.text == "a:5"
     assert len(server.bodies) == 2
 
 
-def test_retry_after_is_kept(server):
-    """The server said when to come back."""
+def test_retry_after_is_respected(server):
+    """The retry is not sent before the server's Retry-After."""
     fault = answers({"error": {"message": "slow"}}, status=429, headers={"Retry-After": "1.5"})
     server.script = [fault]
     start = time.monotonic()
@@ -184,8 +184,8 @@ def test_retry_after_is_kept(server):
         ),
     ],
 )
-def test_a_request_that_fails_for_good_is_a_status(server, reply, error):
-    """No fault becomes an answer: the text is empty, the reason is said, other paths are drawn."""
+def test_a_permanent_failure_is_a_status(server, reply, error):
+    """The text is empty, the error has the reason, and other paths are drawn."""
     server.script = [reply]
     requests = [*ONE, Request(prompt="b", seeds=[1])]
     [[failed], [fine]] = server.client(concurrency=1).complete(requests, SAMPLED)
@@ -196,14 +196,14 @@ def test_a_request_that_fails_for_good_is_a_status(server, reply, error):
 
 
 def test_a_failed_request_fails_all_of_its_paths(server):
-    """Three paths of one request are three statuses."""
+    """Three paths of one request are three failures."""
     server.always = answers({"error": {"message": "no"}}, status=400)
     [paths] = server.client().complete(THREE, SAMPLED)
     assert [path.error for path in paths] == ["status 400: no"] * 3
 
 
-def test_an_answer_past_the_deadline_is_a_status(server):
-    """The deadline covers all retries; the server sees the client leave and may stop.
+def test_a_response_after_the_deadline_is_a_status(server):
+    """The deadline covers all retries; the server sees the disconnect and may stop.
 
     On a slow machine a deadline may pass before the request arrives: then a longer one is tried.
     """
@@ -217,8 +217,8 @@ def test_an_answer_past_the_deadline_is_a_status(server):
     assert _becomes(lambda: server.left > 0, True)
 
 
-def test_n_ignored(server):
-    """A server that gives one completion for n = 3: the others are asked for by their own seeds."""
+def test_a_server_that_ignores_n(server):
+    """It returns one completion for n = 3: the others are requested by their own seeds."""
 
     async def one_of_them(_request, body):
         whole = completion(body)
@@ -232,7 +232,7 @@ def test_n_ignored(server):
 
 
 def test_missing_logprobs_are_unknown(server):
-    """No number is made up for them, and a gap in them is as good as none."""
+    """They are None, also if only some are missing."""
     choice = {"text": "x", "finish_reason": "length"}
     server.script = [
         changed(choices=[choice]),
@@ -246,7 +246,7 @@ def test_missing_logprobs_are_unknown(server):
 
 
 def test_several_completions_that_cannot_be_counted(server):
-    """Usage is a sum over n paths; without ids or log-probabilities it cannot be divided."""
+    """Usage is a sum over n paths; without ids or log-probabilities it cannot be split."""
     server.always = changed(choices=[{"text": "x", "finish_reason": "stop"}] * 3)
     [paths] = server.client().complete(THREE, SAMPLED)
     assert "without token ids" in paths[0].error
@@ -256,19 +256,19 @@ def test_concurrency_is_bounded(server):
     """Twelve requests with four slots: four are in flight at once, never five."""
     four = asyncio.Barrier(4)
 
-    async def once_four_are_here(request, body):
+    async def after_four_requests(request, body):
         await four.wait()
-        await asyncio.sleep(0.1)  # the time of a fifth to come, were it let in
+        await asyncio.sleep(0.1)  # time for a fifth to arrive, if the limit failed
         return await usual(request, body)
 
-    server.always = once_four_are_here
+    server.always = after_four_requests
     requests = [Request(prompt="a", seeds=[10 * i]) for i in range(12)]
     server.client(concurrency=4).complete(requests, SAMPLED)
     assert server.most_in_flight == 4
 
 
 def test_a_model_that_is_not_served_is_bad_input(server):
-    """One line names what is served, before anything is asked for."""
+    """One line names the served models, before any completion is requested."""
     server.models = [{"id": "other", "owned_by": "vllm"}]
     with pytest.raises(BadInputError, match=r"it serves other, not policy; correct serve\.model"):
         server.client(engine="url").complete(ONE, SAMPLED)
@@ -285,8 +285,8 @@ def test_a_wrong_address_is_bad_input(server):
         client.complete(ONE, SAMPLED)
 
 
-def test_no_server_is_not_an_answer(server):
-    """Where nothing listens the draw stops: no path is made, and finished shards stay."""
+def test_without_a_server_the_draw_fails(server):
+    """No path is returned, and finished shards are kept."""
     client = server.client(start_timeout_s=1.0)
     client.endpoint = type(client.endpoint)(
         engine="vllm", base_url="http://127.0.0.1:9/v1", model=MODEL, identity="x"
@@ -299,7 +299,7 @@ KEY = "sk-secret-0123456789"
 
 
 def test_the_key_is_sent_and_never_shown(server, monkeypatch):
-    """It comes from the variable that params name; a server that quotes it is not quoted."""
+    """It is read from the variable that params name, and removed from errors that quote it."""
     monkeypatch.setenv("MY_KEY", f"{KEY}\n")
     seen = []
 
@@ -315,7 +315,7 @@ def test_the_key_is_sent_and_never_shown(server, monkeypatch):
     assert KEY not in repr(client)
 
 
-def test_engines_of_ours_get_no_key(server, monkeypatch):
+def test_started_engines_get_no_key(server, monkeypatch):
     """A key for one server is not sent to another."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     seen = []
@@ -329,16 +329,16 @@ def test_engines_of_ours_get_no_key(server, monkeypatch):
     assert seen == ["Bearer none"]
 
 
-def test_a_proxy_of_the_environment_is_not_asked_for_our_engines(server, monkeypatch):
-    """An engine on 127.0.0.1 is reached although a proxy is set that does not exist."""
+def test_a_proxy_is_not_used_for_started_engines(server, monkeypatch):
+    """An engine on 127.0.0.1 is reached although the environment names a missing proxy."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     [[path]] = server.client().complete(ONE, SAMPLED)
     assert path.text == "a:5"
 
 
-def test_requests_of_a_dead_engine_are_sent_again_once_it_is_back():
-    """The engine dies with six requests in flight and comes back on its port: all are drawn."""
+def test_requests_are_sent_again_after_a_restart():
+    """The engine dies with six requests in flight and is restarted on its port: all are drawn."""
     requests = [Request(prompt="a", seeds=[10 * i]) for i in range(6)]
     drawn = []
     with scripted_server() as first:
@@ -347,7 +347,7 @@ def test_requests_of_a_dead_engine_are_sent_again_once_it_is_back():
         thread = threading.Thread(target=lambda: drawn.extend(client.complete(requests, SAMPLED)))
         thread.start()
         assert _becomes(lambda: first.in_flight, 6)
-    # Longer than the client's own retries, so that what brings the requests back is the wait.
+    # Longer than the client's own retries, so that only the wait can recover the requests.
     time.sleep(5)
     with scripted_server(first.port) as second:
         thread.join(GIVE_UP_S)
@@ -355,18 +355,18 @@ def test_requests_of_a_dead_engine_are_sent_again_once_it_is_back():
         assert len(second.bodies) == 6
 
 
-def test_a_request_that_kills_its_engine_is_a_status(server):
-    """The connection breaks each time although the server is there: it is given up, not repeated."""
+def test_a_request_that_breaks_every_connection_is_a_status(server):
+    """The connection breaks each time although the server runs: the request fails."""
     server.always = reset
     [[path]] = server.client().complete(ONE, SAMPLED)
     assert path.finish_reason is FinishReason.ERROR
     assert path.error.startswith("the connection failed")
-    # Four times by the package's own retries, and four after the engine was seen again.
+    # Four by the package's own retries, and four after the engine was seen again.
     assert len(server.bodies) == 8
 
 
 def test_close_ends_a_draw_and_frees_the_server(server):
-    """Connections are closed, which is what makes servers stop generating."""
+    """Connections are closed, so servers stop generating."""
     server.always = never
     client = server.client()
     caught = []
@@ -388,10 +388,10 @@ def test_close_ends_a_draw_and_frees_the_server(server):
 
 
 def test_an_interrupt_ends_a_draw_and_frees_the_server(server):
-    """Ctrl-C in the process that draws: it ends at once, and the server may stop generating."""
+    """Ctrl-C in the drawing process: it ends at once, and the server may stop generating."""
     server.always = never
     code = (
-        # A shell that starts something in the background has it ignore the signal.
+        # A shell that starts a process in the background makes it ignore the signal.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
         "from pipeline_lib.params.serve import ServeParams;"
         "from pipeline_lib.serving.chat_model import Decoding, Request;"
@@ -408,15 +408,15 @@ def test_an_interrupt_ends_a_draw_and_frees_the_server(server):
         try:
             assert _becomes(lambda: server.in_flight, 1)
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=GIVE_UP_S)
+            _, stderr = process.communicate(timeout=GIVE_UP_S)
         finally:
             process.kill()
-    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert stderr.rstrip().endswith("KeyboardInterrupt")
     assert _becomes(lambda: server.left, 1)
 
 
-def test_an_adapter_that_is_being_loaded_again_is_waited_for(server):
-    """A restarted engine lists its base a moment before its adapter."""
+def test_the_client_waits_for_an_adapter_after_a_restart(server):
+    """A restarted engine lists its base before its adapter."""
     server.models_before = [[{"id": "base", "owned_by": "vllm"}]] * 2
     [[path]] = server.client().complete(ONE, SAMPLED)
     assert path.text == "a:5"
@@ -424,7 +424,7 @@ def test_an_adapter_that_is_being_loaded_again_is_waited_for(server):
 
 
 def _becomes(read, value):
-    """Whether ``read()`` comes to be ``value`` before the test has certainly failed."""
+    """True if ``read()`` becomes ``value`` before the time limit."""
     deadline = time.monotonic() + GIVE_UP_S
     while read() != value and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -1,6 +1,6 @@
-"""The client on real engines: what they draw over HTTP is what the model says in process.
+"""The client on real engines: paths over HTTP equal those of the model in process.
 
-Our own server runs always; vLLM (`make serve-env`) is slow to start.
+The embedded server runs always; vLLM (`make serve-env`) is slow to start.
 """
 
 import threading
@@ -37,7 +37,7 @@ VLLM = pytest.param(
         ),
     ],
 )
-# Float32 on both sides, so that equality can be asked for.
+# Float32 on both sides, so that results are equal.
 OPTIONS = {"vllm": ("--dtype", "float32"), "embedded": ()}
 SAMPLED = Decoding(temperature=0.7, top_p=0.95, max_new_tokens=24)
 PROBLEMS = generate(CountdownParams(num_numbers=3), seed=9, count=24)
@@ -46,7 +46,7 @@ PROMPTS = [render(problem, None) for problem in PROBLEMS]
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory):
-    """The project's own small policy, with heads of 32 channels as vLLM's attention wants them."""
+    """The project's small policy, with heads of 32 channels as vLLM's attention needs."""
     folder = tmp_path_factory.mktemp("policy") / "base"
     params = BootstrapParams(hidden_size=64, num_layers=2, num_heads=2, steps=40)
     problems = generate(CountdownParams(num_numbers=3), seed=4, count=200)
@@ -62,7 +62,7 @@ def reference(policy):
 
 @pytest.fixture(scope="module", params=["embedded", VLLM])
 def client(request, policy, tmp_path_factory):
-    """The client of an engine that runs while the tests of this file do."""
+    """The client of an engine that runs during the tests of this file."""
     name = request.param
     serve = ServeParams(
         engine=name, port=18700, environment=str(ENVIRONMENT), options=OPTIONS[name]
@@ -82,8 +82,8 @@ def metric(client, name: str) -> float:
 
 
 @pytest.mark.parametrize("stop", [(), ("\n",), ("=1", "+1")], ids=["none", "line", "two"])
-def test_greedy_is_that_of_the_embedded_engine(client, reference, stop):
-    """For 24 prompts: text, tokens, end, counts and log-probabilities, with stop texts or without."""
+def test_greedy_equals_the_embedded_engine(client, reference, stop):
+    """For 24 prompts: text, tokens, end, counts and log-probabilities, with stop strings and without."""
     requests = [Request(prompt=prompt, seeds=[0]) for prompt in PROMPTS]
     greedy = Decoding(temperature=0, max_new_tokens=24, stop=stop)
     served, in_process = client.complete(requests, greedy), reference.complete(requests, greedy)
@@ -97,8 +97,8 @@ def test_greedy_is_that_of_the_embedded_engine(client, reference, stop):
     assert {path.finish_reason for [path] in served} >= {FinishReason.STOP}
 
 
-def test_n_paths_and_each_of_them_again(client):
-    """Ten paths of a prompt are drawn by one request, the same ten again, and each one alone."""
+def test_paths_can_be_drawn_again_together_and_alone(client):
+    """Ten paths by one request, the same ten again, and each one alone."""
     requests = [
         Request(prompt=prompt, seeds=consecutive_seeds(10, 7, "draw", prompt)) for prompt in PROMPTS
     ]
@@ -109,7 +109,7 @@ def test_n_paths_and_each_of_them_again(client):
     again = client.complete(requests, SAMPLED)
     ids = [[path.token_ids for path in paths] for paths in drawn]
     assert [[path.token_ids for path in paths] for paths in again] == ids
-    # One path a prompt, another one each time.
+    # One path per prompt, another one each time.
     alone = [Request(prompt=r.prompt, seeds=[r.seeds[i % 10]]) for i, r in enumerate(requests)]
     for i, [path] in enumerate(client.complete(alone, SAMPLED)):
         assert path.token_ids == ids[i][i % 10]
@@ -131,7 +131,7 @@ def test_log_probabilities_are_those_before_temperature(client, reference):
             assert path.logprob == pytest.approx(sum(expected), abs=1e-3)
 
 
-def test_frequencies_are_the_model_s(client, reference):
+def test_frequencies_match_the_model(client, reference):
     """Over 2,000 seeds each first token's share is within four standard errors of its probability."""
     n = 2000
     [paths] = client.complete(
@@ -143,7 +143,7 @@ def test_frequencies_are_the_model_s(client, reference):
     probs = (logits.double() / 0.7).softmax(-1).numpy()
     counts = np.bincount([path.token_ids[0] for path in paths], minlength=len(probs))
     errors = np.sqrt(probs * (1 - probs) / n)
-    # Tokens that are hardly ever drawn have no normal distribution.
+    # The normal approximation does not hold for rare tokens.
     likely = probs > 0.005
     assert likely.sum() > 5
     assert (np.abs(counts / n - probs)[likely] < 4 * errors[likely]).all()
@@ -151,7 +151,7 @@ def test_frequencies_are_the_model_s(client, reference):
 
 
 def test_a_prompt_that_is_too_long_is_a_status(client):
-    """The context has 512 tokens; the server's own words say so."""
+    """The context has 512 tokens; the error has the server's message."""
     [[path]] = client.complete([Request(prompt="1+" * 400, seeds=[1])], SAMPLED)
     assert path.finish_reason is FinishReason.ERROR
     assert path.error.startswith("status 400: ")
@@ -159,13 +159,13 @@ def test_a_prompt_that_is_too_long_is_a_status(client):
 
 
 def test_many_long_seeded_prompts(client):
-    """640 seeded paths of prompts that fill several steps: vLLM on a CPU died of parts of prompts."""
+    """640 seeded paths of prompts that fill several steps: chunked prefill crashed vLLM on a CPU."""
     requests = [Request(prompt=PROMPTS[i % 24] * 20, seeds=range(i, i + 10)) for i in range(64)]
     drawn = client.complete(requests, Decoding(temperature=1.0, max_new_tokens=2))
     assert {path.error for paths in drawn for path in paths} == {None}
 
 
-def test_a_prompt_that_was_computed_is_cached(client):
+def test_cached_tokens_of_a_repeated_prompt(client):
     """vLLM reports the cached tokens of a prompt's second request; the embedded server caches none."""
     request = Request(prompt="98,76,54=32\n" * 20, seeds=[1])
     cached = [client.complete([request], SAMPLED)[0][0].cached_tokens for _ in range(2)]
@@ -174,7 +174,7 @@ def test_a_prompt_that_was_computed_is_cached(client):
 
 
 def test_close_frees_the_server(client):
-    """A draw that is cancelled leaves nothing running."""
+    """After a cancelled draw the server is idle."""
     caught = []
 
     def draw():
@@ -195,7 +195,7 @@ def test_close_frees_the_server(client):
 
 
 def _becomes(condition) -> bool:
-    """Whether it comes to hold before the test has certainly failed."""
+    """True if the condition holds before the time limit."""
     deadline = time.monotonic() + 120
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)

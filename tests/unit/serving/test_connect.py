@@ -1,4 +1,4 @@
-"""Who renders a prompt, and where it goes, follows from the engine and from serve.tokenizer."""
+"""The engine and serve.tokenizer determine the renderer of prompts."""
 
 import pytest
 
@@ -18,24 +18,24 @@ def at(engine: str) -> Endpoint:
 
 
 @pytest.fixture
-def chatty(tiny_model, tmp_path):
+def chat_model_folder(tiny_model, tmp_path):
     """The tiny model with a chat template."""
-    folder = tmp_path / "chatty"
+    folder = tmp_path / "chat_model_folder"
     tokenizer = EmbeddedEngine.load(str(tiny_model), batch_size=1).tokenizer
     tokenizer.chat_template = CHAT
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def test_a_started_engine_has_the_model_s_template(chatty):
-    """Byte for byte what the tokenizer renders, as in process; its ids have nothing added."""
-    client = connect(at("vllm"), ServeParams(engine="vllm"), model=str(chatty))
+def test_prompts_of_a_started_engine_are_rendered_by_the_model_s_template(chat_model_folder):
+    """Byte for byte as in process; token ids have no added special tokens."""
+    client = connect(at("vllm"), ServeParams(engine="vllm"), model=str(chat_model_folder))
     assert client.chat_format.render("ab") == "<user>ab<assistant>"
     assert client.encode("ab") == [2, 3]
 
 
-def test_a_plain_model_has_none(tiny_model):
-    """Without a template prompts are plain texts."""
+def test_a_model_without_a_template_has_no_chat_format(tiny_model):
+    """Its prompts are plain texts."""
     client = connect(at("embedded"), ServeParams(), model=str(tiny_model))
     assert client.chat_format is None
 
@@ -47,21 +47,21 @@ def test_an_external_server_renders_by_itself(tiny_model):
     assert client.chat_format == ServerChat()
 
 
-def test_unless_its_tokenizer_is_named(chatty, tiny_model):
-    """With serve.tokenizer prompts are rendered here, also for an external server."""
-    serve = ServeParams(engine="url", url=URL, tokenizer=str(chatty))
+def test_serve_tokenizer_renders_for_an_external_server(chat_model_folder, tiny_model):
+    """With serve.tokenizer prompts are rendered by the client."""
+    serve = ServeParams(engine="url", url=URL, tokenizer=str(chat_model_folder))
     client = connect(at("url"), serve, model=str(tiny_model))
     assert client.chat_format.render("ab") == "<user>ab<assistant>"
 
 
-def test_a_tokenizer_that_is_not_there_is_bad_input(tmp_path):
-    """One line names it."""
+def test_a_missing_tokenizer_is_bad_input(tmp_path):
+    """The message names it in one line."""
     serve = ServeParams(engine="url", url=URL, tokenizer=str(tmp_path / "absent"))
     with pytest.raises(BadInputError, match="absent"):
         connect(at("url"), serve, model="m")
 
 
-def test_provenance_is_the_endpoint_s(tiny_model):
-    """Engine, weights and adapter of each path come from what is served."""
+def test_provenance_is_that_of_the_endpoint(tiny_model):
+    """Engine, weights and adapter of each path are the served ones."""
     client = connect(at("vllm"), ServeParams(), model=str(tiny_model))
     assert (client.engine, client.identity, client.adapter) == ("vllm", "digest", "m@2")

@@ -1,4 +1,4 @@
-"""A model's identity follows all that changes what it says, and nothing else."""
+"""A model's identity depends on all files that affect its output, and on nothing else."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def test_a_copy_is_the_same_model(tiny_model, copy):
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
 def test_changed_files_are_another_model(copy, name):
-    """One changed byte, with the size kept, is seen."""
+    """One changed byte at the same size changes the identity."""
     before = model_identity(str(copy))
     content = bytearray((copy / name).read_bytes())
     content[-1] ^= 1
@@ -38,6 +38,6 @@ def test_a_new_chat_template_is_another_model(copy):
     assert model_identity(str(copy)) != before
 
 
-def test_a_hub_id_stands_for_itself():
-    """What is no folder is named, not read."""
+def test_a_hub_id_is_its_own_identity():
+    """No file is read."""
     assert model_identity("owner/name") == "owner/name"

@@ -1,4 +1,4 @@
-"""Code in a model's folder is never run, and no question is asked on the terminal."""
+"""Code in a model's folder is never run, and transformers does not prompt on the terminal."""
 
 import json
 import pathlib
@@ -22,12 +22,12 @@ FILES = {
 
 @pytest.fixture
 def model_with_code(tmp_path, monkeypatch) -> pathlib.Path:
-    """A folder whose code leaves a mark; a question at the terminal would be an error."""
+    """A folder whose code leaves a mark; a prompt on the terminal is an error."""
 
-    def asked(*_):
-        raise AssertionError("a question was asked")
+    def refuse_input(*_):
+        raise AssertionError("prompted on the terminal")
 
-    monkeypatch.setattr("builtins.input", asked)
+    monkeypatch.setattr("builtins.input", refuse_input)
     folder = tmp_path / "model"
     folder.mkdir()
     for name, content in FILES.items():
@@ -47,7 +47,7 @@ def model_with_code(tmp_path, monkeypatch) -> pathlib.Path:
     ids=["tokenizer", "engine", "policy", "tokenizer of a policy"],
 )
 def test_a_model_with_code_is_bad_input(model_with_code, load):
-    """One line, no question, and the code was not run."""
+    """One line, no prompt, and the code was not run."""
     with pytest.raises(BadInputError) as caught:
         load(str(model_with_code))
     assert "\n" not in str(caught.value)
@@ -67,7 +67,7 @@ def test_a_model_with_code_is_bad_input(model_with_code, load):
 )
 @pytest.mark.parametrize("load", [load_tokenizer, policies.load_model], ids=["tokenizer", "model"])
 def test_a_damaged_model_is_bad_input(tmp_path, config, load):
-    """Whatever its config holds."""
+    """For any content of its config."""
     (tmp_path / "config.json").write_text(config)
     with pytest.raises(BadInputError) as caught:
         load(str(tmp_path))

@@ -1,4 +1,4 @@
-"""What a server says of how a completion ended."""
+"""Finish reasons in the responses of servers."""
 
 import json
 
@@ -18,16 +18,16 @@ def answer(**choice):
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("fields", "expected"),
     [
         ({"stop_reason": "\n"}, "\n"),  # vLLM
         ({"matched_stop": "\n"}, "\n"),  # SGLang
         ({"stop_reason": 2}, None),  # the id of an end token
         ({"matched_stop": 2}, None),
         ({"stop_reason": None}, None),
-        ({}, None),  # OpenAI says nothing
+        ({}, None),  # OpenAI has no such field
     ],
 )
-def test_the_stop_text_is_told_from_the_end_token(said, expected):
-    """Only a text counts: a search goes on after its step and stops at the end token."""
-    assert answer(**said).stopped_by == expected
+def test_stop_string_and_end_token_are_distinguished(fields, expected):
+    """Only a string is a stop string: a search continues after its step and stops at the end token."""
+    assert answer(**fields).stopped_by == expected

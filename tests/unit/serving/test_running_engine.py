@@ -1,4 +1,4 @@
-"""A server that already runs is used, never managed."""
+"""An external server is used, never managed."""
 
 import pathlib
 import subprocess
@@ -41,7 +41,7 @@ def attached(url, tmp_path, **changes):
 
 
 def test_the_only_model_is_taken(url, tmp_path):
-    """Nobody named it; its id is its identity, and it goes on running after the block."""
+    """With serve.model=null; its id is its identity, and the server runs on after the block."""
     with attached(url, tmp_path) as engine:
         assert engine.endpoint.base_url == url
         assert (engine.endpoint.model, engine.endpoint.identity) == ("theirs", "theirs")
@@ -49,16 +49,18 @@ def test_the_only_model_is_taken(url, tmp_path):
 
 
 def test_a_name_that_is_not_served(url, tmp_path):
-    """The message holds what is."""
+    """The message lists the served models."""
     with (
-        pytest.raises(BadInputError, match=r"serve\.model: .* serves no other, but theirs"),
+        pytest.raises(
+            BadInputError, match=r"serve\.model: .* does not serve other; it serves theirs"
+        ),
         attached(url, tmp_path, model="other"),
     ):
         pass
 
 
-def test_adapters_are_not_ours_to_load(url, tmp_path):
-    """It says what to do instead."""
+def test_adapters_cannot_be_loaded(url, tmp_path):
+    """The message names the remedy."""
     with (
         attached(url, tmp_path) as engine,
         pytest.raises(BadInputError, match=r"cannot be loaded at .*set serve\.model"),
@@ -66,7 +68,7 @@ def test_adapters_are_not_ours_to_load(url, tmp_path):
         engine.load_adapter("policy", tmp_path, "1")
 
 
-def test_nobody_answers(tmp_path, monkeypatch):
+def test_an_unreachable_server(tmp_path, monkeypatch):
     """Port 9 of this machine has no server; the key of the environment is in no message."""
     monkeypatch.setenv("OPENAI_API_KEY", "models")
     with (

@@ -10,7 +10,7 @@ from pipeline_lib.params.train import Method
 from pipeline_lib.records import Group
 from pipeline_lib.traindata.builders import BUILDERS, TrainData, build
 from pipeline_lib.traindata.tables import MAIN_TABLE, BuildContext
-from tests.unit.traindata.made_groups import make_group
+from tests.unit.traindata.synthetic_groups import make_group
 
 GOLDEN_CARD = pathlib.Path(__file__).parents[2] / "golden" / "traindata_card.md"
 GROUPS = [make_group("a", "rrwwf"), make_group("b", "rr"), make_group("c", "wwe")]

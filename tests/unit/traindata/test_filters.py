@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.traindata.filters import by_difficulty, distinct, ended, pass_rate, path_counts
-from tests.unit.traindata.made_groups import VERDICTS, make_group
+from tests.unit.traindata.synthetic_groups import VERDICTS, make_group
 
 letters = st.text(alphabet=sorted(VERDICTS), max_size=8)
 

@@ -7,7 +7,7 @@ import pytest
 from pipeline_lib.errors import CorruptArtifactError
 from pipeline_lib.records import Group, Row
 from pipeline_lib.traindata.groups import join_groups
-from tests.unit.traindata.made_groups import make_group
+from tests.unit.traindata.synthetic_groups import make_group
 
 GROUPS = [make_group("b", "rw"), make_group("a", "wwr")]
 

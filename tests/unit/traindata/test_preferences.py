@@ -14,7 +14,7 @@ from pipeline_lib.traindata.preferences import (
     matched_pairs,
     wrong_by_reasoning,
 )
-from tests.unit.traindata.made_groups import VERDICTS, make_context, make_group
+from tests.unit.traindata.synthetic_groups import VERDICTS, make_context, make_group
 
 letters_and_lengths = st.lists(
     st.tuples(st.sampled_from(sorted(VERDICTS)), st.integers(1, 40)), min_size=1, max_size=10

@@ -23,9 +23,9 @@ PAIRS = {False: 11, True: 16}
 
 
 @pytest.fixture(scope="module")
-def is_made(data_folder, made_data) -> bool:
+def is_made(data_folder, synthetic_data) -> bool:
     """Whether the paths are our own."""
-    return data_folder == made_data
+    return data_folder == synthetic_data
 
 
 @pytest.fixture(scope="module", params=["gsm8k_qwen7b_paths", "math_labelled"])

@@ -3,7 +3,7 @@
 import json
 
 from pipeline_lib.traindata.rollout_groups import build_rollout_groups
-from tests.unit.traindata.made_groups import make_context, make_group
+from tests.unit.traindata.synthetic_groups import make_context, make_group
 
 
 def test_only_mixed_problems_are_drawn_again():

@@ -1,7 +1,7 @@
 """SFT rows: strictly right, ended, distinct."""
 
 from pipeline_lib.traindata.supervised import supervised_counts, supervised_rows
-from tests.unit.traindata.made_groups import make_context, make_group
+from tests.unit.traindata.synthetic_groups import make_context, make_group
 
 
 def path_ids(rows) -> set[str]:

@@ -1,4 +1,4 @@
-"""A tiny policy over Countdown and rows to train it on, made here in a second."""
+"""Fixtures: a tiny Countdown policy and rows to train it on, made in a second."""
 
 import pathlib
 from collections.abc import Callable
@@ -82,7 +82,7 @@ def half_right(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def half_solved(half_right: pathlib.Path) -> dict[str, Any]:
-    """Fields of a request on that prompt, for every method: half of the paths drawn are right."""
+    """Request fields on that prompt, for every method: half of the paths drawn are right."""
     gold = CountdownGold(numbers=(2, 2), target=4)
     row = TEXT_ROWS[0] | {"chosen": RIGHT, "rejected": WRONG, "problem_id": "p"}
     return {
@@ -105,7 +105,7 @@ def request_for(
             "batch_size": 4,
             "group_size": 4,
             "lr": 1e-3,
-            # No path of the tiny policy is right: the reward for entropy is what moves it.
+            # No path of the tiny policy is right, so only the entropy bonus has a gradient.
             "entropy_coef": 0.1,
             "warm_start_steps": 2,
             "warm_start_batch_size": 4,

@@ -1,4 +1,4 @@
-"""The base policy: a standard Llama folder with a tokenizer that loses nothing and adds nothing."""
+"""The base policy: a standard Llama folder with a lossless tokenizer."""
 
 import pathlib
 
@@ -19,8 +19,8 @@ TOKENIZER = make_tokenizer(["12,5,3=51\n", "12+5=17\n17*3=51"])
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_every_text_survives_the_tokenizer(text):
-    """Bytes are the alphabet, so decoding the tokens gives back the text, whatever it is."""
+def test_the_tokenizer_is_lossless(text):
+    """The alphabet is bytes, so decoding the tokens of any text gives the text."""
     ids = TOKENIZER.encode(text, add_special_tokens=False)
     assert TOKENIZER.decode(ids) == text
 
@@ -33,14 +33,14 @@ def test_numbers_are_tokens_and_nothing_is_added():
 
 
 def test_tokens_do_not_span_prompt_and_completion():
-    """Prompt and completion apart give the tokens of both together."""
+    """Prompt and completion tokenized separately give the tokens of both together."""
     prompt, completion = "12,5,3=51\n", "12+5=17\n17*3=51"
     apart = [*TOKENIZER.encode(prompt), *TOKENIZER.encode(completion)]
     assert apart == TOKENIZER.encode(prompt + completion)
 
 
 def test_all_solutions_of_a_problem_are_learned():
-    """2, 2 -> 4 is solved by the sum and by the product; each makes a row with the same prompt."""
+    """2, 2 -> 4 is solved by the sum and by the product; each is a row with the same prompt."""
     gold = CountdownGold(numbers=(2, 2), target=4)
     rows = solution_rows(
         [Problem(id="p", question="?", gold=gold, source="test", solution="2+2=4")], None
@@ -52,7 +52,7 @@ def test_all_solutions_of_a_problem_are_learned():
 
 
 def test_the_folder_loads_as_a_llama(base: pathlib.Path):
-    """The auto classes know it, and the end and pad tokens are the tokenizer's."""
+    """The auto classes load it, and the end and pad tokens are the tokenizer's."""
     model = AutoModelForCausalLM.from_pretrained(base)
     tokenizer = AutoTokenizer.from_pretrained(base)
     assert isinstance(model, LlamaForCausalLM)
@@ -62,7 +62,9 @@ def test_the_folder_loads_as_a_llama(base: pathlib.Path):
     assert current(base, kind="model", key="base") is not None
 
 
-def test_the_seed_decides_the_weights(base: pathlib.Path, problems, tiny, tmp_path: pathlib.Path):
+def test_the_seed_determines_the_weights(
+    base: pathlib.Path, problems, tiny, tmp_path: pathlib.Path
+):
     """Seed 1 again gives the same digest; seed 2 gives another."""
     digests = [
         make_base_policy(
@@ -75,7 +77,7 @@ def test_the_seed_decides_the_weights(base: pathlib.Path, problems, tiny, tmp_pa
 
 
 def test_a_given_model_is_copied(base: pathlib.Path, tiny, tmp_path: pathlib.Path):
-    """No step is made: the weights of the copy are the bytes of the original."""
+    """Without training: the weights of the copy are the bytes of the original."""
     params = tiny.model_copy(update={"model": str(base)})
     make_base_policy([], tmp_path / "copy", params=params, seed=1, key="copy")
     weights = "model.safetensors"
@@ -90,7 +92,7 @@ def test_a_missing_model_is_bad_input(tiny, tmp_path: pathlib.Path):
 
 
 def test_problems_without_solutions_are_bad_input(tiny, tmp_path: pathlib.Path):
-    """There is nothing to imitate, and the message says what to set."""
+    """There are no rows for SFT; the message names the remedy."""
     problem = Problem(id="p", question="?", gold=MathGold(answer="1"), source="test")
     assert solution_rows([problem], None) == []
     with pytest.raises(BadInputError, match=r"no problem has a worked solution.*bootstrap\.model"):

@@ -1,4 +1,4 @@
-"""The control: as many tokens as the loop, and the best checkpoint by worked problems held apart."""
+"""The control: the loop's number of tokens, and the best checkpoint by held-out worked problems."""
 
 import dataclasses
 import json
@@ -33,7 +33,7 @@ SCHEDULE = Schedule(
 
 @pytest.fixture(scope="module")
 def worked() -> WorkedProblems:
-    """Sixty worked problems, a fourth of them held apart."""
+    """Sixty worked problems, a fourth of them held out."""
     params = CountdownParams(num_numbers=2, high=15)
     problems = generate(params, seed=9, count=60)
     return divide_worked(problems, validation_fraction=0.25, seed=1)
@@ -64,9 +64,9 @@ def request_of(base: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., Cont
     return make
 
 
-def test_it_takes_the_budget_and_keeps_the_lowest_loss(request_of, worked):
+def test_the_control_uses_the_budget_and_keeps_the_lowest_loss(request_of, worked):
     """Its tokens are the budget within a step of each schedule; the kept loss is the log's lowest,
-    and the weights have it: training on would begin from just this loss."""
+    and further training from the saved weights begins at this loss."""
     request = request_of(worked)
     manifest = train_control(request)
     report = read_control_report(request.output)
@@ -79,11 +79,11 @@ def test_it_takes_the_budget_and_keeps_the_lowest_loss(request_of, worked):
     assert (report.train_problems, report.validation_problems) == (45, 15)
     again = request_of(worked, base=request.output, name="again", budget_tokens=1)
     train_control(again)
-    begun = next(iter(read_json_lines(again.output / LOG_NAME)))
-    assert (begun["step"], begun["validation_loss"]) == (0, pytest.approx(min(losses), abs=1e-5))
+    first = next(iter(read_json_lines(again.output / LOG_NAME)))
+    assert (first["step"], first["validation_loss"]) == (0, pytest.approx(min(losses), abs=1e-5))
 
 
-def test_a_budget_twice_as_large_is_twice_as_many_tokens(request_of, worked):
+def test_twice_the_budget_is_twice_the_tokens(request_of, worked):
     """4,000 and 8,000 tokens, up to the rounding of steps."""
     small, large = (
         tokens_of(train_control(request_of(worked, name=str(n), budget_tokens=n))).trained
@@ -92,8 +92,8 @@ def test_a_budget_twice_as_large_is_twice_as_many_tokens(request_of, worked):
     assert large / small == pytest.approx(2, rel=0.2)
 
 
-def test_steps_that_only_harm_leave_the_base(request_of, worked, base):
-    """At a rate of 3 every step raises the loss: the control is the base's weights, and says so."""
+def test_the_base_is_kept_if_no_step_improves_it(request_of, worked, base):
+    """At a rate of 3 every step raises the loss: the control has the base's weights and reports it."""
     request = request_of(worked, schedule=dataclasses.replace(SCHEDULE, lr=3.0))
     manifest = train_control(request)
     report = read_control_report(request.output)
@@ -104,9 +104,9 @@ def test_steps_that_only_harm_leave_the_base(request_of, worked, base):
     assert tokens_of(manifest).trained > 0
 
 
-@pytest.mark.parametrize("solved", [False, True], ids=["no solution", "none held apart"])
-def test_without_worked_solutions_it_is_the_base(request_of, solved):
-    """Nothing to train on, or nothing to choose by: a report and no weights."""
+@pytest.mark.parametrize("solved", [False, True], ids=["no solution", "none held out"])
+def test_without_worked_solutions_the_control_is_the_base(request_of, solved):
+    """No rows for training, or none for validation: a report and no weights."""
     gold = MathGold(answer="1")
     problem = Problem(id="p", question="?", gold=gold, source="t", solution="1" if solved else None)
     request = request_of(divide_worked([problem], validation_fraction=0.1, seed=1))
@@ -115,8 +115,8 @@ def test_without_worked_solutions_it_is_the_base(request_of, solved):
     assert json.loads((request.output / "control.json").read_text("utf-8"))["is_base"] is True
 
 
-def test_the_seed_decides_and_a_broken_training_is_continued(request_of, worked):
-    """Stopped in the second schedule and begun again, every file is as in one piece."""
+def test_a_resumed_control_equals_an_unbroken_one(request_of, worked):
+    """Stopped in the second schedule and run again, every file equals that of an unbroken run."""
     whole = train_control(request_of(worked, name="whole"))
 
     def stop(step: int, _total: int, _metrics: object) -> None:

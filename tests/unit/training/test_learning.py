@@ -1,4 +1,4 @@
-"""Each method does what it is for, on a policy of a few thousand weights."""
+"""Each method optimizes its objective on a policy of a few thousand weights."""
 
 import pathlib
 
@@ -14,7 +14,7 @@ RIGHT, WRONG = "2+2=4", "2*2=5"
 
 
 def shares(folder: pathlib.Path, prompt: str) -> dict[str, float]:
-    """Share of each text among 64 paths, those that did not end by themselves under ''."""
+    """Share of each text among 64 paths; truncated ones count under ''."""
     engine = EmbeddedEngine.load(str(folder), batch_size=64)
     request = Request(prompt=prompt, seeds=range(64))
     paths = engine.complete([request], Decoding(max_new_tokens=8))[0]
@@ -22,8 +22,8 @@ def shares(folder: pathlib.Path, prompt: str) -> dict[str, float]:
     return {text: texts.count(text) / 64 for text in {*texts, RIGHT, WRONG}}
 
 
-def test_supervised_steps_teach_the_texts_and_to_end(half_right: pathlib.Path, half_solved):
-    """Two rows of equal weight: each is drawn in a fair share, and hardly anything else."""
+def test_sft_learns_the_texts_and_to_end(half_right: pathlib.Path, half_solved):
+    """Two rows of equal weight: both are drawn often, and hardly anything else."""
     found = shares(half_right, half_solved["rows"][0]["prompt"])
     assert found[RIGHT] + found[WRONG] >= 0.9
     assert min(found[RIGHT], found[WRONG]) >= 0.25
@@ -45,10 +45,10 @@ VARIANTS = {
 @pytest.mark.parametrize(
     "name", [*TRAININGS, *(pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS)]
 )
-def test_mass_moves_from_the_wrong_text_to_the_right_one(
+def test_probability_moves_from_the_wrong_text_to_the_right_one(
     name, half_right, half_solved, request_for, tmp_path
 ):
-    """From less than twice as many right paths as wrong ones to more, by pairs or by rewards."""
+    """The ratio of right to wrong paths rises from below 2 to above, by pairs or by rewards."""
     method, train = (TRAININGS | VARIANTS)[name]
     train |= {"steps": 30, "group_size": 8, "warm_start_steps": 0, "entropy_coef": 0}
     train_policy(request_for(method, tmp_path / "out", train=train, **half_solved))

@@ -1,8 +1,8 @@
-"""Every loss as a number: first with ratios chosen by hand, then as trainers log it in a real step.
+"""Every loss as a number: with ratios chosen by hand, and as trainers log it in a real step.
 
-Two rulers. A model of zeros gives each of V tokens the log-probability -ln V, so that with chosen
-old log-probabilities the whole loss is arithmetic on paper. And a real step of a real trainer moves
-the weights, after which the logged loss must be what plain sums over log-probabilities give.
+Two references. A model of zeros gives each of V tokens the log-probability -ln V, so that with chosen
+old log-probabilities the loss can be computed on paper. And after a real step of a real trainer, the
+logged loss must equal plain sums over log-probabilities.
 """
 
 import itertools
@@ -37,7 +37,7 @@ VARIANTS = list(Variant)
 
 
 class NoVerifier:
-    """For trainers that judge nothing."""
+    """For trainers whose rewards are not computed."""
 
     def judge(self, items):
         raise AssertionError(items)
@@ -52,7 +52,7 @@ SHORT, LONG = [1.5, 0.5], [0.5, 1.5, 6.0]
 ON_PAPER = {
     # short: min(1.5, 1.28) + min(0.5, 0.8) = 1.78; long: max(0.5, 0.8) + 1.5 + 6 = 8.3; 5 tokens
     (Variant.DAPO, +1): (-1.78 + 8.3) / 5,
-    # now the short path loses by 1.5 + 0.8 = 2.3, and the long one gains 0.5 + 1.28 + 1.28 = 3.06
+    # the short path has the loss 1.5 + 0.8 = 2.3, the long one gains 0.5 + 1.28 + 1.28 = 3.06
     (Variant.DAPO, -1): (2.3 - 3.06) / 5,
     # each path by itself, upper clip 1.2: short 1.7 / 2, long 8.3 / 3
     (Variant.GRPO, +1): (-1.7 / 2 + 8.3 / 3) / 2,
@@ -62,7 +62,7 @@ ON_PAPER = {
     (Variant.DR_GRPO, -1): (2.3 - 2.9) / 16,
     # a path's ratio: (1.5 * 0.5)^(1/2) = 0.8660 and (0.5 * 1.5 * 6)^(1/3) = 1.6510, neither clipped
     (Variant.GSPO, +1): (-math.sqrt(0.75) + 4.5 ** (1 / 3)) / 2,
-    # now both are: to 1 - 0.0003 and to 1 + 0.0004
+    # both clipped: to 1 - 0.0003 and to 1 + 0.0004
     (Variant.GSPO, -1): (0.9997 - 1.0004) / 2,
     # weights 1.5 + 0.5 = 2 and 0.5 + 1.5 + 5 = 7, times the log-probability -ln V of each token
     (Variant.CISPO, +1): (2 - 7) * LOG_V / 5,
@@ -84,8 +84,8 @@ def zeros(base: pathlib.Path) -> Policy:
     return policy
 
 
-def maker(method: Variant | str, *, verifier: Any, rollouts: RolloutSettings) -> MakeTrainer:
-    """The product's own trainer of a variant of GRPO, or of RLOO."""
+def factory_of(method: Variant | str, *, verifier: Any, rollouts: RolloutSettings) -> MakeTrainer:
+    """The trainer factory of a variant of GRPO, or of RLOO."""
     rows = [{"prompt": PROMPT, "problem_id": "p"}]
     given: dict[str, Any] = {"golds": {"p": GOLD}, "verifier": verifier, "lora": FULL}
     if method == "rloo":
@@ -108,10 +108,10 @@ def test_loss_on_paper(method, sign, zeros: Policy, tmp_path: pathlib.Path):
         "report_to": "none",
     }
     rollouts = RolloutSettings(
-        group_size=2, max_new_tokens=LIMIT, updates=2, open_for=lambda _source: rolled_out
+        group_size=2, max_new_tokens=LIMIT, updates=2, open_for=lambda _source: roll_out
     )
     with silence_libraries():
-        trainer = maker(method, verifier=NoVerifier(), rollouts=rollouts)(zeros, settings)
+        trainer = factory_of(method, verifier=NoVerifier(), rollouts=rollouts)(zeros, settings)
     trainer.current_gradient_accumulation_steps = 1
     trainer.model.train()
     old = [[-LOG_V - math.log(ratio) for ratio in path] for path in (SHORT, LONG)]
@@ -168,7 +168,7 @@ class Scores:
         return [logprobs[place, ids[0, place + 1]].item() for place in places]
 
     def tokens(self, text: str, *, ended: bool = True) -> list[int]:
-        """Token ids of ``text``, with the end token unless it was cut off."""
+        """Token ids of ``text``, with the end token unless it was truncated."""
         ids = self.tokenizer.encode(text, add_special_tokens=False)
         return [*ids, self.tokenizer.eos_token_id] if ended else ids
 
@@ -206,15 +206,15 @@ def test_preference_loss_is_that_of_the_difference_of_log_ratios(base, tmp_path)
 
 
 PATHS = [(RIGHT, True), (WRONG, True), (SHORT_WRONG, True), (RIGHT, False), (SHORT_WRONG, True)]
-"""Text and whether it ended; the fourth was cut off, the fifth could not be drawn."""
+"""Text, and True if it ended; the fourth was truncated, the fifth failed."""
 MEAN_OF_OTHERS = [1 / 3, 2 / 3, 2 / 3, 1 / 3]
 """Rewards are 1, 0, 0, 1 and none: for the first path the others have 0, 0 and 1."""
 LEARNED = (0, 1, 2)
-"""Paths whose tokens count: cut-off ones are masked, those without a reward have no advantage."""
+"""Paths with a gradient: truncated ones are masked, those without a reward have no advantage."""
 
 
-def rolled_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
-    """The five PATHS, as if the policy had drawn them."""
+def roll_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+    """The five PATHS, as drawn by the policy."""
     tokenizer = trainer.processing_class
     eos = [tokenizer.eos_token_id]
     ids = [tokenizer.encode(text, add_special_tokens=False) for text, _ in PATHS]
@@ -280,20 +280,20 @@ def second_loss(
 
 @pytest.fixture(scope="module")
 def verifier():
-    """The real one."""
+    """The real verifier."""
     with open_verifier(VerifyParams()) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("method", [*VARIANTS, "rloo"])
 def test_loss_of_a_second_step_on_the_same_paths(method, base, verifier, tmp_path):
-    """After one step on the draw the ratios are no longer 1, and the logged loss shows all of it:
-    advantages from verdicts, clips, masks, and what is averaged over what.
+    """After one step on the draw the ratios are no longer 1, so the logged loss depends on
+    advantages, clips, masks and averaging.
     """
     rollouts = RolloutSettings(
-        group_size=5, max_new_tokens=LIMIT, updates=2, open_for=lambda _source: rolled_out
+        group_size=5, max_new_tokens=LIMIT, updates=2, open_for=lambda _source: roll_out
     )
-    make_trainer = maker(method, verifier=verifier, rollouts=rollouts)
+    make_trainer = factory_of(method, verifier=verifier, rollouts=rollouts)
     log, before, after = trained(make_trainer, base, tmp_path, batch=5)
     tokens = [before.tokens(*PATHS[place][:1]) for place in LEARNED]
     old, new = ([scores.of(ids) for ids in tokens] for scores in (before, after))
@@ -316,8 +316,8 @@ ONE_JUDGED = [(RIGHT, True), (WRONG, True), (SHORT_WRONG, True)]
 @pytest.mark.parametrize("paths", [ALL_WRONG, ONE_JUDGED], ids=["all wrong", "one judged"])
 # The other variants share the advantages of one of these.
 @pytest.mark.parametrize("method", [Variant.DAPO, Variant.GRPO, "rloo"])
-def test_a_group_with_nothing_to_compare_moves_nothing(method, paths, base, verifier, tmp_path):
-    """Equal rewards, or a single one beside paths that we failed to draw: no step, and no NaN."""
+def test_a_group_without_different_rewards_changes_nothing(method, paths, base, verifier, tmp_path):
+    """Equal rewards, or one reward beside failed paths: no change of the weights, and no NaN."""
 
     def drawn(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
         tokenizer = trainer.processing_class
@@ -330,7 +330,7 @@ def test_a_group_with_nothing_to_compare_moves_nothing(method, paths, base, veri
         }
 
     rollouts = RolloutSettings(group_size=3, max_new_tokens=LIMIT, open_for=lambda _source: drawn)
-    make_trainer = maker(method, verifier=verifier, rollouts=rollouts)
+    make_trainer = factory_of(method, verifier=verifier, rollouts=rollouts)
     log, before, after = trained(make_trainer, base, tmp_path, batch=3)
     assert [entry["reward"] for entry in log] == [float(paths is ONE_JUDGED)] * 2
     assert [entry["loss"] for entry in log] == [0, 0]

@@ -1,4 +1,4 @@
-"""From params to phases: each param reaches the trainers of the methods that it is for."""
+"""From params to phases: each param reaches the trainers of the methods that use it."""
 
 import pathlib
 from collections.abc import Callable
@@ -35,20 +35,20 @@ USES: dict[str, tuple[frozenset[Method], Any]] = {
     "lora": (ALL, {"enabled": True, "rank": 4}),
     "ppo": (frozenset({Method.PPO}), {"value_lr": 0.1}),
 }
-"""Which methods a param is for, and another value than it has in the basis."""
+"""For each param the methods that use it, and a value other than that of the basis."""
 SHARED = {"micro_batch_size", "warmup_fraction", "checkpoint_every", "lora"}
-"""Of these, the ones that a warm start has in common with the last phase."""
+"""Params that a warm start shares with the last phase."""
 ELSEWHERE = {"method", "threads", "rollouts", "control"}
-"""Which phases there are, how torch computes, what draws, and whether there is a control."""
+"""Params with an effect other than on a trainer's arguments."""
 
-Made = Callable[..., list[dict[str, Any]]]
+TrainerArguments = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture
-def made(
+def trainer_arguments(
     request_for: Callable[..., TrainingRequest], rows: list[Any], tmp_path: pathlib.Path
-) -> Made:
-    """What the trainers of a training are made with, phase by phase."""
+) -> TrainerArguments:
+    """Arguments of the trainers of a training, phase by phase."""
 
     def of_phases(method: Method, **train: Any) -> list[dict[str, Any]]:
         train = BASIS | {"entropy_coef": 0, "warm_start_steps": 4} | train
@@ -56,14 +56,14 @@ def made(
         request = request_for(method, tmp_path / "out", train=train, **few)
         with ExitStack() as stack, silence_libraries():
             return [
-                made_with(phase, request.base, tmp_path)
+                capture_arguments(phase, request.base, tmp_path)
                 for phase in TRAINERS[method](request, stack)
             ]
 
     return of_phases
 
 
-def made_with(phase: Any, base: str, work: pathlib.Path) -> dict[str, Any]:
+def capture_arguments(phase: Any, base: str, work: pathlib.Path) -> dict[str, Any]:
     settings = settings_of(phase, work, 1) | {"report_to": "none"}
     trainer = phase.make_trainer(load_policy(base), settings)
     adapters = getattr(trainer.model, "peft_config", {})
@@ -78,35 +78,35 @@ def made_with(phase: Any, base: str, work: pathlib.Path) -> dict[str, Any]:
 
 
 def test_every_param_of_a_training_is_listed():
-    """A new one needs a line above."""
+    """A new param needs a line in USES or ELSEWHERE."""
     assert USES.keys() | ELSEWHERE == TrainParams.model_fields.keys()
 
 
 @pytest.mark.parametrize("method", list(Method))
-def test_every_param_reaches_the_trainers_it_is_for(method, made):
-    """Another value of a param of the method makes other trainers: in the warm start, in the last phase,
+def test_every_param_reaches_the_trainers_that_use_it(method, trainer_arguments):
+    """Another value of a param changes the trainers' arguments: in the warm start, in the last phase,
     or in both.
     """
-    basis = made(method)
+    basis = trainer_arguments(method)
     last = len(basis) - 1
     for name, (methods, value) in USES.items():
         if method not in methods:
             continue
         expected = [0] if name.startswith("warm_start") else [last]
-        phases = made(method, **{name: value})
+        phases = trainer_arguments(method, **{name: value})
         changed = [place for place, phase in enumerate(phases) if phase != basis[place]]
         assert changed == (list(range(last + 1)) if name in SHARED else expected), name
 
 
 @pytest.mark.parametrize("method", list(Method))
-def test_rank_and_weight_of_adapters_are_those_of_the_params(method, made):
+def test_rank_and_alpha_of_adapters_are_those_of_the_params(method, trainer_arguments):
     """Rank 3 and alpha 7, in the warm start too."""
-    phases = made(method, lora={"enabled": True, "rank": 3, "alpha": 7})
+    phases = trainer_arguments(method, lora={"enabled": True, "rank": 3, "alpha": 7})
     assert [phase["adapters"] for phase in phases] == [[(3, 7)]] * (2 if method in ONLINE else 1)
 
 
-def test_a_draw_of_several_updates_is_checkpointed_at_its_end(made):
-    """Every 2 steps are wanted and a draw has 3: every 3, and of draws of 1 every 2."""
-    [_, online] = made(Method.GRPO, updates_per_rollout=3)
+def test_a_draw_of_several_updates_is_checkpointed_at_its_end(trainer_arguments):
+    """checkpoint_every=2: every 3 steps with draws of 3 updates, every 2 with draws of 1."""
+    [_, online] = trainer_arguments(Method.GRPO, updates_per_rollout=3)
     assert online["args"]["save_steps"] == 3
-    assert made(Method.GRPO)[1]["args"]["save_steps"] == 2
+    assert trainer_arguments(Method.GRPO)[1]["args"]["save_steps"] == 2

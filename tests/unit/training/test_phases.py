@@ -1,4 +1,4 @@
-"""What all phases share: the rate of every step, the clip of gradients, the order of rows."""
+"""Common to all phases: learning rate, gradient clipping, order of rows."""
 
 import math
 import pathlib
@@ -27,7 +27,7 @@ def rates(folder: pathlib.Path, phase: str) -> list[float]:
 
 
 def cosine(lr: float, share: float) -> float:
-    """The rate after a share of the steps that follow the warm-up."""
+    """The rate after ``share`` of the steps that follow the warm-up."""
     return lr * 0.5 * (1 + math.cos(math.pi * share))
 
 
@@ -53,8 +53,8 @@ def test_rates_of_the_base_policy(tiny, problems, tmp_path):
 
 @pytest.mark.parametrize("method", list(Method))
 def test_rates_of_every_phase(method, request_for, tmp_path):
-    """Methods on stored rows follow a cosine. Online ones begin with a warm start, which does so at a
-    rate of its own, and then hold their rate: 0, 1/3 and 2/3 of it, and the whole from step 4 to 10.
+    """Methods on stored rows follow a cosine. Online ones begin with a warm start, with a cosine and
+    its own rate, then hold their rate: 0, 1/3 and 2/3 of it, and the full rate from step 4 to 10.
     """
     train = TRAIN | {"warmup_fraction": 0.25, "entropy_coef": 0}
     train_policy(request_for(method, tmp_path / "out", train=train))
@@ -113,9 +113,9 @@ def test_gradients_are_clipped_to_a_norm_of_one(base: pathlib.Path, rows, tmp_pa
     assert moved.sqrt().item() == pytest.approx(0.1, rel=1e-3)
 
 
-def test_each_pass_over_the_rows_has_an_order_of_its_own():
-    """Nine rows, four a step, seven steps: three passes and one row of a fourth. Each pass holds every
-    row once; no two have the same order, nor does another seed or the given order.
+def test_each_pass_over_the_rows_has_its_own_order():
+    """Nine rows, four per step, seven steps: three passes and one row of a fourth. Each pass has every
+    row once; passes, seeds and the given order all differ.
     """
     rows = Dataset.from_list([{"n": n} for n in range(9)])
     settings = {
@@ -131,7 +131,7 @@ def test_each_pass_over_the_rows_has_an_order_of_its_own():
 
 
 def test_a_row_of_a_group_counts_once():
-    """Seven steps of 4 paths, two a row, take 14 rows."""
+    """Seven steps of 4 paths, two per row, take 14 rows."""
     settings = {
         "max_steps": 7, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 1, "seed": 3,
     }  # fmt: skip

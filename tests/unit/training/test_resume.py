@@ -1,4 +1,4 @@
-"""A training that was broken off ends with the very weights of one that was not."""
+"""An interrupted and resumed training gives the weights of an unbroken one, bit for bit."""
 
 import json
 import pathlib
@@ -17,8 +17,8 @@ from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.training.methods import TrainingRequest, TrainingSummary, train_policy
 
 
-class Broken(Exception):  # noqa: N818 - it stands for a kill, not for an error
-    """Raised out of the progress callback, as a kill would end the process."""
+class Broken(Exception):  # noqa: N818 - in place of a kill
+    """Raised by the progress callback, in place of a kill."""
 
 
 def break_at(step: int):
@@ -48,14 +48,12 @@ def weights_digest(folder: pathlib.Path) -> str:
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
 @pytest.mark.parametrize("method", list(Method))
-def test_a_broken_run_continues_to_the_same_weights(
-    method, lora, half_solved, request_for, tmp_path
-):
-    """Six steps, checkpoints after 2 and 4, broken at 5: steps 5 and 6 are done again, alike.
+def test_a_resumed_run_gives_the_same_weights(method, lora, half_solved, request_for, tmp_path):
+    """Six steps, checkpoints after 2 and 4, broken at 5: steps 5 and 6 are repeated identically.
 
-    The manifests are equal as a whole: weights, tokenizer, and every figure of the log.
+    The manifests are equal: weights, tokenizer, and every value of the log.
     """
-    # Slowly, so that there is something to learn at the last step still.
+    # A low rate, so that the last steps still change the weights.
     train = {"lora": {"enabled": lora}, "entropy_coef": 0, "lr": 2e-4}
 
     def run(output: str, **changes: Any) -> TrainingSummary:
@@ -75,10 +73,10 @@ def test_a_broken_run_continues_to_the_same_weights(
 
 
 @pytest.mark.parametrize("method", [Method.GRPO, pytest.param(Method.RLOO, marks=pytest.mark.slow)])
-def test_a_draw_that_was_cut_short_is_drawn_again(method, half_solved, request_for, tmp_path):
-    """Three steps a draw and a checkpoint wanted every 2: they come after 3, where a draw ends.
+def test_an_interrupted_draw_is_drawn_again(method, half_solved, request_for, tmp_path):
+    """Three steps per draw and checkpoint_every=2: checkpoints are made every 3, where a draw ends.
 
-    Broken at 5, in the middle of the second draw, it goes on from step 4 with the same paths.
+    Broken at 5, in the middle of the second draw, it resumes at step 4 with the same paths.
     """
     train = {"updates_per_rollout": 3, "entropy_coef": 0, "warm_start_steps": 0}
 
@@ -95,7 +93,7 @@ def test_a_draw_that_was_cut_short_is_drawn_again(method, half_solved, request_f
 
 
 def test_a_damaged_newest_checkpoint_costs_two_steps_and_changes_nothing(request_for, tmp_path):
-    """Broken at 5 with the checkpoint of step 4 cut in half: it goes on from step 2."""
+    """Broken at 5 with a truncated checkpoint of step 4: it resumes from step 2."""
     unbroken = train_policy(request_for(Method.SFT, tmp_path / "unbroken"))
     with pytest.raises(Broken):
         train_policy(request_for(Method.SFT, tmp_path / "broken", progress=break_at(5)))
@@ -108,7 +106,7 @@ def test_a_damaged_newest_checkpoint_costs_two_steps_and_changes_nothing(request
 
 
 def test_another_key_starts_from_the_beginning(request_for, tmp_path):
-    """A changed parameter changes the key: the old run's checkpoints are not its business."""
+    """A changed param changes the key: checkpoints of the old run are ignored."""
     with pytest.raises(Broken):
         train_policy(request_for(Method.SFT, tmp_path / "out", progress=break_at(5)))
     steps, record = recorder()
@@ -116,8 +114,8 @@ def test_another_key_starts_from_the_beginning(request_for, tmp_path):
     assert steps == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_broken_run_survives_the_end_of_another(request_for, tmp_path):
-    """Broken at 5; then the same output is trained with another key; the first goes on from 4."""
+def test_a_broken_run_can_resume_after_another_has_ended(request_for, tmp_path):
+    """Broken at 5; then the same output is trained with another key; the first resumes from 4."""
     with pytest.raises(Broken):
         train_policy(request_for(Method.SFT, tmp_path / "out", progress=break_at(5)))
     train_policy(request_for(Method.SFT, tmp_path / "out", key="changed"))
@@ -127,8 +125,8 @@ def test_a_broken_run_survives_the_end_of_another(request_for, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_what_is_finished_is_not_done_again(request_for, tmp_path):
-    """The second call makes no step, and leaves nothing but the policy behind."""
+def test_a_finished_training_is_not_repeated(request_for, tmp_path):
+    """The second call makes no step, and no work folder is left."""
     first = train_policy(request_for(Method.GRPO, tmp_path / "out"))
     steps, record = recorder()
     again = train_policy(request_for(Method.GRPO, tmp_path / "out", progress=record))
@@ -156,10 +154,10 @@ SCRIPT = """
 """
 
 
-def killed(request: TrainingRequest, *, after: int) -> int:
-    """Run ``request`` in a process of its own, and kill that once it has told step ``after`` of 6.
+def run_and_kill(request: TrainingRequest, *, after: int) -> int:
+    """Run ``request`` in its own process, and kill it after it has printed step ``after`` of 6.
 
-    The process goes on while we read, so the kill falls anywhere in the next step, or in the writing
+    The process continues meanwhile, so the kill falls anywhere in the next step, or in the writing
     of a checkpoint.
     """
     given = {
@@ -186,14 +184,14 @@ def killed(request: TrainingRequest, *, after: int) -> int:
     ],
 )
 def test_sigkill_at_a_random_step_changes_nothing(method, half_solved, request_for, tmp_path):
-    """Killed in its own process after one of steps 1 to 5, run to its end here, against a run in
-    one piece: all files are equal, and the weights are no longer those of the base.
+    """Killed after one of steps 1 to 5, then resumed, against an unbroken run: all files are equal,
+    and the weights differ from those of the base.
     """
     step = child_random(7, "kill", method).randint(1, 5)
     train = {"entropy_coef": 0}
     unbroken = train_policy(request_for(method, tmp_path / "a", train=train, **half_solved))
     request = request_for(method, tmp_path / "b", train=train, **half_solved)
-    assert killed(request, after=step) == -signal.SIGKILL
+    assert run_and_kill(request, after=step) == -signal.SIGKILL
     assert not (tmp_path / "b").exists()
     assert train_policy(request).digest == unbroken.digest
     assert weights_digest(tmp_path / "b") != weights_digest(pathlib.Path(half_solved["base"]))
@@ -201,13 +199,11 @@ def test_sigkill_at_a_random_step_changes_nothing(method, half_solved, request_f
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", Method)
-def test_killed_again_and_again_it_still_ends_as_one_run(
-    method, half_solved, request_for, tmp_path
-):
-    """With LoRA; killed after steps 3 and 5, in three processes, against one."""
+def test_two_kills_change_nothing(method, half_solved, request_for, tmp_path):
+    """With LoRA: killed after steps 3 and 5, against an unbroken run."""
     train = {"entropy_coef": 0, "lora": {"enabled": True}}
     unbroken = train_policy(request_for(method, tmp_path / "a", train=train, **half_solved))
     request = request_for(method, tmp_path / "b", train=train, **half_solved)
     for step in (3, 5):
-        assert killed(request, after=step) == -signal.SIGKILL
+        assert run_and_kill(request, after=step) == -signal.SIGKILL
     assert train_policy(request).digest == unbroken.digest

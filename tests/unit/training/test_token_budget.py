@@ -1,4 +1,4 @@
-"""Tokens of a training: planned by hand-worked numbers, and counted as they were planned."""
+"""Tokens of a training: hand-worked plans, and counts that agree with them."""
 
 import pathlib
 
@@ -24,14 +24,14 @@ LENGTHS = {"prompt_tokens": 5, "path_tokens": 7}
         # 10 draws of 4 x 2 paths, each trained on once; 3 warm steps of 6 rows.
         ({"method": "grpo"}, 960 + 216, 960),
         ({"method": "rloo", "warm_start_steps": 0}, 960, 960),
-        # Each draw serves 2 steps: half as many draws, as much training.
+        # Each draw is used for 2 steps: half the draws, the same training.
         ({"method": "grpo", "updates_per_rollout": 2}, 960 + 216, 480),
         # A step of PPO draws once and passes over it twice.
         ({"method": "ppo", "updates_per_rollout": 2}, 1920 + 216, 960),
     ],
 )
 def test_planned_by_hand(params, trained, drawn):
-    """12 tokens a row: 5 of the prompt, 7 of the path."""
+    """12 tokens per row: 5 of the prompt, 7 of the path."""
     shared = {
         "steps": 10,
         "batch_size": 4,
@@ -50,7 +50,7 @@ def test_a_drawn_token_costs_six_tenths_of_a_trained_one():
 
 
 def length(base: str, *texts: str) -> int:
-    """Tokens of ``texts``, each by itself."""
+    """Tokens of ``texts``, each tokenized separately."""
     tokenizer = AutoTokenizer.from_pretrained(base)
     return sum(len(tokenizer.encode(text, add_special_tokens=False)) for text in texts)
 

@@ -10,7 +10,7 @@ from pipeline_lib.grids import Grid, grid_json, grid_text
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.arc import MAX_SEARCHED_CHARS, judge
-from tests.unit.made_grids import grids
+from tests.unit.synthetic_grids import grids
 
 GOLD = ArcGold(output=((1, 2, 0), (0, 3, 4)))
 ROWS = "1 2 0\n0 3 4"

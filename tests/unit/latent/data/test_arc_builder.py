@@ -281,7 +281,7 @@ def test_repeats_of_test_pairs_are_not_trained_on(tmp_path, toy):
     assert ((5, 0, 0),) not in learnt
 
 
-@pytest.mark.parametrize(("data", "shared"), [("made_data", 2), ("reference_data", 376)])
+@pytest.mark.parametrize(("data", "shared"), [("synthetic_data", 2), ("reference_data", 376)])
 def test_arc_2_training_never_meets_arc_1_evaluation(request, tmp_path, data, shared):
     """376 of the 400 public test puzzles (2 of the 2 made ones) overlap; nothing is written."""
     arc = request.getfixturevalue(data) / "arc"

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.data.arc_source import read_subset
-from tests.made_data import ARC_COUNTS
+from tests.synthetic_data import ARC_COUNTS
 from tests.unit.latent.sample_puzzles import DOUBLE, FILL, PUZZLES, write_combined, write_repository
 
 # Counted with a plain JSON parser. ARC-2's evaluation set is often said to have 358 demonstrations
@@ -32,9 +32,9 @@ def test_counts_of_published_sets(reference_data, name, puzzles, demonstrations,
 
 
 @pytest.mark.parametrize(("name", "counts"), ARC_COUNTS.items())
-def test_counts_of_made_sets(made_data, name, counts):
+def test_counts_of_made_sets(synthetic_data, name, counts):
     """The same for made puzzles, in one folder or in nested folders."""
-    assert tuple(read_subset(made_data / "arc", name).counts.values()) == counts
+    assert tuple(read_subset(synthetic_data / "arc", name).counts.values()) == counts
 
 
 def test_both_layouts_hold_the_same(tmp_path):

@@ -15,7 +15,7 @@ from pipeline_lib.latent.data.augmentation import (
 )
 from pipeline_lib.latent.data.vocabulary import array_to_grid, grid_to_array
 from pipeline_lib.seeding import child_generator
-from tests.unit.made_grids import grids
+from tests.unit.synthetic_grids import grids
 
 augmentations = st.builds(
     Augmentation,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.latent.data.vocabulary import END, PAD, VOCAB_SIZE, crop, encode, grid_to_array
-from tests.unit.made_grids import grids
+from tests.unit.synthetic_grids import grids
 
 
 def rows_of(text: str) -> np.ndarray:

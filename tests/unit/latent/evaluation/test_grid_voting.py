@@ -19,7 +19,7 @@ from pipeline_lib.latent.evaluation.grid_voting import (
     resolve_inputs,
 )
 from pipeline_lib.problems.arc_grids import Challenge, OpenPair, Pair
-from tests.unit.made_grids import grids
+from tests.unit.synthetic_grids import grids
 
 SIDE = 6
 QUESTION = PuzzleInput(puzzle_id="p", index=0)

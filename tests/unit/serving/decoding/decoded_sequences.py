@@ -1,4 +1,4 @@
-"""Sequences for a batch, the tokens it draws, and those of `model.generate`."""
+"""Sequences for a batch, the tokens that it draws, and those of `model.generate`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def sequence(
     return SequenceRequest(id=sequence_id, prompt_ids=prompt, seed=sequence_id, decoding=decoding)
 
 
-def drained(batch: ContinuousBatch) -> dict[int, list[DrawnToken]]:
+def run_until_idle(batch: ContinuousBatch) -> dict[int, list[DrawnToken]]:
     """Steps until the batch is idle; the tokens of each sequence by its id."""
     drawn: dict[int, list[DrawnToken]] = {}
     while not batch.idle:
@@ -44,8 +44,8 @@ def tokens_of(drawn: dict[int, list[DrawnToken]]) -> dict[int, list[int]]:
     return {sequence_id: [one.token for one in path] for sequence_id, path in drawn.items()}
 
 
-def by_generate(model: Any, request: SequenceRequest) -> list[int]:
-    """The greedy continuation of one prompt, alone, by transformers itself."""
+def generate_greedy(model: Any, request: SequenceRequest) -> list[int]:
+    """The greedy continuation of one prompt by transformers' `generate`."""
     ids = torch.tensor([list(request.prompt_ids)])
     drawn = model.generate(
         ids,

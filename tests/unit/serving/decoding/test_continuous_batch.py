@@ -17,8 +17,8 @@ from pipeline_lib.serving.decoding.continuous_batch import SequenceRequest
 from tests.unit.serving.decoding.decoded_sequences import (
     EOS,
     batch_of,
-    by_generate,
-    drained,
+    generate_greedy,
+    run_until_idle,
     sequence,
     tokens_of,
 )
@@ -36,21 +36,21 @@ def model(tiny_model: pathlib.Path) -> Any:
 @pytest.fixture(scope="module")
 def greedy(model) -> list[list[int]]:
     """For every prompt the greedy tokens up to the end or the longest limit."""
-    return [by_generate(model, sequence(0, prompt, limit=LONGEST)) for prompt in PROMPTS]
+    return [generate_greedy(model, sequence(0, prompt, limit=LONGEST)) for prompt in PROMPTS]
 
 
 @pytest.mark.parametrize("max_sequences", [1, 3, 8, 64])
 def test_greedy_sequences_equal_generate(model, max_sequences):
-    """Forty sequences of six prompt lengths and limits from 1 to 60, whatever the batch has place for."""
+    """Forty sequences of six prompt lengths and limits from 1 to 60, at any batch size."""
     sequences = [sequence(i, PROMPTS[i % 6], limit=1 + (7 * i) % LONGEST) for i in range(40)]
     batch = batch_of(model, max_sequences=max_sequences)
     batch.add(sequences)
-    expected = {one.id: by_generate(model, one) for one in sequences}
-    assert tokens_of(drained(batch)) == expected
+    expected = {one.id: generate_greedy(model, one) for one in sequences}
+    assert tokens_of(run_until_idle(batch)) == expected
 
 
 def test_sequences_that_join_a_running_batch_equal_generate(model):
-    """Three more sequences at every second step: each is drawn as if it had been alone."""
+    """Three more sequences at every second step; each is decoded as if alone."""
     batch = batch_of(model, max_sequences=5)
     sequences = [sequence(i, PROMPTS[i % 6], limit=5 + i) for i in range(30)]
     seen: dict[int, list[int]] = {}
@@ -58,9 +58,9 @@ def test_sequences_that_join_a_running_batch_equal_generate(model):
         batch.add(sequences[start : start + 3])
         for one in [*batch.step(), *batch.step()]:
             seen.setdefault(one.id, []).append(one.token)
-    for sequence_id, path in drained(batch).items():
+    for sequence_id, path in run_until_idle(batch).items():
         seen.setdefault(sequence_id, []).extend(one.token for one in path)
-    assert seen == {one.id: by_generate(model, one) for one in sequences}
+    assert seen == {one.id: generate_greedy(model, one) for one in sequences}
 
 
 Schedule = st.lists(
@@ -76,8 +76,8 @@ Schedule = st.lists(
 @settings(max_examples=60)
 @given(schedule=Schedule, max_sequences=st.integers(1, 12))
 def test_any_schedule_gives_every_sequence_its_own_tokens(model, greedy, schedule, max_sequences):
-    """Whatever is added, stepped and cancelled when: a sequence gets its greedy tokens, or fewer of them
-    when it was cancelled, and its end is reported once."""
+    """For any order of add, step and cancel, a sequence gets its greedy tokens, or fewer if cancelled,
+    and its end is reported once."""
     batch = batch_of(model, max_sequences=max_sequences)
     wanted: list[list[int]] = []
     cancelled: set[int] = set()
@@ -111,8 +111,8 @@ def test_any_schedule_gives_every_sequence_its_own_tokens(model, greedy, schedul
         assert bool(path and path[-1].finished) == (len(got) == len(tokens))
 
 
-def test_a_cancelled_sequence_gives_no_more(model):
-    """Cancelled while it runs and while it waits; its place goes to a sequence that waits."""
+def test_a_cancelled_sequence_draws_no_more_tokens(model):
+    """Cancelled while running and while waiting; its slot goes to a waiting sequence."""
     batch = batch_of(model, max_sequences=2)
     batch.add([sequence(i, PROMPTS[1]) for i in range(4)])
     first = {one.id for one in batch.step()}
@@ -127,32 +127,32 @@ def test_a_cancelled_sequence_gives_no_more(model):
     assert batch.idle
 
 
-def test_sequences_choose_their_own_decoding(model):
-    """Greedy, hot and nucleus sequences in one batch draw what each draws in a batch of its own."""
+def test_sequences_have_their_own_decoding(model):
+    """Greedy, high-temperature and nucleus sequences in one batch draw the same tokens as apart."""
     sequences = [
         sequence(i, PROMPTS[i % 6], temperature=[0, 0.7, 1, 1.6][i % 4], top_p=[1, 0.6][i % 2])
         for i in range(24)
     ]
     together = batch_of(model, max_sequences=24)
     together.add(sequences)
-    crowd = tokens_of(drained(together))
+    crowd = tokens_of(run_until_idle(together))
     for one in sequences:
         alone = batch_of(model, max_sequences=24)
         alone.add([one])
-        assert tokens_of(drained(alone)) == {one.id: crowd[one.id]}
+        assert tokens_of(run_until_idle(alone)) == {one.id: crowd[one.id]}
 
 
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.6, 1.0), (1.3, 0.8)])
-def test_two_tokens_follow_the_model(model, temperature, top_p):
-    """Pairs of first tokens over 6,000 seeds against probabilities from the model's logits: the
-    chi-square test does not refuse at 0.1 %, where more than five are expected of a pair."""
+def test_pairs_of_tokens_follow_the_model(model, temperature, top_p):
+    """Pairs of first tokens over 6,000 seeds against probabilities from the model's logits: a
+    chi-square test does not reject at 0.1 %; only pairs with expected counts above five are used."""
     prompt, count = PROMPTS[0], 6000
     decoding = Decoding(temperature=temperature, top_p=top_p, max_new_tokens=2)
     batch = batch_of(model, max_sequences=512)
     batch.add(
         [SequenceRequest(id=i, prompt_ids=prompt, seed=i, decoding=decoding) for i in range(count)]
     )
-    paths = tokens_of(drained(batch)).values()
+    paths = tokens_of(run_until_idle(batch)).values()
     first = _probabilities(model, prompt, temperature, top_p)
     expected = {
         (a, b): first[a] * p
@@ -173,7 +173,7 @@ def test_two_tokens_follow_the_model(model, temperature, top_p):
 
 
 def _probabilities(model: Any, prompt: list[int], temperature: float, top_p: float) -> np.ndarray:
-    """Softmax over temperature; the smallest set of likely tokens that holds top_p, made to sum to 1."""
+    """Softmax over temperature; the nucleus of mass top_p, normalized."""
     with torch.inference_mode():
         logits = model(torch.tensor([prompt])).logits[0, -1].double().numpy() / temperature
     p = np.exp(logits - logits.max())
@@ -186,10 +186,10 @@ def _probabilities(model: Any, prompt: list[int], temperature: float, top_p: flo
 
 
 def test_log_probabilities_are_those_before_temperature(model):
-    """Of hot sequences that joined at different times, against one pass over each whole text."""
+    """Of sampled sequences that joined at different times, against one pass over each whole text."""
     batch = batch_of(model, max_sequences=8)
     batch.add([sequence(i, PROMPTS[i % 6], limit=30, temperature=1.5) for i in range(20)])
-    for sequence_id, path in drained(batch).items():
+    for sequence_id, path in run_until_idle(batch).items():
         text = [*PROMPTS[sequence_id % 6], *(one.token for one in path)]
         with torch.inference_mode():
             logprobs = model(torch.tensor([text])).logits[0].log_softmax(-1)
@@ -198,12 +198,12 @@ def test_log_probabilities_are_those_before_temperature(model):
         assert [one.logprob for one in path] == pytest.approx(wanted, abs=1e-4)
 
 
-def test_the_end_token_and_the_limit_are_told_apart(model):
+def test_finish_reasons_of_end_token_and_limit(model):
     """STOP comes with the end token alone, also at the limit; LENGTH at the limit alone."""
     batch = batch_of(model, max_sequences=16)
     batch.add([sequence(i, PROMPTS[i % 6], limit=1 + i % 9, temperature=1) for i in range(200)])
     reasons = set()
-    for sequence_id, path in drained(batch).items():
+    for sequence_id, path in run_until_idle(batch).items():
         limit = 1 + sequence_id % 9
         ended = path[-1].token == EOS
         assert all(one.token != EOS and one.finished is None for one in path[:-1])
@@ -213,8 +213,8 @@ def test_the_end_token_and_the_limit_are_told_apart(model):
     assert len(reasons) == 3
 
 
-def test_nothing_to_do_is_idle(model):
-    """A batch that was given nothing, or an empty list, makes no step."""
+def test_an_empty_batch_is_idle(model):
+    """A batch without sequences, or after an empty `add`, makes no step."""
     batch = batch_of(model, max_sequences=4)
     batch.add([])
     assert batch.idle
@@ -222,7 +222,7 @@ def test_nothing_to_do_is_idle(model):
 
 
 @pytest.mark.parametrize(("prompt", "limit"), [([], 5), ([2], 0)])
-def test_a_sequence_without_a_beginning_or_an_end_is_refused(model, prompt, limit):
-    """No prompt token gives no logits; no wanted token is no sequence."""
+def test_an_empty_sequence_is_refused(model, prompt, limit):
+    """No prompt token, or a limit of 0."""
     with pytest.raises(ValueError, match="sequence 3"):
         batch_of(model, max_sequences=4).add([sequence(3, prompt, limit=limit)])

@@ -1,4 +1,4 @@
-"""The batch decodes any attention-only causal model of transformers, by the pass that fits it."""
+"""The batch decodes any attention-only causal model of transformers, by the pass that supports it."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.serving.decoding.decode_pass import COHORT_PASS, PADDED_PASS, choose_decode_pass
 from tests.unit.serving.decoding.decoded_sequences import (
     batch_of,
-    by_generate,
-    drained,
+    generate_greedy,
+    run_until_idle,
     sequence,
     tokens_of,
 )
@@ -87,7 +87,7 @@ def made(name: str, options: dict[str, Any]) -> Any:
 
 
 def mixed_sequences() -> list[Any]:
-    """Ten sequences of unlike lengths, so that they are padded, leave at different times and are merged."""
+    """Ten sequences of different lengths, so that they are padded, end apart and are merged."""
     generator = torch.Generator().manual_seed(1)
     lengths = [3, 12, 1, 7, 20, 5, 9, 2, 15, 4]
     return [
@@ -99,21 +99,23 @@ def mixed_sequences() -> list[Any]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", MODELS)
 def test_greedy_sequences_equal_generate(kind):
-    """Ten sequences in a batch of four, whatever the model's attention is like."""
+    """Ten sequences in a batch of four, for each kind of attention."""
     name, options, expected_pass = MODELS[kind]
     model = made(name, options)
     assert choose_decode_pass(model) is expected_pass
     batch = batch_of(model, max_sequences=4)
     sequences = mixed_sequences()
     batch.add(sequences)
-    assert tokens_of(drained(batch)) == {one.id: by_generate(model, one) for one in sequences}
+    assert tokens_of(run_until_idle(batch)) == {
+        one.id: generate_greedy(model, one) for one in sequences
+    }
 
 
-def test_an_adapter_takes_part():
-    """A model with a LoRA adapter draws what it generates, and not what its base generates."""
+def test_an_adapter_is_applied():
+    """A model with a LoRA adapter draws the tokens of its own `generate`, not those of its base."""
     base = made("Llama", GROUPED)
     sequences = mixed_sequences()
-    plain = {one.id: by_generate(base, one) for one in sequences}
+    plain = {one.id: generate_greedy(base, one) for one in sequences}
     config = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
     with torch.random.fork_rng():
         torch.manual_seed(5)
@@ -121,12 +123,12 @@ def test_an_adapter_takes_part():
     assert choose_decode_pass(model) is COHORT_PASS
     batch = batch_of(model, max_sequences=4)
     batch.add(sequences)
-    drawn = tokens_of(drained(batch))
-    assert drawn == {one.id: by_generate(model, one) for one in sequences}
+    drawn = tokens_of(run_until_idle(batch))
+    assert drawn == {one.id: generate_greedy(model, one) for one in sequences}
     assert drawn != plain
 
 
-def off_by(model: Any, *, cohort: float, padded: float) -> Any:
+def with_error(model: Any, *, cohort: float, padded: float) -> Any:
     """``model`` with an error in its own precision, as a share of the largest logit: ``cohort`` in
     the cohort pass, ``padded`` in the padded pass. In other precisions it is exact.
     """
@@ -154,12 +156,12 @@ def off_by(model: Any, *, cohort: float, padded: float) -> Any:
         (torch.bfloat16, -0.3, 0.2, PADDED_PASS),
     ],
 )
-def test_a_pass_is_judged_by_its_distance_from_float32(dtype, cohort, padded, expected):
+def test_a_pass_is_chosen_by_its_distance_from_float32(dtype, cohort, padded, expected):
     """In float32 the passes must agree to 0.1 % of the largest logit. In bfloat16 the cohort pass may
-    be off by 5 %, or by as much as the padded one is. Rounding itself takes about 2 %, far less than
-    separates the cases.
+    be off by 5 %, or by as much as the padded one. Rounding is about 2 %, far less than the
+    differences between the cases.
     """
-    model = off_by(made("Llama", GROUPED).to(dtype), cohort=cohort, padded=padded)
+    model = with_error(made("Llama", GROUPED).to(dtype), cohort=cohort, padded=padded)
     weights = {name: weight.clone() for name, weight in model.named_parameters()}
     assert choose_decode_pass(model) is expected
     for name, weight in model.named_parameters():
@@ -168,8 +170,8 @@ def test_a_pass_is_judged_by_its_distance_from_float32(dtype, cohort, padded, ex
 
 
 def test_a_half_precision_model_without_float32_form_takes_the_padded_pass():
-    """It reads a submodule's weight past its forward, so that float32 meets bfloat16."""
-    model = off_by(made("Llama", GROUPED).to(torch.bfloat16), cohort=0, padded=0.3)
+    """It reads a submodule's weight without calling it, so that float32 meets bfloat16."""
+    model = with_error(made("Llama", GROUPED).to(torch.bfloat16), cohort=0, padded=0.3)
     block = model.model.layers[0].mlp
 
     def forward(hidden: torch.Tensor) -> torch.Tensor:
@@ -180,8 +182,8 @@ def test_a_half_precision_model_without_float32_form_takes_the_padded_pass():
 
 
 def test_passes_are_tried_on_ordinary_tokens():
-    """Control tokens have the first ids of a vocabulary, or the last: none outside its middle half is
-    tried, and no id twice. 0 fills the shorter prompt up, and is hidden.
+    """Control tokens have the first or last ids of a vocabulary: only its middle half is used, and no
+    id twice. 0 pads the shorter prompt and is masked.
     """
     model = made("Llama", GROUPED | {"vocab_size": 1000})
     tried: set[int] = set()
@@ -194,8 +196,8 @@ def test_passes_are_tried_on_ordinary_tokens():
     assert all(250 <= token < 750 for token in tried - {0})
 
 
-def test_a_model_that_keeps_other_states_is_refused():
-    """A state space has no keys and values; the line names a way out."""
+def test_a_model_with_recurrent_states_is_refused():
+    """A state-space model has no keys and values; the message names the remedy."""
     options = {k: OLD[k] for k in OLD if k != "initializer_range"}
     with pytest.raises(BadInputError, match="serve it with vLLM"):
         choose_decode_pass(made("Mamba", options | {"num_hidden_layers": 2}))

@@ -1,4 +1,4 @@
-"""The embedded engine draws what the model says, whatever shares the batch."""
+"""The embedded engine draws from the model's distribution, whatever else is in the batch."""
 
 import pathlib
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +36,7 @@ def test_greedy_equals_generate(engine):
         assert completion.prompt_tokens == len(prompt)
 
 
-def test_a_path_does_not_depend_on_its_neighbours(engine):
+def test_a_path_does_not_depend_on_the_batch(engine):
     """The completion of a seed is the same alone, in a big batch, and in another order."""
     sampled = Decoding(temperature=1.0, max_new_tokens=24)
     seeds = [11, 12, 13]
@@ -61,8 +61,8 @@ def test_first_token_frequencies_match_the_model(engine):
         assert abs(share - p) < 4 * np.sqrt(p * (1 - p) / n) + 1e-9
 
 
-def test_end_and_limit_are_told_apart(engine):
-    """A path that drew the end token says STOP; one that was cut says LENGTH at the limit."""
+def test_finish_reasons_of_end_token_and_limit(engine):
+    """A path with the end token has STOP; one that was truncated has LENGTH at the limit."""
     [completions] = engine.complete(
         [Request(prompt="ab", seeds=range(40))], Decoding(max_new_tokens=6)
     )
@@ -77,7 +77,7 @@ def test_logprob_is_the_sum_over_tokens(engine):
     [completions] = engine.complete(
         [Request(prompt="dcb", seeds=range(40))], Decoding(max_new_tokens=9)
     )
-    # Where a special token was drawn in mid-text, the text alone does not give the tokens back.
+    # With a special token inside the text, the tokens cannot be recovered from the text.
     plain = [c for c in completions if c.finish_reason is FinishReason.LENGTH and len(c.text) == 9]
     assert plain
     prompt = engine.tokenizer.encode("dcb", add_special_tokens=False)
@@ -92,9 +92,9 @@ def test_logprob_is_the_sum_over_tokens(engine):
         assert completion.logprob == pytest.approx(total, abs=1e-4)
 
 
-def test_a_completion_ends_before_a_stop_text(engine):
-    """With stop texts, each text is the unstopped one up to the first of them, and what was drawn
-    ends with the token that completed it."""
+def test_a_completion_ends_before_a_stop_string(engine):
+    """Each text is the one without stop strings up to the first of them; the last drawn token
+    completes it."""
     request = Request(prompt="ab", seeds=range(60))
     free = Decoding(max_new_tokens=40)
     stops = ("cd", "ba")
@@ -113,8 +113,8 @@ def test_a_completion_ends_before_a_stop_text(engine):
             assert other.finish_reason is one.finish_reason
 
 
-def test_tokens_and_their_log_probabilities_come_along(engine):
-    """One log-probability a token, their sum is the path's; the tokens decode to the text."""
+def test_tokens_and_their_log_probabilities_are_returned(engine):
+    """One log-probability per token, with the path's as their sum; the tokens decode to the text."""
     [completions] = engine.complete([Request(prompt="dcb", seeds=range(20))], Decoding())
     for one in completions:
         assert len(one.token_ids) == len(one.token_logprobs) == one.completion_tokens
@@ -123,28 +123,28 @@ def test_tokens_and_their_log_probabilities_come_along(engine):
         assert one.latency_s > 0
 
 
-def test_a_prompt_that_came_before_counts_as_cached(engine):
-    """Of two requests with one prompt the second finds all of it; each counts its prompt once."""
+def test_a_repeated_prompt_counts_as_cached(engine):
+    """Of two requests with one prompt, the second is fully cached; each counts its prompt once."""
     requests = [Request(prompt=p, seeds=range(3)) for p in ("abcd", "ab", "abcd")]
     completions = engine.complete(requests, GREEDY)
     assert [{one.cached_tokens for one in drawn} for drawn in completions] == [{0}, {0}, {4}]
 
 
-def test_requests_for_nothing_give_nothing(engine):
+def test_empty_requests_give_no_completions(engine):
     """No requests, and a request for no completions."""
     assert engine.complete([], GREEDY) == []
     assert engine.complete([Request(prompt="ab", seeds=[])], GREEDY) == [[]]
 
 
 def test_a_prompt_without_tokens_is_bad_input(engine):
-    """There is nothing to go on from."""
+    """It has no logits to draw from."""
     with pytest.raises(BadInputError, match="no token"):
         engine.complete([Request(prompt="", seeds=[1])], GREEDY)
 
 
 def test_memory_does_not_grow_with_the_number_of_paths(tiny_model):
     """Of 3,000 paths in a batch of 50, of at most 10 + 24 positions with 512 bytes each (keys and
-    values of 32 channels in 2 layers): no more than three batches of the longest are ever held."""
+    values of 32 channels in 2 layers), at most three batches of the longest are held at any time."""
     own = EmbeddedEngine.load(str(tiny_model), batch_size=50)
     for _ in range(3):
         own.complete(
@@ -154,13 +154,13 @@ def test_memory_does_not_grow_with_the_number_of_paths(tiny_model):
 
 
 def test_missing_model_is_bad_input(tmp_path):
-    """A folder without a model is one line that names it."""
+    """The message is one line that names the folder."""
     with pytest.raises(BadInputError, match="nothing-here"):
         EmbeddedEngine.load(str(tmp_path / "nothing-here"), batch_size=4)
 
 
 def test_threads_share_one_engine(tiny_model):
-    """Four threads that ask at once get the same, whole engine."""
+    """Four threads that load at once get the same, complete engine."""
     with ThreadPoolExecutor(4) as pool:
         engines = list(pool.map(lambda _: shared_engine(str(tiny_model), batch_size=4), range(4)))
     assert all(engine is engines[0] for engine in engines)

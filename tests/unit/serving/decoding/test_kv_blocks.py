@@ -13,7 +13,7 @@ SHAPE = KvShape(
 
 
 def test_keys_and_values_are_views_of_the_slabs():
-    """What is written to a layer's keys or values is in the slab of its shape."""
+    """Writes to a layer's keys or values are in the slab of their shape."""
     block = KvPool().allocate(SHAPE, rows=3, columns=5)
     assert [tuple(keys.shape) for keys in block.keys] == [(3, 2, 5, 4)] * 2
     assert [tuple(values.shape) for values in block.values] == [(3, 2, 5, 3)] * 2
@@ -23,7 +23,7 @@ def test_keys_and_values_are_views_of_the_slabs():
 
 
 def test_released_memory_is_reused():
-    """Smaller blocks are cut from it, and after their release a block of the first size again."""
+    """For smaller blocks, and after their release for a block of the first size."""
     pool = KvPool()
     pool.release(pool.allocate(SHAPE, rows=8, columns=40))
     held = pool.held_bytes

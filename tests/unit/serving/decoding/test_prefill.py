@@ -9,14 +9,14 @@ from transformers import AutoModelForCausalLM
 
 from tests.unit.serving.decoding.decoded_sequences import (
     batch_of,
-    by_generate,
-    drained,
+    generate_greedy,
+    run_until_idle,
     sequence,
     tokens_of,
 )
 
 PREFIX = [2, 3, 4, 5] * 5
-"""Long enough to be computed apart."""
+"""Long enough to be computed separately."""
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +39,14 @@ def positions(model: Any) -> Any:
 
 @pytest.mark.parametrize("max_sequences", [1, 4, 64])
 def test_a_prompt_is_computed_once_for_its_paths(model, positions, max_sequences):
-    """Ten paths of one token for a prompt of seven: seven positions, in however many parts."""
+    """Ten paths of one token for a prompt of seven: seven positions in all forward passes."""
     warm = batch_of(model, max_sequences=1)
     warm.add([sequence(0, [2], limit=1)])
-    drained(warm)
+    run_until_idle(warm)
     positions.clear()
     batch = batch_of(model, max_sequences=max_sequences)
     batch.add([sequence(i, [2, 3, 4, 5, 4, 3, 2], limit=1) for i in range(10)])
-    drawn = drained(batch)
+    drawn = run_until_idle(batch)
     assert positions == [7]
     assert [path[0].cached_tokens for path in drawn.values()] == [0] + [7] * 9
 
@@ -56,11 +56,11 @@ def test_a_common_prefix_is_computed_once(model, positions):
     counts as computed by the first prompt, the longest."""
     warm = batch_of(model, max_sequences=1)
     warm.add([sequence(0, [2], limit=1)])
-    drained(warm)
+    run_until_idle(warm)
     positions.clear()
     batch = batch_of(model, max_sequences=8)
     batch.add([sequence(i, [*PREFIX, *[5, 3, 2][: 1 + i]], limit=1) for i in range(3)])
-    drawn = drained(batch)
+    drawn = run_until_idle(batch)
     assert positions == [20, 9]
     assert {i: path[0].cached_tokens for i, path in drawn.items()} == {0: 20, 1: 20, 2: 0}
 
@@ -72,7 +72,9 @@ def test_sequences_from_a_common_prefix_equal_generate(model):
     sequences = [sequence(i, prompts[i % 6], limit=10 + i) for i in range(24)]
     batch = batch_of(model, max_sequences=5)
     batch.add(sequences)
-    assert tokens_of(drained(batch)) == {one.id: by_generate(model, one) for one in sequences}
+    assert tokens_of(run_until_idle(batch)) == {
+        one.id: generate_greedy(model, one) for one in sequences
+    }
 
 
 def test_kept_states_do_not_outlive_the_weights(tiny_model):
@@ -81,10 +83,10 @@ def test_kept_states_do_not_outlive_the_weights(tiny_model):
     batch = batch_of(own, max_sequences=4)
     sequences = [sequence(i, [*PREFIX, 2 + i % 4, 3], limit=20) for i in range(8)]
     batch.add(sequences)
-    before = tokens_of(drained(batch))
+    before = tokens_of(run_until_idle(batch))
     with torch.no_grad():
         own.model.embed_tokens.weight.mul_(-1.7)
     batch.add(sequences)
-    after = tokens_of(drained(batch))
-    assert after == {one.id: by_generate(own, one) for one in sequences}
+    after = tokens_of(run_until_idle(batch))
+    assert after == {one.id: generate_greedy(own, one) for one in sequences}
     assert after != before

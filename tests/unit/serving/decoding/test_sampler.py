@@ -1,4 +1,4 @@
-"""Next-token sampling against probabilities worked out by hand."""
+"""Next-token sampling against hand-worked probabilities."""
 
 import pytest
 import torch

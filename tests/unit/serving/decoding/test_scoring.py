@@ -1,4 +1,4 @@
-"""Self-certainty against a number worked out by hand, and against one text at a time."""
+"""Self-certainty against a hand-worked number, and against one text at a time."""
 
 import math
 
@@ -44,8 +44,8 @@ def test_equals_the_divergence_from_uniform(scorer, engine):
     assert found.read_tokens == 7
 
 
-def test_neighbours_change_nothing(scorer):
-    """Texts of other lengths in the same pass leave a score as it is alone, and in its place."""
+def test_a_score_does_not_depend_on_the_batch(scorer):
+    """Texts of other lengths in the same pass do not change a score; the order is kept."""
     texts = [
         ScoredText(prompt="ab" * n, text="cd" * (5 - n) + "a", ended=n % 2 == 0) for n in (1, 4, 2)
     ]
@@ -57,14 +57,14 @@ def test_neighbours_change_nothing(scorer):
     )
 
 
-def test_an_empty_text_that_never_ended_has_no_certainty(scorer):
-    """There is no token to be sure of."""
+def test_an_empty_text_without_an_end_has_certainty_0(scorer):
+    """It has no token to score."""
     [found] = scorer.score([ScoredText(prompt="ab", text="", ended=False)])
     assert (found.self_certainty, found.read_tokens) == (0, 2)
 
 
-def test_the_engine_says_which_stop_text_ended_a_completion(engine):
-    """One that ended by itself, or by the limit, names none."""
+def test_a_completion_names_the_stop_string_that_ended_it(engine):
+    """None if it ended by the end token or the limit."""
     [drawn] = engine.complete(
         [Request(prompt="ab", seeds=range(60))], Decoding(max_new_tokens=12, stop=("cd", "ba"))
     )

@@ -30,7 +30,7 @@ def launch_of(serve: ServeParams, served: ServedModel) -> Launch:
 
 
 def options(command: tuple[str, ...]) -> dict[str, str]:
-    """Each ``--option`` and the word that follows it."""
+    """Each ``--option`` with the word after it."""
     return {a: b for a, b in itertools.pairwise((*command, "")) if a.startswith("--")}
 
 
@@ -77,8 +77,8 @@ def test_vllm(environment, monkeypatch):
     assert found.stdout == "False\n"
 
 
-def test_prompts_are_computed_in_parts_on_a_gpu(environment, tmp_path, monkeypatch):
-    """What seeded paths do not survive on a CPU, a GPU is faster with."""
+def test_chunked_prefill_is_enabled_on_a_gpu(environment, tmp_path, monkeypatch):
+    """It is disabled on a CPU only, where seeded requests crash it."""
     client = tmp_path / "nvidia-smi"
     client.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -87,8 +87,8 @@ def test_prompts_are_computed_in_parts_on_a_gpu(environment, tmp_path, monkeypat
     assert "--no-enable-chunked-prefill" not in launch.command
 
 
-def test_the_cache_size_of_the_environment_stands(environment, monkeypatch):
-    """Whoever set vLLM's own variable meant it."""
+def test_the_cache_size_of_the_environment_is_kept(environment, monkeypatch):
+    """vLLM's own variable overrides the default."""
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
     serve = ServeParams(engine="vllm", environment=str(environment))
     launch = launch_of(serve, ServedModel(model="owner/name", name="name", port=1))
@@ -97,8 +97,8 @@ def test_the_cache_size_of_the_environment_stands(environment, monkeypatch):
 
 
 @pytest.mark.parametrize(("wanted", "given"), [(1, "1"), (12, "16"), (16, "16"), (33, "64")])
-def test_vllm_has_kernels_for_some_ranks(environment, wanted, given):
-    """The next rank that it takes is asked for."""
+def test_the_lora_rank_is_rounded_up_for_vllm(environment, wanted, given):
+    """To the next rank that vLLM has kernels for."""
     serve = ServeParams(engine="vllm", environment=str(environment))
     launch = launch_of(serve, ServedModel(model="m", name="m", port=1, lora_rank=wanted))
     assert options(launch.command)["--max-lora-rank"] == given
@@ -106,7 +106,7 @@ def test_vllm_has_kernels_for_some_ranks(environment, wanted, given):
 
 
 def test_sglang(environment):
-    """The options that SGLang documents for adapters which come later, and for accounts."""
+    """The options that SGLang documents for adapters loaded at run time and for cached tokens."""
     serve = ServeParams(engine="sglang", environment=str(environment))
     launch = launch_of(serve, ServedModel(model="owner/name", name="name", port=8302, lora_rank=12))
     assert launch.command[1:3] == ("-m", "sglang.launch_server")
@@ -126,7 +126,7 @@ def test_sglang(environment):
 
 
 def test_embedded_runs_in_this_environment():
-    """This interpreter and the HTTP front; no second environment is needed."""
+    """This interpreter and the HTTP front, without a second environment."""
     serve = ServeParams(engine="embedded", environment="nowhere")
     launch = launch_of(serve, ServedModel(model="m", name="m@1", port=8303))
     assert launch.command == (

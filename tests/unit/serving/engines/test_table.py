@@ -33,14 +33,14 @@ def test_the_default_engine_exists():
     assert ENGINES[ServeParams().engine].in_process
 
 
-def test_the_dialect_of_an_external_server_is_its_owner_s():
-    """A server at a URL is known by its list of models; any other owner gets OpenAI's fields alone."""
+def test_the_dialect_of_an_external_server_is_that_of_its_owner():
+    """The owner in the list of models decides; any other owner gets OpenAI's fields only."""
     assert dialect_of("url", owned_by="vllm") == ENGINES["vllm"].dialect
     assert dialect_of("url", owned_by="someone") == dialect_of("url", owned_by="url") == OPENAI
     assert dialect_of("sglang", owned_by="vllm") == ENGINES["sglang"].dialect
 
 
-def test_an_engine_of_old_events_is_a_server():
+def test_an_unlisted_engine_is_not_in_process():
     """Telemetry may name an engine that has left the table."""
     assert is_in_process("embedded")
     assert not is_in_process("gone")
@@ -52,7 +52,7 @@ def test_paths_of_the_embedded_engine_carry_its_name():
 
 
 def test_an_unknown_engine_is_not_started(tmp_path):
-    """Params that no command has checked are refused all the same."""
+    """Also for params that no command has checked."""
     with (
         pytest.raises(BadInputError, match=r"serve\.engine: Input should be .* \(got 'vlm'\)"),
         serving_engine(ServeParams(engine="vlm"), model="owner/name", log_folder=tmp_path),

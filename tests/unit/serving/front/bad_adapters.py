@@ -1,4 +1,4 @@
-"""Folders that are no adapter of the plain kind, each spoiled in one way; and what may be done with one."""
+"""Adapter folders that must be refused, each damaged in one way."""
 
 import json
 import os
@@ -43,26 +43,26 @@ FIELDS = (
 )
 
 REFUSED_FIELDS: dict[str, dict[str, object]] = {
-    "no regular expression": {"target_modules": "("},
+    "not a regular expression": {"target_modules": "("},
     "a repetition of nothing": {"target_modules": "*"},
-    "a pattern that is no name": {"rank_pattern": {"(": 4}},
+    "a pattern that is not a name": {"rank_pattern": {"(": 4}},
     "a slow rank pattern": {"rank_pattern": {SLOW: 4}},
     "a slow alpha pattern": {"alpha_pattern": {SLOW: 4}},
     "a rank pattern of anything": {"rank_pattern": {".*": 4}},
     "an open alpha pattern": {"alpha_pattern": {"q_proj[": 1}},
     "Megatron's keys": {"megatron_config": {"hidden": 1}, "megatron_core": "antigravity"},
     "Megatron's keys, of no module": {"megatron_config": {"hidden": 1}, "megatron_core": "no.such"},
-    "a rank that fills the memory": {"r": 1 << 30},
-    "a rank of a pattern that does": {"rank_pattern": {"q_proj": 1 << 30}},
+    "a huge rank": {"r": 1 << 30},
+    "a huge rank in a pattern": {"rank_pattern": {"q_proj": 1 << 30}},
     "no rank": {"r": 0},
     "a rank below zero": {"r": -4},
-    "a rank in words": {"r": "four"},
+    "a rank as text": {"r": "four"},
     "an alpha that overflows": {"lora_alpha": 1e300},
     "targets that are numbers": {"target_modules": [1, 2]},
     "a target that is a pattern": {"target_modules": ["q_proj("]},
     "targets in a mapping": {"target_modules": {"q_proj": True}},
     "parameters of experts": {"target_parameters": ["mlp.experts"]},
-    "a kind that there is not": {"peft_type": "LORA2"},
+    "an unknown peft_type": {"peft_type": "LORA2"},
     "no kind": {"peft_type": None},
     "an unknown field that is set": {"use_newest_variant": True},
 }
@@ -77,7 +77,7 @@ TEXTS: dict[str, bytes] = {
     "not a number": b'{"peft_type": "LORA", "r": 4, "lora_alpha": NaN}',
     "a number of 9000 digits": b'{"peft_type": "LORA", "r": ' + b"9" * 9000 + b"}",
     "no UTF-8": b'{"peft_type": "\xff\xfe"}',
-    "half a surrogate pair": rb'{"peft_type": "LORA", "r": 4, "target_modules": ["\ud800"]}',
+    "a lone surrogate": rb'{"peft_type": "LORA", "r": 4, "target_modules": ["\ud800"]}',
     "megabytes": b'{"a": "' + b"x" * (2 << 20) + b'"}',
 }
 
@@ -85,60 +85,60 @@ TEXTS: dict[str, bytes] = {
 def _with_tensors(
     change: Callable[[dict[str, torch.Tensor]], object],
 ) -> Callable[[pathlib.Path], None]:
-    def spoil(folder: pathlib.Path) -> None:
+    def damage(folder: pathlib.Path) -> None:
         tensors = load_file(folder / WEIGHTS)
         change(tensors)
         save_file(tensors, folder / WEIGHTS)
 
-    return spoil
+    return damage
 
 
 def _first(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[pathlib.Path], None]:
-    def spoil(tensors: dict[str, torch.Tensor]) -> None:
+    def damage(tensors: dict[str, torch.Tensor]) -> None:
         name = min(tensors)
         tensors[name] = change(tensors[name]).contiguous()
 
-    return _with_tensors(spoil)
+    return _with_tensors(damage)
 
 
 def _bytes(content: Callable[[bytes], bytes]) -> Callable[[pathlib.Path], None]:
-    def spoil(folder: pathlib.Path) -> None:
+    def damage(folder: pathlib.Path) -> None:
         (folder / WEIGHTS).write_bytes(content((folder / WEIGHTS).read_bytes()))
 
-    return spoil
+    return damage
 
 
 def _instead(name: str, make: Callable[[pathlib.Path], object]) -> Callable[[pathlib.Path], None]:
-    def spoil(folder: pathlib.Path) -> None:
+    def damage(folder: pathlib.Path) -> None:
         (folder / name).unlink()
         make(folder / name)
 
-    return spoil
+    return damage
 
 
 FILES: dict[str, Callable[[pathlib.Path], None]] = {
     "empty weights": _bytes(lambda _: b""),
-    "noise for weights": _bytes(lambda _: os.urandom(5000)),
+    "noise as weights": _bytes(lambda _: os.urandom(5000)),
     "a header longer than the file": _bytes(lambda old: struct.pack("<Q", 2**60) + old[8:]),
     "half of the weights": _bytes(lambda old: old[: len(old) // 2]),
-    "weights that are not a number": _first(lambda old: old * float("nan")),
-    "weights without end": _first(lambda old: old + float("inf")),
-    "whole numbers": _first(lambda old: old.to(torch.int64)),
+    "NaN weights": _first(lambda old: old * float("nan")),
+    "infinite weights": _first(lambda old: old + float("inf")),
+    "integers": _first(lambda old: old.to(torch.int64)),
     "truth values": _first(lambda old: old > 0),
-    "a matrix on its side": _first(lambda old: old.T),
+    "a transposed matrix": _first(lambda old: old.T),
     "no rows": _first(lambda old: old[:0]),
     "a single number": _first(lambda old: old.sum()),
-    "one weight too many": _with_tensors(lambda old: old.update(stray=torch.zeros(3))),
-    "one weight too few": _with_tensors(lambda old: old.pop(min(old))),
+    "a surplus weight": _with_tensors(lambda old: old.update(stray=torch.zeros(3))),
+    "a missing weight": _with_tensors(lambda old: old.pop(min(old))),
     "other names": _with_tensors(
         lambda old: [old.update({f"x.{name}": old.pop(name)}) for name in list(old)]
     ),
     "no weights": _with_tensors(dict.clear),
-    "a pipe for a config": _instead(CONFIG, os.mkfifo),
-    "a folder for a config": _instead(CONFIG, pathlib.Path.mkdir),
-    "a folder for weights": _instead(WEIGHTS, pathlib.Path.mkdir),
+    "a pipe as config": _instead(CONFIG, os.mkfifo),
+    "a folder as config": _instead(CONFIG, pathlib.Path.mkdir),
+    "a folder as weights": _instead(WEIGHTS, pathlib.Path.mkdir),
     "a link to itself": _instead(CONFIG, lambda path: path.symlink_to(path.name)),
-    "a device for weights": _instead(WEIGHTS, lambda path: path.symlink_to("/dev/zero")),
+    "a device as weights": _instead(WEIGHTS, lambda path: path.symlink_to("/dev/zero")),
 }
 PATHS = (
     "nowhere",
@@ -156,7 +156,7 @@ PATHS = (
 )
 
 
-def spoiled_config(good: pathlib.Path, folder: pathlib.Path, **changes: object) -> pathlib.Path:
+def damaged_config(good: pathlib.Path, folder: pathlib.Path, **changes: object) -> pathlib.Path:
     """A copy of ``good`` with other fields in its config."""
     shutil.copytree(good, folder)
     fields = json.loads((folder / CONFIG).read_text())
@@ -165,14 +165,14 @@ def spoiled_config(good: pathlib.Path, folder: pathlib.Path, **changes: object) 
 
 
 def refused_folders(good: pathlib.Path, root: pathlib.Path) -> dict[str, pathlib.Path]:
-    """Copies of ``good`` that must be refused, by what is wrong with them."""
+    """Copies of ``good`` that must be refused, by the kind of damage."""
     folders = {}
     for number, (what, fields) in enumerate(REFUSED_FIELDS.items()):
-        folders[what] = spoiled_config(good, root / f"field-{number}", **fields)
+        folders[what] = damaged_config(good, root / f"field-{number}", **fields)
     for number, (what, text) in enumerate(TEXTS.items()):
         folders[f"config: {what}"] = shutil.copytree(good, root / f"text-{number}")
         (folders[f"config: {what}"] / CONFIG).write_bytes(text)
-    for number, (what, spoil) in enumerate(FILES.items()):
+    for number, (what, damage) in enumerate(FILES.items()):
         folders[what] = shutil.copytree(good, root / f"file-{number}")
-        spoil(folders[what])
+        damage(folders[what])
     return folders

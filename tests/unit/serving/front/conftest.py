@@ -1,4 +1,4 @@
-"""A real server on a real port, around a tiny policy that the project's bootstrap makes."""
+"""A real server on a real port, with a tiny policy made by the bootstrap."""
 
 import contextlib
 import pathlib
@@ -47,7 +47,7 @@ def prompts() -> list[str]:
 def policy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A policy of one layer after three steps, without a chat template.
 
-    Its weights are blown up, so that greedy texts differ from prompt to prompt.
+    Its weights are scaled up, so that greedy texts differ between prompts.
     """
     folder = tmp_path_factory.mktemp("models") / "policy"
     problems = generate(CountdownParams(num_numbers=2, high=9, target_high=60), seed=4, count=24)
@@ -74,7 +74,7 @@ def chat_policy(policy: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="session")
 def engine(policy: pathlib.Path) -> EmbeddedEngine:
-    """What the servers are compared with, in process."""
+    """The in-process engine that the servers are compared with."""
     return EmbeddedEngine.load(str(policy), batch_size=64)
 
 
@@ -104,7 +104,7 @@ def serving() -> Serving:
 
 @pytest.fixture(scope="session")
 def base_url(policy: pathlib.Path, serving: Serving) -> Iterator[str]:
-    """A server of the policy, shared by tests that leave it as they found it."""
+    """A server of the policy, shared by tests that do not change it."""
     with serving(policy) as url:
         yield url
 
@@ -118,7 +118,7 @@ def chat_url(chat_policy: pathlib.Path, serving: Serving) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def client_of() -> Callable[[str], openai.OpenAI]:
-    """The public client, which tries nothing twice."""
+    """Makes an OpenAI client without retries."""
 
     def make(url: str) -> openai.OpenAI:
         return openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=60)
@@ -128,7 +128,7 @@ def client_of() -> Callable[[str], openai.OpenAI]:
 
 @pytest.fixture(scope="session")
 def client(base_url: str, client_of: Callable[[str], openai.OpenAI]) -> Iterator[openai.OpenAI]:
-    """Of the shared server."""
+    """A client of the shared server."""
     with client_of(base_url) as made:
         yield made
 
@@ -137,7 +137,7 @@ def client(base_url: str, client_of: Callable[[str], openai.OpenAI]) -> Iterator
 def chat_client(
     chat_url: str, client_of: Callable[[str], openai.OpenAI]
 ) -> Iterator[openai.OpenAI]:
-    """Of the server with a chat template."""
+    """A client of the server with a chat template."""
     with client_of(chat_url) as made:
         yield made
 

@@ -1,4 +1,4 @@
-"""Adapters as PEFT saves them, with weights from a generator."""
+"""Adapters saved by PEFT, with random weights."""
 
 import pathlib
 
@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM
 def random_adapter(
     policy: pathlib.Path, folder: pathlib.Path, seed: int, **changes: object
 ) -> pathlib.Path:
-    """A trained adapter's like: both of its matrices are far from zero."""
+    """Like a trained adapter: both matrices are far from zero."""
     fields = {
         "r": 4,
         "lora_alpha": 8,

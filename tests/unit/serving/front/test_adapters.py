@@ -1,4 +1,4 @@
-"""LoRA adapters that come and go while the base is served."""
+"""LoRA adapters loaded and unloaded while the base is served."""
 
 import json
 import pathlib
@@ -33,7 +33,7 @@ def adapters(policy, tmp_path_factory) -> dict[str, pathlib.Path]:
 
 @pytest.fixture(scope="module")
 def expected(policy, adapters, prompts, engine, tmp_path_factory) -> dict[str, list[str]]:
-    """Greedy texts of the base, and of the models that each adapter is merged into."""
+    """Greedy texts of the base, and of the base merged with each adapter."""
     root = tmp_path_factory.mktemp("merged")
     requests = [Request(prompt=prompt, seeds=[0]) for prompt in prompts]
     texts = {MODEL: [path.text for [path] in engine.complete(requests, DECODING)]}
@@ -49,7 +49,7 @@ def expected(policy, adapters, prompts, engine, tmp_path_factory) -> dict[str, l
 
 @pytest.fixture
 def url(policy, serving):
-    """A server of its own, since its names change."""
+    """A separate server, since the tests change its models."""
     with serving(policy) as base_url:
         yield base_url
 
@@ -64,7 +64,7 @@ def _unload(url: str, name: str) -> httpx.Response:
 
 
 def test_adapters_equal_the_merged_models(url, adapters, expected, prompts, client_of):
-    """Base and two adapters that are asked at once draw what three models alone draw."""
+    """Concurrent requests to the base and two adapters equal those to three separate models."""
     for name, folder in adapters.items():
         assert _load(url, name, folder).status_code == 200
     asked = [(name, i) for i in range(len(prompts)) for name in expected]
@@ -82,7 +82,7 @@ def test_adapters_equal_the_merged_models(url, adapters, expected, prompts, clie
 
 
 def test_an_unloaded_adapter_is_not_served(url, adapters, expected, texts):
-    """404 under its name; the base is what it was, the other adapter too; the name is free."""
+    """404 under its name; base and other adapter are unchanged; the name can be used again."""
     for name, folder in adapters.items():
         _load(url, name, folder)
     assert _unload(url, "one").status_code == 200
@@ -95,8 +95,8 @@ def test_an_unloaded_adapter_is_not_served(url, adapters, expected, texts):
     assert (texts(MODEL), texts("one")) == (expected[MODEL], expected["two"])
 
 
-def test_a_replaced_adapter_ends_what_it_began(url, adapters, client_of):
-    """A stream that began under the old weights ends under them; new requests get the new ones."""
+def test_a_replaced_adapter_finishes_its_requests(url, adapters, client_of):
+    """A stream that began under the old weights ends under them; new requests use the new ones."""
     asked = {"prompt": "1", "max_tokens": 400, "temperature": 0}
     with client_of(url) as client:
         for name, folder in adapters.items():
@@ -122,8 +122,8 @@ def test_a_replaced_adapter_ends_what_it_began(url, adapters, client_of):
         ({"lora_rank": 4}, "not permitted"),
     ],
 )
-def test_what_cannot_be_loaded_is_400(url, adapters, change, words):
-    """Taken names, folders that hold no adapter, unknown fields."""
+def test_invalid_loads_are_400(url, adapters, change, words):
+    """Names in use, folders without an adapter, unknown fields."""
     _load(url, "one", adapters["one"])
     body = {"lora_name": "new", "lora_path": str(adapters["two"]), **change}
     answer = httpx.post(f"{url}/load_lora_adapter", json=body)
@@ -134,7 +134,7 @@ def test_what_cannot_be_loaded_is_400(url, adapters, change, words):
 
 @pytest.fixture
 def texts(url, prompts, client_of):
-    """``texts(name)``: what the server says under that name, greedily."""
+    """``texts(name)``: the server's greedy texts under that name."""
 
     def of(name: str) -> list[str]:
         with client_of(url) as client:
@@ -165,8 +165,8 @@ def misfit(request, adapters, tmp_path) -> tuple[pathlib.Path, str]:
 
 
 @pytest.mark.parametrize("loaded", [[], ["two"]])
-def test_a_misfit_leaves_the_model_as_it_was(url, adapters, expected, texts, misfit, loaded):
-    """Refused with the reason, alone or beside another; the rest goes on, and a good one loads."""
+def test_a_misfit_does_not_change_the_model(url, adapters, expected, texts, misfit, loaded):
+    """Refused with the reason, alone or beside another; requests continue, and a good one loads."""
     for name in loaded:
         _load(url, name, adapters[name])
     folder, words = misfit
@@ -178,8 +178,8 @@ def test_a_misfit_leaves_the_model_as_it_was(url, adapters, expected, texts, mis
         assert texts(name) == expected[name]
 
 
-def test_cut_off_weights_are_400(url, adapters, tmp_path):
-    """A file that was not written to its end is no reason to fail."""
+def test_truncated_weights_are_400(url, adapters, tmp_path):
+    """The engine survives a truncated file."""
     folder = shutil.copytree(adapters["one"], tmp_path / "cut")
     weights = folder / "adapter_model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
@@ -187,6 +187,6 @@ def test_cut_off_weights_are_400(url, adapters, tmp_path):
     assert _load(url, "one", adapters["one"]).status_code == 200
 
 
-def test_what_was_not_loaded_cannot_be_unloaded(url):
-    """404, as at vLLM."""
+def test_unloading_an_unknown_adapter_is_404(url):
+    """As at vLLM."""
     assert _unload(url, "one").status_code == 404

@@ -1,4 +1,4 @@
-"""/v1/chat/completions continues what the model's own chat template makes of the messages."""
+"""/v1/chat/completions renders messages by the model's chat template."""
 
 import json
 
@@ -19,7 +19,7 @@ def chat_engine(chat_policy):
 
 
 def test_one_user_message_is_the_prompt_of_the_loop(chat_client, chat_engine):
-    """The text is that of the template which sampling and training use, drawn from the seed."""
+    """The template of sampling and training renders it, so a seed draws the same text."""
     prompt = chat_engine.chat_format.render("3,4=12")
     [[expected]] = chat_engine.complete(
         [Request(prompt=prompt, seeds=[6])], Decoding(max_new_tokens=30)
@@ -37,7 +37,7 @@ def test_one_user_message_is_the_prompt_of_the_loop(chat_client, chat_engine):
 
 
 def test_turns_and_text_parts_are_rendered(chat_client):
-    """A conversation equals its rendered text at /v1/completions; parts are joined by line ends."""
+    """A conversation equals its rendered text at /v1/completions; parts are joined by newlines."""
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     answer = chat_client.chat.completions.create(
         model=MODEL,
@@ -60,13 +60,13 @@ def test_turns_and_text_parts_are_rendered(chat_client):
 
 
 def test_without_a_limit_the_context_is_filled(chat_client):
-    """Prompt and completion are the 512 tokens of the context, unless the end is drawn."""
+    """Prompt and completion together have the 512 tokens of the context, unless the end is drawn."""
     answer = chat_client.chat.completions.create(model=MODEL, messages=QUESTION, seed=6)
     full = answer.usage.total_tokens == 512
     assert full == (answer.choices[0].finish_reason == "length")
 
 
-def test_a_stream_is_the_whole_in_deltas(chat_client):
+def test_a_stream_adds_up_to_the_response(chat_client):
     """For two paths with a stop string: the role first, then text, then the reason."""
     asked = {"model": MODEL, "messages": QUESTION, "n": 2, "seed": 1, "max_tokens": 30}
     asked |= {"stop": ["\n", "4"]}
@@ -84,7 +84,7 @@ def test_a_stream_is_the_whole_in_deltas(chat_client):
 
 
 def test_the_wire_format_of_a_stream(chat_url):
-    """Events end with ``[DONE]``; with usage asked for, the last chunk has it and no choice."""
+    """Events end with ``[DONE]``; requested usage is in the last chunk, without a choice."""
     body = {"model": MODEL, "messages": QUESTION, "max_tokens": 5, "seed": 1, "stream": True}
     answer = httpx.post(
         f"{chat_url}/chat/completions", json=body | {"stream_options": {"include_usage": True}}
@@ -101,8 +101,8 @@ def test_the_wire_format_of_a_stream(chat_url):
     assert chunks[-1]["usage"]["completion_tokens"] == 5
 
 
-def test_half_a_character_has_no_bytes(chat_client):
-    """Of every token either the bytes are right, or they are null."""
+def test_incomplete_characters_have_no_bytes(chat_client):
+    """The bytes of a token are right or null."""
     answer = chat_client.chat.completions.create(
         model=MODEL, messages=QUESTION, seed=3, max_tokens=60, logprobs=True, top_logprobs=1
     )
@@ -114,14 +114,14 @@ def test_half_a_character_has_no_bytes(chat_client):
         assert line.top_logprobs[0].logprob == line.logprob
 
 
-def test_a_model_without_a_template_says_so(client):
-    """400, and the remedy."""
+def test_a_model_without_a_template_is_400(client):
+    """The message names the remedy."""
     with pytest.raises(openai.BadRequestError, match="no chat template; send a rendered prompt"):
         client.chat.completions.create(model=MODEL, messages=QUESTION)
 
 
-def test_what_the_template_refuses_is_a_bad_request(chat_client):
-    """The template's own words come back."""
+def test_an_error_of_the_template_is_400(chat_client):
+    """The response has the template's message."""
     with pytest.raises(openai.BadRequestError, match="no developers here"):
         chat_client.chat.completions.create(
             model=MODEL, messages=[{"role": "developer", "content": "x"}]

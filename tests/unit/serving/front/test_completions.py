@@ -1,4 +1,4 @@
-"""What the public client gets from /v1/completions is what the engine draws in process."""
+"""/v1/completions returns to the OpenAI client what the engine draws in process."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -41,14 +41,14 @@ def test_seeds_are_those_of_the_engine(client, engine, prompts):
 
 
 def test_without_a_seed_paths_differ(client, prompts):
-    """Eight paths of 24 tokens from a policy that knows nothing are eight texts."""
+    """Eight paths of 24 tokens from a barely trained policy are eight texts."""
     answer = client.completions.create(
         model=MODEL, prompt=[prompts[0]] * 2, n=4, max_tokens=24, temperature=1
     )
     assert len({choice.text for choice in answer.choices}) == 8
 
 
-def test_prompts_come_in_four_shapes(client, engine, prompts):
+def test_prompts_have_four_forms(client, engine, prompts):
     """A text, texts, token ids and lists of them; choices are in the order of the prompts."""
     first, second = prompts[:2]
     ids = [engine.tokenizer.encode(prompt, add_special_tokens=False) for prompt in (first, second)]
@@ -65,7 +65,7 @@ def test_prompts_come_in_four_shapes(client, engine, prompts):
 
 
 def test_equal_prompts_are_computed_once(client, prompts):
-    """The second of two equal prompts is all cached, and a prompt counts once for its three paths."""
+    """The second of two equal prompts is fully cached; a prompt counts once for its three paths."""
     answer = client.completions.create(prompt=[prompts[0]] * 2, n=3, seed=1, **GREEDY)
     half = answer.usage.prompt_tokens // 2
     assert answer.usage.prompt_tokens_details.cached_tokens == half > 0
@@ -76,10 +76,10 @@ def test_equal_prompts_are_computed_once(client, prompts):
 
 @pytest.mark.parametrize("several", [False, True])
 def test_stop_strings_end_a_text_before_them(client, engine, prompts, several):
-    """As in process: the text is cut before the stop string, and the reason is ``stop``."""
+    """As in process: the text ends before the stop string, with finish reason ``stop``."""
     whole = client.completions.create(prompt=prompts[0], seed=3, **GREEDY).choices[0].text
     stop = whole[len(whole) // 2 :][:2]
-    stops = [stop, "never said"] if several else stop
+    stops = [stop, "never drawn"] if several else stop
     answer = client.completions.create(prompt=prompts[0], stop=stops, **GREEDY)
     [[expected]] = engine.complete(
         [Request(prompt=prompts[0], seeds=[0])],
@@ -92,7 +92,7 @@ def test_stop_strings_end_a_text_before_them(client, engine, prompts, several):
 
 
 def test_logprobs_are_those_of_the_drawn_tokens(client, engine, prompts):
-    """One value a token, the engine's own; offsets say where in the text a token begins."""
+    """One value per token, equal to the engine's; offsets are the tokens' places in the text."""
     [[expected]] = engine.complete(
         [Request(prompt=prompts[1], seeds=[9])], Decoding(max_new_tokens=24)
     )
@@ -111,7 +111,7 @@ def test_logprobs_are_those_of_the_drawn_tokens(client, engine, prompts):
 
 
 def test_token_ids_on_request(client, engine, prompts):
-    """With vLLM's field ``return_token_ids``, choices carry the tokens that were drawn."""
+    """With vLLM's field ``return_token_ids``, choices have the drawn tokens."""
     [[expected]] = engine.complete(
         [Request(prompt=prompts[1], seeds=[9])], Decoding(max_new_tokens=24)
     )
@@ -126,7 +126,7 @@ def test_token_ids_on_request(client, engine, prompts):
 
 
 @pytest.mark.parametrize("options", [{}, {"stop": ["1", "+5"]}, {"logprobs": 0}])
-def test_a_stream_is_the_whole_in_pieces(client, prompts, options):
+def test_a_stream_adds_up_to_the_response(client, prompts, options):
     """For two prompts of two paths each: the same texts, reasons, log-probabilities and usage."""
     asked = {"model": MODEL, "prompt": prompts[:2], "n": 2, "seed": 4, "max_tokens": 40, **options}
     whole = client.completions.create(**asked)
@@ -150,8 +150,8 @@ def test_a_stream_is_the_whole_in_pieces(client, prompts, options):
         assert value == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_stream_shows_text_as_it_is_drawn(client, prompts):
-    """Forty tokens come in more than ten chunks, each but the last with text."""
+def test_a_stream_sends_text_while_it_is_drawn(client, prompts):
+    """Forty tokens are sent in more than ten chunks, all but the last with text."""
     chunks = list(
         client.completions.create(
             model=MODEL, prompt=prompts[0], seed=4, max_tokens=40, stream=True
@@ -162,8 +162,8 @@ def test_a_stream_shows_text_as_it_is_drawn(client, prompts):
     assert chunks[-1].choices[0].finish_reason
 
 
-def test_32_clients_at_once_get_what_each_gets_alone(client, prompts):
-    """Greedy texts do not depend on who else is served, whatever their lengths."""
+def test_32_concurrent_clients_get_the_texts_of_one(client, prompts):
+    """Greedy texts do not depend on concurrent requests of any length."""
     asked = [
         {"model": MODEL, "temperature": 0, "prompt": prompts[i % 20], "max_tokens": 4 + i}
         for i in range(32)
@@ -178,8 +178,8 @@ def _texts(stream: Iterator[openai.types.Completion]) -> str:
     return "".join(chunk.choices[0].text for chunk in stream)
 
 
-def test_streams_and_wholes_mix(client, prompts):
-    """Sixteen streams and sixteen whole answers that run at once are pairwise equal."""
+def test_streams_equal_concurrent_whole_responses(client, prompts):
+    """Sixteen streams and sixteen whole responses at once are pairwise equal."""
     asked = [{"prompt": prompts[i], "seed": i, "model": MODEL, "max_tokens": 30} for i in range(16)]
     with ThreadPoolExecutor(32) as pool:
         streams = pool.map(lambda one: _texts(client.completions.create(stream=True, **one)), asked)

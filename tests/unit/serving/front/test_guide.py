@@ -30,7 +30,7 @@ def example(base_url):
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 def test_curl_streams(example):
-    """The command as it is typed gives chunks of text, a reason, and an end."""
+    """The command prints chunks of text, a finish reason and ``[DONE]``."""
     _serve, _, command = example("console").partition("$ curl")
     done = subprocess.run(
         ["sh", "-c", f"curl{command}"], capture_output=True, text=True, check=True
@@ -43,7 +43,7 @@ def test_curl_streams(example):
 
 
 def test_python_prints_four_paths(example):
-    """The program as it is printed there: a line or more for each of the four."""
+    """The program prints one or more lines for each of the four."""
     done = subprocess.run(
         [sys.executable, "-c", example("python")], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""Loading an adapter: whatever a request or a folder says, the engine lives and the base is unchanged."""
+"""Hostile adapter loads: for any request or folder the engine survives and the base is unchanged."""
 
 import json
 import pathlib
@@ -35,7 +35,7 @@ def url(policy, serving):
 
 @pytest.fixture(scope="module")
 def text(url) -> Callable[..., str]:
-    """``text(model)``: what the server says under that name, greedily."""
+    """``text(model)``: the server's greedy text under that name."""
 
     def ask(model: str = MODEL, **more: object) -> str:
         body = {"model": model, "prompt": "1,2=3", "temperature": 0, "max_tokens": 16, **more}
@@ -54,8 +54,8 @@ def _unload(url: str, name: str) -> None:
     httpx.post(f"{url}/unload_lora_adapter", json={"lora_name": name}).raise_for_status()
 
 
-def test_every_spoiled_folder_is_400(url, good, text, tmp_path):
-    """One member a kind of damage: 400 in one line, and then the base says what it said."""
+def test_every_damaged_folder_is_400(url, good, text, tmp_path):
+    """For each kind of damage: 400 in one line, and the base's text is unchanged."""
     before = text()
     for what, folder in bad_adapters.refused_folders(good, tmp_path).items():
         answer = _load(url, folder)
@@ -69,7 +69,7 @@ def test_every_spoiled_folder_is_400(url, good, text, tmp_path):
 
 @pytest.mark.parametrize("path", bad_adapters.PATHS, ids=range(len(bad_adapters.PATHS)))
 def test_every_bad_path_is_400(url, text, path):
-    """Devices, names that no file system takes, other schemes; nothing is fetched."""
+    """Devices, invalid names, URLs; nothing is fetched."""
     assert _load(url, path).status_code == 400
     assert text()
 
@@ -79,9 +79,9 @@ def test_every_bad_path_is_400(url, text, path):
 def test_a_field_of_another_type_is_400_or_harmless(
     url, good, text, tmp_path_factory, field, value
 ):
-    """Field x wrong value: refused, or loaded because it says nothing; never an engine that ends."""
+    """Each field with each wrong value is refused, or loaded if it has no effect; the engine survives."""
     folder = tmp_path_factory.mktemp("changed") / "adapter"
-    answer = _load(url, bad_adapters.spoiled_config(good, folder, **{field: value}))
+    answer = _load(url, bad_adapters.damaged_config(good, folder, **{field: value}))
     assert answer.status_code in {200, 400}
     if answer.status_code == 200:
         _unload(url, "bad")
@@ -99,9 +99,9 @@ def test_a_field_of_another_type_is_400_or_harmless(
     ],
     ids=["rule", "slow rule", "exclusion", "layers", "ranks"],
 )
-def test_a_rule_is_the_modules_that_have_weights(url, good, text, tmp_path, changes):
-    """What a rule chose when the adapter was made is in its file: the answers are the same."""
-    folder = bad_adapters.spoiled_config(good, tmp_path / "ruled", **changes)
+def test_a_target_rule_is_replaced_by_the_modules_with_weights(url, good, text, tmp_path, changes):
+    """The modules that a rule selected are in the weights file: the texts are the same."""
+    folder = bad_adapters.damaged_config(good, tmp_path / "ruled", **changes)
     for name, source in (("good", good), ("ruled", folder)):
         assert _load(url, source, name).status_code == 200
     assert text("ruled") == text("good")
@@ -109,9 +109,9 @@ def test_a_rule_is_the_modules_that_have_weights(url, good, text, tmp_path, chan
         _unload(url, name)
 
 
-def test_weights_that_overflow_cost_their_own_requests(url, good, text, tmp_path):
-    """Finite weights whose products are not: 500 under that name, sampled or greedy; the base lives."""
-    folder = bad_adapters.spoiled_config(good, tmp_path / "large")
+def test_overflowing_weights_fail_only_their_own_requests(url, good, text, tmp_path):
+    """Finite weights with infinite products: 500 under that name, sampled or greedy; the base works."""
+    folder = bad_adapters.damaged_config(good, tmp_path / "large")
     tensors = load_file(folder / bad_adapters.WEIGHTS)
     save_file(
         {name: torch.full_like(tensor, 1e38) for name, tensor in tensors.items()},
@@ -128,8 +128,8 @@ def test_weights_that_overflow_cost_their_own_requests(url, good, text, tmp_path
     _unload(url, "large")
 
 
-def test_there_is_a_most_of_adapters(url, good, text, monkeypatch):
-    """Each takes memory for as long as it is loaded, so one more than the limit is 400."""
+def test_the_number_of_adapters_is_limited(url, good, text, monkeypatch):
+    """Each loaded adapter takes memory; one more than the limit is 400."""
     monkeypatch.setattr(model_registry, "MAX_ADAPTERS", 2)
     assert [_load(url, good, name).status_code for name in ("a", "b", "c")] == [200, 200, 400]
     for name in ("a", "b"):
@@ -138,13 +138,13 @@ def test_there_is_a_most_of_adapters(url, good, text, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["", "a\x1b[2J", "a\nb", "\u202eb", "x" * 300])
-def test_a_name_that_cannot_be_shown_is_400(url, good, name):
-    """It would be listed, logged and printed."""
+def test_a_name_with_control_characters_is_400(url, good, name):
+    """Names are listed, logged and printed."""
     assert _load(url, good, name).status_code == 400
 
 
-def test_good_clients_see_nothing_of_bad_loads(url, good, text, tmp_path):
-    """Loads, unloads and refusals beside requests that go on: all of them say the same text."""
+def test_bad_loads_do_not_affect_other_requests(url, good, text, tmp_path):
+    """Requests during loads, unloads and refusals all get the same text."""
     before, found = text(), []
 
     def ask() -> None:
@@ -154,7 +154,7 @@ def test_good_clients_see_nothing_of_bad_loads(url, good, text, tmp_path):
     for client in clients:
         client.start()
     for number in range(6):
-        folder = bad_adapters.spoiled_config(good, tmp_path / str(number), r="four")
+        folder = bad_adapters.damaged_config(good, tmp_path / str(number), r="four")
         assert _load(url, folder).status_code == 400
         assert _load(url, good, "good").status_code == 200
         _unload(url, "good")
@@ -163,11 +163,11 @@ def test_good_clients_see_nothing_of_bad_loads(url, good, text, tmp_path):
     assert found == [before] * 32
 
 
-def test_a_misfit_leaves_no_trace_in_the_model(policy, good, tmp_path):
-    """Modules and their sizes after ten refusals, beside a good adapter and alone, are those before."""
+def test_a_misfit_leaves_the_modules_unchanged(policy, good, tmp_path):
+    """Modules and their shapes are the same before and after ten refusals, with a good adapter and without."""
     engine = EmbeddedEngine.load(str(policy), batch_size=1)
     model = MultiLoraModel(base=engine, threads=1)
-    folder = bad_adapters.spoiled_config(good, tmp_path / "misfit", target_modules=["q_proj"])
+    folder = bad_adapters.damaged_config(good, tmp_path / "misfit", target_modules=["q_proj"])
 
     def shapes() -> dict[str, torch.Size]:
         return {name: tensor.shape for name, tensor in engine.model.state_dict().items()}
@@ -187,10 +187,10 @@ def test_a_misfit_leaves_no_trace_in_the_model(policy, good, tmp_path):
     assert not hasattr(engine.model, "peft_config")
 
 
-def test_a_config_names_no_code(policy, good, tmp_path):
-    """A module that the config names is not imported: this one would raise as it is."""
+def test_a_config_cannot_import_code(policy, good, tmp_path):
+    """A module named in the config is not imported: this one would raise."""
     (tmp_path / "hostile_module.py").write_text("raise SystemExit('imported')")
-    folder = bad_adapters.spoiled_config(
+    folder = bad_adapters.damaged_config(
         good,
         tmp_path / "adapter",
         megatron_config={"a": 1},

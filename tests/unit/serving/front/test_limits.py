@@ -1,4 +1,4 @@
-"""What a request may bring at most, and from where it may come."""
+"""Limits of requests, and of their origin."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ BODY = {"model": MODEL, "prompt": "1", "max_tokens": 1}
         ({"model": "m" * 5000}, "model"),
     ],
 )
-def test_too_much_is_400(base_url, change, param):
+def test_fields_over_their_limits_are_400(base_url, change, param):
     """Stop strings, prompts, names: the field is named, and its value is not repeated."""
     answer = httpx.post(f"{base_url}/completions", json=BODY | change, timeout=60)
     assert answer.status_code == 400
@@ -43,13 +43,13 @@ def test_too_much_is_400(base_url, change, param):
 
 
 def test_four_stop_strings_are_served(client):
-    """As many as at OpenAI."""
+    """The same limit as OpenAI's."""
     answer = client.completions.create(**BODY, stop=["w", "x", "y", "z"])
     assert answer.choices[0].finish_reason
 
 
 def test_prompts_of_one_request_share_a_limit(engine):
-    """2,049 prompts of 512 tokens are 1,049,088: 512 more than a request may bring."""
+    """2,049 prompts of 512 tokens are 1,049,088: 512 over the limit of a request."""
     tokenizer = PromptTokenizer(tokenizer=engine.tokenizer, vocabulary_size=9, context_tokens=1024)
     prompts = [range(512)] * 2049
     assert sum(map(len, prompts)) == MAX_PROMPT_TOKENS + 512
@@ -59,7 +59,7 @@ def test_prompts_of_one_request_share_a_limit(engine):
 
 
 def test_without_a_declared_length_prompts_are_limited_too(engine: EmbeddedEngine):
-    """131,072 tokens, for a model whose config does not say how long its context is."""
+    """To 131,072 tokens, for a model whose config has no context length."""
     tokenizer = PromptTokenizer(tokenizer=engine.tokenizer, vocabulary_size=9, context_tokens=None)
     assert len(tokenizer.encode([1] * 2**17)) == 2**17
     with pytest.raises(ApiError, match="131072"):
@@ -68,14 +68,14 @@ def test_without_a_declared_length_prompts_are_limited_too(engine: EmbeddedEngin
 
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "in chunks"])
 def test_a_long_body_is_413(base_url, declared):
-    """With a length or in chunks without one; the server then serves the next."""
+    """With a Content-Length or chunked; the server then serves the next request."""
     content = b" " * (MAX_BODY_BYTES + 1)
     kind = {"content-type": "application/json"}
     chunks = content if declared else iter([content[: 1 << 20]] * 17)
     try:
         answer = httpx.post(f"{base_url}/completions", content=chunks, headers=kind, timeout=60)
     except httpx.TransportError:
-        # The refusal came, and the connection went, while the body was still being sent.
+        # The refusal arrived, and the connection closed, while the body was still being sent.
         pass
     else:
         assert answer.status_code == 413
@@ -86,8 +86,8 @@ def test_a_long_body_is_413(base_url, declared):
 @pytest.mark.parametrize(
     ("sizes", "status"), [([9], 200), ([4, 5, 0], 200), ([10], 413), ([5, 5], 413), ([], None)]
 )
-def test_a_body_is_counted_whole(sizes, status):
-    """Of nine bytes all are handed on, of ten none; a client that leaves is no body."""
+def test_the_limit_applies_to_the_whole_body(sizes, status):
+    """Nine bytes are passed on, ten are not, and neither is the body of a client that disconnects."""
     sent, read = [], []
 
     async def app(_scope, receive, send):
@@ -138,7 +138,7 @@ def test_a_body_is_counted_whole(sizes, status):
 )
 @pytest.mark.parametrize("route", ["models", "completions", "load_lora_adapter"])
 def test_other_names_and_other_sites_are_403(base_url, route, headers):
-    """A page whose name was rebound to 127.0.0.1, or one that asks across origins, gets nothing."""
+    """DNS rebinding to 127.0.0.1, and cross-origin requests."""
     method = "GET" if route == "models" else "POST"
     answer = httpx.request(method, f"{base_url}/{route}", json=BODY, headers=headers)
     assert answer.status_code == 403
@@ -158,13 +158,13 @@ def test_other_names_and_other_sites_are_403(base_url, route, headers):
     ],
 )
 def test_this_machine_has_several_names(base_url, headers):
-    """Whatever port is forwarded to it."""
+    """On any forwarded port."""
     assert httpx.get(f"{base_url}/models", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("lines", [[], [b"Host: localhost", b"Host: evil.example"]])
-def test_one_host_is_named(base_url, lines):
-    """None, as in HTTP/1.0, or two of them are no name."""
+def test_exactly_one_host_header_is_required(base_url, lines):
+    """Requests with none, as in HTTP/1.0, or with two are refused."""
     url = httpx.URL(base_url)
     request = b"\r\n".join([b"GET /v1/models HTTP/1.0", *lines, b"", b""])
     with socket.create_connection((url.host, url.port), timeout=60) as connection:
@@ -173,8 +173,8 @@ def test_one_host_is_named(base_url, lines):
     assert status.split()[1] in {b"400", b"403"}
 
 
-def test_names_can_be_allowed():
-    """Those given, in any case; any address where a server listens on all of them."""
+def test_further_names_can_be_allowed():
+    """The given ones, in any case; any IP address if the server listens on all of them."""
     named = Hosts(names=frozenset({"gpu-box"}))
     assert named.allow("GPU-Box:8300")
     assert not named.allow("gpu-box.evil.example")
@@ -184,7 +184,7 @@ def test_names_can_be_allowed():
 
 
 def test_sockets_are_guarded_too():
-    """A web socket of another site is closed before it is opened; the start of a server passes."""
+    """A web socket of another site is closed before it is accepted; lifespan events pass."""
     sent, passed = [], []
 
     async def app(scope, _receive, _send):
@@ -247,8 +247,8 @@ _ROUTES = ["completions", "chat/completions", "load_lora_adapter", "unload_lora_
     route=st.sampled_from(_ROUTES),
     changes=st.dictionaries(st.sampled_from(_KEYS), _JSON, min_size=1, max_size=3),
 )
-def test_no_body_is_a_fault_of_the_server(base_url, route, changes):
-    """Any JSON value under any key: served or refused in OpenAI's form, never a 5xx, in finite JSON."""
+def test_no_body_causes_a_5xx(base_url, route, changes):
+    """Any JSON value under any key is served, or refused in OpenAI's format, in finite JSON."""
     base = {
         "completions": BODY,
         "chat/completions": {"messages": [{"role": "user", "content": "1"}], "max_tokens": 1},
@@ -287,8 +287,8 @@ def test_no_body_is_a_fault_of_the_server(base_url, route, changes):
     ],
 )
 @pytest.mark.parametrize("route", _ROUTES)
-def test_what_json_cannot_mean_is_400(base_url, route, content):
-    """Nesting without end, numbers of thousands of digits, none at all."""
+def test_unusable_json_is_400(base_url, route, content):
+    """Very deep nesting, numbers of thousands of digits, an empty body."""
     kind = {"content-type": "application/json"}
     answer = httpx.post(f"{base_url}/{route}", content=content, headers=kind, timeout=60)
     assert answer.status_code == 400

@@ -23,7 +23,7 @@ LONG = {"model": MODEL, "prompt": "1", "max_tokens": 480, "seed": 1}
 
 @contextlib.contextmanager
 def _opened(url: str, body: dict[str, object]) -> Iterator[Iterator[str]]:
-    """A stream whose first event has come; it is closed at the end of the block."""
+    """A stream after its first event; closed at the end of the block."""
     with httpx.stream("POST", f"{url}/completions", json=body | {"stream": True}) as answer:
         assert answer.status_code == 200
         lines = answer.iter_lines()
@@ -32,7 +32,7 @@ def _opened(url: str, body: dict[str, object]) -> Iterator[Iterator[str]]:
 
 
 def _wait_until(true: Callable[[], bool]) -> None:
-    """For what another process or thread does; the test's own time limit is the limit."""
+    """Wait for another process or thread, until the test's time limit."""
     while not true():
         time.sleep(0.02)
 
@@ -43,8 +43,8 @@ def pending(sample_of) -> Callable[[str], float]:
     return lambda url: sum(sample_of(url, name) for name in names)
 
 
-def test_a_closed_stream_frees_its_rows(policy, serving, pending, sample_of):
-    """512 paths of 480 tokens, eight at a time: once the client is gone, no more are drawn."""
+def test_a_closed_stream_frees_its_slots(policy, serving, pending, sample_of):
+    """512 paths of 480 tokens, eight at a time: after the client disconnects, no more are drawn."""
     with serving(policy, batch_size=8) as url:
         with _opened(url, LONG | {"n": 512}):
             assert sample_of(url, "vllm:num_requests_running") == 8
@@ -54,10 +54,10 @@ def test_a_closed_stream_frees_its_rows(policy, serving, pending, sample_of):
 
 
 @pytest.mark.parametrize("route", ["completions", "chat/completions"])
-def test_a_client_that_gives_up_waiting_frees_its_rows(
+def test_a_disconnect_before_the_response_frees_its_slots(
     chat_policy, serving, pending, sample_of, route
 ):
-    """The same without a stream, where the answer has not even begun."""
+    """The same without a stream, before the response begins."""
     body = {**LONG, "n": 512, "messages": [{"role": "user", "content": "1"}]}
     del body["messages" if route == "completions" else "prompt"]
     with serving(chat_policy, batch_size=8) as url:
@@ -67,8 +67,8 @@ def test_a_client_that_gives_up_waiting_frees_its_rows(
         assert sample_of(url, "vllm:request_success_total") < 512
 
 
-def test_others_go_on_when_one_leaves(policy, serving, client_of):
-    """A path that shares its batch with one that is cut off is the path that it is alone."""
+def test_a_disconnect_does_not_affect_others(policy, serving, client_of):
+    """A path that shares its batch with a cancelled one equals the path drawn alone."""
     asked = {**LONG, "seed": 8, "max_tokens": 300}
     with serving(policy) as url, client_of(url) as client, ThreadPoolExecutor(1) as pool:
         alone = client.completions.create(**asked).choices[0].text
@@ -78,8 +78,8 @@ def test_others_go_on_when_one_leaves(policy, serving, client_of):
         assert beside.result().choices[0].text == alone
 
 
-def test_a_full_queue_is_429_and_clients_come_back(policy, serving, client_of):
-    """When as many are pending as may be, one more is refused with Retry-After, and served later."""
+def test_a_full_queue_is_429_and_retries_are_served(policy, serving, client_of):
+    """Above the limit of pending requests, one is refused with Retry-After, and served later."""
     with serving(policy, batch_size=1, max_pending=64) as url, client_of(url) as client:
         with _opened(url, LONG | {"n": 64}):
             with pytest.raises(openai.RateLimitError) as caught:
@@ -90,7 +90,7 @@ def test_a_full_queue_is_429_and_clients_come_back(policy, serving, client_of):
         assert patient.completions.create(**LONG).choices[0].text
 
 
-def test_without_room_in_the_batch_paths_wait_their_turn(policy, serving, engine):
+def test_paths_wait_for_slots(policy, serving, engine):
     """Nine paths through a batch of two are the nine paths of a batch of 64."""
     [expected] = engine.complete([Request(prompt="1", seeds=range(9))], Decoding(max_new_tokens=30))
     with serving(policy, batch_size=2) as url:
@@ -99,8 +99,8 @@ def test_without_room_in_the_batch_paths_wait_their_turn(policy, serving, engine
     assert [choice["text"] for choice in answer["choices"]] == [path.text for path in expected]
 
 
-def test_counters_tell_what_was_done(policy, serving, client_of, sample_of):
-    """Prompt tokens once a prompt, completion tokens and ends once a path."""
+def test_counters(policy, serving, client_of, sample_of):
+    """Prompt tokens count once per prompt, completion tokens and ends once per path."""
     with serving(policy) as url, client_of(url) as client:
         usage = client.completions.create(model=MODEL, prompt=["1,2", "3"], n=2, seed=1).usage
         assert usage.prompt_tokens == sample_of(url, "vllm:prompt_tokens_total") == 4
@@ -110,7 +110,7 @@ def test_counters_tell_what_was_done(policy, serving, client_of, sample_of):
 
 @pytest.fixture
 def broken(policy) -> Iterator[tuple[str, threading.Event]]:
-    """A server whose weights became unusable, and whether it has said so."""
+    """A server with unusable weights, and an event that ``on_failure`` sets."""
     engine = EmbeddedEngine.load(str(policy), batch_size=4)
     failed = threading.Event()
     app = make_app(engine, model_name=MODEL, on_failure=failed.set)
@@ -127,7 +127,7 @@ def broken(policy) -> Iterator[tuple[str, threading.Event]]:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_failed_engine_is_500_for_all(broken):
-    """Pending and later requests get an error, streams too, and ``on_failure`` is called."""
+    """Pending and later requests and streams get an error, and ``on_failure`` is called."""
     url, failed = broken
     body = {"model": MODEL, "prompt": "1"}
     stream = httpx.post(f"{url}/completions", json=body | {"stream": True})

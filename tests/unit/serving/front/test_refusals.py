@@ -1,4 +1,4 @@
-"""What cannot be served is refused in OpenAI's form, with the status that clients act on."""
+"""Refusals have OpenAI's format, with the status that clients act on."""
 
 import re
 
@@ -41,8 +41,8 @@ MODEL = "models/policy"
         ({"tempurature": 0}, "tempurature", "not permitted"),
     ],
 )
-def test_bad_values_are_400_with_what_and_where(base_url, change, param, words):
-    """The field, what is wrong with it, and never the value of a prompt."""
+def test_bad_values_are_400_with_field_and_reason(base_url, change, param, words):
+    """The message has the field and the reason, never the value of a prompt."""
     body = {"model": MODEL, "prompt": "a", **change}
     answer = httpx.post(f"{base_url}/completions", json=body)
     error = answer.json()["error"]
@@ -52,8 +52,8 @@ def test_bad_values_are_400_with_what_and_where(base_url, change, param, words):
     assert words in error["message"]
 
 
-def test_what_asks_for_nothing_is_accepted(client):
-    """Other servers' fields at their neutral values, labels, and nulls change no answer."""
+def test_fields_without_effect_are_accepted(client):
+    """Other servers' fields at neutral values, labels and nulls do not change the response."""
     asked = {"model": MODEL, "prompt": "1,2=3", "temperature": 0}
     plain = client.completions.create(**asked).choices[0].text
     extra = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "add_special_tokens": False}
@@ -65,15 +65,15 @@ def test_what_asks_for_nothing_is_accepted(client):
 
 
 def test_an_unknown_model_is_404(client):
-    """The names that are served are in the message."""
+    """The message lists the served names."""
     with pytest.raises(openai.NotFoundError, match="models/policy") as caught:
         client.completions.create(model="gpt-5", prompt="a")
     assert caught.value.code == "model_not_found"
     assert caught.value.param == "model"
 
 
-def test_a_name_may_be_left_out(base_url):
-    """Then the base answers."""
+def test_the_model_may_be_omitted(base_url):
+    """The base is the default."""
     answer = httpx.post(f"{base_url}/completions", json={"prompt": "a", "max_tokens": 1})
     assert answer.json()["model"] == MODEL
 
@@ -82,7 +82,7 @@ def test_a_name_may_be_left_out(base_url):
     ("method", "path", "status"),
     [("GET", "/v1/nothing", 404), ("GET", "/v1/completions", 405), ("POST", "/v1/models", 405)],
 )
-def test_unknown_routes_have_the_same_form(base_url, method, path, status):
+def test_errors_of_unknown_routes_have_the_same_format(base_url, method, path, status):
     """Unknown routes give an error object, too."""
     answer = httpx.request(method, base_url.removesuffix("/v1") + path)
     assert answer.status_code == status
@@ -93,8 +93,8 @@ def test_unknown_routes_have_the_same_form(base_url, method, path, status):
     ("content", "kind"),
     [(b"{", "application/json"), (b"[1]", "application/json"), (b'{"prompt":"a"}', "text/plain")],
 )
-def test_what_is_no_json_object_is_400(base_url, content, kind):
-    """A page in a browser cannot send JSON here without being asked: other types are refused."""
+def test_a_body_that_is_not_a_json_object_is_400(base_url, content, kind):
+    """Other content types are refused: without a CORS preflight, browsers cannot send JSON."""
     answer = httpx.post(f"{base_url}/completions", content=content, headers={"content-type": kind})
     assert answer.status_code == 400
     assert answer.json()["error"]["type"] == "invalid_request_error"
@@ -110,8 +110,8 @@ def test_what_is_no_json_object_is_400(base_url, content, kind):
         rb'{"prompt": "a", "model": "\ud800"}',
     ],
 )
-def test_half_a_surrogate_is_400(base_url, body):
-    """JSON can say what no text can hold."""
+def test_a_lone_surrogate_is_400(base_url, body):
+    """JSON can escape code points that are not text."""
     kind = {"content-type": "application/json"}
     answer = httpx.post(f"{base_url}/completions", content=body, headers=kind)
     assert answer.status_code == 400

@@ -1,4 +1,4 @@
-"""The server as a process of its own: how it begins, ends and complains."""
+"""The server as a process: start, end, error messages."""
 
 import pathlib
 import shutil
@@ -16,7 +16,7 @@ from pipeline_lib.serving.front.server import main
 
 LONG = {"model": "served", "prompt": "a secret question", "max_tokens": 480, "n": 512}
 
-# The weights are unusable, which shows at the first step.
+# Unusable weights, which fail at the first step.
 BROKEN = """
 import os, sys, torch
 from pipeline_lib.serving.front import server
@@ -36,7 +36,7 @@ os._exit(code)
 
 @pytest.fixture
 def started(policy: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple]]:
-    """``started(*command)``: the process, its address, and the file of what it says."""
+    """``started(*command)``: the process, its address, and its log file."""
     processes = []
 
     def start(*command: str) -> tuple[subprocess.Popen, str, pathlib.Path]:
@@ -47,9 +47,9 @@ def started(policy: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Callable[.
                 [sys.executable, *command, *options], cwd=REPOSITORY, stdout=sink, stderr=sink
             )
         processes.append(process)
-        while "serving at " not in (said := log.read_text()):
-            assert process.poll() is None, said
-        return process, said.split("serving at ")[1].split()[0], log
+        while "serving at " not in (log_text := log.read_text()):
+            assert process.poll() is None, log_text
+        return process, log_text.split("serving at ")[1].split()[0], log
 
     yield start
     for process in processes:
@@ -57,7 +57,7 @@ def started(policy: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Callable[.
         process.wait()
 
 
-def test_it_ends_at_sigterm_and_leaves_nothing(started):
+def test_sigterm_ends_the_server(started):
     """While drawing: the client gets an error, the exit code is 0, the port is free, no prompt was logged."""
     process, url, log = started("-m", "pipeline_lib.serving.front.server")
     assert httpx.get(f"{url}/models").json()["data"][0]["id"] == "served"
@@ -75,7 +75,7 @@ def test_it_ends_at_sigterm_and_leaves_nothing(started):
 
 
 def test_a_failed_engine_ends_the_process(started):
-    """500 for the request that it failed at, then exit code 1, so that a supervisor starts anew."""
+    """500 for the failed request, then exit code 1, so that a supervisor restarts it."""
     process, url, log = started("-c", BROKEN)
     answer = httpx.post(f"{url}/completions", json=LONG)
     assert answer.status_code == 500
@@ -90,14 +90,14 @@ def test_a_taken_port_is_bad_input(policy, capsys):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert main([str(policy), "--port", str(port)]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert str(port) in said
-    assert "another --port" in said
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    assert str(port) in stderr
+    assert "another --port" in stderr
 
 
 def test_a_model_without_attention_is_bad_input(policy, tmp_path, capsys):
-    """What the engine cannot decode is refused at the start, not by the first request."""
+    """It is refused at the start, not at the first request."""
     shutil.copytree(policy, tmp_path / "mamba")
     MambaForCausalLM(
         MambaConfig(vocab_size=8, hidden_size=16, num_hidden_layers=1, state_size=4)
@@ -109,6 +109,6 @@ def test_a_model_without_attention_is_bad_input(policy, tmp_path, capsys):
 def test_a_missing_model_is_bad_input(tmp_path, capsys):
     """Exit code 2 and one line that names the folder."""
     assert main([str(tmp_path / "nothing"), "--port", "0"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert str(tmp_path / "nothing") in said
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    assert str(tmp_path / "nothing") in stderr

@@ -23,7 +23,7 @@ def small(tmp_path: pathlib.Path) -> Callable[..., ServeParams]:
         fields = {
             "engine": "vllm",
             "port": 18300,
-            # So long that no machine is slow enough to be taken for a hang, or for a failed start.
+            # So long that a slow machine is not taken for a hang or a failed start.
             "hang_timeout_s": 120.0,
             "start_timeout_s": 120.0,
         } | changes
@@ -34,7 +34,7 @@ def small(tmp_path: pathlib.Path) -> Callable[..., ServeParams]:
 
 @pytest.fixture
 def model(tmp_path: pathlib.Path) -> str:
-    """A folder that has an identity; the small server does not read it."""
+    """A folder with an identity; the small server does not read it."""
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text("{}", encoding="utf-8")
@@ -43,9 +43,9 @@ def model(tmp_path: pathlib.Path) -> str:
 
 @pytest.fixture(scope="session")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A random Llama with the project's tokenizer, far from uniform in what it says.
+    """A random Llama with the project's tokenizer, far from uniform.
 
-    vLLM's attention on a CPU wants heads of 32 channels or a multiple of them.
+    vLLM's attention on a CPU needs heads of a multiple of 32 channels.
     """
     folder = tmp_path_factory.mktemp("llama")
     tokenizer = make_tokenizer(["12,5,3=51\n", "12+5=17\n17*3=51"])
@@ -87,7 +87,7 @@ def adapters(llama: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> l
 
 @pytest.fixture(scope="session")
 def greedy(llama: pathlib.Path) -> Callable[..., list[list[int]]]:
-    """What transformers says greedily, in float32, with an adapter merged into the weights."""
+    """Greedy tokens of transformers in float32, with an adapter merged into the weights."""
     tokenizer = AutoTokenizer.from_pretrained(llama)
 
     def complete(

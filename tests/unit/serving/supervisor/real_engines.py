@@ -1,4 +1,4 @@
-"""What holds for every real engine, whatever it is: the steps of the tests of each."""
+"""Test steps that are common to all real engines."""
 
 import os
 import pathlib
@@ -42,9 +42,9 @@ def complete(endpoint: Endpoint, prompt: str, **fields: Any) -> httpx.Response:
 
 
 def greedy_ids(endpoint: Endpoint, *, tokens: int) -> list[list[int]]:
-    """The tokens with which the endpoint goes on from PROMPTS greedily.
+    """The endpoint's greedy tokens after PROMPTS.
 
-    Not texts: where bytes are no UTF-8, servers differ in what they show of them.
+    Not texts: servers decode bytes that are not UTF-8 differently.
     """
     fields = {"max_tokens": tokens, "temperature": 0, "return_token_ids": True}
     answers = [complete(endpoint, prompt, **fields) for prompt in PROMPTS]
@@ -52,12 +52,12 @@ def greedy_ids(endpoint: Endpoint, *, tokens: int) -> list[list[int]]:
 
 
 def send(number: signal.Signals, pids: Iterable[int]) -> None:
-    """The signal to all of them."""
+    """Send the signal to all processes."""
     for pid in pids:
         os.kill(pid, number)
 
 
-def kill_in_mid_sampling(engine: RunningEngine, serve: ServeParams, victim: int) -> None:
+def kill_while_sampling(engine: RunningEngine, serve: ServeParams, victim: int) -> None:
     """Kill a process once tokens are drawn; every path of the running draw still arrives."""
     before = metric(engine.endpoint, "vllm:generation_tokens_total")
     restarts = engine.restarts
@@ -84,7 +84,7 @@ def kill_in_mid_sampling(engine: RunningEngine, serve: ServeParams, victim: int)
 def swap_adapters(
     engine: RunningEngine, folders: list[pathlib.Path], greedy: Callable[..., list[list[int]]]
 ) -> None:
-    """Two versions after another: each says what the merged model says, and the old one is gone."""
+    """Two versions in turn: each equals the merged model, and the old one is no longer served."""
     base = greedy(PROMPTS, None, tokens=16)
     assert greedy_ids(engine.endpoint, tokens=16) == base
     first = engine.load_adapter("policy", folders[0], "1")

@@ -1,4 +1,4 @@
-"""A folder that looks like an engine's environment, whose engine is the small server."""
+"""An engine environment whose engine is the small server."""
 
 import pathlib
 import sys
@@ -7,7 +7,7 @@ SERVER = pathlib.Path(__file__).with_name("small_server.py")
 
 
 def small_environment(folder: pathlib.Path) -> pathlib.Path:
-    """Make it; its python starts the small server, whatever module is asked for."""
+    """Make the environment; its python starts the small server for any module."""
     python = folder / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\nexec {sys.executable} {SERVER} "$@"\n', encoding="utf-8")

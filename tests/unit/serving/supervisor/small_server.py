@@ -1,7 +1,7 @@
-"""A small server in place of an engine: real processes, real HTTP, no model.
+"""A small server instead of an engine: real processes, real HTTP, no model.
 
-It takes the command lines of vLLM and SGLang, so the code under test starts it as it starts them.
-Further options make it fail in the ways that engines fail. Run as a script; nothing imports it.
+It takes the command lines of vLLM and SGLang, so the code under test starts it like them. Further
+options make it fail as engines do. Run as a script, never imported.
 """
 
 import argparse

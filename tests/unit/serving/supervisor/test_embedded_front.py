@@ -1,18 +1,20 @@
-"""The embedded engine behind HTTP, started, killed and stopped as any other engine."""
+"""The embedded engine over HTTP, supervised like any other engine."""
 
 import pathlib
 
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.running_engine import serving_engine
-from tests.unit.serving.supervisor.real_engines import kill_in_mid_sampling, swap_adapters
+from tests.unit.serving.supervisor.real_engines import kill_while_sampling, swap_adapters
 
 SERVE = ServeParams(engine="embedded", port=18800, start_timeout_s=120)
 
 
-def test_a_crash_costs_no_path_and_adapters_swap(llama, adapters, greedy, tmp_path: pathlib.Path):
-    """Two versions of an adapter, then a kill while 32 paths are drawn; nothing is left."""
+def test_a_crash_loses_no_path_and_adapters_are_replaced(
+    llama, adapters, greedy, tmp_path: pathlib.Path
+):
+    """Two versions of an adapter, then a kill while 32 paths are drawn; no process is left."""
     with serving_engine(SERVE, model=str(llama), log_folder=tmp_path, lora=True) as engine:
         swap_adapters(engine, adapters, greedy)
         [server] = engine.process_ids
-        kill_in_mid_sampling(engine, SERVE, server)
+        kill_while_sampling(engine, SERVE, server)
     assert engine.process_ids == []

@@ -1,4 +1,4 @@
-"""A port is chosen once, and by one run only."""
+"""Ports are leased exclusively."""
 
 import os
 import socket
@@ -35,12 +35,12 @@ def test_a_port_in_use_gives_the_next(listener):
 
 
 def test_a_listener_on_all_addresses_counts():
-    """A server on 0.0.0.0 would get the requests, though 127.0.0.1 itself was never bound."""
+    """A server on 0.0.0.0 would get the requests although 127.0.0.1 itself is not bound."""
     with socket.create_server(("0.0.0.0", 0)) as server:
         assert not is_free(server.getsockname()[1])
 
 
-def test_a_lease_is_exclusive_though_nobody_listens(listener):
+def test_a_lease_is_exclusive_before_the_port_is_bound(listener):
     """No other lease gets the port before the engine binds it; a released port is free again."""
     first = lease_port(18400)
     second = lease_port(first.port)
@@ -70,13 +70,13 @@ def test_the_kernel_frees_the_lease_of_a_killed_process():
     assert (other.port > held, mine.port) == (True, held)
 
 
-def test_who_listens(listener):
-    """It is this process."""
+def test_listening_pids(listener):
+    """The listener is this process."""
     assert listening_pids(listener.getsockname()[1]) == {os.getpid()}
 
 
 def test_no_free_port_is_an_error():
-    """The last port of all is taken, so nothing is left to try."""
+    """The last port, 65535, is in use, so there is no further one."""
     with (
         socket.create_server(("127.0.0.1", 65535)),
         pytest.raises(ReasonloopError, match=r"65535.*serve\.port"),

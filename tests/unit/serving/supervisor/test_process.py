@@ -1,4 +1,4 @@
-"""Nothing of an engine is left, however it or its starter ends."""
+"""No process of an engine is left, however it or its starter ends."""
 
 import os
 import pathlib
@@ -33,11 +33,11 @@ time.sleep(600)
 
 
 GIVE_UP_S = 240.0
-"""What does not happen fails its test by then; nothing in these tests ends by itself before."""
+"""Time limit of conditions; no process of these tests ends by itself before it."""
 
 
 def until(condition):
-    """Whether the condition comes to hold."""
+    """True if the condition holds before the time limit."""
     deadline = time.monotonic() + GIVE_UP_S
     while not condition():
         if time.monotonic() > deadline:
@@ -56,7 +56,7 @@ def alive(pids) -> list[int]:
 
 
 def started(small, tmp_path, *options: str) -> EngineProcess:
-    """The small server with its children, once it listens."""
+    """The small server with its children, after it listens."""
     launch = VLLM.launch(small(*options), ServedModel(model="m", name="m", port=PORT))
     process = EngineProcess("vllm", launch, tmp_path / "log")
     assert until(lambda: listening_pids(PORT)), process.log_tail()
@@ -64,7 +64,7 @@ def started(small, tmp_path, *options: str) -> EngineProcess:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_children_that_ignore_the_request_go_too(small, tmp_path, how):
+def test_children_that_ignore_sigterm_are_killed(small, tmp_path, how):
     """Three processes: the server and two that ignore SIGTERM, one in a session of its own."""
     process = started(small, tmp_path, "--workers")
     pids = [child.pid for child in process.processes]
@@ -76,10 +76,10 @@ def test_children_that_ignore_the_request_go_too(small, tmp_path, how):
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_a_killed_server_takes_its_workers_and_memory_along(small, tmp_path, frozen):
-    """Workers live on without their server, and its shared memory too, until the subreaper ends both.
+def test_workers_and_memory_of_a_killed_server_are_freed(small, tmp_path, frozen):
+    """Workers and shared memory outlive their server until the subreaper ends both.
 
-    That holds for processes which were stopped as well, multiprocessing's tracker among them.
+    Also for stopped processes (SIGSTOP), multiprocessing's tracker among them.
     """
     process = started(small, tmp_path, "--workers", "--shared-memory")
     pids = [child.pid for child in process.processes]
@@ -97,8 +97,8 @@ def test_a_killed_server_takes_its_workers_and_memory_along(small, tmp_path, fro
     process.stop()
 
 
-def test_a_killed_guard_leaves_nothing_behind(small, tmp_path):
-    """The server dies with the subreaper; what it leaves in its session is found and killed."""
+def test_a_killed_subreaper_leaves_nothing_behind(small, tmp_path):
+    """The server dies with the subreaper; processes left in its session are found and killed."""
     process = started(small, tmp_path, "--workers")
     everyone = {child.pid for child in process.processes}
     pids = [pid for pid in everyone if os.getsid(pid) == process.session]
@@ -108,12 +108,12 @@ def test_a_killed_guard_leaves_nothing_behind(small, tmp_path):
     assert until(lambda: process.exit_code is not None)
     process.stop()
     assert (alive(pids), scratch.exists()) == ([], False)
-    # No engine makes a session of its own; what would has lost the one that looked after it.
+    # A process in a session of its own is not found then; no engine starts one.
     os.kill((everyone - set(pids)).pop(), signal.SIGKILL)
 
 
 def test_no_engine_outlives_the_process_that_started_it(small, tmp_path):
-    """The starter is killed by SIGKILL; then every process of the engine goes."""
+    """After SIGKILL of the starter, every process of the engine ends."""
     environment = small().environment
     starter = subprocess.Popen(
         [sys.executable, "-c", START, environment, str(tmp_path / "log"), str(PORT)]
@@ -128,7 +128,7 @@ def test_no_engine_outlives_the_process_that_started_it(small, tmp_path):
 
 
 def test_an_engine_survives_the_thread_that_started_it(small, tmp_path):
-    """A restart is made by a thread; its end is not the end of the engine."""
+    """Restarts are made by a thread; the engine does not end with it."""
     made: list[EngineProcess] = []
     thread = threading.Thread(target=lambda: made.append(started(small, tmp_path)))
     thread.start()
@@ -138,8 +138,8 @@ def test_an_engine_survives_the_thread_that_started_it(small, tmp_path):
     made[0].stop()
 
 
-def test_sockets_go_with_the_engine(small, tmp_path):
-    """The engine's temporary folder is one of its own, and removed at its end."""
+def test_sockets_are_removed_with_the_engine(small, tmp_path):
+    """The engine has its own temporary folder, which is removed at its end."""
     process = started(small, tmp_path)
     server = psutil.Process(next(iter(listening_pids(PORT))))
     scratch = pathlib.Path(server.environ()["TMPDIR"])
@@ -148,7 +148,7 @@ def test_sockets_go_with_the_engine(small, tmp_path):
     assert not scratch.exists()
 
 
-def test_last_words_are_of_this_start(small, tmp_path):
+def test_the_log_tail_is_of_the_last_start(small, tmp_path):
     """The log is appended to, but errors of an earlier start are not reported again."""
     (tmp_path / "log").write_text("ValueError: long ago\n", encoding="utf-8")
     launch = VLLM.launch(small("--die"), ServedModel(model="m", name="m", port=PORT))

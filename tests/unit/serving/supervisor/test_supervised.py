@@ -1,4 +1,4 @@
-"""A crash and a hang are cured by a restart on the same port; a busy engine is left alone."""
+"""Crashed and hung engines are restarted on the same port; busy ones are not."""
 
 import json
 import os
@@ -24,10 +24,10 @@ from pipeline_lib.serving.supervisor.ports import is_free, listening_pids
 from pipeline_lib.serving.supervisor.process import EngineProcess
 
 HANG_S = 5.0
-"""Of tests in which the engine hangs: long enough that one that answers is not taken for hung."""
+"""Hang timeout: long enough that a working engine is not taken for hung."""
 HUNG = "it hung: no token in 5 s (serve.hang_timeout_s)"
 GIVE_UP_S = 240.0
-"""A condition that does not come true fails its test by then."""
+"""Time limit of conditions."""
 
 
 def until(condition):
@@ -38,7 +38,7 @@ def until(condition):
 
 
 def answers(endpoint) -> bool:
-    """Whether the endpoint's model draws a token."""
+    """True if the endpoint's model draws a token."""
     try:
         answer = httpx.post(
             f"{endpoint.base_url}/completions",
@@ -52,7 +52,7 @@ def answers(endpoint) -> bool:
 
 
 def polls_of(endpoint) -> int:
-    """How often the counters of the small server were read."""
+    """Number of reads of the small server's counters."""
     url = endpoint.base_url.removesuffix("/v1")
     return int(httpx.get(f"{url}/looks", timeout=30, trust_env=False).text)
 
@@ -77,7 +77,7 @@ def adapter(folder: pathlib.Path, *, rank: int = 8, weights: str = "w") -> pathl
 
 
 def test_nothing_is_left_after_the_block(opened, tmp_path):
-    """The port is free, all processes are gone, and the log of the engine's output stays."""
+    """The port is free, all processes have ended, and the log is kept."""
     with opened() as engine:
         assert answers(engine.endpoint)
         assert engine.endpoint.model == f"model@{engine.endpoint.identity}"
@@ -89,7 +89,7 @@ def test_nothing_is_left_after_the_block(opened, tmp_path):
 
 
 def test_an_engine_without_adapter_routes(small, model, tmp_path):
-    """Adapters are refused before anything is started."""
+    """Adapters are refused before the engine is started."""
     engine = replace(VLLM, adapter_routes=None)
     with pytest.raises(BadInputError, match=r"serve\.engine=vllm cannot load LoRA adapters"):
         supervised.start_supervised(
@@ -98,8 +98,8 @@ def test_an_engine_without_adapter_routes(small, model, tmp_path):
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_crash_is_answered_by_a_restart_on_the_same_port(opened):
-    """The server is killed; the same endpoint answers again, with another process behind it."""
+def test_a_crashed_engine_is_restarted_on_the_same_port(opened):
+    """The server is killed; another process then serves the same endpoint."""
     with opened() as engine:
         [before] = engine.process_ids
         os.kill(before, signal.SIGKILL)
@@ -110,7 +110,7 @@ def test_a_crash_is_answered_by_a_restart_on_the_same_port(opened):
 
 
 def test_a_hung_engine_with_an_open_port_is_restarted(opened):
-    """SIGSTOP: connections are still accepted, by the kernel, but nothing is answered."""
+    """SIGSTOP: the kernel still accepts connections, but there is no response."""
     with opened(hang_timeout_s=HANG_S) as engine:
         [before] = engine.process_ids
         os.kill(before, signal.SIGSTOP)
@@ -122,9 +122,9 @@ def test_a_hung_engine_with_an_open_port_is_restarted(opened):
 
 
 def test_a_busy_engine_is_not_hung(opened):
-    """No completion ever comes back, as behind an endless queue, but tokens are drawn.
+    """No completion ends, as behind an endless queue, but tokens are drawn.
 
-    A poll lasts and waits for a tenth of the timeout, so that after 12 silent ones it has passed.
+    A poll takes a tenth of the timeout, so the timeout has passed after 12 silent ones.
     """
     with opened("--queue", hang_timeout_s=HANG_S) as engine:
         with pytest.raises(httpx.ReadTimeout):
@@ -140,7 +140,7 @@ def test_a_busy_engine_is_not_hung(opened):
 
 
 def test_a_server_whose_engine_stalls_is_restarted(opened):
-    """Lists and counters are answered at once, but no token is drawn: that is a hang all the same."""
+    """Lists and counters are served, but no token is drawn: a hang, too."""
     with opened("--stall", hang_timeout_s=HANG_S) as engine:
         assert httpx.get(f"{engine.endpoint.base_url}/models", trust_env=False).is_success
         until(lambda: engine.restarts == 1)
@@ -148,9 +148,9 @@ def test_a_server_whose_engine_stalls_is_restarted(opened):
 
 
 def test_a_listed_model_is_not_enough(opened):
-    """/v1/models answers at once, but no token can be drawn: such an engine never gets ready.
+    """/v1/models is served, but no token can be drawn: the engine is never ready.
 
-    On a slow machine the time may be over before it listens: then it gets more of it.
+    On a slow machine the timeout may pass before it listens: then a longer one is tried.
     """
     for timeout_s in (1.0, 10.0, 100.0):
         with (
@@ -164,8 +164,8 @@ def test_a_listed_model_is_not_enough(opened):
     assert re.search(r"status 500.*core is dead", str(caught.value))
 
 
-def test_an_engine_that_cannot_start_says_why(opened, tmp_path):
-    """One line: how it ended, its last words, and the file with all of them."""
+def test_the_error_of_a_failed_start_has_the_reason(opened, tmp_path):
+    """One line: the exit code, the end of the log, and the log file."""
     with pytest.raises(ReasonloopError) as caught, opened("--die"):
         pass
     [log] = (tmp_path / "logs").iterdir()
@@ -177,9 +177,9 @@ def test_an_engine_that_cannot_start_says_why(opened, tmp_path):
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_port_that_is_taken_during_the_start(opened, tmp_path, shared):
-    """The engine that lost the race is started on another port.
+    """The engine is started again on another port.
 
-    With SO_REUSEPORT, which vLLM sets, both could listen, and the stranger would get requests.
+    With SO_REUSEPORT, which vLLM sets, both could listen, and the other one would get requests.
     """
     taken_file = tmp_path / "taken"
     options = ("--bind-once", str(taken_file), *(["--share-port"] if shared else []))
@@ -202,7 +202,7 @@ def take_from_engine(taken_file: pathlib.Path, *, shared: bool) -> socket.socket
 
 
 def ports_awaited() -> list[int]:
-    """Of the small servers below this process that wait for a file."""
+    """Ports of the small servers below this process that wait for a file."""
     found = []
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
@@ -221,8 +221,8 @@ def given_up(engine) -> bool:
     return False
 
 
-def test_it_is_given_up_after_some_restarts(opened, tmp_path):
-    """Restarts fail, as the environment is gone; the error names that, not its consequences."""
+def test_an_engine_is_given_up_after_some_restarts(opened, tmp_path):
+    """Restarts fail, as the environment was removed; the error names this cause."""
 
     def run() -> None:
         with opened() as engine:
@@ -237,7 +237,7 @@ def test_it_is_given_up_after_some_restarts(opened, tmp_path):
 
 
 def test_stop_during_a_restart(opened, tmp_path):
-    """A block that ends while its engine is being started again leaves nothing behind."""
+    """If the block ends during a restart, no process is left."""
     may_bind = tmp_path / "may-bind"
     may_bind.touch()
     with opened("--bind-once", str(may_bind)) as engine:
@@ -249,7 +249,7 @@ def test_stop_during_a_restart(opened, tmp_path):
 
 
 def test_a_new_version_replaces_the_old(opened, tmp_path):
-    """The old version is refused from then on: 404, and never an answer of the new one."""
+    """Requests for the old version are 404, never served by the new one."""
     with opened(lora=True) as engine:
         old = engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
         assert (old.model, old.adapter) == ("policy@1", "policy@1")
@@ -267,7 +267,7 @@ def test_adapters_under_the_names_of_sglang(opened, tmp_path):
 
 
 def test_adapters_are_loaded_again_after_a_crash(opened, tmp_path):
-    """The adapter's endpoint answers again without anybody's doing."""
+    """Requests to the adapter's endpoint work again."""
     with opened(lora=True) as engine:
         endpoint = engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
         os.kill(engine.process_ids[0], signal.SIGKILL)
@@ -275,7 +275,7 @@ def test_adapters_are_loaded_again_after_a_crash(opened, tmp_path):
 
 
 def test_an_adapter_that_changed_is_not_loaded_again(opened, tmp_path):
-    """After a crash the folder holds other weights: they are not served under the old version."""
+    """If the folder's weights have changed at a restart, they are not served as the old version."""
     folder = adapter(tmp_path / "a")
 
     def run() -> None:
@@ -290,8 +290,8 @@ def test_an_adapter_that_changed_is_not_loaded_again(opened, tmp_path):
         run()
 
 
-def test_a_swap_waits_for_an_engine_that_is_just_dying(opened, tmp_path):
-    """The server is killed and a swap asked for at once: it is done after the restart."""
+def test_a_swap_waits_for_the_restart_of_a_dying_engine(opened, tmp_path):
+    """The server is killed and a swap requested at once: it is made after the restart."""
     with opened(lora=True) as engine:
         os.kill(engine.process_ids[0], signal.SIGKILL)
         endpoint = engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
@@ -299,8 +299,8 @@ def test_a_swap_waits_for_an_engine_that_is_just_dying(opened, tmp_path):
         assert answers(endpoint)
 
 
-def test_a_swap_is_set_free_from_an_engine_that_hangs(opened, tmp_path):
-    """The order to load would wait for 200 s; the restart breaks it off, and it is repeated."""
+def test_a_restart_ends_a_swap_that_waits_for_a_hung_engine(opened, tmp_path):
+    """The load request would wait for 200 s; the restart breaks it, and it is repeated."""
     with opened(
         "--stuck-once", str(tmp_path / "was"), lora=True, start_timeout_s=200, hang_timeout_s=HANG_S
     ) as engine:
@@ -310,7 +310,7 @@ def test_a_swap_is_set_free_from_an_engine_that_hangs(opened, tmp_path):
 
 
 def test_adapters_that_cannot_be_served(opened, tmp_path):
-    """Each is bad input, in one line, before the engine is asked."""
+    """Each is bad input, in one line, before any request to the engine."""
     with opened(lora=True) as engine:
         engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
         for name, folder, message in (
@@ -324,13 +324,13 @@ def test_adapters_that_cannot_be_served(opened, tmp_path):
 
 
 def test_an_engine_without_adapters_refuses_them(opened, tmp_path):
-    """It says that it was started without."""
+    """The message has the reason."""
     with opened() as engine, pytest.raises(BadInputError, match="base model alone"):
         engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
 
 
 def test_a_missing_folder_is_bad_input(small, tmp_path):
-    """Nothing is started for a model that is not there."""
+    """No engine is started."""
     with (
         pytest.raises(BadInputError, match="nowhere: no such folder"),
         serving_engine(small(), model=str(tmp_path / "nowhere"), log_folder=tmp_path / "logs"),
@@ -340,7 +340,7 @@ def test_a_missing_folder_is_bad_input(small, tmp_path):
 
 
 def test_an_interrupted_start_leaves_nothing(opened, tmp_path, monkeypatch):
-    """Ctrl-C while the engine loads: its processes are gone before the exception goes on."""
+    """Ctrl-C while the engine loads: its processes end before the exception propagates."""
     started: list[EngineProcess] = []
 
     class Watched(EngineProcess):
@@ -349,7 +349,7 @@ def test_an_interrupted_start_leaves_nothing(opened, tmp_path, monkeypatch):
             started.append(self)
 
     monkeypatch.setattr(supervised, "EngineProcess", Watched)
-    # A shell that starts the tests in the background has them ignore the signal.
+    # A shell that starts the tests in the background makes them ignore the signal.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupt() -> None:

@@ -1,4 +1,4 @@
-"""The same on vLLM itself, from the second environment (`make serve-env`)."""
+"""Supervision of vLLM itself, from the second environment (`make serve-env`)."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ from tests.unit.serving.supervisor.real_engines import (
     PROMPTS,
     complete,
     greedy_ids,
-    kill_in_mid_sampling,
+    kill_while_sampling,
     metric,
     send,
     swap_adapters,
@@ -66,14 +66,14 @@ def small_cache():
 
 @pytest.fixture(scope="module")
 def engine(llama, tmp_path_factory):
-    """One engine for the tests of this file that do not ask for its end."""
+    """One engine for the tests of this file that do not end it."""
     logs = tmp_path_factory.mktemp("logs")
     with serving_engine(SERVE, model=str(llama), log_folder=logs, lora=True) as running:
         yield running
 
 
 def server_of(engine) -> int:
-    """The process that speaks HTTP."""
+    """The HTTP server's process."""
     port = int(engine.endpoint.base_url[:-3].rpartition(":")[2])
     [server] = listening_pids(port)
     return server
@@ -86,12 +86,12 @@ def core_of(engine) -> list[int]:
 
 
 def test_adapters_swap_while_it_runs(engine, adapters, greedy):
-    """In float32, vLLM with an adapter says what transformers says with it merged."""
+    """In float32, vLLM with an adapter equals transformers with the adapter merged."""
     swap_adapters(engine, adapters, greedy)
 
 
-def test_a_client_that_goes_frees_its_request(engine):
-    """64 completions of 480 tokens are asked for and given up: they are not drawn to their end."""
+def test_a_disconnect_frees_the_request(engine):
+    """64 completions of 480 tokens are requested and cancelled: they are not drawn to their end."""
     before = metric(engine.endpoint, "vllm:generation_tokens_total")
 
     def drawn() -> float:
@@ -113,8 +113,8 @@ def test_a_client_that_goes_frees_its_request(engine):
     assert drawn() < 64 * 480
 
 
-def test_a_long_queue_is_no_hang(engine):
-    """256 long completions, 16 at once: a token cannot be had in 3 s, but the counters move."""
+def test_a_long_queue_is_not_a_hang(engine):
+    """256 long completions, 16 at once: a new request gets no token in 3 s, but the counters move."""
     probes = Probes(base_url=engine.endpoint.base_url)
     watchdog = Watchdog(
         probes, engine.endpoint.model, health_route=VLLM.health_route, hang_timeout_s=3
@@ -128,7 +128,7 @@ def test_a_long_queue_is_no_hang(engine):
             watchdog.poll()
             assert not watchdog.is_hung
             time.sleep(0.3)
-        assert [future.result() for future in asked] == ["given up"] * 4
+        assert [future.result() for future in asked] == ["cancelled"] * 4
 
 
 def ask_for_long(endpoint, prompt: str) -> str:
@@ -141,12 +141,12 @@ def ask_for_long(endpoint, prompt: str) -> str:
             trust_env=False,
         )
     except httpx.ReadTimeout:
-        return "given up"
+        return "cancelled"
     return "answered"
 
 
-def test_a_core_that_hangs_is_restarted_with_its_adapter(engine, adapters):
-    """The core is stopped while its server answers lists and metrics; 30 s later that is known."""
+def test_a_hung_core_is_restarted_with_its_adapter(engine, adapters):
+    """The core is stopped while its server still serves lists and metrics; detected within 30 s."""
     endpoint = engine.load_adapter("policy", adapters[0], "3")
     ids = greedy_ids(endpoint, tokens=16)
     restart_reasons = len(engine.restart_reasons)
@@ -162,10 +162,10 @@ def test_a_core_that_hangs_is_restarted_with_its_adapter(engine, adapters):
     assert greedy_ids(endpoint, tokens=16) == ids
 
 
-def test_a_server_killed_in_mid_sampling_costs_no_path(engine):
-    """The core and its worker would live on without the server; they are ended, and all is new."""
+def test_a_server_killed_while_sampling_loses_no_path(engine):
+    """The core and its worker would outlive the server; they are ended, and all are restarted."""
     old = engine.process_ids
-    kill_in_mid_sampling(engine, SERVE, server_of(engine))
+    kill_while_sampling(engine, SERVE, server_of(engine))
     assert not set(old) & set(engine.process_ids)
 
 
@@ -195,7 +195,7 @@ def test_nothing_is_left_and_a_port_in_use_gives_the_next(llama, tmp_path):
 
 
 def test_no_process_outlives_the_one_that_started_it(llama, tmp_path):
-    """The starter is killed by SIGKILL; its engine, core and worker are gone soon after."""
+    """After SIGKILL of the starter, its engine, core and worker end."""
     starter = subprocess.Popen(
         [sys.executable, "-c", START, SERVE.model_dump_json(), str(llama), str(tmp_path)],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Labelled columns alone: TRL's own loss, gradient and figures of SFT."""
+"""Scoring labelled columns only gives the loss, gradient and metrics of TRL's SFT."""
 
 import math
 import pathlib
@@ -47,12 +47,12 @@ def plain_trainer(policy: Policy, settings: dict[str, Any], lora: LoraParams) ->
     )
 
 
-def our_trainer(policy: Policy, settings: dict[str, Any], lora: LoraParams) -> SFTTrainer:
+def labelled_trainer(policy: Policy, settings: dict[str, Any], lora: LoraParams) -> SFTTrainer:
     return sft.trainer_factory(ROWS, lora=lora)(policy, settings)
 
 
 def outcome(trainer: Any, policy: Policy) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """Loss and figures of all rows at once, and the gradient of every weight."""
+    """Loss and metrics of all rows at once, and the gradient of every weight."""
     batch = trainer.data_collator([sft.tokenize(row, policy.tokenizer) for row in ROWS])
     loss = trainer.compute_loss(trainer.model.train(), batch)
     loss.backward()
@@ -66,17 +66,19 @@ def outcome(trainer: Any, policy: Policy) -> tuple[dict[str, Any], dict[str, tor
 
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
-def test_loss_gradient_and_figures_are_those_of_the_tiles(lora, base: pathlib.Path, tmp_path):
-    """Four rows of unlike lengths, one of which learns nothing but to end."""
+def test_loss_gradient_and_metrics_equal_those_of_the_fused_head(
+    lora, base: pathlib.Path, tmp_path
+):
+    """Four rows of different lengths; one has the end token as its only label."""
     params = LoraParams(enabled=lora, rank=4)
     found = []
-    for make in (plain_trainer, our_trainer):
+    for make in (plain_trainer, labelled_trainer):
         policy = load_policy(str(base))
         settings = SETTINGS | {"output_dir": str(tmp_path)}
         with silence_libraries(), deterministic(threads=1, seed=3):
             found.append(outcome(make(policy, settings, params), policy))
-    (plain, plain_grads), (ours, grads) = found
-    assert ours == pytest.approx(plain, rel=1e-5)
+    (plain, plain_grads), (labelled, grads) = found
+    assert labelled == pytest.approx(plain, rel=1e-5)
     assert any(grad.abs().max() > 1e-3 for grad in plain_grads.values())
     assert grads.keys() == plain_grads.keys()
     for name, grad in plain_grads.items():

@@ -1,4 +1,4 @@
-"""Supervised rows: what is learned, and what is only read."""
+"""Labels of SFT rows."""
 
 from pipeline_lib.training.bootstrap import make_tokenizer
 from pipeline_lib.training.offline.sft import tokenize
@@ -6,7 +6,7 @@ from pipeline_lib.training.offline.sft import tokenize
 TOKENIZER = make_tokenizer(["2,3=5\n", "3+2=5"])
 
 
-def test_the_completion_and_the_end_token_are_learned_and_the_prompt_is_not():
+def test_only_completion_and_end_token_are_labelled():
     """2,3=5 and newline are six unlabelled tokens; 3+2=5 and the end token are six labels."""
     row = tokenize({"prompt": "2,3=5\n", "completion": "3+2=5"}, TOKENIZER)
     completion = [*TOKENIZER.encode("3+2=5"), TOKENIZER.eos_token_id]

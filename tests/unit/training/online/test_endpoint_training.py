@@ -1,4 +1,4 @@
-"""GRPO through a real server: it draws from the very weights that are trained."""
+"""GRPO through a real server, which draws from the weights in training."""
 
 import pathlib
 from types import SimpleNamespace
@@ -29,7 +29,7 @@ def logprobs_of(model, prompt_ids, completion_ids) -> torch.Tensor:
 
 
 def test_paths_are_drawn_from_the_weights_of_their_step(base: pathlib.Path, tmp_path):
-    """At steps 0, 1 and 2, with other weights at each, the server's log-probabilities are ours."""
+    """At steps 0, 1 and 2, each with new weights, server and trainer agree on log-probabilities."""
     policy = load_policy(str(base))
     model = get_peft_model(policy.model, make_lora_config(LORA)).eval()
     draws = []
@@ -52,12 +52,12 @@ def test_paths_are_drawn_from_the_weights_of_their_step(base: pathlib.Path, tmp_
             )
             drawn = make_rollout_func(rollouts)(PROMPTS, trainer)
             assert drawn["failed"] == [False] * 8
-            for prompt, tokens, said in zip(
+            for prompt, tokens, served in zip(
                 drawn["prompt_ids"], drawn["completion_ids"], drawn["logprobs"], strict=True
             ):
                 assert 1 <= len(tokens) <= 8
-                ours = logprobs_of(model, prompt, tokens)
-                torch.testing.assert_close(torch.tensor(said), ours, atol=1e-3, rtol=0)
+                local = logprobs_of(model, prompt, tokens)
+                torch.testing.assert_close(torch.tensor(served), local, atol=1e-3, rtol=0)
             draws.append(drawn["logprobs"])
             with torch.no_grad():
                 for name, weight in model.named_parameters():
@@ -68,8 +68,8 @@ def test_paths_are_drawn_from_the_weights_of_their_step(base: pathlib.Path, tmp_
     assert draws[0] != draws[1] != draws[2]
 
 
-def test_training_through_a_server_ends_with_a_policy(request_for, tmp_path):
-    """The whole method: warm start here, then steps whose paths come from the server."""
+def test_training_through_a_server_gives_a_policy(request_for, tmp_path):
+    """The whole method: warm start in process, then steps whose paths come from the server."""
     request = request_for(
         Method.GRPO,
         tmp_path / "out",

@@ -1,4 +1,4 @@
-"""The seam between advantage rules and TRL: TRL's own numbers, bit for bit, where it has the rule."""
+"""The seam between advantage rules and TRL: bit-identical to TRL for the rules that TRL has."""
 
 import pathlib
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class GivenRewards:
         return reward
 
 
-def rolled_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+def roll_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
     """One end token for each prompt."""
     count = len(prompts)
     return {
@@ -58,12 +58,12 @@ def rolled_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
 def trainer_of(
     config: type, options: dict[str, Any], rule: AdvantageRule, given: GivenRewards, base, folder
 ) -> Any:
-    """One of our trainers, whose TRL part has ``options``."""
+    """A trainer with the seam, and TRL's config with ``options``."""
     policy = load_policy(str(base))
-    ours, own = (
+    trainer_class, own = (
         (RlooTrainer, {}) if config is RLOOConfig else (GrpoTrainer, {"external_engine": False})
     )
-    return ours(
+    return trainer_class(
         model=policy.model,
         args=config(
             output_dir=str(folder),
@@ -77,7 +77,7 @@ def trainer_of(
         train_dataset=Dataset.from_list([PROMPT] * 8),
         processing_class=policy.tokenizer,
         reward_funcs=given.functions,
-        rollout_func=rolled_out,
+        rollout_func=roll_out,
         advantage_rule=rule,
         **own,
     )
@@ -88,7 +88,7 @@ reward_parts = st.one_of(st.none(), st.sampled_from([0.0, 1.0]), st.floats(-2, 2
 
 @st.composite
 def draws(draw: st.DrawFn, num_parts: int) -> tuple[int, list[list[float | None]]]:
-    """A group size, and the parts of each reward of one to four groups."""
+    """A group size, and the reward parts of one to four groups."""
     size, groups = draw(st.integers(2, 7)), draw(st.integers(1, 4))
     parts = st.lists(reward_parts, min_size=num_parts, max_size=num_parts)
     return size, draw(st.lists(parts, min_size=size * groups, max_size=size * groups))
@@ -96,10 +96,10 @@ def draws(draw: st.DrawFn, num_parts: int) -> tuple[int, list[list[float | None]
 
 @pytest.mark.parametrize("num_parts", [1, 2])
 @pytest.mark.parametrize("name", ASK_TRL)
-def test_each_rule_is_the_one_of_trl_bit_for_bit(name, num_parts, base: pathlib.Path, tmp_path):
+def test_each_rule_equals_trl_bit_for_bit(name, num_parts, base: pathlib.Path, tmp_path):
     """Random rewards, some missing, in groups of 2 to 7: TRL's own advantages, without a tolerance.
 
-    TRL's method is called past the seam, on the same trainer and the same draw.
+    The reference is TRL's own method on the same trainer and the same draw.
     """
     config, options = ASK_TRL[name]
     rewards = GivenRewards(num_parts)
@@ -121,8 +121,8 @@ def test_each_rule_is_the_one_of_trl_bit_for_bit(name, num_parts, base: pathlib.
     compare()
 
 
-def test_the_seam_hands_over_parts_by_group_and_takes_the_result(base: pathlib.Path, tmp_path):
-    """A rule that returns the second part: the order of the paths is kept, a missing one is 0."""
+def test_the_seam_groups_the_parts_and_uses_the_result(base: pathlib.Path, tmp_path):
+    """A rule that returns the second part: the order of paths is kept, a missing value becomes 0."""
     seen = []
 
     def second_part(rewards_PNK: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Online rewards: what a verdict is worth, and that what teaches nothing changes nothing."""
+"""Online rewards from verdicts; groups without a signal leave the policy unchanged."""
 
 import pathlib
 
@@ -16,7 +16,7 @@ GOLD = CountdownGold(numbers=(2, 3), target=5)
 
 
 class FailingVerifier:
-    """A verifier that always fails on our side."""
+    """A verifier that always fails internally."""
 
     def judge(self, items):
         failed = Verdict(status=Status.VERIFIER_ERROR, strict=None, lenient=None)
@@ -31,13 +31,13 @@ def test_right_is_one_and_wrong_is_zero():
     assert rewards == [1.0, 0.0, 0.0]
 
 
-def test_our_own_failure_is_no_reward_at_all():
+def test_a_verifier_failure_is_no_reward():
     """None, not 0: TRL then leaves the path out of its group."""
     reward = make_verified_reward({"p": GOLD}, FailingVerifier())
     assert reward(completions=["3+2=5"], problem_id=["p"]) == [None]
 
 
-def test_groups_of_equal_rewards_leave_the_policy_as_it_was(
+def test_groups_of_equal_rewards_do_not_change_the_policy(
     base: pathlib.Path, request_for, tmp_path: pathlib.Path
 ):
     """A barely trained policy solves nothing, so every advantage is 0: no change and no NaN."""

@@ -1,4 +1,4 @@
-"""Paths drawn from the policy in memory: the engine's own tokens, at the newest weights."""
+"""Paths drawn from the policy in memory: the embedded engine's tokens, at the current weights."""
 
 import pathlib
 from typing import Any
@@ -41,7 +41,7 @@ def tokens_of(paths: list[DrawnPath]) -> list[list[int]]:
 
 
 def tokens_of_engine(folder: pathlib.Path, *, step: int) -> list[list[int]]:
-    """What the embedded engine gives for a saved model, the same prompts and the same seeds."""
+    """Tokens of the embedded engine for a saved model, the same prompts and the same seeds."""
     engine = EmbeddedEngine.load(str(folder), batch_size=64)
     requests = StepRequests(seed=SEED).make(PROMPTS, step=step)
     groups = engine.complete(requests, Decoding(max_new_tokens=LIMIT))
@@ -49,14 +49,14 @@ def tokens_of_engine(folder: pathlib.Path, *, step: int) -> list[list[int]]:
 
 
 def trained_logprobs(model: Any, path: DrawnPath) -> torch.Tensor:
-    """What the model in training says of a path, one token after another."""
+    """Log-probabilities of a path's tokens under the model in training."""
     ids = torch.tensor([[*path.prompt_ids, *path.completion_ids]])
     logits = model.train()(input_ids=ids).logits[0, len(path.prompt_ids) - 1 : -1]
     return logits.log_softmax(-1).gather(-1, ids[0, len(path.prompt_ids) :, None])[:, 0]
 
 
-def moved(model: Any) -> None:
-    """One step of the optimizer on the weights that are trained."""
+def step_optimizer(model: Any) -> None:
+    """One optimizer step on the trainable weights of ``model``."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=0.05)
     ids = torch.tensor([[5, 6, 7, 8]])
@@ -66,7 +66,7 @@ def moved(model: Any) -> None:
 
 
 def with_adapter(model: Any) -> Any:
-    """``model`` under an adapter that changes what it draws."""
+    """``model`` under an adapter that changes its tokens."""
     adapted = get_peft_model(model, make_lora_config(LoraParams(enabled=True, rank=4)))
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -84,12 +84,12 @@ def test_paths_are_those_of_the_engine(base: pathlib.Path, policy: Policy):
 
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
-def test_the_newest_weights_draw(lora, policy: Policy, tmp_path: pathlib.Path):
+def test_paths_are_drawn_from_the_current_weights(lora, policy: Policy, tmp_path: pathlib.Path):
     """After an optimizer step the tokens are those of a copy that was saved after it, not before it."""
     model = with_adapter(policy.model) if lora else policy.model
     rollouts = live()
     before = tokens_of(drawn_from(model, policy, rollouts=rollouts))
-    moved(model)
+    step_optimizer(model)
     after = tokens_of(drawn_from(model, policy, step=1, rollouts=rollouts))
     plain = model.merge_and_unload() if lora else model
     plain.save_pretrained(tmp_path)
@@ -100,7 +100,7 @@ def test_the_newest_weights_draw(lora, policy: Policy, tmp_path: pathlib.Path):
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
 def test_logprobs_are_those_of_the_trainer(lora, policy: Policy):
-    """The model in training mode, on whole paths, says the same of every token as the engine said."""
+    """In training mode, on whole paths, the model gives the engine's log-probability of every token."""
     model = with_adapter(policy.model) if lora else policy.model
     for path in drawn_from(model, policy):
         assert len(path.logprobs) == len(path.completion_ids)
@@ -109,8 +109,8 @@ def test_logprobs_are_those_of_the_trainer(lora, policy: Policy):
         )
 
 
-def test_only_a_path_that_was_cut_has_no_end(policy: Policy):
-    """Some of 96 short paths end by themselves; every other one has as many tokens as are allowed."""
+def test_only_truncated_paths_lack_an_end_token(policy: Policy):
+    """Some of 96 short paths end by themselves; all others have the maximal number of tokens."""
     paths = [path for step in range(8) for path in drawn_from(policy.model, policy, step=step)]
     eos = policy.tokenizer.eos_token_id
     ended = [path.completion_ids[-1] == eos for path in paths]
@@ -123,7 +123,7 @@ def test_only_a_path_that_was_cut_has_no_end(policy: Policy):
 
 
 def test_a_second_draw_at_one_step_gives_other_paths(policy: Policy):
-    """It takes up the seeds where the first left off; the same draws in a new process are alike."""
+    """It continues the seeds of the first; the same draws from a new source are identical."""
     first, second = live(), live()
     twice = [tokens_of(drawn_from(policy.model, policy, rollouts=first)) for _ in range(2)]
     assert twice[0] != twice[1]
@@ -131,7 +131,7 @@ def test_a_second_draw_at_one_step_gives_other_paths(policy: Policy):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_the_model_is_left_as_it_was(training, policy: Policy):
+def test_drawing_leaves_the_model_unchanged(training, policy: Policy):
     """Its mode, the gradient of its loss, and what is saved of its config."""
     model: LlamaForCausalLM = policy.model.train(training)
     model.gradient_checkpointing_enable()
@@ -152,8 +152,8 @@ def test_the_model_is_left_as_it_was(training, policy: Policy):
     assert model.config.to_json_string() == config
 
 
-def test_a_model_without_keys_and_values_draws_too(policy: Policy):
-    """A state space is drawn from by `generate`: alike with the same seeds, and as it says of itself."""
+def test_a_state_space_model_is_sampled_by_generate(policy: Policy):
+    """The same seeds give the same paths, with the log-probabilities of the model itself."""
     config = MambaConfig(
         vocab_size=len(policy.tokenizer), hidden_size=16, num_hidden_layers=1, state_size=4,
         pad_token_id=policy.tokenizer.pad_token_id, eos_token_id=policy.tokenizer.eos_token_id,

@@ -20,7 +20,7 @@ GOLD = CountdownGold(numbers=(2, 3), target=5)
 
 
 class Engine:
-    """Remembers what it was told to serve."""
+    """Records the adapters that it loads."""
 
     def __init__(self) -> None:
         self.loaded: list[tuple[str, str]] = []
@@ -34,10 +34,10 @@ class Engine:
 
 
 class Model:
-    """Answers with the prompt's text; a prompt that is listed fails.
+    """Returns the prompt's text; listed prompts fail.
 
-    ``num_ids`` and ``num_logprobs`` are how many of a path's tokens come with their id and their
-    log-probability; -1 leaves the field out.
+    ``num_ids`` and ``num_logprobs``: number of a path's tokens with an id and with a
+    log-probability; -1 omits the field.
     """
 
     identity = "model"
@@ -101,7 +101,7 @@ def rollouts_of(model: Model, engine: Engine, folder: pathlib.Path) -> RolloutFu
     return make_rollout_func(rollouts)
 
 
-def test_paths_stand_in_the_order_of_prompts(tokenizer, tmp_path):
+def test_paths_are_in_the_order_of_prompts(tokenizer, tmp_path):
     """Four prompts in two groups: two requests of two seeds, and each path's tokens in its place."""
     model = Model(tokenizer)
     drawn = rollouts_of(model, Engine(), tmp_path)(
@@ -117,7 +117,7 @@ def test_paths_stand_in_the_order_of_prompts(tokenizer, tmp_path):
     assert drawn["failed"] == [False] * 4
 
 
-def test_every_path_has_a_seed_of_its_own(tokenizer, tmp_path):
+def test_every_path_has_its_own_seed(tokenizer, tmp_path):
     """Seeds differ within a step and between steps, and are the same again in another run."""
 
     def seeds() -> list[int]:
@@ -134,7 +134,7 @@ def test_every_path_has_a_seed_of_its_own(tokenizer, tmp_path):
 
 
 def test_adapter_of_each_step_is_loaded_once(tokenizer, tmp_path):
-    """Its version is the step; the folder of the step before is gone."""
+    """Its version is the step; the previous step's folder is deleted."""
     engine = Engine()
     rollouts = rollouts_of(Model(tokenizer), engine, tmp_path)
     for step in (0, 0, 1):
@@ -143,8 +143,8 @@ def test_adapter_of_each_step_is_loaded_once(tokenizer, tmp_path):
     assert [folder.name for folder in tmp_path.iterdir()] == ["step-1"]
 
 
-def test_path_that_could_not_be_drawn_gets_no_reward(tokenizer, tmp_path):
-    """Our failure is None, not 0, whatever stands in the place of its text."""
+def test_a_failed_path_gets_no_reward(tokenizer, tmp_path):
+    """The reward is None, not 0, whatever text replaces the path's."""
     model = Model(tokenizer, failing={"4,4=8\n"})
     drawn = rollouts_of(model, Engine(), tmp_path)(["2,3=5\n", "4,4=8\n"], trainer_at(0, tokenizer))
     assert drawn["failed"] == [False, True]
@@ -158,7 +158,7 @@ def test_path_that_could_not_be_drawn_gets_no_reward(tokenizer, tmp_path):
 @pytest.mark.parametrize(
     ("num_ids", "num_logprobs"), [(-1, 6), (0, 0), (0, 6), (6, -1), (6, 0), (6, 1), (5, 6)]
 )
-def test_path_without_all_of_its_tokens_is_refused(num_ids, num_logprobs, tokenizer, tmp_path):
+def test_a_path_with_missing_tokens_is_refused(num_ids, num_logprobs, tokenizer, tmp_path):
     """A path of 6 tokens whose ids or log-probabilities are missing or too few: the line names the
     engine, its address, the model and both numbers. Padded by 0, a missing log-probability would
     count as a probability of 1.
@@ -172,8 +172,8 @@ def test_path_without_all_of_its_tokens_is_refused(num_ids, num_logprobs, tokeni
         rollouts(["2,3=5\n"], trainer_at(0, tokenizer))
 
 
-def test_no_part_of_a_failed_path_is_kept(tokenizer, tmp_path):
-    """A server ends one of two paths of 6 tokens with an error: one end token stands for it."""
+def test_a_failed_path_keeps_no_token(tokenizer, tmp_path):
+    """A server ends one of two paths of 6 tokens with an error: it becomes a single end token."""
     model = Model(tokenizer, failing={"4,4=8\n"})
     drawn = rollouts_of(model, Engine(), tmp_path)(["2,3=5\n", "4,4=8\n"], trainer_at(0, tokenizer))
     assert [len(ids) for ids in drawn["completion_ids"]] == [6, 1]

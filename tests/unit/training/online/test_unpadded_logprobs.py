@@ -1,4 +1,4 @@
-"""Passes without padding: TRL's own loss, gradient and figures, from less work."""
+"""Passes without padding give TRL's loss, gradient and metrics."""
 
 import pathlib
 from collections.abc import Iterator
@@ -69,9 +69,9 @@ def trainer_of(kind: type, base: pathlib.Path, folder: pathlib.Path, *, lora: bo
 
 
 def batch(*, masked: int, silent: int, groups: int = ROWS) -> dict[str, torch.Tensor]:
-    """Paths of unlike lengths: some masked by the loss, some with an advantage of zero.
+    """Paths of different lengths: some masked by the loss, some with an advantage of zero.
 
-    The prompts of ``groups`` take turns, as they do once a batch is shuffled.
+    The prompts of ``groups`` are interleaved, as in a shuffled batch.
     """
     generator = torch.Generator().manual_seed(2)
 
@@ -97,7 +97,7 @@ def batch(*, masked: int, silent: int, groups: int = ROWS) -> dict[str, torch.Te
 
 
 def outcome(trainer: Any, inputs: dict[str, torch.Tensor]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Loss and figures, and the gradient of every weight."""
+    """Loss and metrics, and the gradient of every weight."""
     loss = trainer.compute_loss(trainer.model.train(), inputs)
     loss.backward()
     figures = {name: values[-1] for name, values in trainer._metrics["train"].items()}
@@ -122,12 +122,12 @@ def outcome(trainer: Any, inputs: dict[str, torch.Tensor]) -> tuple[dict[str, An
     ],
     ids=["dapo", "dapo-lora", "grpo-entropy", "gspo", "cispo", "rloo"],
 )
-def test_loss_gradient_and_figures_are_those_of_the_rectangle(
+def test_loss_gradient_and_metrics_equal_those_of_the_padded_batch(
     kinds, options, lora, groups, base: pathlib.Path, tmp_path: pathlib.Path
 ):
     """Forty paths of 1 to 12 tokens, eight of them masked, ten with an advantage of zero.
 
-    Each has a prompt of its own, or every tenth the same, of 1 to 9 tokens.
+    Each has its own prompt of 1 to 9 tokens, or every tenth path has the same.
     """
     plain, unpadded = kinds
     inputs = batch(masked=8, silent=10, groups=groups)
@@ -144,8 +144,8 @@ def test_loss_gradient_and_figures_are_those_of_the_rectangle(
 
 
 @pytest.mark.parametrize(("masked", "silent"), [(ROWS, 0), (8, ROWS)], ids=["masked", "silent"])
-def test_a_batch_that_teaches_nothing_has_a_gradient_of_zero(masked, silent, base, tmp_path):
-    """All paths cut off, or all advantages zero: there is a loss to go back from, and nothing moves."""
+def test_a_batch_without_signal_has_a_gradient_of_zero(masked, silent, base, tmp_path):
+    """All paths truncated, or all advantages zero: backward() works and all gradients are zero."""
     trainer = trainer_of(UnpaddedGRPO, base, tmp_path, lora=False, loss_type="dapo")
     found, grads = outcome(trainer, batch(masked=masked, silent=silent))
     assert found["loss"] == 0
@@ -156,8 +156,8 @@ def test_a_batch_that_teaches_nothing_has_a_gradient_of_zero(masked, silent, bas
 def test_a_shared_prompt_is_computed_once(checkpointing, base, tmp_path):
     """Ten prompts of forty paths: the first layer sees ten rows of them, before the passes over paths.
 
-    With gradient checkpointing nothing is kept of a prompt, so each path brings its own; the gradient
-    is the same.
+    Gradient checkpointing keeps no cache, so each path computes its own prompt; the gradient is the
+    same.
     """
     trainer = trainer_of(UnpaddedGRPO, base, tmp_path / "plain", lora=False, loss_type="dapo")
     inputs = batch(masked=8, silent=0, groups=10)
@@ -177,8 +177,8 @@ def test_a_shared_prompt_is_computed_once(checkpointing, base, tmp_path):
     assert all(own) is not checkpointing
 
 
-def test_rows_share_passes_with_their_like():
-    """Completions of 2 and of 10 tokens, 16 each, in turns: two passes, 2 and 10 columns wide.
+def test_rows_of_similar_length_share_a_pass():
+    """Completions of 2 and of 10 tokens, 16 each, alternating: two passes, 2 and 10 columns wide.
 
     Of the 4 columns of the prompts only the last 3 are used. The last row is masked.
     """
@@ -195,8 +195,8 @@ def test_rows_share_passes_with_their_like():
     assert all(one.needs_grad for one in passes)
 
 
-def test_silent_rows_have_passes_of_their_own():
-    """Rows 0 and 2 teach, row 1 does not: no pass mixes them."""
+def test_rows_without_gradient_have_their_own_passes():
+    """Rows 0 and 2 need a gradient, row 1 does not: no pass mixes them."""
     mask = torch.ones(3, 4, dtype=torch.long)
     passes = plan_passes(mask, width=2, grad_B=torch.tensor([True, False, True]), max_rows=3)
     assert [(one.rows_R.tolist(), one.needs_grad) for one in passes] == [

@@ -1,4 +1,4 @@
-"""PPO on paths that are given, and rewards that need no verifier."""
+"""PPO on fixed paths, with rewards that need no verifier."""
 
 import pathlib
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from pipeline_lib.training.weights.policies import load_policy
 
 
 class GivenPaths:
-    """Gives the same paths at every step. Implements PathSource."""
+    """Returns the same paths at every step. Implements PathSource."""
 
     def __init__(self, paths: Sequence[DrawnPath]) -> None:
         self.paths = paths
@@ -33,7 +33,7 @@ def plan_of(
     lora: bool = False,
     **params: Any,
 ) -> Plan:
-    """What a step does, in one part; further names are those of PpoParams."""
+    """The plan of a step with one minibatch; keywords are fields of PpoParams."""
     return Plan(
         params=PpoParams(**({"minibatches": 1} | params)),
         group_size=group_size,
@@ -46,7 +46,7 @@ def plan_of(
 def phase_of(
     rows: Sequence[Any], *, reward: Any, source: PathSource, plan: Plan, **schedule: Any
 ) -> Phase:
-    """A phase of PPO; further names are those of Schedule."""
+    """A phase of PPO; keywords are fields of Schedule."""
     values: dict[str, Any] = {
         "steps": 2,
         "lr": 1e-2,
@@ -62,7 +62,7 @@ def phase_of(
 
 @pytest.fixture
 def trainer_of(base: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., PpoTrainer]:
-    """A trainer that is given paths, on the small base policy; the step is called by the test."""
+    """Makes a trainer of the tiny base policy on fixed paths; the test calls the step."""
 
     def make(
         paths: Sequence[DrawnPath],

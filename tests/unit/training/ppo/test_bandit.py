@@ -1,8 +1,8 @@
-"""A bandit whose best policy is known: four arms, each a token, drawn and judged as all paths are.
+"""A bandit with a known optimal policy: four arms, each a token, drawn and judged like any path.
 
-With rewards r, reference p and a price b on a nat of divergence, the best policy is p exp(r / b), made
-to sum to 1 (Rafailov et al. 2023, arXiv:2305.18290, equation 4); without a price it is the best arm.
-Shares are read off the model itself, not counted in paths.
+With rewards r, reference p and KL coefficient b, the optimum is p exp(r / b), normalized (Rafailov et
+al. 2023, arXiv:2305.18290, equation 4); without a KL penalty it is the best arm. Probabilities are
+computed from the model, not counted in paths.
 """
 
 import pathlib
@@ -24,12 +24,12 @@ from tests.unit.training.ppo.conftest import phase_of, plan_of
 PROMPT = "7\n"
 REWARDS = {"1": 0.0, "2": 0.25, "3": 0.75, "4": 1.0}
 COPIES = {"1": 5, "2": 3, "3": 3, "4": 1}
-"""How often each arm stands in what the reference is made from: the best arm is its rarest."""
+"""Rows of each arm in the reference's training data: the best arm is the rarest."""
 
 
 @pytest.fixture(scope="module")
 def arms(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The reference: a policy that draws an arm and ends, each arm about as often as in COPIES."""
+    """The reference: a policy that draws one arm and ends, with probabilities as in COPIES."""
     work = tmp_path_factory.mktemp("bandit")
     rows = [{"prompt": PROMPT, "completion": arm} for arm, n in COPIES.items() for _ in range(n)]
     params = BootstrapParams(hidden_size=16, num_layers=1, num_heads=2)
@@ -71,7 +71,7 @@ def shares(folder: pathlib.Path) -> dict[str, float]:
 def trained(
     arms: pathlib.Path, work: pathlib.Path, *, steps: int, lr: float, **plan
 ) -> pathlib.Path:
-    """The policy after so many steps of 64 paths. A path that is no arm is worth nothing."""
+    """The policy after ``steps`` steps of 64 paths. The reward of a path that is no arm is 0."""
     phase = phase_of(
         [{"prompt": PROMPT, "problem_id": "p"}],
         reward=lambda *, completions, **_: [REWARDS.get(text, 0.0) for text in completions],
@@ -84,10 +84,10 @@ def trained(
     return run_phase(phase, str(arms), context(work))
 
 
-def boltzmann(reference: Mapping[str, float], price: float) -> dict[str, float]:
-    """The best policy among the arms, and what is no arm as it was: worth 0."""
+def boltzmann(reference: Mapping[str, float], kl_coef: float) -> dict[str, float]:
+    """The optimal policy; paths that are no arm have reward 0."""
     weights = {
-        arm: p * torch.tensor(REWARDS[arm] / price).exp().item() for arm, p in reference.items()
+        arm: p * torch.tensor(REWARDS[arm] / kl_coef).exp().item() for arm, p in reference.items()
     }
     whole = sum(weights.values()) + 1 - sum(reference.values())
     return {arm: weight / whole for arm, weight in weights.items()}
@@ -101,8 +101,8 @@ def test_the_reference_prefers_the_wrong_arms(arms: pathlib.Path):
         assert found[arm] == pytest.approx(copies / 12, abs=0.05)
 
 
-def test_it_finds_the_best_arm(arms: pathlib.Path, tmp_path: pathlib.Path):
-    """From 1 in 12 to nearly always, by rewards alone."""
+def test_ppo_finds_the_best_arm(arms: pathlib.Path, tmp_path: pathlib.Path):
+    """Its probability rises from 1/12 to nearly 1 by rewards alone."""
     folder = trained(arms, tmp_path, steps=50, lr=1e-2)
     assert shares(folder)["4"] > 0.95
 
@@ -112,10 +112,10 @@ def test_it_finds_the_best_arm(arms: pathlib.Path, tmp_path: pathlib.Path):
     [{"steps": 120}, {"steps": 60, "updates": 2, "minibatches": 2}],
     ids=["once", "again"],
 )
-def test_with_a_price_on_divergence_it_finds_the_known_optimum(
+def test_with_a_kl_penalty_ppo_finds_the_known_optimum(
     arms: pathlib.Path, tmp_path: pathlib.Path, options: dict[str, int]
 ):
-    """Price 0.5: arms at shares 5, 3, 3, 1 weigh 5, 3 e^0.5, 3 e^1.5 and e^2."""
+    """KL coefficient 0.5: arms at shares 5, 3, 3, 1 weigh 5, 3 e^0.5, 3 e^1.5 and e^2."""
     folder = trained(arms, tmp_path, lr=2e-3, kl_coef=0.5, **options)
     start, found = shares(arms), shares(folder)
     best = boltzmann(start, 0.5)

@@ -1,4 +1,4 @@
-"""What a checkpoint of PPO holds, and what a published policy does not."""
+"""Checkpoints of PPO contain the critic; a published policy does not."""
 
 import pathlib
 
@@ -14,13 +14,13 @@ from tests.unit.training.ppo.conftest import phase_of, plan_of
 
 
 def share_of_digits(*, completions, **_) -> list[float]:
-    """A reward that differs from path to path, and that the small policy gets."""
+    """A reward that differs between paths of the tiny policy."""
     return [sum(letter.isdigit() for letter in text) / max(1, len(text)) for text in completions]
 
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
-def test_the_critic_is_in_the_checkpoint_alone(base: pathlib.Path, tmp_path: pathlib.Path, lora):
-    """It has learned by then; the policy's folder is a plain one that transformers loads."""
+def test_only_checkpoints_contain_the_critic(base: pathlib.Path, tmp_path: pathlib.Path, lora):
+    """Its saved weights are trained; the policy's folder is a plain one that transformers loads."""
     phase = phase_of(
         [{"prompt": "2,3=5\n", "problem_id": "p"}],
         reward=share_of_digits,

@@ -1,4 +1,4 @@
-"""The paths that are trained on, and the metrics of a draw."""
+"""Trainable paths and metrics of a draw."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def judged(paths: list[DrawnPath], rewards: list[float | None], group_size: int)
 
 
 def test_paths_with_a_reward_are_trained_on():
-    """Of four, one was not judged and one not drawn; one that was cut off counts as it was judged."""
+    """Of four, one is unjudged and one failed; a truncated one keeps its verdict."""
     draw = judged(
         [path(7, END), path(7, END), path(END, failed=True), path(9, 9, 9, 9)],
         [1.0, None, None, 0.0],
@@ -35,7 +35,7 @@ def test_paths_with_a_reward_are_trained_on():
 
 
 def test_with_a_rule_the_outcome_of_a_path_is_its_advantage():
-    """Rewards 1, 0 and none, and 1, 0, 0: Dr. GRPO takes the means 1/2 and 1/3 off."""
+    """Rewards 1, 0 and none, and 1, 0, 0: Dr. GRPO subtracts the means 1/2 and 1/3."""
     draw = JudgedPaths(
         paths=[path(token, END) for token in range(10, 16)],
         rewards=[1.0, 0.0, None, 1.0, 0.0, 0.0],
@@ -53,8 +53,7 @@ def test_with_a_rule_the_outcome_of_a_path_is_its_advantage():
 def test_metrics_by_hand():
     """Groups (1, 0), (None, 1) and (None, None): two thirds have equal rewards, half is unjudged.
 
-    Five were drawn, of 2, 2, 4, 2 and 2 tokens; one of them was cut off; either end token
-    is an end.
+    Five were drawn, of 2, 2, 4, 2 and 2 tokens; one was truncated; there are two end tokens.
     """
     draw = judged(
         [
@@ -79,6 +78,6 @@ def test_metrics_by_hand():
     )
 
 
-def test_a_draw_without_any_reward_has_no_mean():
-    """No reward is not a reward of 0."""
+def test_a_draw_without_rewards_has_no_mean_reward():
+    """A missing reward is not a reward of 0."""
     assert "reward" not in judged([path(7, END)], [None], group_size=1).metrics()

@@ -1,4 +1,4 @@
-"""GAE: numbers worked by hand, and the definition by n-step returns that it was derived from."""
+"""GAE: hand-worked numbers, and its definition by n-step returns."""
 
 import numpy as np
 import pytest
@@ -14,9 +14,9 @@ JUNK = 99.0
 def test_two_paths_by_hand():
     """gamma 0.9, lambda 0.5, a right path of three tokens with values 0.5, 0.6, 0.8.
 
-    Surprises: 1 - 0.8 = 0.2; 0.9 x 0.8 - 0.6 = 0.12; 0.9 x 0.6 - 0.5 = 0.04. From the end, with
+    TD errors: 1 - 0.8 = 0.2; 0.9 x 0.8 - 0.6 = 0.12; 0.9 x 0.6 - 0.5 = 0.04. From the end, with
     0.45 of what follows: 0.2; 0.12 + 0.09 = 0.21; 0.04 + 0.0945 = 0.1345. A wrong path of one token
-    with value 0.3: -0.3. What stands behind its end is not read.
+    with value 0.3: -0.3. Values after its end are ignored.
     """
     mask_BT = torch.tensor([[True, True, True], [True, False, False]])
     values_BT = torch.tensor([[0.5, 0.6, 0.8], [0.3, JUNK, JUNK]])
@@ -29,8 +29,8 @@ def test_two_paths_by_hand():
     )
 
 
-def test_the_reward_stands_on_the_last_token_and_penalties_on_each():
-    """Rewards 1 and 0.5 after two tokens and one; 0.25 a token is charged, not behind the end."""
+def test_the_last_token_has_the_reward_and_each_token_the_penalty():
+    """Rewards 1 and 0.5 after two tokens and one; a penalty of 0.25 per token, none in the padding."""
     mask_BT = torch.tensor([[True, True], [True, False]])
     outcomes_B = torch.tensor([1.0, 0.5])
     assert token_rewards(outcomes_B, mask_BT).tolist() == [[0.0, 1.0], [0.5, 0.0]]
@@ -39,8 +39,8 @@ def test_the_reward_stands_on_the_last_token_and_penalties_on_each():
     assert charged_BT.tolist() == [[-0.25, 0.75], [0.25, 0.0]]
 
 
-def by_surprises(rewards, values, gamma, gae_lambda):
-    """Each token's sum over all later surprises, none from another token's sum."""
+def gae_by_td_errors(rewards, values, gamma, gae_lambda):
+    """For each token the discounted sum of its own and all later TD errors."""
     count = len(rewards)
     later = [*values[1:], 0.0]
     surprises = [rewards[t] + gamma * later[t] - values[t] for t in range(count)]
@@ -50,10 +50,10 @@ def by_surprises(rewards, values, gamma, gae_lambda):
     ]
 
 
-def by_n_step_returns(rewards, values, gamma, gae_lambda):
+def gae_by_n_step_returns(rewards, values, gamma, gae_lambda):
     """The mean of all n-step returns, weighted (1 - lambda) lambda^(n-1), less the value.
 
-    The last one, which reaches the end of the path, has the rest of the weight.
+    The last one, which reaches the end of the path, has the remaining weight.
     """
     count = len(rewards)
 
@@ -76,9 +76,9 @@ paths = st.lists(
 )
 
 
-@pytest.mark.parametrize("definition", [by_surprises, by_n_step_returns])
+@pytest.mark.parametrize("definition", [gae_by_td_errors, gae_by_n_step_returns])
 @given(paths=paths, gamma=st.floats(0.1, 1), gae_lambda=st.floats(0, 1))
-def test_two_other_computations_give_the_same(definition, paths, gamma, gae_lambda):
+def test_gae_equals_two_reference_computations(definition, paths, gamma, gae_lambda):
     """Rewards on any token, paths of any length, each computed alone in float64."""
     size = max(map(len, paths))
     rewards_BT, values_BT = np.full((2, len(paths), size), JUNK)
@@ -100,8 +100,8 @@ def test_two_other_computations_give_the_same(definition, paths, gamma, gae_lamb
         assert not found.advantages_BT[row, len(path) :].any()
 
 
-def test_whitening_sees_the_tokens_of_the_mask_alone():
-    """1, 2 and 3 have mean 2 and spread sqrt(2/3): they become -1.2247, 0 and 1.2247."""
+def test_whitening_uses_only_the_tokens_of_the_mask():
+    """1, 2 and 3 have mean 2 and std sqrt(2/3): they become -1.2247, 0 and 1.2247."""
     numbers_BT = torch.tensor([[1.0, 2.0], [3.0, JUNK]])
     mask_BT = torch.tensor([[True, True], [True, False]])
     white_BT = whiten(numbers_BT, mask_BT)
@@ -109,7 +109,7 @@ def test_whitening_sees_the_tokens_of_the_mask_alone():
     torch.testing.assert_close(white_BT, expected_BT, atol=3e-4, rtol=0)
 
 
-def test_whitening_does_not_blow_rounding_up():
-    """Equal advantages say nothing: the last bits in which they differ do not become 1 and -1."""
+def test_whitening_does_not_amplify_rounding():
+    """Advantages that differ only in their last bits do not become 1 and -1."""
     equal_BT = torch.full((1, 1000), 1 / 3) + torch.arange(1000) % 2 * 1e-7
     assert whiten(equal_BT, torch.ones(1, 1000, dtype=torch.bool)).abs().max() < 1e-2

@@ -1,4 +1,4 @@
-"""Paths as tensors: a part of a batch is the batch of the part, and pads are seen by nobody."""
+"""Paths as tensors: padding, and parts of a batch."""
 
 import torch
 from hypothesis import given
@@ -19,7 +19,7 @@ def batch_of(some: list[TokenPath]) -> PathBatch:
 
 
 def test_two_paths_by_hand():
-    """Prompts 1 2 and 3, completions 4 and 5 6, with pads of 0 on the outer sides."""
+    """Prompts 1 2 and 3, completions 4 and 5 6, padded with 0 on the outer sides."""
     batch = batch_of(
         [
             TokenPath(prompt_ids=[1, 2], completion_ids=[4], outcome=1.0),
@@ -35,8 +35,8 @@ def test_two_paths_by_hand():
 
 
 @given(paths, st.data())
-def test_a_part_is_the_batch_of_its_paths(all_paths, data):
-    """Whatever paths are taken, in whatever order: no column is left that none of them needs."""
+def test_a_part_equals_the_batch_of_its_paths(all_paths, data):
+    """For any paths in any order; columns that are padding in all of them are dropped."""
     places = data.draw(
         st.lists(st.integers(0, len(all_paths) - 1), min_size=1, max_size=5), label="places"
     )
@@ -47,8 +47,8 @@ def test_a_part_is_the_batch_of_its_paths(all_paths, data):
 
 
 @given(paths, st.integers(1, 5))
-def test_passes_can_be_joined(all_paths, size):
-    """Every path is in one pass, after those that are shorter; their tokens are those of the whole."""
+def test_join_inverts_passes(all_paths, size):
+    """Every path is in one pass, sorted by length; joined, the passes give the whole batch."""
     batch = batch_of(all_paths)
     passes = batch.passes(size)
     assert all(len(places) <= size for places in passes)

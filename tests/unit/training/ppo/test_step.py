@@ -1,4 +1,4 @@
-"""One step on paths that are given: what its gradients are, and what has none."""
+"""Gradients and updates of one PPO step on fixed paths."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -12,7 +12,7 @@ from pipeline_lib.training.ppo.token_scores import compute_logprobs
 from pipeline_lib.training.ppo.trainer import PpoTrainer
 
 END = 1
-"""The end token of policies that are made here."""
+"""End token of the tiny policy."""
 ROWS = [{"prompt": "2,3=5\n", "problem_id": "p"}]
 
 
@@ -32,7 +32,7 @@ REWARDS = [1.0, 0.0, 1.0, 0.0, 0.5, 0.0]
 
 
 def gradients(trainer: PpoTrainer) -> dict[str, torch.Tensor]:
-    """Of everything that is trained, after the step's last backward pass."""
+    """Gradients of all trainable weights after the step's last backward pass."""
     modules = {"policy": trainer.model, "critic": trainer.value_head}
     return {
         f"{part}.{name}": weight.grad.clone()
@@ -43,7 +43,7 @@ def gradients(trainer: PpoTrainer) -> dict[str, torch.Tensor]:
 
 
 def step(trainer: PpoTrainer) -> dict[str, torch.Tensor]:
-    """The gradients of one step, with a critic that has an opinion."""
+    """The gradients of one step, with a critic whose values are not zero."""
     torch.nn.init.constant_(trainer.value_head.out.weight, 0.1)
     trainer.training_step(trainer.model, ROWS)
     return gradients(trainer)
@@ -58,25 +58,25 @@ def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor
 
 @pytest.mark.parametrize("micro_batch_size", [1, 2, 3])
 def test_micro_batches_give_the_gradient_of_the_whole_batch(trainer_of, micro_batch_size: int):
-    """Policy, body and critic, with entropy and KL in the loss, whatever is in memory at once."""
+    """For policy, body and critic, with entropy and KL in the loss, at any micro-batch size."""
     options = {"entropy_coef": 0.1, "kl_coef": 0.1, "value_coef": 0.5}
     whole = step(trainer_of(PATHS, REWARDS, **options))
     parts = step(trainer_of(PATHS, REWARDS, micro_batch_size=micro_batch_size, **options))
     assert_same(parts, whole)
 
 
-def test_what_was_not_judged_leaves_the_batch(trainer_of):
-    """Six paths of which two have no reward: the gradient of the four others."""
+def test_unjudged_paths_leave_the_batch(trainer_of):
+    """Six paths, two without a reward: the gradient is that of the other four."""
     six = step(trainer_of(PATHS, [*REWARDS[:4], None, None]))
     four = step(trainer_of(PATHS[:4], REWARDS[:4]))
     assert_same(six, four)
 
 
-def test_without_any_reward_nothing_is_learned(trainer_of):
-    """After a step with rewards, one of none leaves no gradient, neither for policy nor for critic."""
+def test_without_rewards_there_is_no_gradient(trainer_of):
+    """A step without rewards after one with rewards leaves no gradient in policy or critic."""
     trainer = trainer_of(PATHS, REWARDS)
     assert step(trainer)
-    trainer.model.zero_grad()  # as the loop does after its update
+    trainer.model.zero_grad()  # as the trainer's loop does after its update
     trainer._reward = lambda **_: [None] * len(PATHS)
     loss = trainer.training_step(trainer.model, ROWS)
     assert loss == 0
@@ -84,16 +84,16 @@ def test_without_any_reward_nothing_is_learned(trainer_of):
 
 
 @pytest.mark.parametrize("reward", [0.0, 1.0])
-def test_equal_rewards_that_were_foreseen_move_nothing(trainer_of, reward: float):
-    """A critic that says the reward everywhere leaves no advantage: all gradients are zero."""
+def test_predicted_equal_rewards_have_no_gradient(trainer_of, reward: float):
+    """A critic that predicts the reward everywhere leaves no advantage: all gradients are zero."""
     trainer = trainer_of(PATHS, [reward] * len(PATHS))
     torch.nn.init.constant_(trainer.value_head.out.bias, reward)
     trainer.training_step(trainer.model, ROWS)
     assert all(gradient.abs().max() < 1e-3 for gradient in gradients(trainer).values())
 
 
-def test_a_right_path_gets_likelier_and_a_wrong_one_rarer(trainer_of):
-    """Of two paths, over one update at a small rate, in every token."""
+def test_a_right_path_becomes_more_likely_and_a_wrong_one_less(trainer_of):
+    """In every token of two paths, after one update at a small rate."""
     right, wrong = path(30, 31, END), path(32, 33, END)
     trainer = trainer_of([right, wrong], [1.0, 0.0])
     batch = collate(
@@ -114,8 +114,8 @@ def test_a_right_path_gets_likelier_and_a_wrong_one_rarer(trainer_of):
 
 
 def test_each_minibatch_of_each_pass_is_an_update(trainer_of):
-    """Two passes in three parts are six updates; the last is left to the loop. All paths take part
-    in each pass, in an order of its own."""
+    """Two passes of three minibatches are six updates; the trainer's loop makes the last. Each pass
+    covers all paths, in its own order."""
     trainer = trainer_of(PATHS, REWARDS, updates=2, minibatches=3)
     updates = [places.tolist() for places in trainer._minibatches(len(PATHS))]
     assert [len(places) for places in updates] == [2] * 6
@@ -129,7 +129,7 @@ def test_each_minibatch_of_each_pass_is_an_update(trainer_of):
     assert len(made) == 5
 
 
-def test_policy_and_critic_move_at_rates_of_their_own(trainer_of):
+def test_policy_and_critic_have_their_own_learning_rates(trainer_of):
     """Adam's first update is its rate, whatever the gradient: 0.3 for the critic's bias, 0.01 for the
     weights of the policy.
     """
@@ -146,7 +146,7 @@ def test_policy_and_critic_move_at_rates_of_their_own(trainer_of):
     assert max(moved).item() == pytest.approx(0.01, rel=1e-3)
 
 
-def test_the_log_has_the_figures_of_the_step(trainer_of):
+def test_the_log_has_the_metrics_of_the_step(trainer_of):
     """Before any update the ratio is 1, so nothing is clipped, and the policy is its own reference.
 
     Rewards sum to 2.5 over six paths of 16 tokens.

@@ -1,4 +1,4 @@
-"""What is said of each token in a padded batch is what is said of its path alone."""
+"""Scores of tokens do not depend on padding or on other paths in the batch."""
 
 import pathlib
 
@@ -27,8 +27,8 @@ def model(base: pathlib.Path):
 
 
 @torch.no_grad()
-def test_scores_of_a_padded_batch_are_those_of_each_path_alone(model):
-    """Three paths of unlike prompts and lengths; each token by a pass over what stands before it."""
+def test_scores_of_a_padded_batch_equal_those_of_single_paths(model):
+    """Three paths of different lengths; the reference is one pass per token over its prefix."""
     head = ValueHead(model.config.hidden_size)
     torch.nn.init.ones_(head.out.weight)
     batch = collate(PATHS, pad_id=0, device=model.device)
@@ -41,17 +41,17 @@ def test_scores_of_a_padded_batch_are_those_of_each_path_alone(model):
             log_probs_V = output.logits[0, -1].log_softmax(-1)
             value = head(output.hidden_states[-1][0, -1], body_share=0.0)
             entropy = torch.distributions.Categorical(logits=log_probs_V).entropy()
-            for says, expected in [
+            for scored, expected in [
                 (found.logprobs_BT, log_probs_V[token]),
                 (plain_BT, log_probs_V[token]),
                 (found.entropies_BT, entropy),
                 (found.values_BT, value),
             ]:
-                torch.testing.assert_close(says[row, place], expected, atol=1e-5, rtol=0)
+                torch.testing.assert_close(scored[row, place], expected, atol=1e-5, rtol=0)
 
 
-def test_entropy_has_a_gradient_where_it_is_wanted(model):
-    """Log-probabilities always have one."""
+def test_entropy_has_a_gradient_only_if_requested(model):
+    """Log-probabilities always have a gradient."""
     head = ValueHead(model.config.hidden_size)
     batch = collate(PATHS, pad_id=0, device=model.device)
     for wanted in (False, True):
@@ -61,8 +61,8 @@ def test_entropy_has_a_gradient_where_it_is_wanted(model):
 
 
 @pytest.mark.parametrize("enabled", [False, True], ids=["full", "lora"])
-def test_it_is_the_policy_at_the_start(base: pathlib.Path, enabled: bool):
-    """All weights that are trained are moved: the policy says something else then, the reference not."""
+def test_the_reference_is_the_policy_at_the_start(base: pathlib.Path, enabled: bool):
+    """After all trainable weights have changed, the policy's scores differ, the reference's do not."""
     lora = LoraParams(enabled=enabled, rank=4)
     model = load_policy(str(base)).model.eval()
     device = torch.device("cpu")

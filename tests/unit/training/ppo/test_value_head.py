@@ -1,4 +1,4 @@
-"""The critic's head: what it says at first, what it asks of the body, and its file."""
+"""The critic's head: initial values, gradient into the body, file."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from pipeline_lib.training.ppo.value_head import FILE_NAME, ValueHead
 
 @pytest.fixture
 def head() -> ValueHead:
-    """One that has learned something."""
+    """A head with random weights, its output layer included."""
     head = ValueHead(4)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -17,14 +17,14 @@ def head() -> ValueHead:
     return head
 
 
-def test_it_says_nothing_before_it_has_learned():
-    """0 everywhere, whatever the body says: the first advantages are the rewards."""
+def test_initial_values_are_zero():
+    """For any hidden state, so the first advantages are the rewards."""
     assert not ValueHead(4)(torch.randn(2, 3, 4), body_share=0.0).any()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
-def test_a_share_of_the_gradient_reaches_the_body(head: ValueHead, share: float):
-    """Values and the head's own gradient are the same; the body's is the share of the whole one."""
+def test_body_share_scales_the_gradient_into_the_body(head: ValueHead, share: float):
+    """Values and the head's gradient do not change; the body's gradient is scaled by the share."""
     hidden_BTH = torch.randn(2, 3, 4, requires_grad=True)
     whole_BTH = torch.autograd.grad(
         head.out(torch.nn.functional.silu(head.hidden(hidden_BTH))).sum(), hidden_BTH
@@ -37,8 +37,8 @@ def test_a_share_of_the_gradient_reaches_the_body(head: ValueHead, share: float)
     assert head.hidden.weight.grad.abs().sum() > 0
 
 
-def test_a_saved_head_is_the_same_again(head: ValueHead, tmp_path):
-    """All four tensors, bit by bit."""
+def test_a_saved_head_loads_bit_for_bit(head: ValueHead, tmp_path):
+    """All four tensors."""
     head.save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
     other = ValueHead(4)

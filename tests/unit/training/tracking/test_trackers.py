@@ -1,4 +1,4 @@
-"""Trackers: told each step with its number, and without any say in what is trained."""
+"""Trackers log each step under its number and change no result."""
 
 import csv
 import json
@@ -30,56 +30,56 @@ def rows(folder: pathlib.Path, metric: str) -> dict[int, float]:
 def test_dvclive_has_every_step_and_changes_nothing(
     method, half_solved, request_for, tmp_path, monkeypatch
 ):
-    """The loss of each of six steps stands in its files; digest and folders are as without it."""
+    """The loss of each of six steps is in its files; digest and folders are the same as without it."""
     monkeypatch.chdir(tmp_path)
     train = {"entropy_coef": 0, "warm_start_steps": 0}
     alone = train_policy(request_for(method, tmp_path / "alone", train=train, **half_solved))
-    trackers = Trackers(names=["dvclive"], folder=tmp_path / "told")
+    trackers = Trackers(names=["dvclive"], folder=tmp_path / "tracked")
     request = request_for(method, tmp_path / "b", train=train, trackers=trackers, **half_solved)
     assert train_policy(request).digest == alone.digest
-    told = rows(tmp_path / "told" / "dvclive" / method, "loss")
+    logged = rows(tmp_path / "tracked" / "dvclive" / method, "loss")
     log = list(read_json_lines(tmp_path / "b" / "training_log.jsonl"))
-    assert told == {entry["step"]: pytest.approx(entry["loss"]) for entry in log}
-    assert {path.name for path in tmp_path.iterdir()} == {"alone", "b", "told"}
+    assert logged == {entry["step"]: pytest.approx(entry["loss"]) for entry in log}
+    assert {path.name for path in tmp_path.iterdir()} == {"alone", "b", "tracked"}
 
 
-def test_a_continued_run_goes_on_with_the_step_numbers(request_for, tmp_path):
-    """Broken after step 5 and continued from 4: steps 1 to 6, none of them 7 or 8."""
+def test_a_resumed_run_continues_the_step_numbers(request_for, tmp_path):
+    """Broken after step 5 and resumed from 4: steps 1 to 6, without 7 or 8."""
 
-    class Broken(Exception):  # noqa: N818 - it stands for a kill
+    class Broken(Exception):  # noqa: N818 - in place of a kill
         """Ends the run."""
 
     def stop(step: int, total: int, metrics: object) -> None:
         if step == 5:
             raise Broken
 
-    trackers = Trackers(names=["dvclive"], folder=tmp_path / "told")
+    trackers = Trackers(names=["dvclive"], folder=tmp_path / "tracked")
     with pytest.raises(Broken):
         train_policy(request_for(Method.SFT, tmp_path / "b", trackers=trackers, progress=stop))
     train_policy(request_for(Method.SFT, tmp_path / "b", trackers=trackers))
-    assert list(rows(tmp_path / "told" / "dvclive" / "sft", "loss")) == [1, 2, 3, 4, 5, 6]
-    summary = json.loads((tmp_path / "told" / "dvclive" / "sft" / "metrics.json").read_text())
+    assert list(rows(tmp_path / "tracked" / "dvclive" / "sft", "loss")) == [1, 2, 3, 4, 5, 6]
+    summary = json.loads((tmp_path / "tracked" / "dvclive" / "sft" / "metrics.json").read_text())
     assert summary["step"] == 6
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("swanlab", "swanlab: SwanLabCallback requires swanlab to be installed. Run `pip install"),
         ("bells", "bells is unknown; known are .*dvclive.*wandb"),
     ],
 )
-def test_what_is_missing_or_unknown_is_one_line(name, said, request_for, tmp_path):
-    """Before anything is made; the line says what to install, or what is known."""
-    trackers = Trackers(names=[name], folder=tmp_path / "told")
-    with pytest.raises(BadInputError, match=f"^execution.report_to: {said}") as refusal:
+def test_an_unavailable_tracker_is_refused_in_one_line(name, message, request_for, tmp_path):
+    """Before any file is written; the line names the package to install, or the known names."""
+    trackers = Trackers(names=[name], folder=tmp_path / "tracked")
+    with pytest.raises(BadInputError, match=f"^execution.report_to: {message}") as refusal:
         train_policy(request_for(Method.SFT, tmp_path / "out", trackers=trackers))
     assert "\n" not in str(refusal.value)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-def test_dvclive_is_loaded_only_where_it_is_asked_for():
-    """It opens the repository of the folder that it is in: nothing to do for the rest of us."""
+def test_dvclive_is_loaded_only_if_requested():
+    """It opens the DVC repository of the current folder."""
     loaded = "import pipeline_lib.training.methods, sys; sys.exit('dvclive' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Adapters: kept beside the policy, merged into what the policy is, refused where they do not belong."""
+"""Adapters: saved beside the policy, merged into it, refused for another base."""
 
 import pathlib
 import shutil
@@ -76,14 +76,14 @@ def test_the_policy_is_its_base_with_all_adapters_in_order(request_for, half_sol
 
 
 def test_full_fine_tuning_leaves_no_adapter(request_for, tmp_path):
-    """There is none to keep."""
+    """The policy's folder has no adapter."""
     train_policy(request_for(Method.SFT, tmp_path / "full"))
     assert not (tmp_path / "full" / "adapters").exists()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", None])
-def test_an_export_is_a_plain_folder_in_the_precision_asked_for(dtype, tuned, tmp_path):
-    """Config, weights and tokenizer load by the auto classes; the card of the source comes along."""
+def test_an_export_is_a_plain_folder_in_the_requested_precision(dtype, tuned, tmp_path):
+    """Config, weights and tokenizer load by the auto classes; the source's card is copied."""
     (tuned / "README.md").write_text("# card")
     done = export_model(str(tuned), tmp_path / "out", dtype=dtype)
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "out", dtype="auto")
@@ -101,8 +101,8 @@ def refused(match: str, source: object, output: pathlib.Path, on_top: Sequence[p
     assert "\n" not in str(refusal.value)
 
 
-def test_what_does_not_belong_together_is_refused(base, half_right, tuned, tmp_path):
-    """No adapter, a damaged one, another base, another program's for other shapes, a folder in use."""
+def test_invalid_combinations_are_refused(base, half_right, tuned, tmp_path):
+    """No adapter, a damaged one, another base, other shapes, an existing output folder."""
     adapter = tuned / "adapters" / "1-sft"
     out = tmp_path / "out"
     refused("no adapter_config.json", base, out, [tuned])
@@ -119,8 +119,8 @@ def test_what_does_not_belong_together_is_refused(base, half_right, tuned, tmp_p
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_four_bits_without_cuda_are_refused_before_anything_is_made(request_for, tmp_path):
-    """One line that says what to set; nothing is written."""
+def test_four_bits_without_cuda_are_refused_first(request_for, tmp_path):
+    """One line with the remedy; nothing is written."""
     lora = {"enabled": True, "quantize": "4bit"}
     request = request_for(Method.SFT, tmp_path / "out", train={"lora": lora})
     with pytest.raises(BadInputError, match=r"no CUDA device.*set train.lora.quantize=none$"):
@@ -139,7 +139,7 @@ def test_four_bits_need_adapters():
 def test_four_bits_train_an_adapter_for_the_base_in_full(
     method, half_solved, request_for, tmp_path
 ):
-    """On CUDA: the policy is plain, and is its base in full precision with the adapters on it."""
+    """On CUDA: the policy is its full-precision base with the adapters merged in."""
     pytest.importorskip("bitsandbytes")
     lora = {"enabled": True, "rank": 4, "quantize": "4bit"}
     train = {"lora": lora, "entropy_coef": 0, "lr": 1e-2}

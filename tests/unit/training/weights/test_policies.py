@@ -14,7 +14,7 @@ from pipeline_lib.training.weights.policies import load_policy, save_policy
 
 @pytest.fixture
 def greeting(base: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
-    """The base with a tokenizer that puts its pad token before every text, as many put a BOS."""
+    """The base with a tokenizer that prepends its pad token to every text, as others do a BOS."""
     folder = tmp_path / "greeting"
     shutil.copytree(base, folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -25,7 +25,7 @@ def greeting(base: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def test_a_rendered_prompt_gets_no_tokens_of_the_tokenizers_own(greeting: pathlib.Path):
+def test_a_rendered_prompt_gets_no_special_tokens(greeting: pathlib.Path):
     """By default this tokenizer adds one token; in training it adds none, as in sampling."""
     plain = AutoTokenizer.from_pretrained(greeting)
     sampled = plain.encode("3,5=8\n", add_special_tokens=False)
@@ -33,10 +33,10 @@ def test_a_rendered_prompt_gets_no_tokens_of_the_tokenizers_own(greeting: pathli
     assert load_policy(str(greeting)).tokenizer("3,5=8\n")["input_ids"] == sampled
 
 
-def test_a_saved_policy_keeps_the_tokenizer_as_it_was(
+def test_a_saved_policy_has_the_tokenizer_of_its_source(
     greeting: pathlib.Path, tmp_path: pathlib.Path
 ):
-    """What training needs is not written into the model that others load."""
+    """Changes for training are not saved."""
     policy = load_policy(str(greeting))
     save_policy(
         policy.model,
@@ -51,7 +51,7 @@ def test_a_saved_policy_keeps_the_tokenizer_as_it_was(
 
 
 def test_a_tokenizer_without_an_end_token_is_bad_input(base: pathlib.Path, tmp_path: pathlib.Path):
-    """A policy that cannot end would be trained to run on; the message says what to set."""
+    """Training needs an end token; the message names the remedy."""
     folder = tmp_path / "endless"
     shutil.copytree(base, folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)

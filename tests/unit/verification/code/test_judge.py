@@ -16,7 +16,7 @@ from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.code.judge import CodeJudge, ExtractedCode, extract_code
 from pipeline_lib.verification.sandbox.client import RunReport, TestSuite
 from pipeline_lib.verification.sandbox.tiers import OpenTier, open_tier
-from tests.made_data import FORGERY_OF_HUMANEVAL_1, HUMANEVAL
+from tests.synthetic_data import FORGERY_OF_HUMANEVAL_1, HUMANEVAL
 
 SQUARE = "def square(x):\n    return x * x\n"
 GOLD = CodeGold(entry_point="square", tests="assert square(3) == 9\nassert square(-1) == 1")
@@ -315,9 +315,9 @@ def test_functions_that_a_prompt_gives_cannot_be_replaced(judge, reference_data,
     assert judge.judge(problem.gold, forgery).status is Status.WRONG
 
 
-def test_a_function_that_a_prompt_gives_cannot_be_replaced(judge, made_data):
+def test_a_function_that_a_prompt_gives_cannot_be_replaced(judge, synthetic_data):
     """A forgery is wrong, as for any problem; without the prompt's function nothing can be judged."""
-    [problem] = [one for one in problems(made_data) if one.id == "HumanEval/1"]
+    [problem] = [one for one in problems(synthetic_data) if one.id == "HumanEval/1"]
     own = CodeGold(entry_point="shifted_back", tests=HUMANEVAL[1]["test"])
     assert "shifted" in problem.gold.tests.partition("def check")[0]
     assert judge.judge(problem.gold, FORGERY_OF_HUMANEVAL_1).status is Status.WRONG
@@ -325,9 +325,9 @@ def test_a_function_that_a_prompt_gives_cannot_be_replaced(judge, made_data):
     assert judge.judge(own, FORGERY_OF_HUMANEVAL_1).strict is None
 
 
-def test_canonical_solutions_of_our_own_pass(judge, made_data):
+def test_canonical_solutions_of_our_own_pass(judge, synthetic_data):
     """All seven reference solutions pass their tests: Windows lines, set-up code, a builtin's name."""
-    chosen = problems(made_data)
+    chosen = problems(synthetic_data)
     assert len(chosen) == 7
     assert not_correct(judge, chosen) == {}
 

@@ -180,11 +180,11 @@ def test_one_problem_has_one_gold(tmp_path):
         groups_from_lines(source, VerifyParams())
 
 
-def test_agreement_on_answers_of_our_own(tmp_path, made_data):
+def test_agreement_on_answers_of_our_own(tmp_path, synthetic_data):
     """Four labels on worked references are met; of nine on boxed answers one refuses a right time;
     of 32 paths the 4 that are right and not boxed are refused."""
     words, maths, paths = (
-        _summary(tmp_path, made_data, name)
+        _summary(tmp_path, synthetic_data, name)
         for name in ("gsm8k_labelled", "math_labelled", "gsm8k_qwen7b_paths")
     )
     assert (words.agreement.num_labelled, words.agreement.num_agree) == (4, 4)

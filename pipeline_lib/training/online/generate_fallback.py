@@ -1,4 +1,4 @@
-"""Rows sampled by transformers' `generate`, for models that the embedded engine cannot decode.
+"""Sequences sampled by transformers' `generate`, for models that the embedded engine cannot decode.
 
 State-space models and their hybrids have more state than keys and values. Tokens are still sampled as in
 the engine, with one seed per row, so that a resumed training draws what an unbroken one draws.
@@ -36,10 +36,10 @@ class _SeededSampler(LogitsProcessor):
         return torch.full_like(logits_BV, -torch.inf).scatter_(1, chosen_B1, 0)  # type: ignore[return-value]
 
 
-def generate_rows(
+def generate_sequences(
     engine: EmbeddedEngine, rows: Sequence[SequenceRequest]
 ) -> list[list[DrawnToken]]:
-    """The tokens of each row; all rows are sampled together, with one length limit."""
+    """The tokens of each sequence; all are sampled together, with one length limit."""
     longest = max(len(row.prompt_ids) for row in rows)
     pad = engine.tokenizer.pad_token_id or 0
     padding = [longest - len(row.prompt_ids) for row in rows]

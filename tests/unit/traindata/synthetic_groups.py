@@ -1,4 +1,4 @@
-"""Groups written as one letter a path, for tests of data building."""
+"""Synthetic groups, written as one letter per path, for tests of data building."""
 
 from collections.abc import Sequence
 
@@ -45,7 +45,7 @@ def make_problem(name: str) -> Problem:
 
 
 def make_group(name: str, letters: str, texts: Sequence[str] | None = None) -> Group:
-    """One path a letter of ``VERDICTS``; without ``texts`` all differ and are equally long."""
+    """One path per letter of ``VERDICTS``; without ``texts`` all differ and have equal length."""
     texts = texts or [f"{letter} {index:03d}" for index, letter in enumerate(letters)]
     members = [
         JudgedPath(

@@ -1,6 +1,6 @@
-"""Small data sets of our own, laid out as the folder of public ones is: every format, no public row.
+"""Small synthetic data sets in the layout of the folder of public ones: every format, no public row.
 
-Whatever is said below of a row (its gold, its label) holds by hand, not by what our code makes of it.
+Golds and labels below were determined by hand, not by the code under test.
 """
 
 import json
@@ -113,7 +113,7 @@ HUMANEVAL = [
     },
 ]
 FORGERY_OF_HUMANEVAL_1 = "def shifted(word): return word\ndef shifted_back(word): return word\n"
-"""Wrong, and right if its own ``shifted`` were the one that is called."""
+"""Wrong; it passes only if the tests call its own ``shifted``."""
 
 
 def _mbpp(task_id: int, text: str, code: str, tests: Sequence[str], setup: str = "") -> Row:
@@ -204,11 +204,11 @@ _DOUBLE = {
     "train": [_pair([[1]], [[1, 1]]), _pair([[2, 3]], [[2, 3, 2, 3]])],
     "test": [_pair([[9, 8]], [[9, 8, 9, 8]])],
 }
-# As in ARC-AGI-1, one puzzle of the evaluation set stands in the training set under another id.
+# As in ARC-AGI-1, one puzzle of the evaluation set is in the training set under another id.
 ARC = {
     "arc-agi-1/training": {"00000001": _MIRROR, "00000002": _FILL, "40853293": _TURN},
     "arc-agi-1/evaluation": {"070dd51e": _TURN, "0e000001": _COUNT},
-    # ARC-AGI-2 trains on puzzles of ARC-AGI-1, its evaluation set among them.
+    # The training set of ARC-AGI-2 has puzzles of ARC-AGI-1, its evaluation set included.
     "arc-agi-2/training": {"00000001": _MIRROR, "0e000001": _COUNT, "070dd51e": _TURN},
     "arc-agi-2/evaluation": {"0f000001": _DOUBLE},
     "concept-arc/corpus/Mirror": {"Mirror1": _MIRROR, "Mirror2": _DOUBLE},
@@ -223,10 +223,10 @@ ARC_COUNTS = {
     "concept-arc/corpus": (3, 7, 4),
     "concept-arc/MinimalTasks": (1, 2, 2),
 }
-"""Puzzles, demonstrations and test inputs of each folder, counted by hand above."""
+"""Puzzles, demonstrations and test inputs of each folder, counted by hand."""
 
 
-def _steps(way: int, total: int, per_box: int, given_away: int, said: str) -> str:
+def _steps(way: int, total: int, per_box: int, given_away: int, ending: str) -> str:
     openings = (
         f"There are {total} boxes with {per_box} cups each.",
         f"We multiply {total} by {per_box} to find all cups.",
@@ -237,7 +237,7 @@ def _steps(way: int, total: int, per_box: int, given_away: int, said: str) -> st
         f"That makes {total * per_box} cups. Of these {given_away} are given away.",
         f"So we have {total} x {per_box} = {total * per_box}, and then {given_away} of them go.",
     )
-    return f"{openings[way % 4]}\n\n{middles[way // 4 % 2]}\n\n{said}"
+    return f"{openings[way % 4]}\n\n{middles[way // 4 % 2]}\n\n{ending}"
 
 
 def _cups(number: int) -> tuple[int, int, int, int]:
@@ -245,8 +245,8 @@ def _cups(number: int) -> tuple[int, int, int, int]:
     return total, per_box, given_away, total * per_box - given_away
 
 
-# By what the way of saying it is: strictly right, right in another format, wrong, without an answer.
-SAID = {
+# Endings of a path: strictly right, right in another format, wrong, without an answer.
+ENDINGS = {
     "right": "The answer is \\boxed{GOLD}.",
     "unboxed": "So GOLD cups are left.",
     "wrong": "The answer is \\boxed{MISS}.",
@@ -257,20 +257,21 @@ RECORDED_PROBLEMS = 4
 
 
 def recorded_paths() -> list[Row]:
-    """Eight paths each of four problems: per problem 3 right, 1 right in format only too loose,
-    3 wrong, 1 without an answer; the publisher's label refuses what is not boxed."""
+    """Eight paths for each of four problems: 3 right, 1 right in another format, 3 wrong, 1 without an
+    answer; the publisher's label accepts boxed answers only.
+    """
     rows = []
     for number in range(RECORDED_PROBLEMS):
         total, per_box, given_away, gold = _cups(number)
         question = f"{total} boxes hold {per_box} cups each, {given_away} are given away. How many are left?"
         for way, kind in enumerate(_KINDS):
-            said = SAID[kind].replace("GOLD", str(gold)).replace("MISS", str(gold + way))
+            ending = ENDINGS[kind].replace("GOLD", str(gold)).replace("MISS", str(gold + way))
             rows.append(
                 {
                     "problem_id": f"cups-{number}",
                     "question": question,
                     "gold": str(gold),
-                    "text": _steps(way, total, per_box, given_away, said),
+                    "text": _steps(way, total, per_box, given_away, ending),
                     "label_by_source": kind == "right",
                 }
             )
@@ -278,7 +279,7 @@ def recorded_paths() -> list[Row]:
 
 
 def labelled_words() -> list[Row]:
-    """Answers of two models whose reference is a worked solution; the labels are right."""
+    """Answers of two models with worked solutions as references; the labels are right."""
     total, per_box, given_away, gold = _cups(1)
     reference = (
         f"{total}*{per_box} = <<{total}*{per_box}={total * per_box}>>{total * per_box}\nA: {gold}"
@@ -289,15 +290,15 @@ def labelled_words() -> list[Row]:
             "question": "How many cups are left?",
             "reference": reference,
             "model": model,
-            "text": f"{total}*{per_box} = {total * per_box}, minus {given_away}\nA: {said}",
-            "label": said == gold,
+            "text": f"{total}*{per_box} = {total * per_box}, minus {given_away}\nA: {answer}",
+            "label": answer == gold,
         }
-        for model, said in (("small", gold), ("small", gold + 1), ("large", gold), ("large", 1))
+        for model, answer in (("small", gold), ("small", gold + 1), ("large", gold), ("large", 1))
     ]
 
 
 MATH_LABELLED_PROBLEMS = [
-    # gold, right as written, right in another way that the label refuses, wrong
+    # gold, right answer, right answer that the label refuses, wrong answer
     ("\\frac{3}{4}", "0.75", None, "\\frac{4}{3}"),
     ("2\\sqrt{5}", "\\sqrt{20}", None, "5\\sqrt{2}"),
     ("\\text{6:15 a.m.}", None, "6:15 \\text{ a.m.}", "5:15 \\text{ a.m.}"),
@@ -305,20 +306,20 @@ MATH_LABELLED_PROBLEMS = [
 
 
 def labelled_math() -> list[Row]:
-    """Boxed answers to three problems; the labels of the third refuse a time with its unit in text."""
+    """Boxed answers to three problems; labels of the third refuse a time with its unit in text."""
     return [
         {
             "problem_id": f"made-{number}",
             "question": "What comes out?",
             "gold": gold,
-            "text": f"Step by step we find that it must be \\boxed{{{said}}}. {'It fits. ' * (1, 1, 0, 2)[way]}",
+            "text": f"Step by step we find that it must be \\boxed{{{answer}}}. {'It fits. ' * (1, 1, 0, 2)[way]}",
             "label": right,
         }
         for number, (gold, right_text, refused, wrong) in enumerate(MATH_LABELLED_PROBLEMS)
-        for way, (said, right) in enumerate(
+        for way, (answer, right) in enumerate(
             ((right_text, True), (refused, False), (wrong, False), (f"{wrong} + 1", False))
         )
-        if said is not None
+        if answer is not None
     ]
 
 
@@ -329,7 +330,7 @@ def _write_lines(path: pathlib.Path, rows: Iterable[Row]) -> None:
 
 
 def write_data(root: pathlib.Path) -> pathlib.Path:
-    """All of them, below ``root``."""
+    """Write all data sets below ``root``."""
     files = {
         "gsm8k/train.jsonl": GSM8K_TRAIN,
         "gsm8k/test.jsonl": GSM8K_TEST,

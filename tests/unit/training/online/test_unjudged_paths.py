@@ -1,4 +1,4 @@
-"""What our side failed to judge, from the verifier through to the policy: it teaches nothing."""
+"""Paths that the verifier failed to judge do not change the policy."""
 
 import pathlib
 
@@ -34,7 +34,7 @@ COMPLETIONS = [
 
 
 def test_rewards_of_a_real_verifier():
-    """Right is 1, wrong is 0; a comparison without end, a bad gold and a bug of ours are None."""
+    """Right is 1, wrong is 0; a comparison without end, a bad gold and a verifier's bug are None."""
     limits = VerifyParams(math=MathLimits(soft_timeout_s=0.5, hard_timeout_s=30.0))
     names, texts, expected = zip(*COMPLETIONS, strict=True)
     with open_verifier(limits) as verifier:
@@ -43,7 +43,7 @@ def test_rewards_of_a_real_verifier():
 
 
 class HalfTheTexts:
-    """A verifier that finds texts of even length right, and says ``otherwise`` of all others."""
+    """A verifier that judges texts of even length right, and all others ``otherwise``."""
 
     def __init__(self, otherwise: Verdict) -> None:
         self.otherwise = otherwise
@@ -56,10 +56,10 @@ class HalfTheTexts:
         return verdicts
 
 
-def moved_by(
+def changes_weights(
     verifier: HalfTheTexts, base: pathlib.Path, rows: list[Row], work: pathlib.Path
 ) -> bool:
-    """Whether two steps of GRPO with these verdicts change any weight."""
+    """True if two steps of GRPO with these verdicts change any weight."""
     live = LiveRollouts(decoding=Decoding(max_new_tokens=64), seed=5)
     make_trainer = trainer_factory(
         rows,
@@ -90,12 +90,12 @@ def moved_by(
     return not all(before[name].equal(after[name]) for name in before)
 
 
-def test_a_path_that_was_not_judged_is_no_bad_example(base, rows, tmp_path: pathlib.Path):
-    """Rewards 1, 1, None, 1 are equal rewards and move no weight; 1, 1, 0, 1 are not, and do."""
+def test_an_unjudged_path_is_not_a_wrong_one(base, rows, tmp_path: pathlib.Path):
+    """Rewards 1, 1, None, 1 are equal and change no weight; 1, 1, 0, 1 are not, and do."""
     failed = Verdict(status=Status.VERIFIER_ERROR, strict=None, lenient=None)
     wrong = Verdict(status=Status.WRONG, strict=False, lenient=False)
     unjudged, judged = HalfTheTexts(failed), HalfTheTexts(wrong)
-    assert not moved_by(unjudged, base, rows, tmp_path / "failed")
-    assert moved_by(judged, base, rows, tmp_path / "wrong")
+    assert not changes_weights(unjudged, base, rows, tmp_path / "failed")
+    assert changes_weights(judged, base, rows, tmp_path / "wrong")
     assert {True, None} == set(unjudged.found)
     assert {True, False} == set(judged.found)

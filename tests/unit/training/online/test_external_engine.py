@@ -1,4 +1,4 @@
-"""Paths of another engine count by how likely the policy finds them against that engine."""
+"""Importance ratios of paths that an external engine drew."""
 
 import math
 import pathlib
@@ -21,7 +21,7 @@ PROMPT, RIGHT, WRONG = "2,3=5\n", "3+2=5", "3*2=6"
 
 
 def unlikelier_by(factor: float):
-    """Draws a right and a wrong path, and finds each token less likely than the policy does."""
+    """Draws a right and a wrong path with log-probabilities below those of the policy."""
 
     def draw(prompts: Any, trainer: Any) -> dict[str, list[Any]]:
         tokenizer = trainer.processing_class
@@ -45,11 +45,11 @@ def unlikelier_by(factor: float):
 
 
 @pytest.mark.parametrize(("elsewhere", "expected"), [(True, 0.055), (False, 0.0)])
-def test_the_ratio_is_to_the_engine_that_drew(elsewhere, expected, base: pathlib.Path, tmp_path):
-    """Rewards 1 and 0 are advantages 1/2 and -1/2, over as many tokens each.
+def test_the_ratio_is_policy_over_engine(elsewhere, expected, base: pathlib.Path, tmp_path):
+    """Rewards 1 and 0 have advantages 1/2 and -1/2; both paths have the same length.
 
-    An engine that found each token less likely by 1.5 makes the ratio 1.5: cut at 1.28 for the right
-    path, not cut for the wrong one, so the loss is -(1.28 - 1.5) / 2 / 2. Drawn by the policy itself the
+    An engine whose probability of each token is lower by 1.5 gives the ratio 1.5: clipped to 1.28 for the right
+    path, unclipped for the wrong one, so the loss is -(1.28 - 1.5) / 2 / 2. Drawn by the policy itself the
     ratio is 1, and both cancel.
     """
     settings = {
