@@ -31,7 +31,7 @@ from typing import Any
 
 import torch
 
-from pipeline_lib.evaluation.intervals import wilson_interval
+from pipeline_lib.evaluation.statistics.intervals import wilson_interval
 from pipeline_lib.latent.branches import core_passes
 from pipeline_lib.latent.dataset_files import PuzzleSet
 from pipeline_lib.latent.evaluate import KnownAnswers, evaluate_set

@@ -19,10 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from pipeline_lib.evaluation.bootstrap import FEW_TELLING, num_telling
-from pipeline_lib.evaluation.intervals import score_interval, wilson_interval
-from pipeline_lib.evaluation.paired import Finding, PairedDifference, mcnemar, paired_difference
-from pipeline_lib.evaluation.pass_at_k import pass_at_k
+from pipeline_lib.evaluation.statistics.intervals import score_interval, wilson_interval
+from pipeline_lib.evaluation.statistics.paired import (
+    Finding,
+    PairedDifference,
+    mcnemar,
+    paired_difference,
+)
+from pipeline_lib.evaluation.statistics.pass_at_k import pass_at_k
+from pipeline_lib.evaluation.statistics.resampling import FEW_TELLING, num_telling
 
 Floats = NDArray[np.float64]
 NUM_PATHS = 16

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from prefect import task
 
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.reporting.compute_report import write_compute_files
+from pipeline_lib.reporting.curve_files import write_compute_files
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.test_time import curves, measures, parts, search
 from pipeline_lib.test_time.parts import ComputePart, ComputeShard

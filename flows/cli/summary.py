@@ -6,8 +6,8 @@ from rich.console import Console
 from flows.cli.tables import print_table
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
 from pipeline_lib.reporting import tables
-from pipeline_lib.reporting.compute_spent import ComputeSpent
-from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.metrics_file import TokenCount
+from pipeline_lib.reporting.run_compute import ComputeSpent
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import Workspace

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.bootstrap import Floats
-from pipeline_lib.evaluation.paired import (
+from pipeline_lib.evaluation.statistics.paired import (
     Flip,
     McNemar,
     PairedDifference,
@@ -19,6 +18,7 @@ from pipeline_lib.evaluation.paired import (
     mcnemar,
     paired_difference,
 )
+from pipeline_lib.evaluation.statistics.resampling import Floats
 from pipeline_lib.evaluation.summary import EvalSummary, ProblemScore
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.seeding import child_seed

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.intervals import score_interval, wilson_interval
-from pipeline_lib.evaluation.pass_at_k import pass_at_k
-from pipeline_lib.evaluation.voting import Vote, majority_at_k
+from pipeline_lib.evaluation.statistics.intervals import score_interval, wilson_interval
+from pipeline_lib.evaluation.statistics.majority import Vote, majority_at_k
+from pipeline_lib.evaluation.statistics.pass_at_k import pass_at_k
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import FinishReason, Group, Interval
 from pipeline_lib.seeding import child_seed

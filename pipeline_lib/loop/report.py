@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipeline_lib.exports.model_card import CARD_NAME, model_card
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.finished_run import read_finished_run
-from pipeline_lib.reporting.metrics import metrics
+from pipeline_lib.reporting.metrics_file import metrics
 from pipeline_lib.reporting.report import write_report
 from pipeline_lib.storage.files import write_json, write_text
 from pipeline_lib.telemetry import record_work

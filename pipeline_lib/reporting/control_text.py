@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pipeline_lib.reporting.compute_spent import ComputeSpent, Spent
+from pipeline_lib.reporting.run_compute import ComputeSpent, Spent
 from pipeline_lib.reporting.wording import count, percent
 from pipeline_lib.training.control_report import ControlReport
 

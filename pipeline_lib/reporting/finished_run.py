@@ -11,10 +11,10 @@ from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.overlap import OverlapSample
-from pipeline_lib.reporting.compute_report import read_curves
-from pipeline_lib.reporting.compute_spent import compute_spent
-from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.curve_files import read_curves
+from pipeline_lib.reporting.metrics_file import TokenCount
 from pipeline_lib.reporting.report import ReportInput
+from pipeline_lib.reporting.run_compute import compute_spent
 from pipeline_lib.sampling.accounting import engine_time, spent_in
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage import manifests

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipeline_lib.evaluation.comparison import Comparison
-from pipeline_lib.evaluation.paired import Finding, PairedDifference
 from pipeline_lib.evaluation.result import EvaluationResult
+from pipeline_lib.evaluation.statistics.paired import Finding, PairedDifference
 from pipeline_lib.reporting.wording import level, p_equation, percent, points
 
 FEW_PROBLEMS = 100

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 
 import jinja2
 
-from pipeline_lib.evaluation.compute_result import ComputeCurves
+from pipeline_lib.evaluation.curves.result import ComputeCurves
 from pipeline_lib.evaluation.result import EvaluationResult
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Group
 from pipeline_lib.reporting import plots, tables
-from pipeline_lib.reporting.compute_plots import compute_plots, compute_table
-from pipeline_lib.reporting.compute_spent import ComputeSpent
 from pipeline_lib.reporting.control_text import control_name, control_sentences, number_set_sentence
+from pipeline_lib.reporting.curve_plots import compute_plots, compute_table
 from pipeline_lib.reporting.examples import examples
 from pipeline_lib.reporting.headline import Headline, loop_headline
-from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.metrics_file import TokenCount
 from pipeline_lib.reporting.plots import TRAINING_PREFIX, Plot, TrainingRow
+from pipeline_lib.reporting.run_compute import ComputeSpent
 from pipeline_lib.reporting.wording import difference, p_equation, percent
 from pipeline_lib.storage.files import write_text
 from pipeline_lib.training.control_report import ControlReport

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.evaluation.comparison import Comparison
-from pipeline_lib.evaluation.paired import PairedDifference
 from pipeline_lib.evaluation.result import EvaluationResult
+from pipeline_lib.evaluation.statistics.paired import PairedDifference
 from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Interval
-from pipeline_lib.reporting.compute_spent import ComputeSpent
-from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.metrics_file import TokenCount
+from pipeline_lib.reporting.run_compute import ComputeSpent
 from pipeline_lib.reporting.wording import (
     count,
     difference,

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.comparison import compare
-from pipeline_lib.evaluation.paired import Finding
+from pipeline_lib.evaluation.statistics.paired import Finding
 from pipeline_lib.evaluation.summary import evaluate_groups
 from pipeline_lib.params.evaluate import EvaluateParams
 from tests.unit.evaluation.judged_groups import judged_group

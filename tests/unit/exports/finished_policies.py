@@ -6,8 +6,8 @@ from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.exports.evaluated_policy import EvaluatedPolicy, evaluated_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.reporting.compute_spent import ComputeSpent, Spent
 from pipeline_lib.reporting.report import ReportInput
+from pipeline_lib.reporting.run_compute import ComputeSpent, Spent
 from tests.unit.evaluation.judged_groups import judged_group
 
 EVALUATED_AT = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)

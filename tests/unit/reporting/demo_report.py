@@ -10,9 +10,9 @@ from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Group
-from pipeline_lib.reporting.compute_spent import ComputeSpent, Spent
-from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.metrics_file import TokenCount
 from pipeline_lib.reporting.report import ReportInput, write_report
+from pipeline_lib.reporting.run_compute import ComputeSpent, Spent
 from pipeline_lib.training.control_report import ControlReport
 from tests.unit.evaluation.judged_groups import judged_group
 

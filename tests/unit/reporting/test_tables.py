@@ -5,7 +5,7 @@ import pytest
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.reporting import tables
-from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.metrics_file import TokenCount
 from pipeline_lib.reporting.tables import Table
 from tests.unit.evaluation.judged_groups import judged_group
 from tests.unit.reporting.demo_report import demo_input
