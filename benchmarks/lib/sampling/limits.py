@@ -1,32 +1,33 @@
-"""What the cores can do, measured, and how many tokens a second that allows, for `sampling.py`."""
+"""Roofline of sampling: measured matrix-product and memory rates, and the tokens/s they allow."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from sampling_models import DEVICE, DTYPE, load_model
+
+from benchmarks.lib.sampling.models import DEVICE, DTYPE, load_model
 
 STREAM_BYTES = 512 << 20
-"""Far more than any cache holds."""
+"""Far above any cache size."""
 GEMM_SIZE = 1024
 REPEATS = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The fastest of several repeats, with the given number of threads."""
+    """Rates of the fastest repeat, with the given number of threads."""
 
     threads: int
     flops: float
-    """Multiplications and additions a second of a matrix product in the precision of the sides."""
+    """Floating-point operations per second of a matrix product in `DTYPE`."""
     bytes_per_second: float
-    """Read and written by a = b + s x c over arrays that no cache holds."""
+    """Of the triad a = b + s x c over arrays larger than the caches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """Tokens a second that no engine on these cores exceeds by arithmetic, and by memory."""
+    """Upper bounds on tokens per second by arithmetic and by memory."""
 
     flops_per_token: float
     bytes_per_token: float
@@ -35,17 +36,17 @@ class Limit:
 
     @property
     def tokens_per_second(self) -> float:
-        """The smaller of both."""
+        """The smaller of the two bounds."""
         return min(self.by_arithmetic, self.by_memory)
 
     @property
     def binding(self) -> str:
-        """Which of them it is."""
+        """Name of the smaller bound."""
         return "arithmetic" if self.by_arithmetic < self.by_memory else "memory"
 
 
 def measure_machine(threads: int) -> Machine:
-    """Matrix products and a triad on this machine now."""
+    """Measure matrix products and a triad."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     a, b, c = torch.rand(3, STREAM_BYTES // 3 // 4, device=DEVICE)
@@ -72,21 +73,21 @@ def _fastest(work: Callable[[], object]) -> float:
     return min(seconds)
 
 
-def limit_of(
+def compute_limit(
     model: str, lengths: Sequence[tuple[int, int]], *, paths: int, rows: int, machine: Machine
 ) -> Limit:
-    """The least that drawing texts of ``lengths`` (prompt tokens, drawn tokens) takes, per token.
+    """Bounds for sampling texts of ``lengths`` (prompt tokens, sampled tokens).
 
-    Arithmetic: every weight matrix once for each drawn token and once for each token of a prompt,
-    which its paths share; scores and sums over the keys and values of the row's own text.
-    Memory: the weights once a step of ``rows`` rows, and the keys and values of every row's own text
-    at each of its tokens.
+    Arithmetic: all weights once per sampled token and once per prompt token, which the ``paths`` of a
+    prompt share; attention over the keys and values of the row.
+    Memory: the weights once per step of ``rows`` rows, and the keys and values of a row once per
+    token.
     """
     loaded = load_model(model)
     config = loaded.config
     weights = sum(p.numel() for p in loaded.parameters())
     drawn = sum(count for _, count in lengths)
-    # The last token of a text is drawn, but nothing is computed from it.
+    # Nothing is computed from the last token of a text.
     prompt = sum(size for size, _ in lengths) / paths
     seen = sum(size * count + count * (count - 1) / 2 for size, count in lengths)
     channels = config.num_hidden_layers * config.hidden_size

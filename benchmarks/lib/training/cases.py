@@ -1,16 +1,15 @@
-"""What is trained in `training.py`: models and rows, made here from fixed seeds.
+"""Cases of `benchmarks.training`: models and rows from fixed seeds.
 
-The default policy of Countdown is what bootstrap makes; its paths have 12 tokens. Two other policies have
-random weights and several tokens that end a text, so that lengths are geometric: many short paths, a
-long tail, and a few that reach the limit.
+The Countdown policy is the default base policy; its paths have about 12 tokens. Two other policies
+have random weights and several end-of-text tokens, so that lengths are geometric: many short paths, a
+long tail, and a few at the limit.
 """
 
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sampling_models import SHAPES, make_model
-
+from benchmarks.lib.sampling.models import SHAPES, make_model
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import Problem
@@ -21,9 +20,9 @@ from pipeline_lib.training.phases import Row
 
 SEED = 7
 ENDS = {"long-tailed": 4, "terse": 40}
-"""Tokens of about 400 that end a text of a random policy: 100 and 10 tokens in the mean."""
+"""End-of-text tokens, of about 400, of a random policy: mean lengths of 100 and 10 tokens."""
 EXAMPLES = 8
-"""Solved problems that stand before the question in a long prompt."""
+"""Solved problems before the question in a long prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +34,12 @@ class Case:
     shown: int
     """Solved examples in each prompt."""
     batch_size: int
-    """Prompts a step, or rows where ``group_size`` is 0."""
+    """Prompts per step, or rows if ``group_size`` is 0."""
     group_size: int
-    """Paths a prompt; 0 is SFT."""
+    """Paths per prompt; 0 is SFT."""
     max_new_tokens: int
     steps: int
-    """Of one repetition."""
+    """Steps per repetition."""
 
 
 CASES = {
@@ -58,7 +57,7 @@ CASES = {
 
 
 def make_models(folder: pathlib.Path, names: Sequence[str], *, bootstrap_steps: int) -> None:
-    """Save the models that are named, each in a folder of its name; one that is there is kept."""
+    """Save each named model in a folder of its name; existing ones are kept."""
     problems = generate(CountdownParams(), seed=SEED, count=5000)
     params = BootstrapParams(steps=bootstrap_steps)
     for name in names:
@@ -75,13 +74,13 @@ def make_models(folder: pathlib.Path, names: Sequence[str], *, bootstrap_steps: 
             save_blank_policy(target, solution_rows(problems[:1000], None), params)
 
 
-def problems_of(count: int) -> list[Problem]:
+def make_problems(count: int) -> list[Problem]:
     """Problems to train on."""
     return generate(CountdownParams(), seed=SEED + 1, count=count)
 
 
 def prompt_rows(problems: Sequence[Problem], *, shown: int) -> list[Row]:
-    """Rows of an online method; ``shown`` solved problems stand before each question."""
+    """Rows of an online method, with ``shown`` solved problems before each question."""
     solved = solution_rows(generate(CountdownParams(), seed=SEED + 2, count=shown), None)[:shown]
     before = "".join(f"{row['prompt']}{row['completion']}\n" for row in solved)
     return [{"prompt": before + render(one, None), "problem_id": one.id} for one in problems]

@@ -1,8 +1,9 @@
-"""The sides of `training.py`, each in a process of its own: a trainer that stops after every repetition.
+"""One side of `benchmarks.training` in a process: a trainer that pauses after every repetition.
 
-    python benchmarks/training_sides.py SIDE < job.json
+    python -m benchmarks.lib.training.sides SIDE < job.json
 
-After the warm-up, and after each repetition, it prints what it did as JSON and waits for a line.
+It prints "ready" after the warm-up and measurements as JSON after each repetition, and then waits for
+a line.
 """
 
 import json
@@ -15,16 +16,16 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from datasets import Dataset
-from training_cases import ENDS, SEED, Case, problems_of, prompt_rows
 from transformers import PrinterCallback, TrainerCallback, get_scheduler
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 from typing_extensions import override
 
+from benchmarks.lib.training.cases import ENDS, SEED, Case, make_problems, prompt_rows
 from pipeline_lib.determinism import trainer_seed
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import LoraParams
@@ -49,7 +50,7 @@ WARM_UP_STEPS = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a side is to do."""
+    """The workload of a side."""
 
     case: Case
     model: str
@@ -59,37 +60,38 @@ class Job:
 
     @property
     def steps(self) -> int:
-        """Of the optimizer, the warm-up included."""
+        """Optimizer steps, including the warm-up."""
         return WARM_UP_STEPS + self.repeats * self.case.steps
 
     @property
     def sequences(self) -> int:
-        """Paths, or rows, of one step."""
+        """Paths, or rows, per step."""
         return self.case.batch_size * (self.case.group_size or 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """What one repetition did."""
+    """Measurements of one repetition."""
 
     seconds: float
     cpu_seconds: float
     tokens: float
-    """Drawn, or trained on."""
+    """Tokens sampled, or trained on."""
     losses: list[float]
     peak_mib: float
-    """Of the process so far."""
+    """Peak memory of the process so far."""
 
 
 class Meter:
-    """Measures repetition after repetition; the time between them does not count."""
+    """Measures repetitions, without the pauses between them."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._tokens, self._losses = 0.0, list[float]()
+        self._start = self._cpu = 0.0
 
     def step_done(self, step: int, *, tokens: float, loss: float) -> None:
-        """To be called after every step; it returns when the next one may begin."""
+        """Call after every step; returns when the next one may start."""
         self._tokens += tokens
         self._losses.append(loss)
         if (step - WARM_UP_STEPS) % self._job.case.steps:
@@ -111,14 +113,14 @@ class Meter:
         self._start, self._cpu = time.perf_counter(), time.process_time()
 
 
-def _ours(
+def _run_phase(
     job: Job,
     make_trainer: Any,
     meter: Meter,
     *,
     tokens: Callable[[int, Mapping[str, float]], float],
 ) -> None:
-    """A phase as `train_policy` runs it."""
+    """Run a phase as `train_policy` does."""
 
     def progress(step: int, _total: int, metrics: Mapping[str, float]) -> None:
         meter.step_done(step, tokens=tokens(step, metrics), loss=metrics["loss"])
@@ -141,10 +143,10 @@ def _ours(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoinVerifier:
-    """Judges, then calls every other text right by its checksum: both sides then have work to do.
+    """Verifies, then marks half of the texts as right by checksum.
 
-    A policy with random weights is never right; without a difference of rewards a step that skips what
-    has no advantage would skip everything.
+    A policy with random weights is never right; with equal rewards, a step that skips sequences
+    without advantage would skip everything.
     """
 
     verifier: Verifier
@@ -155,24 +157,25 @@ class CoinVerifier:
         return [
             verdict
             if verdict.strict is None
-            else replace(verdict, strict=zlib.crc32(item.text.encode()) % 2 == 0)
+            else replace(verdict, strict=zlib.crc32((item.text or "").encode()) % 2 == 0)
             for item, verdict in zip(items, verdicts, strict=True)
         ]
 
 
 @contextmanager
-def judge_of(case: Case) -> Iterator[Verifier | CoinVerifier]:
-    """What gives the rewards of a case, on both sides."""
+def open_rewards(case: Case) -> Iterator[Verifier]:
+    """The verifier that rewards a case, on both sides."""
     with open_verifier(VerifyParams()) as verifier:
-        yield CoinVerifier(verifier=verifier) if case.model in ENDS else verifier
+        random = case.model in ENDS
+        yield cast("Verifier", CoinVerifier(verifier=verifier)) if random else verifier
 
 
 def grpo_ours(job: Job, meter: Meter) -> None:
-    """Our phase: paths from the engine, passes without padding."""
+    """This library's GRPO phase: paths from the embedded engine, unpadded passes."""
     case = job.case
-    problems = problems_of(400)
+    problems = make_problems(400)
     live = LiveRollouts(decoding=Decoding(max_new_tokens=case.max_new_tokens), seed=SEED)
-    with judge_of(case) as verifier:
+    with open_rewards(case) as verifier:
         make_trainer = grpo.trainer_factory(
             prompt_rows(problems, shown=case.shown),
             golds={problem.id: problem.gold for problem in problems},
@@ -185,13 +188,13 @@ def grpo_ours(job: Job, meter: Meter) -> None:
             objective=grpo.Objective(),
             lora=LoraParams(),
         )
-        _ours(job, make_trainer, meter, tokens=lambda _, m: m["mean_tokens"] * job.sequences)
+        _run_phase(job, make_trainer, meter, tokens=lambda _, m: m["mean_tokens"] * job.sequences)
 
 
 def grpo_trl(job: Job, meter: Meter) -> None:
-    """TRL's trainer with the same loss, as its documentation shows it."""
+    """TRL's GRPOTrainer with the same loss, used as documented."""
     case = job.case
-    problems = problems_of(400)
+    problems = make_problems(400)
     torch.set_num_threads(job.threads)
     policy = load_policy(job.model)
     gpu = torch.cuda.is_available()
@@ -212,12 +215,12 @@ def grpo_trl(job: Job, meter: Meter) -> None:
         logging_steps=1,
         report_to="none",
         disable_tqdm=True,
-        # Its defaults are for a GPU: on a CPU both make it slower.
+        # The defaults of bf16 and gradient checkpointing slow it down on a CPU.
         use_cpu=not gpu,
         bf16=gpu,
         gradient_checkpointing=gpu,
     )
-    with judge_of(case) as verifier, silence_libraries():
+    with open_rewards(case) as verifier, silence_libraries():
         trainer = GRPOTrainer(
             model=policy.model,
             args=config,
@@ -235,21 +238,23 @@ class _Metered(TrainerCallback):
         self._job, self._meter = job, meter
 
     @override
-    def on_log(self, args: Any, state: Any, control: Any, logs: Row, **_: Any) -> None:
-        if "loss" in logs:
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: Row | None = None, **_: Any
+    ) -> None:
+        if logs is not None and "loss" in logs:
             tokens = logs["completions/mean_length"] * self._job.sequences
             self._meter.step_done(state.global_step, tokens=tokens, loss=logs["loss"])
 
 
 def sft_ours(job: Job, meter: Meter) -> None:
-    """Our phase of SFT."""
+    """This library's SFT phase."""
     sizes = [sum(map(len, batch["input_ids"])) for batch in _batches(job)]
     make_trainer = sft.trainer_factory(_solutions(), lora=LoraParams(enabled=False))
-    _ours(job, make_trainer, meter, tokens=lambda step, _: sizes[step - 1])
+    _run_phase(job, make_trainer, meter, tokens=lambda step, _: sizes[step - 1])
 
 
 def sft_loop(job: Job, meter: Meter) -> None:
-    """What one writes without a trainer: batches padded to their longest row, AdamW, clipping."""
+    """A plain PyTorch loop: batches padded to their longest row, AdamW, clipping."""
     torch.set_num_threads(job.threads)
     policy = load_policy(job.model)
     model, pad = policy.model.train(), policy.tokenizer.pad_token_id
@@ -277,11 +282,11 @@ def sft_loop(job: Job, meter: Meter) -> None:
 
 
 def _solutions() -> list[Row]:
-    return solution_rows(problems_of(2000), None)
+    return list(solution_rows(make_problems(2000), None))
 
 
 def _batches(job: Job) -> Iterator[dict[str, list[list[int]]]]:
-    """The batches of our phase, in its order."""
+    """The batches of the SFT phase, in order."""
     tokenizer = load_policy(job.model).tokenizer
     rows = Dataset.from_list([sft.tokenize(row, tokenizer) for row in _solutions()])
     size = job.sequences
@@ -305,6 +310,7 @@ SIDES: dict[str, Callable[[Job, Meter], None]] = {
 
 
 def main() -> None:
+    """Run the side named on the command line."""
     side = SIDES[sys.argv[1]]
     given = json.loads(sys.stdin.readline())
     job = Job(**given | {"case": Case(**given["case"])})

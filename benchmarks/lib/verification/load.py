@@ -1,10 +1,7 @@
-"""Parts of the verification benchmark about load: two Ray workers, a batch with hostile items.
-
-`verification.py` runs them; the items come from `math_sets.py`.
-"""
+"""Load tests for `benchmarks.verification`: two Ray workers, and a batch with hostile items."""
 
 import itertools
-import pathlib
+import logging
 import resource
 import statistics
 import threading
@@ -16,10 +13,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import psutil
-from math_sets import HOSTILE, Items, MathItem, ordinary_items
 
+from benchmarks.lib.verification.item_sets import HOSTILE, Items, MathItem, ordinary_items
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.seeding import child_random
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import Item, open_verifier
@@ -32,13 +30,13 @@ _MEBIBYTE = 1 << 20
 _POLL_S = 0.05
 
 
-def to_verify(items: Items) -> list[Item]:
-    """The same items as the verifier takes them."""
+def to_verifier_items(items: Items) -> list[Item]:
+    """The items in the form that the verifier takes."""
     return [Item(gold=MathGold(answer=item.gold), text=item.text) for item in items]
 
 
 def cpu_seconds() -> float:
-    """Of this process and of all that it started, ended ones included."""
+    """CPU seconds of this process and its children, including finished ones."""
     own = psutil.Process()
     times = [process.cpu_times() for process in (own, *own.children(recursive=True))]
     return sum(t.user + t.system + t.children_user + t.children_system for t in times)
@@ -48,44 +46,45 @@ def cpu_seconds() -> float:
 
 
 class Judge:
-    """A Ray worker with a verifier of one process, which has answered something already."""
+    """A Ray worker with a warmed-up verifier of one process."""
 
     def __init__(self) -> None:
         self._verifier = open_verifier(VerifyParams(), workers=1)
-        self.judge(to_verify([MathItem(gold="p", text="\\boxed{p+q}")]))
+        self.judge(to_verifier_items([MathItem(gold="p", text="\\boxed{p+q}")]))
 
     def judge(self, shard: list[Item]) -> int:
-        """How many are right."""
+        """Number of right items."""
         return sum(verdict.lenient is True for verdict in self._verifier.judge(shard))
 
     def cpu_seconds(self) -> float:
-        """Of this worker and of its verifier."""
+        """CPU seconds of this worker and its verifier."""
         return cpu_seconds()
 
     def close(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         self._verifier.close()
 
 
 def ray_workers(rounds: int) -> dict[str, Any]:
-    """Throughput of the same shards on one and on two Ray workers, in turns, new ones each round."""
-    import ray
+    """Throughput of the same shards on one and on two Ray workers; new shards in each round."""
+    import ray  # noqa: PLC0415 - not in the processes that measure memory
 
-    folder = str(pathlib.Path(__file__).parent)
+    folder = str(REPOSITORY)
     ray.init(
         num_cpus=3,
         include_dashboard=False,
         log_to_driver=False,
-        logging_level="ERROR",
+        logging_level=logging.ERROR,
         runtime_env={"env_vars": {"PYTHONPATH": folder}},
     )
-    items = to_verify(ordinary_items(rounds * ROUND_SIZE))
-    child_random(0, "rounds").shuffle(items)  # so that rounds cost the same
+    items = to_verifier_items(ordinary_items(rounds * ROUND_SIZE))
+    child_random(0, "rounds").shuffle(items)  # equal cost per round
     turns: dict[int, list[_Turn]] = {1: [], 2: []}
     try:
-        judges = [ray.remote(num_cpus=1)(Judge).remote() for _ in range(3)]
+        worker: Any = ray.remote(num_cpus=1)(Judge)
+        judges = [worker.remote() for _ in range(3)]
         for place in range(rounds):
-            # Whoever judges a round has not seen its items before.
+            # No worker sees an item twice: verdicts are cached.
             turns[1].append(_turn(items[place::rounds], judges[:1]))
             turns[2].append(_turn(items[place::rounds], judges[1:]))
         ray.get([judge.close.remote() for judge in judges])
@@ -96,21 +95,21 @@ def ray_workers(rounds: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Turn:
-    """The items of a round judged once."""
+    """One measurement of a round."""
 
     seconds: float
     cpu_seconds: float
 
 
 def _turn(items: list[Item], judges: Sequence[Any]) -> _Turn:
-    """Each shard is given to whichever worker is free; starting them is not counted."""
-    import ray
-    from ray.util import ActorPool
+    """Judge the shards on a pool of workers; starting the workers is not measured."""
+    import ray  # noqa: PLC0415 - not in the processes that measure memory
+    from ray.util import ActorPool  # noqa: PLC0415 - as above
 
     shards = [items[start : start + SHARD_SIZE] for start in range(0, len(items), SHARD_SIZE)]
     cpu = sum(ray.get([judge.cpu_seconds.remote() for judge in judges]))
     start = time.perf_counter()
-    for _ in ActorPool(judges).map_unordered(
+    for _ in ActorPool(list(judges)).map_unordered(
         lambda judge, shard: judge.judge.remote(shard), shards
     ):
         pass
@@ -120,10 +119,10 @@ def _turn(items: list[Item], judges: Sequence[Any]) -> _Turn:
 
 
 def _ray_report(turns: dict[int, list[_Turn]]) -> dict[str, Any]:
-    """Print and return the figures, with the CPU time that the verdicts took.
+    """Print and return the figures.
 
-    On a machine that does other things as well, two workers get less than twice the cores of one;
-    CPU time an item then tells what the second worker really costs.
+    On a loaded machine two workers get less than twice the cores of one; CPU time per item is then
+    the better measure of the cost of the second worker.
     """
     print(f"\n{'Ray workers':16}{'items/s':>10}{'cores':>8}{'CPU ms/item':>13}")
     cpu_ms: dict[int, float] = {}
@@ -156,7 +155,7 @@ def _ray_report(turns: dict[int, list[_Turn]]) -> dict[str, Any]:
 
 @dataclass(slots=True, kw_only=True)
 class _Peak:
-    """The most memory that the processes of a verifier held, in MiB."""
+    """Peak memory of the processes of a verifier, in MiB."""
 
     one: float = 0.0
     together: float = 0.0
@@ -171,7 +170,7 @@ class _Run:
 
 
 def hostile_batch() -> dict[str, Any]:
-    """2,000 items, every tenth hostile: time, memory, and whether the others' verdicts stay."""
+    """2,000 items, every tenth hostile: time, memory, and changed verdicts of the others."""
     ordinary = ordinary_items(BATCH_SIZE - BATCH_SIZE // HOSTILE_EVERY)
     mixed = _with_hostile(ordinary)
     before_mb = _parent_mb()
@@ -212,7 +211,7 @@ def hostile_batch() -> dict[str, Any]:
 
 
 def _with_hostile(ordinary: Items) -> list[tuple[str | None, MathItem]]:
-    """Before every nine items a hostile one, by name; no two of them are the same question."""
+    """Insert a hostile item, by name, before every nine; no two are the same question."""
     hostile = itertools.cycle(HOSTILE.items())
     mixed: list[tuple[str | None, MathItem]] = []
     for place, item in enumerate(ordinary):
@@ -225,22 +224,22 @@ def _with_hostile(ordinary: Items) -> list[tuple[str | None, MathItem]]:
 
 def _run(items: Items) -> _Run:
     with open_verifier(VerifyParams(), workers=1) as verifier:
-        verifier.judge(to_verify([MathItem(gold="p", text="\\boxed{p+q}")]))
-        with _watched() as peak:
+        verifier.judge(to_verifier_items([MathItem(gold="p", text="\\boxed{p+q}")]))
+        with _measure_children() as peak:
             start = time.perf_counter()
-            verdicts = verifier.judge(to_verify(items))
+            verdicts = verifier.judge(to_verifier_items(items))
             seconds = time.perf_counter() - start
     return _Run(verdicts=verdicts, seconds=seconds, parent_mb=_parent_mb(), peak=peak)
 
 
 def _parent_mb() -> float:
-    """The most memory that this process has held so far."""
+    """Peak memory of this process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 @contextmanager
-def _watched() -> Iterator[_Peak]:
-    """Looks at all child processes every 50 ms."""
+def _measure_children() -> Iterator[_Peak]:
+    """Peak memory of all child processes, sampled every 50 ms."""
     peak = _Peak()
     done = threading.Event()
 
@@ -260,7 +259,7 @@ def _watched() -> Iterator[_Peak]:
 
 
 def _resident_mb(process: psutil.Process) -> float:
-    """What it shares with the process that forked it counts in full."""
+    """Resident memory in MiB; pages shared with the parent count in full."""
     try:
         return process.memory_info().rss / _MEBIBYTE
     except psutil.NoSuchProcess:

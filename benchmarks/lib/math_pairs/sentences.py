@@ -1,10 +1,9 @@
-r"""Generated pairs for the siege of the math verifier: what the lenient rules read in sentences."""
+r"""Generated pairs for the math verifier: sentences for the lenient rules."""
 
 import itertools
 from collections.abc import Iterator
 
-Pair = tuple[str, str, bool]
-"""A gold, a completion, and whether the completion is right."""
+from benchmarks.lib.math_pairs.pair import Pair
 
 DENIALS = (
     "not {0}", "not equal to {0}", "never {0}", "anything but {0}", "definitely not {0}", "no longer {0}",
@@ -47,7 +46,7 @@ def misread_sentences() -> Iterator[Pair]:
 
 
 def plain_sentences() -> Iterator[Pair]:
-    """Sentences that state one number, and those whose number the last equation gave."""
+    """Sentences that state one number, or the result of the last equation."""
     for number, other, sentence in itertools.product(("5", "72", "1,250"), ("8", "19"), PLAIN):
         yield number, sentence.format(number), True
         yield other, sentence.format(number), False
@@ -59,7 +58,7 @@ def plain_sentences() -> Iterator[Pair]:
 
 
 def several_numbers_after_hashes() -> Iterator[Pair]:
-    """No equation before the sentence gave one of its numbers, so none is taken."""
+    """Several numbers without a preceding equation: ambiguous, so none is accepted."""
     for number, other in (("5", "9"), ("72", "30"), ("448", "20")):
         for sentence in (
             "#### It takes {0} days to write {1} books.",
@@ -72,7 +71,7 @@ def several_numbers_after_hashes() -> Iterator[Pair]:
 
 
 def several_sentences() -> Iterator[Pair]:
-    """Sentences on one line: the last one with a number counts, unless it is taken back."""
+    """Several sentences on one line: the last number counts, unless it is retracted."""
     firsts = (
         "We get {1}.",
         "She has {1} left at noon.",

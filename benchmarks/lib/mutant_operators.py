@@ -1,13 +1,14 @@
-"""Small errors that a module could have: each is one changed place of its source.
+"""Mutation operators: each mutant changes one place of a module's source.
 
-Comparisons and conditions turned round, constants off by one, arithmetic and extremes swapped,
-statements left out. Text, annotations, decorators and what an error says are left alone: an error
-there is no wrong result.
+Comparisons and conditions negated, constants off by one, arithmetic and min/max swapped, statements
+deleted. Strings, annotations, decorators and error messages are not mutated.
 """
 
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from typing_extensions import override
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -38,28 +39,29 @@ CONDITIONAL = ast.If | ast.While | ast.IfExp
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One place of a module and what stands there instead."""
+    """One place of a module and its replacement."""
 
     path: str
     line: int
     start: int
-    """Place in the UTF-8 source; ``end`` is the place behind it."""
+    """Byte offset in the UTF-8 source; ``end`` is exclusive."""
     end: int
     before: str
     after: str
 
+    @override
     def __str__(self) -> str:
         shown = " ".join(f"{self.before} -> {self.after}".split())
         return f"{self.path}:{self.line}@{self.start}: {shown}"
 
-    def applied(self, source: str) -> str:
-        """The module with the error."""
+    def apply(self, source: str) -> str:
+        """The source with the mutation."""
         data = source.encode()
         return (data[: self.start] + self.after.encode() + data[self.end :]).decode()
 
 
-def mutants_of(source: str, path: str) -> list[Mutant]:
-    """All of a module, in the order of its lines."""
+def find_mutants(source: str, path: str) -> list[Mutant]:
+    """All mutants of a module, by position."""
     data = source.encode()
     starts = [0]
     for line in data.splitlines(keepends=True):
@@ -76,11 +78,11 @@ def mutants_of(source: str, path: str) -> list[Mutant]:
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """Nodes below this one, each with a text that may take its place."""
+    """This node and those below it, each with a replacement text."""
     if isinstance(node, ast.stmt):
-        yield from _left_out(node)
+        yield from _delete(node)
     elif isinstance(node, ast.expr):
-        for changed in _changed(node):
+        for changed in _mutate(node):
             yield node, f"({ast.unparse(changed)})"
     if isinstance(node, CONDITIONAL):
         yield node.test, f"(not ({ast.unparse(node.test)}))"
@@ -101,21 +103,23 @@ def _mutable_children(node: ast.AST) -> Iterator[ast.AST]:
             yield from (child for child in children if isinstance(child, ast.AST))
 
 
-def _left_out(node: ast.stmt) -> Iterator[tuple[ast.stmt, str]]:
+def _delete(node: ast.stmt) -> Iterator[tuple[ast.stmt, str]]:
     match node:
         case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Raise() | ast.Continue():
             yield node, "pass"
         case ast.Break():
             yield node, "continue"
+        case _:
+            pass
 
 
-def _changed(node: ast.expr) -> Iterator[ast.expr]:
-    """The expression with one error."""
+def _mutate(node: ast.expr) -> Iterator[ast.expr]:
+    """Mutations of one expression."""
     match node:
         case ast.Compare(left=left, ops=ops, comparators=others):
             for place, op in enumerate(ops):
-                turned = [*ops[:place], COMPARISONS[type(op)](), *ops[place + 1 :]]
-                yield ast.Compare(left, turned, others)
+                negated = [*ops[:place], COMPARISONS[type(op)](), *ops[place + 1 :]]
+                yield ast.Compare(left, negated, others)
         case ast.BinOp(left=left, op=op, right=right) if _is_arithmetic(node):
             yield ast.BinOp(left, ARITHMETIC[type(op)](), right)
         case ast.BoolOp(op=op, values=values):
@@ -125,10 +129,12 @@ def _changed(node: ast.expr) -> Iterator[ast.expr]:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in EXTREMES:
             yield ast.Call(ast.Name(EXTREMES[name]), args, keywords)
         case ast.Constant(value=bool() | int() | float() as value):
-            yield ast.Constant(_another(value))
+            yield ast.Constant(_change_constant(value))
+        case _:
+            pass
 
 
-def _another(value: float) -> float:
+def _change_constant(value: float) -> float:
     """The other truth value, the next whole number, or twice the number."""
     if isinstance(value, bool):
         return not value
@@ -136,7 +142,7 @@ def _another(value: float) -> float:
 
 
 def _is_arithmetic(node: ast.BinOp) -> bool:
-    """Whether its operator is one that is mutated and neither side is a string literal."""
+    """True for a mutated operator without a string literal on either side."""
     sides = (node.left, node.right)
     texts = [
         isinstance(side, ast.JoinedStr)

@@ -1,14 +1,13 @@
-r"""Generated pairs for the siege of the math verifier: numbers with words, units and signs around them.
+r"""Generated pairs for the math verifier: numbers with words, units and signs around them.
 
-Each class is a product of small lists, so that a class is tried and not an example. `siege_math.py`
-counts what is accepted and refused; the tests assert it.
+Each class is a product of small lists. `benchmarks.math_verifier_errors` counts the errors by class;
+the tests assert that there are none.
 """
 
 import itertools
 from collections.abc import Iterator
 
-Pair = tuple[str, str, bool]
-"""A gold, a completion, and whether the completion is right."""
+from benchmarks.lib.math_pairs.pair import Pair, boxed
 
 NUMBERS = ("5", "12", "3.5", "-7", "1000", "\\frac{3}{4}")
 MULTIPLIERS = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "dozen": 12}
@@ -132,11 +131,6 @@ ALONE = (
 )
 
 
-def boxed(answer: str) -> str:
-    """A short completion that ends in ``answer``."""
-    return f"Thus the answer is $\\boxed{{{answer}}}$."
-
-
 def _joined(number: str, unit: str) -> str:
     return f"{number}{unit}" if unit.startswith(("\\", "^")) else f"{number} {unit}"
 
@@ -149,7 +143,7 @@ def _shown(number: str, words: str) -> Iterator[str]:
 
 
 def multipliers() -> Iterator[Pair]:
-    """A multiplier multiplies: the bare number is wrong, the product is right."""
+    """Multiplier words: the bare number is wrong, the product is right."""
     for number, (word, factor) in itertools.product(("5", "12", "2.5"), MULTIPLIERS.items()):
         value = f"{float(number) * factor:.0f}" if number == "2.5" else str(int(number) * factor)
         for answer in _shown(number, word):

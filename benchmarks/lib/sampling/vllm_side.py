@@ -1,4 +1,4 @@
-"""vLLM as a side of `sampling.py`: one server on a CPU in an environment of its own, over HTTP."""
+"""vLLM as a side of `benchmarks.sampling`: one server in a separate environment, over HTTP."""
 
 import asyncio
 import os
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import openai
 import psutil
-from sampling_models import DTYPE, Work
-from sampling_sides import BATCH_ROWS, WARM_UP_TOKENS, Drawn
 
+from benchmarks.lib.sampling.models import DTYPE, Work
+from benchmarks.lib.sampling.sides import BATCH_ROWS, WARM_UP_TOKENS, Drawn
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
@@ -24,13 +24,14 @@ POLL_S = 0.2
 
 
 class NoVllmError(Exception):
-    """There is none here, or it does not start."""
+    """vLLM is not installed or does not start."""
 
 
 def draw_by_vllm(work: Work, *, threads: int) -> Drawn:
-    """All prompts at once, each as one request for all of its paths."""
-    # Its own choice binds a thread to every core of the machine.
-    os.environ |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(threads)}
+    """Send all prompts concurrently, each as one request for all its paths."""
+    # By default it binds one thread to every core.
+    settings = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(threads)}
+    os.environ |= settings  # noqa: TID251 - for the server that is started
     serve = ServeParams(
         engine="vllm",
         options=("--dtype", str(DTYPE).removeprefix("torch."), "--max-num-seqs", str(BATCH_ROWS)),
@@ -39,7 +40,7 @@ def draw_by_vllm(work: Work, *, threads: int) -> Drawn:
         try:
             with serving_engine(serve, model=work.model, log_folder=pathlib.Path(logs)) as engine:
                 asyncio.run(_ask(engine.endpoint, work, max_new_tokens=WARM_UP_TOKENS))
-                with _watched() as usage:
+                with _measure_children() as usage:
                     start = time.monotonic()
                     lengths = asyncio.run(
                         _ask(engine.endpoint, work, max_new_tokens=work.max_new_tokens)
@@ -57,7 +58,7 @@ def draw_by_vllm(work: Work, *, threads: int) -> Drawn:
 
 
 async def _ask(endpoint: Endpoint, work: Work, *, max_new_tokens: int) -> list[tuple[int, int]]:
-    """For every prompt its tokens, and the tokens of all of its paths together."""
+    """Prompt tokens and the sum of sampled tokens for every prompt."""
     async with openai.AsyncOpenAI(
         base_url=endpoint.base_url, api_key="none", max_retries=0, timeout=600
     ) as client:
@@ -72,6 +73,7 @@ async def _ask(endpoint: Endpoint, work: Work, *, max_new_tokens: int) -> list[t
                 max_tokens=max_new_tokens,
                 extra_body={"stop_token_ids": list(work.end_ids)},
             )
+            assert answer.usage is not None
             return len(prompt), answer.usage.completion_tokens
 
         async with asyncio.TaskGroup() as group:
@@ -80,8 +82,8 @@ async def _ask(endpoint: Endpoint, work: Work, *, max_new_tokens: int) -> list[t
 
 
 @contextmanager
-def _watched() -> Iterator[dict[str, float]]:
-    """CPU seconds in the block and peak memory of all processes that this one has started."""
+def _measure_children() -> Iterator[dict[str, float]]:
+    """CPU seconds and peak memory of all child processes during the block."""
     usage = {"cpu_seconds": -_children_use()[0], "peak_mib": 0.0}
     done = threading.Event()
 
@@ -98,7 +100,7 @@ def _watched() -> Iterator[dict[str, float]]:
 
 
 def _children_use() -> tuple[float, float]:
-    """CPU seconds and resident MiB now."""
+    """CPU seconds and resident MiB of all child processes now."""
     seconds = resident = 0.0
     for child in psutil.Process().children(recursive=True):
         try:

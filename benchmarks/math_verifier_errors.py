@@ -1,25 +1,19 @@
-"""Error rates of the math verifier by class of generated pairs: wrong ones accepted, right ones refused.
+"""Error rates of the math verifier by class of generated pairs: false accepts and false rejects.
 
-Every class is generated (`siege_math_quantities`, `_symbols`, `_containers`, `_sentences`), so the
-same figures can be had for any commit: run this file with that commit's tree on PYTHONPATH.
+The pairs are generated (`benchmarks.lib.math_pairs`), so figures of several commits are comparable.
 
-    python benchmarks/siege_math.py [--show] [--class NAME]
+    python -m benchmarks.math_verifier_errors --show --class containers
 """
 
-import argparse
 from collections.abc import Callable, Iterator
 
-import siege_math_containers as containers
-import siege_math_quantities as quantities
-import siege_math_sentences as sentences
-import siege_math_symbols as symbols
-
+from benchmarks.lib.command_line import make_parser
+from benchmarks.lib.math_pairs import containers, quantities, sentences, symbols
+from benchmarks.lib.math_pairs.pair import Pair
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import Item, open_verifier
-
-Pair = tuple[str, str, bool]
 
 CLASSES: tuple[Callable[[], Iterator[Pair]], ...] = (
     *quantities.CLASSES,
@@ -30,10 +24,10 @@ CLASSES: tuple[Callable[[], Iterator[Pair]], ...] = (
 
 
 def main() -> None:
-    """Print one row a class, and with --show every pair that is judged otherwise."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--show", action="store_true", help="each pair that is judged otherwise")
-    parser.add_argument("--class", dest="name", default="", help="classes with this in their names")
+    """Print one row per class, and with --show every misjudged pair."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--show", action="store_true", help="print every misjudged pair")
+    parser.add_argument("--class", dest="name", default="", help="substring of class names")
     arguments = parser.parse_args()
     print(f"{'class':32}{'wrong':>7}{'accepted':>10}{'right':>7}{'refused':>9}{'null':>6}")
     total = [0] * 5
@@ -50,7 +44,7 @@ def main() -> None:
 
 
 def _row(pairs: list[Pair], verdicts: list[Verdict], *, show: bool) -> list[int]:
-    """Wrong pairs, those accepted; right pairs, those refused and those not judged."""
+    """Counts: wrong pairs, accepted of them; right pairs, rejected of them, not judged of them."""
     row = [0] * 5
     for (gold, text, right), verdict in zip(pairs, verdicts, strict=True):
         missed = (verdict.lenient is not True) if right else (verdict.lenient is True)

@@ -1,31 +1,17 @@
-r"""Generated pairs for the siege of the math verifier: containers, and notations that were refused."""
+r"""Generated pairs for the math verifier: containers and notations."""
 
 import itertools
 from collections.abc import Iterator
 
-Pair = tuple[str, str, bool]
-"""A gold, a completion, and whether the completion is right."""
+from benchmarks.lib.math_pairs.pair import Pair, boxed, right_pairs, wrong_pairs
 
 ELEMENTS = (("1", "2"), ("1", "2", "3"), ("-1", "\\sqrt{2}", "5"), ("\\frac{1}{2}", "4"))
 ORDERED = (("(", ")"), ("\\left(", "\\right)"), ("\\langle ", "\\rangle "))
 UNORDERED = (("\\{", "\\}"), ("\\left\\{", "\\right\\}"))
 
 
-def boxed(answer: str) -> str:
-    """A short completion that ends in ``answer``."""
-    return f"Thus the answer is $\\boxed{{{answer}}}$."
-
-
-def _right(*rows: tuple[str, str]) -> Iterator[Pair]:
-    return ((gold, boxed(answer), True) for gold, answer in rows)
-
-
-def _wrong(*rows: tuple[str, str]) -> Iterator[Pair]:
-    return ((gold, boxed(answer), False) for gold, answer in rows)
-
-
 def containers() -> Iterator[Pair]:
-    """Order counts in tuples, not in sets; both are what they say."""
+    """Order matters in tuples, not in sets; the kind of container matters."""
     for elements in ELEMENTS:
         listed, turned = ", ".join(elements), ", ".join(elements[::-1])
         for left, right in ORDERED:
@@ -51,8 +37,8 @@ def containers() -> Iterator[Pair]:
 
 
 def nesting() -> Iterator[Pair]:
-    """Depth counts."""
-    yield from _wrong(*(
+    """Nesting depth matters."""
+    yield from wrong_pairs(*(
             ("(1,2,3)", "(1,(2,3))"), ("((1,2),3)", "(1,(2,3))"), ("((1,2),3)", "(1,2,3)"), ("\\{1,2\\}", "\\{\\{1\\},2\\}"),
             ("\\{\\{1,2\\}\\}", "\\{1,2\\}"), ("\\{1,2\\}", "\\{\\{1,2\\}\\}"), ("((1,2),(3,4))", "(1,2,3,4)"),
             ("(1,2),(3,4)", "(1,2,3,4)"), ("(1,2),(3,4)", "(1,3),(2,4)"), ("(1,2),(3,4)", "1,2,3,4"),
@@ -61,7 +47,7 @@ def nesting() -> Iterator[Pair]:
             ("(1,\\{2,3\\})", "(1,(2,3))"), ("(0,9) \\cup (9,36)", "(0,9), (9,36)"),
         ),
     )  # fmt: skip
-    yield from _right(*(
+    yield from right_pairs(*(
             ("(1,2),(3,4)", "(3,4),(1,2)"), ("\\{(1,2),(3,4)\\}", "(3,4),(1,2)"), ("((1,2),3)", "((1, 2), 3)"),
             ("(1,\\{2,3\\})", "(1,\\{3,2\\})"), ("(1,2),(3,4)", "(1,2)\\text{ and }(3,4)"), ("\\{\\{1\\},\\{2\\}\\}", "\\{\\{2\\},\\{1\\}\\}"),
         ),
@@ -69,7 +55,7 @@ def nesting() -> Iterator[Pair]:
 
 
 def conjunctions() -> Iterator[Pair]:
-    """And is not or."""
+    """Conjunctions and disjunctions differ."""
     for one, other in (("1", "2"), ("3", "\\sqrt{5}"), ("x=1", "x=4"), ("-1", "7")):
         for first, second in (("and", "or"), ("or", "and")):
             yield (
@@ -86,7 +72,7 @@ def conjunctions() -> Iterator[Pair]:
             yield f"{one}, {other}", boxed(f"{one} \\text{{ {first} }} {other}"), True
             yield one, boxed(f"{one} \\text{{ {first} }} {other}"), False
             yield other, boxed(f"{one} \\text{{ {first} }} {other}"), False
-    yield from _wrong(*(
+    yield from wrong_pairs(*(
             ("x<1 \\text{ or } x>3", "x<1 \\text{ and } x>3"), ("(-\\infty,1)\\cup(3,\\infty)", "(-\\infty,1)\\cap(3,\\infty)"),
             ("x>1\\text{ and }x<3", "x>1\\text{ or }x<3"), ("A \\cup B", "A \\cap B"), ("p \\land q", "p \\lor q"),
         ),
@@ -94,7 +80,7 @@ def conjunctions() -> Iterator[Pair]:
 
 
 def refused_right() -> Iterator[Pair]:
-    """Right answers in the notations that were refused."""
+    """Right answers in rarer notations."""
     intervals = (
         ("(2,\\infty)", "x > 2"), ("x > 2", "(2,\\infty)"), ("[2,\\infty)", "x \\ge 2"), ("(-\\infty,0]", "x \\leq 0"),
         ("x \\in [-2,7]", "-2 \\le x \\le 7"), ("-2 \\le x \\le 7", "x \\in [-2,7]"), ("[-2,7]", "x \\in [-2, 7]"),
@@ -115,8 +101,8 @@ def refused_right() -> Iterator[Pair]:
         ("3.14", "\\approx 3.14"), ("3.14", "x \\approx 3.14"), ("\\approx 3.14", "3.14"), ("1.414214", "\\sqrt{2} \\approx 1.414214"),
         ("\\sqrt{2}", "\\sqrt{2} \\approx 1.414"), ("42", "\\approx 42\\text{ cm}"), ("17", "\\thickapprox 17"),
     )  # fmt: skip
-    yield from _right(*intervals + empty + repeating + approximate)
-    yield from _wrong(*(
+    yield from right_pairs(*intervals + empty + repeating + approximate)
+    yield from wrong_pairs(*(
             ("(2,\\infty)", "x \\ge 2"), ("[2,\\infty)", "x > 2"), ("x > 2", "x < 2"), ("x > 2", "(-\\infty,2)"), ("(3,4]", "3 \\le x < 4"),
             ("-2 \\le x \\le 7", "-2 < x < 7"), ("x>2", "y>2"), ("x \\ge 2", "x = 2"), ("2", "x > 2"), ("2", "x \\ge 2"), ("(2,\\infty)", "2"),
             ("\\frac{1}{3}", "0.3"), ("0.\\overline{3}", "0.3"), ("0.\\overline{3}", "0.\\overline{33}4"), ("0.\\overline{27}", "0.2\\overline{7}"),

@@ -1,7 +1,7 @@
-r"""The item sets of the verification benchmark: the same items in the same order at every call.
+r"""Item sets of the verification benchmark, deterministic in content and order.
 
-Recorded outputs and published golds are read from a folder of reference data; without one, only
-what is made here is left (mixed LaTeX, hostile answers).
+Recorded outputs and published golds are read from a folder of reference data; without one, only the
+generated sets are available (mixed LaTeX, hostile answers).
 """
 
 import itertools
@@ -13,22 +13,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from math_families import FAMILIES, Member
-
+from benchmarks.lib.math_pairs.pair import boxed
+from benchmarks.lib.verification.families import FAMILIES, Member
 from pipeline_lib.seeding import child_random
 from pipeline_lib.verification.math_extraction import extract
 from pipeline_lib.verification.math_normal_form import exact_value, normalized
 
 GROUP_SIZE = 8
 NUM_GOLDS = 6
-"""Golds of each family."""
+"""Golds per family."""
 _FIRST = 2
 _INTEGER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MathItem:
-    """A gold, a completion to be judged against it, and what is right, where that is known."""
+    """A gold, a completion, and the right verdict if it is known."""
 
     gold: str
     text: str
@@ -39,7 +39,7 @@ Items = list[MathItem]
 
 
 def item_sets(data: pathlib.Path | None) -> dict[str, Callable[[], Items]]:
-    """How to make each set, by name; ``data`` is a folder of reference data."""
+    """A function for each set, by name; ``data`` is a folder of reference data."""
     made: dict[str, Callable[[], Items]] = {
         "mixed: as the gold is written": lambda: _mixed(lambda member: (member.gold,), right=True),
         "mixed: equal, written otherwise": lambda: _mixed(
@@ -52,7 +52,7 @@ def item_sets(data: pathlib.Path | None) -> dict[str, Callable[[], Items]]:
         return made
     return {
         "gsm8k: recorded outputs": lambda: _gsm8k(data),
-        "gsm8k: their answers alone": lambda: _alone(_gsm8k(data)),
+        "gsm8k: their answers alone": lambda: _answers_only(_gsm8k(data)),
         "math: recorded outputs": lambda: _recorded(data / "recorded/math_labelled.jsonl"),
         "math: published solutions": lambda: _solutions(data),
         **made,
@@ -60,11 +60,6 @@ def item_sets(data: pathlib.Path | None) -> dict[str, Callable[[], Items]]:
         "groups of 8: recorded": lambda: _recorded_groups(data),
         "groups of 8: MATH-500": lambda: _solution_groups(data),
     }
-
-
-def boxed(answer: str) -> str:
-    """A short completion that ends in ``answer``."""
-    return f"Thus the answer is $\\boxed{{{answer}}}$."
 
 
 def _rows(path: pathlib.Path) -> list[dict[str, Any]]:
@@ -83,8 +78,8 @@ def _gsm8k(data: pathlib.Path) -> Items:
     return labelled + _recorded(data / "recorded/gsm8k_qwen7b_paths.jsonl")
 
 
-def _alone(items: Items) -> Items:
-    """The answers without the reasoning before them: what is left when extraction costs nothing."""
+def _answers_only(items: Items) -> Items:
+    """The extracted answers without the reasoning, so that extraction is cheap."""
     found = [(item.gold, extract(item.text)) for item in items]
     return [
         MathItem(gold=gold, text=boxed(extraction.answer.replace("$", "")))
@@ -113,7 +108,7 @@ def _mixed(answers: Callable[[Member], Sequence[str]], *, right: bool) -> Items:
 
 
 def _hard_golds(data: pathlib.Path) -> list[str]:
-    """Golds of MATH-500 and HMMT that are no plain numbers."""
+    """Golds of MATH-500 and HMMT that are not plain numbers."""
     rows = _rows(data / "math500/test.jsonl") + _rows(data / "hmmt25/test.jsonl")
     golds = dict.fromkeys(str(row["answer"]) for row in rows)
     return [gold for gold in golds if exact_value(normalized(gold)) is None]
@@ -124,12 +119,12 @@ def _wrong_for_golds(data: pathlib.Path) -> Items:
     return [
         MathItem(gold=gold, text=boxed(answer))
         for gold, other in zip(golds, golds[1:] + golds[:1], strict=True)
-        for answer in (_altered(gold, 1, instead=other), other)
+        for answer in (_change_number(gold, 1, instead=other), other)
     ]
 
 
-def _altered(answer: str, change: int, *, instead: str) -> str:
-    """The answer with another first number; without any number in it, ``instead``."""
+def _change_number(answer: str, change: int, *, instead: str) -> str:
+    """The answer with its first number changed; ``instead`` if it has none."""
     altered, times = _INTEGER.subn(lambda number: str(int(number[0]) + change), answer, count=1)
     return altered if times else instead
 
@@ -144,13 +139,13 @@ def _recorded_groups(data: pathlib.Path) -> Items:
 
 
 def _solution_groups(data: pathlib.Path) -> Items:
-    """Every fourth MATH-500 problem: its solution, ending in sampled answers."""
+    """Every fourth MATH-500 problem: its solution with sampled final answers."""
     rows = _rows(data / "math500/test.jsonl")[::4]
     answers = [row["answer"] for row in rows]
     items = []
     for row, other in zip(rows, answers[1:] + answers[:1], strict=True):
         gold = row["answer"]
-        wrong = [_altered(gold, change, instead=other) for change in (1, 2, 3)]
+        wrong = [_change_number(gold, change, instead=other) for change in (1, 2, 3)]
         before = row["solution"].rpartition("\\boxed")[0]
         items += [
             MathItem(gold=gold, text=f"{before}\\boxed{{{answer}}}.$")
@@ -160,10 +155,10 @@ def _solution_groups(data: pathlib.Path) -> Items:
 
 
 def _mixed_groups() -> Items:
-    """Every third of the mixed golds: right answers in two spellings, wrong ones of four values."""
+    """Every third mixed gold: right answers in two forms, wrong ones of four values."""
     items = []
     for member in _members()[::3]:
-        others = [_altered(wrong, 5, instead=wrong) for wrong in member.wrong]
+        others = [_change_number(wrong, 5, instead=wrong) for wrong in member.wrong]
         spelled = [member.gold, member.equivalent]
         items += [
             MathItem(gold=member.gold, text=boxed(answer))
@@ -175,8 +170,8 @@ def _mixed_groups() -> Items:
 def _sampled(gold: str, right: Sequence[str], wrong: Sequence[str]) -> list[str]:
     """Eight answers with the repetition of a sampled group.
 
-    How many are right is drawn evenly from 0 to 8; of the wrong values, as of the spellings of the
-    right one, each is half as likely as the one before.
+    The number of right ones is uniform from 0 to 8; each value, like each form of the right one, is
+    half as likely as the one before.
     """
     chance = child_random(0, "groups of 8", gold)
     num_right = chance.randint(0, GROUP_SIZE)
@@ -192,7 +187,7 @@ def _drawn(chance: random.Random, values: Sequence[str]) -> str:
 
 
 def ordinary_items(number: int) -> Items:
-    """Items of all costs, no two alike: every third is a number, the others are mixed LaTeX."""
+    """Distinct items of all costs: every third is a number, the others are mixed LaTeX."""
     formulas = (
         MathItem(gold=member.gold, text=boxed(answer), right=answer not in member.wrong)
         for n in itertools.count(_FIRST)
@@ -229,4 +224,4 @@ HOSTILE: Mapping[str, str] = {
     "all answers": boxed(", ".join(map(str, range(90)))),
     "integral": boxed("\\int_0^1 \\sin(x^x) \\cdot e^{\\cos(x^x)} dx"),
 }
-"""Answers that hang, blow up or break a verifier that is not prepared for them."""
+"""Answers that hang or crash a verifier without limits."""

@@ -1,8 +1,7 @@
-r"""Mixed LaTeX for the verification benchmark: the hard comparisons, made by families.
+r"""Families of LaTeX answers that are hard to compare.
 
-Each family is a function of a number: a gold, the same value written otherwise, and two wrong
-values. So no two questions of a set are the same, what is right is known, and nothing but the
-fractions is settled by exact arithmetic alone.
+A family maps a number to a gold, an equivalent form, and two wrong values. All questions of a set are
+distinct, the right verdicts are known, and only the fractions can be decided by exact arithmetic.
 """
 
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One gold, the same value written otherwise, and two other values."""
+    """A gold, an equivalent form, and two wrong values."""
 
     gold: str
     equivalent: str

@@ -1,4 +1,4 @@
-"""Memory of a process that draws many paths as the flows do, shard by shard, for `sampling.py`."""
+"""Memory of a process that samples shard by shard, as the flows do."""
 
 import pathlib
 import tempfile
@@ -14,11 +14,11 @@ from pipeline_lib.storage import shards
 
 SEED = 7
 LINES = 10
-"""How many lines are shown at most."""
+"""Most lines printed."""
 
 
-def watch_memory(model: str, paths: int, *, max_new_tokens: int) -> None:
-    """Draw and store ``paths`` paths of Countdown problems; memory after shards, on the way."""
+def measure_memory(model: str, paths: int, *, max_new_tokens: int) -> None:
+    """Sample and store ``paths`` paths of Countdown problems, printing memory between shards."""
     params = SampleParams(max_new_tokens=max_new_tokens)
     problems = generate(CountdownParams(), seed=SEED, count=-(-paths // params.num_paths))
     parts = shards.split(problems, params.shard_size)

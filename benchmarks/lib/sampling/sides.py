@@ -1,9 +1,9 @@
-"""The sides of `sampling.py` that run in a process of their own: one engine, its share of the prompts.
+"""One torch side of `benchmarks.sampling` in a process: one engine, a share of the prompts.
 
-    python benchmarks/sampling_sides.py SIDE < work.json
+    python -m benchmarks.lib.sampling.sides SIDE < work.json
 
-It says "ready" once the model is loaded and has drawn a little, waits for a line, draws, and prints
-what it did as JSON.
+It prints "ready" after loading and warm-up, waits for a line, samples, and prints its measurements as
+JSON.
 """
 
 import json
@@ -15,42 +15,42 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from sampling_models import DEVICE, Work, load_model
 from transformers import ContinuousBatchingConfig, GenerationConfig
 
+from benchmarks.lib.sampling.models import DEVICE, Work, load_model
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.decoding.continuous_batch import ContinuousBatch, SequenceRequest
 
 BATCH_ROWS = 512
-"""Rows that our engine decodes together: the default of `sample.batch_size`."""
+"""Rows that an engine decodes together: the default of `sample.batch_size`."""
 WARM_UP_TOKENS = 4
 PAGE_TOKENS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What one process of a side drew."""
+    """Measurements of one process of a side."""
 
     lengths: list[tuple[int, int]]
-    """Of every path: tokens of its prompt, tokens drawn, the end included."""
+    """Prompt tokens and sampled tokens of every path, including the end token."""
     start: float
     stop: float
-    """Of the clock that all processes of the machine share."""
+    """On the monotonic clock, which all processes share."""
     cpu_seconds: float
     peak_mib: float
-    """Of the process, or of the GPU where the model is on one."""
+    """Of the process, or of the GPU if the model is on one."""
 
 
 Lengths = list[tuple[int, int]]
 
 
-def joined(model: Any, work: Work) -> Lengths:
-    """Our engine: waiting rows join as others leave."""
+def continuous_batch(model: Any, work: Work) -> Lengths:
+    """The embedded engine: waiting rows join as others finish."""
     return _drain(_batch(model, work), _sequences(work))
 
 
-def batch_after_batch(model: Any, work: Work) -> Lengths:
-    """Our engine, but the next rows wait until the whole batch has ended."""
+def static_batches(model: Any, work: Work) -> Lengths:
+    """The embedded engine without joining: the next rows wait until the batch has finished."""
     rows = sorted(_sequences(work), key=lambda row: -len(row.prompt_ids))
     batch = _batch(model, work)
     lengths = []
@@ -118,9 +118,9 @@ def _generated(
 
 
 def generate_batch(model: Any, work: Work) -> Lengths:
-    """Transformers' own continuous batching, for as many rows as ours.
+    """Continuous batching of transformers, with the same number of rows.
 
-    Its sizes must be given: those it chooses for a CPU by itself make it many times slower.
+    Sizes are given because its defaults for a CPU are many times slower.
     """
     longest = max(map(len, work.prompts)) + work.max_new_tokens
     sizes = ContinuousBatchingConfig(
@@ -129,7 +129,7 @@ def generate_batch(model: Any, work: Work) -> Lengths:
         max_batch_tokens=2 * BATCH_ROWS,
         max_requests_per_batch=BATCH_ROWS,
     )
-    config = GenerationConfig(
+    config = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=True,
         temperature=1.0,
         top_p=1.0,
@@ -146,8 +146,8 @@ def generate_batch(model: Any, work: Work) -> Lengths:
 
 
 SIDES: dict[str, Callable[[Any, Work], Lengths]] = {
-    "embedded": joined,
-    "embedded, batch after batch": batch_after_batch,
+    "embedded": continuous_batch,
+    "embedded, batch after batch": static_batches,
     "generate, 8 prompts at once": generate(8),
     "generate, 25 prompts at once": generate(25),
     "generate_batch": generate_batch,
@@ -155,6 +155,7 @@ SIDES: dict[str, Callable[[Any, Work], Lengths]] = {
 
 
 def main() -> None:
+    """Load, warm up, sample, and print the measurements."""
     side = SIDES[sys.argv[1]]
     given = json.loads(sys.stdin.readline())
     work = Work(**given | {"prompts": tuple(map(tuple, given["prompts"]))})

@@ -1,27 +1,13 @@
-r"""Generated pairs for the siege of the math verifier: symbols and relations."""
+r"""Generated pairs for the math verifier: symbols and relations."""
 
 import itertools
 from collections.abc import Iterator
 
-Pair = tuple[str, str, bool]
-"""A gold, a completion, and whether the completion is right."""
-
-
-def boxed(answer: str) -> str:
-    """A short completion that ends in ``answer``."""
-    return f"Thus the answer is $\\boxed{{{answer}}}$."
-
-
-def _right(*rows: tuple[str, str]) -> Iterator[Pair]:
-    return ((gold, boxed(answer), True) for gold, answer in rows)
-
-
-def _wrong(*rows: tuple[str, str]) -> Iterator[Pair]:
-    return ((gold, boxed(answer), False) for gold, answer in rows)
+from benchmarks.lib.math_pairs.pair import Pair, boxed, right_pairs, wrong_pairs
 
 
 def bases() -> Iterator[Pair]:
-    """Numerals in other bases: digits and base both count."""
+    """Numerals in other bases: digits and base both matter."""
     for digits, base in (("52", "8"), ("101", "2"), ("4210", "5"), ("2516", "8"), ("40", "9")):
         gold = f"{digits}_{base}"
         yield gold, boxed(f"{digits}_{{{base}}}"), True
@@ -31,12 +17,12 @@ def bases() -> Iterator[Pair]:
         yield digits, boxed(gold), False
         yield gold, boxed(f"{digits[::-1]}1_{base}"), False
         yield gold, boxed(f"{digits}0_{base}"), False
-    yield from _right(*(("1A_{16}", "1A_{16}"), ("A5_{12}", "\\text{A5}_{12}")))
-    yield from _wrong(*(("1A_{16}", "1B_{16}"), ("1A_{16}", "A1_{16}"), ("26", "26_{16}")))
+    yield from right_pairs(*(("1A_{16}", "1A_{16}"), ("A5_{12}", "\\text{A5}_{12}")))
+    yield from wrong_pairs(*(("1A_{16}", "1B_{16}"), ("1A_{16}", "A1_{16}"), ("26", "26_{16}")))
 
 
 def words_of_letters() -> Iterator[Pair]:
-    """Words are no products that commute."""
+    """Words are not commutative products of letters."""
     for word in ("ABC", "DOG", "XIV", "MATH", "CAT", "BDE", "IV", "STOP", "ACB", "XL"):
         for other in (word[::-1], word[1:] + word[:1]):
             if other != word:
@@ -56,7 +42,7 @@ def words_of_letters() -> Iterator[Pair]:
         yield f"\\text{{{one}}}", boxed(other), False
         yield f"\\text{{{one}}}", boxed(f"\\text{{{one.upper()}}}"), True
         yield f"\\text{{{one}}}", boxed(one.lower()), True
-    yield from _right(*(("xy", "yx"), ("abc", "cab"), ("2xy", "2yx"), ("pq", "qp")))
+    yield from right_pairs(*(("xy", "yx"), ("abc", "cab"), ("2xy", "2yx"), ("pq", "qp")))
 
 
 def marks() -> Iterator[Pair]:
@@ -77,10 +63,10 @@ def marks() -> Iterator[Pair]:
         yield f"{letter}^T C^T", boxed(f"C^T {letter}^T"), False
         yield f"{letter}^{{-1}}", boxed(letter), False
         yield f"\\overline{{{letter}}}", boxed(letter), False
-    yield from _wrong(
+    yield from wrong_pairs(
         *(("f'g+fg'", "2fg"), ("f'g+fg'", "2f'g"), ("5'", "5"), ("5", "5'"), ("5", "5''"))
     )
-    yield from _right(*(("f'g+fg'", "fg'+f'g"),))
+    yield from right_pairs(*(("f'g+fg'", "fg'+f'g"),))
 
 
 def orders() -> Iterator[Pair]:
@@ -98,7 +84,7 @@ def orders() -> Iterator[Pair]:
     ):  # fmt: skip
         yield gold, boxed(answer), False
         yield gold, boxed(gold), True
-    yield from _right(
+    yield from right_pairs(
         ("A+B", "B+A"),
         ("\\frac{AB}{2}", "\\frac{1}{2}AB"),
         ("\\vec{a}+\\vec{b}", "\\vec{b}+\\vec{a}"),
@@ -106,7 +92,7 @@ def orders() -> Iterator[Pair]:
 
 
 def letter_case() -> Iterator[Pair]:
-    """Capital letters are other letters, but not in multiple choice."""
+    """Case of letters matters, except in multiple choice."""
     for letter in ("x", "r", "a", "n", "k", "e", "b"):
         upper = letter.upper()
         for form in (
@@ -122,7 +108,7 @@ def letter_case() -> Iterator[Pair]:
                 continue
             yield form.format(letter), boxed(form.format(upper)), False
             yield form.format(upper), boxed(form.format(letter)), False
-    yield from _wrong(
+    yield from wrong_pairs(
         *(
             ("\\gamma", "\\Gamma"),
             ("\\delta", "\\Delta"),
@@ -153,13 +139,13 @@ def swallowed_symbols() -> Iterator[Pair]:
 
 
 def degrees_in_functions() -> Iterator[Pair]:
-    """A degree inside a function is no decoration."""
+    """A degree sign inside a function changes the value."""
     for name, angle in itertools.product(("sin", "cos", "tan"), ("30", "20", "75", "1")):
         yield f"\\{name} {angle}^\\circ", boxed(f"\\{name} {angle}"), False
         yield f"\\{name} {angle}", boxed(f"\\{name} {angle}^\\circ"), False
         yield f"\\{name} {angle}^\\circ", boxed(f"\\{name}({angle}^{{\\circ}})"), True
         yield f"2\\{name} {angle}^\\circ", boxed(f"\\{name} {angle}^\\circ \\cdot 2"), True
-    yield from _right(
+    yield from right_pairs(
         *(
             ("\\frac{1}{2}", "\\sin 30^\\circ"),
             ("\\tan 45^\\circ", "1"),
@@ -167,13 +153,13 @@ def degrees_in_functions() -> Iterator[Pair]:
             ("\\frac{1}{2}", "\\cos(60^\\circ)"),
         ),
     )
-    yield from _wrong(
+    yield from wrong_pairs(
         *(("\\sin 30", "\\frac{1}{2}"), ("\\frac{1}{2}", "\\sin 30"), ("30^\\circ", "60"))
     )
 
 
 def negated_relations() -> Iterator[Pair]:
-    """A value that is denied is not the value."""
+    """Negated relations do not state the value."""
     for sign in ("\\neq", "\\ne", "\\not=", "\\not =", "\\not\\equiv", "≠", "<>", "!="):
         for value in ("5", "\\sqrt{2}", "y+1"):
             yield f"x = {value}", boxed(f"x {sign} {value}"), False
@@ -182,7 +168,7 @@ def negated_relations() -> Iterator[Pair]:
         yield "5", boxed(f"{sign} 5"), False
     for sign in ("\\neq", "\\ne", "\\not=", "≠"):
         yield "x \\neq 3", boxed(f"x {sign} 3"), True
-    yield from _wrong(
+    yield from wrong_pairs(
         *(
             ("x \\in [1,2]", "x \\notin [1,2]"),
             ("x \\in [1,2]", "x \\not\\in [1,2]"),
@@ -195,7 +181,7 @@ def negated_relations() -> Iterator[Pair]:
 
 
 def dots() -> Iterator[Pair]:
-    """Numbers and lists with an ellipsis, beside those without."""
+    """Numbers and lists with and without an ellipsis."""
     for number, tail in itertools.product(
         ("5", "3.14", "12", "0.5", "1.41"), ("...", "\\ldots", "\\dots", "…", " ...", "\\cdots")
     ):
@@ -206,11 +192,11 @@ def dots() -> Iterator[Pair]:
         yield f"1, 2, 3, {tail}", boxed("1, 2, 3"), False
         yield "\\{1, 2\\}", boxed(f"\\{{1, 2, {tail}\\}}"), False
         yield "6", boxed(f"1+2+3+{tail}"), False
-    yield from _right(*(("5", "5."), ("3.14", "3.14."), ("x+1", "x+1.")))
+    yield from right_pairs(*(("5", "5."), ("3.14", "3.14."), ("x+1", "x+1.")))
 
 
 def slashes() -> Iterator[Pair]:
-    """1/2x and a/bc are read as written or not at all."""
+    """Ambiguous slashes such as 1/2x and a/bc."""
     for above, below in itertools.product(
         ("1", "3", "a"), ("2x", "bc", "4y", "2\\pi", "2\\sqrt{3}")
     ):
@@ -223,7 +209,7 @@ def slashes() -> Iterator[Pair]:
             boxed(f"\\frac{{{above}}}{{{below}}}+1"),
             False,
         )
-    yield from _right(
+    yield from right_pairs(
         *(
             ("\\frac{3}{4}", "3/4"),
             ("\\frac{1}{2}x", "(1/2)x"),
@@ -233,13 +219,13 @@ def slashes() -> Iterator[Pair]:
             ("\\frac{\\sqrt{3}}{2}", "\\sqrt{3}/2"),
         ),
     )
-    yield from _wrong(
+    yield from wrong_pairs(
         *(("\\frac{1}{2x}", "1/2x"), ("\\frac{a}{bc}", "a/bc"), ("\\frac{1}{2\\pi}", "1/2\\pi")),
     )
 
 
 def moduli() -> Iterator[Pair]:
-    """A residue has its modulus."""
+    """Residues with different moduli differ."""
     for residue, modulus in itertools.product(("3", "5", "1"), (7, 12, 10)):
         gold = f"{residue} \\pmod{{{modulus}}}"
         yield gold, boxed(f"{residue} \\pmod{{{modulus + 1}}}"), False
@@ -254,7 +240,7 @@ def moduli() -> Iterator[Pair]:
 
 
 def factorials() -> Iterator[Pair]:
-    """A double factorial is neither a factorial nor one of a factorial."""
+    """Factorials, double factorials and factorials of factorials differ."""
     for number, double, single, twice in (
         (4, 8, 24, None),
         (5, 15, 120, None),
@@ -271,7 +257,9 @@ def factorials() -> Iterator[Pair]:
         if twice:
             yield str(twice), boxed(f"({number}!)!"), True
             yield str(twice), boxed(f"{number}!!"), False
-    yield from _wrong(*(("n!!", "n!"), ("n!", "n!!"), ("(n!)!", "n!!"), ("5", "5!"), ("5", "5!!!")))
+    yield from wrong_pairs(
+        *(("n!!", "n!"), ("n!", "n!!"), ("(n!)!", "n!!"), ("5", "5!"), ("5", "5!!!"))
+    )
 
 
 CLASSES = (

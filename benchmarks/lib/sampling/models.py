@@ -1,8 +1,7 @@
-"""Two small Llamas and prompts for them, made from fixed seeds, for `sampling.py`.
+"""Two small Llamas and prompts for them, from fixed seeds.
 
-Their weights are random, so every next token is nearly equally likely. Some tokens of the vocabulary
-are declared ends, which makes lengths geometric: many short texts, a long tail, and a few that reach
-the limit. All sides draw from this distribution.
+Weights are random, so next tokens are nearly uniform. Several tokens of the vocabulary end a text,
+which makes lengths geometric: many short texts, a long tail, and a few at the limit.
 """
 
 import pathlib
@@ -23,24 +22,24 @@ SEED = 7
 CONTEXT = 512
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 DTYPE = torch.bfloat16 if DEVICE == "cuda" else torch.float32
-"""As the embedded engine loads a model; all sides compute in it."""
+"""Precision of all sides; the embedded engine's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A model and the prompts it is asked."""
+    """Shape of a model and of its prompts."""
 
     hidden_size: int
     intermediate_size: int
     num_layers: int
     num_heads: int
     prompt_tokens: tuple[int, int]
-    """The fewest and the most; lengths are uniform between them."""
+    """Minimum and maximum; lengths are uniform between them."""
 
 
 _POLICY = BootstrapParams()
 SHAPES = {
-    # What bootstrap makes by default, with prompts like those of Countdown.
+    # the default base policy, with prompts of the length of Countdown's
     "policy": Shape(
         hidden_size=_POLICY.hidden_size,
         intermediate_size=3 * _POLICY.hidden_size,
@@ -60,18 +59,18 @@ SHAPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What every side is to draw."""
+    """The workload of every side."""
 
     model: str
     prompts: tuple[tuple[int, ...], ...]
     paths: int
-    """Per prompt."""
+    """Paths per prompt."""
     max_new_tokens: int
     end_ids: tuple[int, ...]
 
 
 def make_model(shape: Shape, folder: pathlib.Path, *, ends: int) -> tuple[int, ...]:
-    """Save model and tokenizer; the ids of the tokens that end a text, the tokenizer's own first."""
+    """Save model and tokenizer; return the end-of-text ids, the tokenizer's own first."""
     problems = generate(CountdownParams(), seed=SEED, count=2000)
     rows = solution_rows(problems, None)
     tokenizer = make_tokenizer([row["prompt"] + row["completion"] for row in rows])
@@ -89,9 +88,9 @@ def make_model(shape: Shape, folder: pathlib.Path, *, ends: int) -> tuple[int, .
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
     )
-    torch.manual_seed(SEED)
-    model = LlamaForCausalLM(config)
-    model.generation_config = GenerationConfig(
+    torch.manual_seed(SEED)  # noqa: TID251 - weights of a throw-away model
+    model = LlamaForCausalLM(config)  # type: ignore[no-untyped-call]
+    model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
         eos_token_id=list(end_ids), pad_token_id=tokenizer.pad_token_id
     )
     model.save_pretrained(folder)
@@ -100,12 +99,9 @@ def make_model(shape: Shape, folder: pathlib.Path, *, ends: int) -> tuple[int, .
 
 
 def load_model(folder: str) -> Any:
-    """The model as every side in our own processes uses it."""
-    return (
-        AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPE, trust_remote_code=False)
-        .to(DEVICE)
-        .eval()
-    )
+    """The model for the sides that run in torch."""
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPE, trust_remote_code=False)
+    return model.to(DEVICE).eval()
 
 
 def random_prompts(
