@@ -122,7 +122,7 @@ CHANGES: Mapping[str, tuple[Change, Change]] = {
     "ours-checked": ({"scorer_checks": True}, {}),
     "single-checked": ({**ONE_BRANCH, "scorer_checks": True}, {}),
     "ours-attached-scorer": ({}, {"detach_scorer": False}),
-    # brief with one part of ours
+    # brief with one part of the preset ours
     "brief-branch-vectors": ({"branch_vectors": True}, {}),
     "brief-detached": ({}, {"detach_scorer": True}),
     # more branches

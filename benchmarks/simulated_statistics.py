@@ -8,6 +8,7 @@ with one. McNemar's and Wilson's figures are exact sums over all outcomes.
     python -m benchmarks.simulated_statistics --runs 4000 --processes 2 --output statistics.json
 """
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -20,13 +21,14 @@ from scipy import integrate, stats
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.evaluation.statistics.intervals import score_interval, wilson_interval
 from pipeline_lib.evaluation.statistics.paired import (
-    Finding,
+    DifferenceFinding,
     PairedDifference,
     mcnemar,
     paired_difference,
 )
 from pipeline_lib.evaluation.statistics.pass_at_k import pass_at_k
-from pipeline_lib.evaluation.statistics.resampling import FEW_TELLING, num_telling
+from pipeline_lib.evaluation.statistics.resampling import FEW_INFORMATIVE, num_informative
+from pipeline_lib.records import Interval
 
 Floats = NDArray[np.float64]
 Simulated = TypeVar("Simulated", "Coverage", "Findings")
@@ -46,7 +48,7 @@ SHAPES: Mapping[str, tuple[float, float]] = {
     "near 1": (2, 0.05),
 }
 """Beta parameters of the chance of solving a problem."""
-ENOUGH = 4 * FEW_TELLING
+ENOUGH = 4 * FEW_INFORMATIVE
 """Intervals of means that rest on fewer problems are widened on purpose."""
 _PASS = {k: np.array([pass_at_k(NUM_PATHS, c, k) for c in range(NUM_PATHS + 1)]) for k in KS}
 
@@ -60,7 +62,7 @@ class Coverage:
     k: int
     truth: float
     rests_on: float
-    """Problems that the mean rests on, averaged over the runs; see `resampling.num_telling`."""
+    """Problems that the mean rests on, averaged over the runs; see `resampling.num_informative`."""
     runs: int
     held: int
     above: int
@@ -117,7 +119,7 @@ def coverage(shape: str, num_problems: int, k: int, *, runs: int, resamples: int
         above += found.low > truth
         below += found.high < truth
         width += found.high - found.low
-        telling += num_telling(values_P) if np.ptp(values_P) else 0
+        telling += num_informative(values_P) if np.ptp(values_P) else 0
     return Coverage(
         shape=shape,
         num_problems=num_problems,
@@ -155,8 +157,8 @@ def findings(
         k=k,
         truth=truth,
         runs=runs,
-        gains=sum(one.finding is Finding.GAIN for one in said),
-        losses=sum(one.finding is Finding.SIGNIFICANTLY_LOWER for one in said),
+        gains=sum(one.finding is DifferenceFinding.GAIN for one in said),
+        losses=sum(one.finding is DifferenceFinding.SIGNIFICANTLY_LOWER for one in said),
         small_p=sum(one.p_value <= 1 - LEVEL for one in said),
         held=sum(one.interval.low <= truth <= one.interval.high for one in said),
     )
@@ -183,19 +185,28 @@ def mcnemar_size(num_problems: int, *, both_ways: float) -> float:
     for discordant in range(num_problems + 1):
         weight = float(stats.binom.pmf(discordant, num_problems, both_ways))
         for only_base in range(discordant + 1):
-            only_trained = discordant - only_base
-            answers = [(True, False)] * only_base + [(False, True)] * only_trained
-            base, trained = zip(*answers, strict=True) if answers else ((), ())
-            if mcnemar(base, trained).p_value <= 1 - LEVEL:
+            if _mcnemar_p_value(only_base, discordant - only_base) <= 1 - LEVEL:
                 size += weight * float(stats.binom.pmf(only_base, discordant, 0.5))
     return size
+
+
+@functools.cache
+def _mcnemar_p_value(only_base: int, only_trained: int) -> float:
+    answers = [(True, False)] * only_base + [(False, True)] * only_trained
+    base, trained = zip(*answers, strict=True) if answers else ((), ())
+    return mcnemar(base, trained).p_value
+
+
+@functools.cache
+def _wilson_interval(num_correct: int, num_problems: int) -> Interval:
+    return wilson_interval(num_correct, num_problems, level=LEVEL)
 
 
 def wilson_coverage(num_problems: int, chance: float) -> float:
     """Exact chance that Wilson's interval holds ``chance``."""
     counts = np.arange(num_problems + 1)
     weights = stats.binom.pmf(counts, num_problems, chance)
-    bounds = [wilson_interval(int(c), num_problems, level=LEVEL) for c in counts]
+    bounds = [_wilson_interval(int(c), num_problems) for c in counts]
     held = [one.low <= chance <= one.high for one in bounds]
     return float(weights @ np.array(held, dtype=float))
 

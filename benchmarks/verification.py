@@ -207,7 +207,7 @@ def _word(right: bool | None) -> str:  # noqa: FBT001 - a value, not an option
 
 def report(rows: Sequence[Row], differences: Sequence[Difference]) -> None:
     """Print the table and every difference."""
-    head = ("ours/s", "peer/s", "times", "by CPU", "differ", "our errors", "peer errors")
+    head = ("this/s", "peer/s", "ratio", "by CPU", "differ", "errors", "peer errors")
     print(f"{'set':34}{'items':>7}" + "".join(f"{title:>13}" for title in head))
     for row in rows:
         errors = ["-" if e is None else str(e) for e in (row.our_errors, row.peer_errors)]

@@ -1,4 +1,4 @@
-"""The files of test-time compute below ``reports/``: JSON and CSV of all points, and the figures."""
+"""Files of the test-time compute curves below ``reports/``: JSON, CSV and plots."""
 
 import pathlib
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.curves.result import CURVES_NAME, ComputeCurves
-from pipeline_lib.reporting.curve_plots import compute_plots, compute_rows
+from pipeline_lib.reporting.curve_plots import curve_rows, plot_curves
 from pipeline_lib.reporting.report import csv_text
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import write_json, write_text
@@ -20,8 +20,8 @@ FIGURES_FOLDER = "compute"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeFiles:
-    """What was written."""
+class CurveFiles:
+    """Paths of the written files."""
 
     report: pathlib.Path
     table: pathlib.Path
@@ -29,7 +29,7 @@ class ComputeFiles:
 
 
 def read_curves(workspace: Workspace) -> list[ComputeCurves]:
-    """The curves that the workspace holds, base before trained; none is no error."""
+    """The curves of a workspace, base before trained; empty if there are none."""
     found = []
     for policy in POLICIES:
         folder = workspace.compute_result(policy)
@@ -39,11 +39,11 @@ def read_curves(workspace: Workspace) -> list[ComputeCurves]:
     return found
 
 
-def write_compute_files(workspace: Workspace) -> ComputeFiles:
-    """Write everything that can be shown of the curves that are there.
+def write_curve_files(workspace: Workspace) -> CurveFiles:
+    """Write JSON, CSV and plots of the curves of a workspace.
 
     Raises:
-        BadInputError: there are none.
+        BadInputError: there are no curves.
     """
     curves = read_curves(workspace)
     if not curves:
@@ -54,13 +54,11 @@ def write_compute_files(workspace: Workspace) -> ComputeFiles:
     folder = workspace.reports / FIGURES_FOLDER
     table = folder / "curves.csv"
     write_json(report, _json(curves))
-    write_text(table, csv_text([row for one in curves for row in compute_rows(one)]))
-    figures = {
-        folder / f"{plot.name}.svg": plot.svg for one in curves for plot in compute_plots(one)
-    }
+    write_text(table, csv_text([row for one in curves for row in curve_rows(one)]))
+    figures = {folder / f"{plot.name}.svg": plot.svg for one in curves for plot in plot_curves(one)}
     for path, svg in figures.items():
         write_text(path, svg)
-    return ComputeFiles(report=report, table=table, figures=tuple(figures))
+    return CurveFiles(report=report, table=table, figures=tuple(figures))
 
 
 def _json(curves: Sequence[ComputeCurves]) -> dict[str, object]:

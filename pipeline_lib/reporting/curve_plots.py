@@ -1,4 +1,4 @@
-"""Test-time compute as figures, a table and CSV rows: accuracy against tokens and critical path."""
+"""Test-time compute curves as plots, a table and CSV rows."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from pipeline_lib.evaluation.curves.result import ComputeCurves, CurvePoint
-from pipeline_lib.evaluation.statistics.paired import Finding
+from pipeline_lib.evaluation.statistics.paired import DifferenceFinding
 from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.records import Row
 from pipeline_lib.reporting.plots import STYLE, Plot, new_figure, svg_text
@@ -15,7 +15,7 @@ from pipeline_lib.reporting.tables import EMPTY, Table
 from pipeline_lib.reporting.wording import count, difference, level, score
 
 _SIZE_INCHES = (4.8, 5.0)
-# Mid-tones that can be told apart on white and on black, also by their markers.
+# Mid-tones for light and dark backgrounds; markers distinguish them as well.
 _LOOKS: Mapping[Strategy, tuple[str, str]] = {
     Strategy.SINGLE: ("#7d858e", "o"),
     Strategy.ORACLE: ("#7d858e", "x"),
@@ -31,8 +31,8 @@ _LOOKS: Mapping[Strategy, tuple[str, str]] = {
 }
 
 
-def compute_plots(curves: ComputeCurves) -> list[Plot]:
-    """One figure over tokens, one over the critical path."""
+def plot_curves(curves: ComputeCurves) -> list[Plot]:
+    """Plots of accuracy over tokens and over the critical path."""
     return [
         _plot(curves, "tokens", lambda point: point.completion_tokens),
         _plot(curves, "critical path", lambda point: point.critical_tokens),
@@ -48,7 +48,7 @@ def _plot(curves: ComputeCurves, axis: str, amount: Callable[[CurvePoint], float
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xlabel(f"{axis}, tokens a problem" if axis != "tokens" else "tokens a problem")
+        axes.set_xlabel(f"{axis}, tokens per problem" if axis != "tokens" else "tokens per problem")
         axes.yaxis.set_major_formatter(PercentFormatter(xmax=1))
         figure.legend(loc="outside lower center", ncols=2, fontsize=8)
         best = max(
@@ -56,7 +56,7 @@ def _plot(curves: ComputeCurves, axis: str, amount: Callable[[CurvePoint], float
             key=lambda point: point.strict.value,
             default=None,
         )
-        shown = f" Best label-free point: {_named(best)}." if best else ""
+        shown = f" Best label-free point: {_describe(best)}." if best else ""
         return Plot(
             name=f"compute_{axis.replace(' ', '_')}_{curves.policy}",
             title=f"Accuracy against {axis}, {curves.policy} policy",
@@ -86,27 +86,27 @@ def _curve(axes: Axes, strategy: Strategy, points: list[tuple[float, CurvePoint]
     )
 
 
-def _named(point: CurvePoint) -> str:
+def _describe(point: CurvePoint) -> str:
     return f"{point.strategy.value} at {point.budget}, {100 * point.strict.value:.1f} %"
 
 
-def compute_table(curves: ComputeCurves) -> Table:
-    """Every point: accuracy with its interval, tokens, and what it is worth beside a plain vote."""
+def curve_table(curves: ComputeCurves) -> Table:
+    """All points: accuracy with interval, tokens, and difference to the majority vote."""
     example = curves.points[0].strict
     return Table(
         caption=(
             f"Test-time compute, {curves.policy} policy: strict accuracy with {level(example)} "
-            f"intervals over {curves.num_problems} problems, tokens a problem, and points more than "
-            "a majority vote of as many (*: beyond chance)"
+            f"intervals over {curves.num_problems} problems, tokens per problem, and difference in "
+            "points to a majority vote with the same N (*: significant)"
         ),
-        columns=("strategy", "N", "accuracy", "drawn", "critical", "read", "beside majority"),
+        columns=("strategy", "N", "accuracy", "sampled", "critical", "rescored", "vs. majority"),
         rows=tuple(_cells(point) for strategy in Strategy for point in curves.curve(strategy)),
     )
 
 
 def _cells(point: CurvePoint) -> tuple[str, ...]:
     against = point.against_majority
-    beyond = against is not None and against.finding is not Finding.NO_SIGNIFICANT_GAIN
+    beyond = against is not None and against.finding is not DifferenceFinding.NO_SIGNIFICANT_GAIN
     return (
         _label(point),
         str(point.budget),
@@ -123,7 +123,7 @@ def _label(point: CurvePoint) -> str:
     return f"{name} (upper bound)" if point.upper_bound else name
 
 
-def compute_rows(curves: ComputeCurves) -> list[Row]:
+def curve_rows(curves: ComputeCurves) -> list[Row]:
     """The points as flat rows, for CSV."""
     return [
         {

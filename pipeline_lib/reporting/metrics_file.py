@@ -1,4 +1,4 @@
-"""The content of reports/metrics.json. All but its seconds is the same on every repetition."""
+"""The content of reports/metrics.json, deterministic except for its seconds."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -9,38 +9,38 @@ from pipeline_lib.evaluation.result import EvaluationResult
 from pipeline_lib.evaluation.statistics.paired import PairedDifference
 from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.records import Interval
-from pipeline_lib.reporting.run_compute import ComputeSpent
+from pipeline_lib.reporting.run_compute import RunCompute
 
 Figures = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCount:
-    """Tokens that a stage read and wrote."""
+    """Prompt and completion tokens of a stage."""
 
     prompt: int
     completion: int
 
 
-def metrics(
+def build_metrics(
     result: EvaluationResult,
     *,
     seconds: Mapping[str, float],
     total_seconds: float,
     tokens: Mapping[str, TokenCount],
-    spent: ComputeSpent,
+    spent: RunCompute,
     unseen_number_sets: int | None,
 ) -> Figures:
-    """All figures of a run as plain JSON values.
+    """All metrics of a run as JSON values.
 
     Args:
-        result: of the evaluation.
-        seconds: by stage.
-        total_seconds: in which any stage was at work; stages may overlap.
-        tokens: by stage.
-        spent: the compute of loop and control.
-        unseen_number_sets: held-out problems with numbers of no training problem; None if the data
-            set is not Countdown.
+        result: result of the evaluation.
+        seconds: seconds by stage.
+        total_seconds: seconds in which any stage ran; stages may overlap.
+        tokens: tokens by stage.
+        spent: compute of loop and control.
+        unseen_number_sets: held-out problems whose numbers occur in no training problem; None if the
+            data set is not Countdown.
     """
     control, over = result.control, result.over_control
     return {

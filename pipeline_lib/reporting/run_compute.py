@@ -1,4 +1,4 @@
-"""What loop and control of a run took: tokens by their manifests, seconds by the events of the run."""
+"""Compute of loop and control of a run: tokens from manifests, seconds from telemetry events."""
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
@@ -12,28 +12,28 @@ from pipeline_lib.telemetry import Event, read_events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """Compute of a training with all that it needs. Work that was done again counts again in seconds."""
+class TrainingCompute:
+    """Compute of a training with its sampling and verification. Repeated work counts again in seconds."""
 
     cpu_seconds: float
-    """Of our own processes and what they start to judge; not of a server that draws."""
+    """Of the run's processes and its verifiers; without servers."""
     gpu_seconds: float
     trained_tokens: int
-    """Read forward and backward, each as often as it was read."""
+    """Tokens of forward and backward passes, counted once per pass."""
     drawn_tokens: int
-    """Sampled and judged, with their prompts."""
+    """Sampled and verified tokens, including prompts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeSpent:
-    """Of the loop (drawing, verifying, training, in all rounds) and of the control."""
+class RunCompute:
+    """Compute of the loop (sampling, verifying, training, all rounds) and of the control."""
 
-    loop: Spent
-    control: Spent | None
+    loop: TrainingCompute
+    control: TrainingCompute | None
 
 
-def compute_spent(workspace: Workspace, *, rounds: int, control: bool) -> ComputeSpent:
-    """Read what the current results of a workspace took."""
+def read_run_compute(workspace: Workspace, *, rounds: int, control: bool) -> RunCompute:
+    """Read the compute of the current results of a workspace."""
     events = read_events(workspace.root)
     numbers = range(1, rounds + 1)
     draws = [workspace.round_folders(number) for number in numbers]
@@ -48,7 +48,7 @@ def compute_spent(workspace: Workspace, *, rounds: int, control: bool) -> Comput
     drawn = sum(
         table.counts["prompt_tokens"] + table.counts["completion_tokens"] for table in tables
     )
-    # Workers share a server, so their seconds of waiting for it do not add up.
+    # Workers share an engine, so its seconds are not the sum of theirs.
     names = {f"round-{number}" for number in numbers}
     drawing = engine_time(event for event in events if event.get("draw") in names)
     loop = _spent(events, keys, policies)
@@ -56,7 +56,7 @@ def compute_spent(workspace: Workspace, *, rounds: int, control: bool) -> Comput
     if control:
         trained = manifests.read_manifest(workspace.control)
         of_control = _spent(events, {trained.key}, [trained])
-    return ComputeSpent(
+    return RunCompute(
         loop=replace(
             loop,
             gpu_seconds=loop.gpu_seconds + drawing.gpu_seconds,
@@ -66,9 +66,11 @@ def compute_spent(workspace: Workspace, *, rounds: int, control: bool) -> Comput
     )
 
 
-def _spent(events: Sequence[Event], keys: Set[str], policies: Sequence[Manifest]) -> Spent:
+def _spent(
+    events: Sequence[Event], keys: Set[str], policies: Sequence[Manifest]
+) -> TrainingCompute:
     own = [event for event in events if event.get("key") in keys]
-    return Spent(
+    return TrainingCompute(
         cpu_seconds=sum(float(event.get("cpu_seconds", 0)) for event in own),
         gpu_seconds=sum(float(event.get("gpu_seconds", 0)) for event in own),
         trained_tokens=int(sum(policy.counts["trained_tokens"] for policy in policies)),

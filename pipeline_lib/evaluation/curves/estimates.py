@@ -1,8 +1,7 @@
 """Accuracy against tokens and against the critical path, for every strategy and budget.
 
-First each strategy chooses, blind: what a path is worth is not known here (`choices`). Then the
-choices are scored. The problem is the unit of every interval. The oracle has no choice of its own:
-it is pass@N, the bound that a perfect selector of N paths would reach.
+Strategies choose without labels (`choose_paths`); then the choices are scored. Intervals are over
+problems. The oracle is pass@N, the upper bound of any selector among N paths.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,12 @@ import numpy as np
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.curves.result import ComputeCurves, CurvePoint, Point
-from pipeline_lib.evaluation.selection.selectors import Candidate, Choice, MajorityVote, selectors
+from pipeline_lib.evaluation.selection.selectors import (
+    CandidatePath,
+    Choice,
+    MajorityVote,
+    make_selectors,
+)
 from pipeline_lib.evaluation.selection.subsets import mean_choice, mean_longest
 from pipeline_lib.evaluation.statistics.intervals import score_interval
 from pipeline_lib.evaluation.statistics.paired import PairedDifference, paired_difference
@@ -27,37 +31,37 @@ _VOTE = MajorityVote()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What a path is worth; kept away from candidates."""
+    """Scores of a path; kept apart from the candidates."""
 
     strict: bool
     lenient: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """The n independent paths of one problem."""
+class DrawnPaths:
+    """The independent paths of one problem."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[CandidatePath, ...]
     prompt_tokens: int
-    """Of the problem; it was read once for all paths."""
+    """Of the problem's prompt, which is read once for all paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What one search has of one problem at one budget."""
+class SearchedPaths:
+    """The paths of one search for one problem at one budget."""
 
-    candidates: tuple[Candidate, ...]
-    """Of the beam search its best path alone, of the tree search its rollouts so far."""
+    candidates: tuple[CandidatePath, ...]
+    """The best path of a beam search; the rollouts so far of a tree search."""
     cost: Cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemCompute:
+class UnlabeledProblem:
     """One problem without its labels."""
 
     id: str
-    drawn: Drawn
-    found: Mapping[Point, Found]
+    drawn: DrawnPaths
+    found: Mapping[Point, SearchedPaths]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,7 @@ class ProblemLabels:
 
 
 def curve_points(params: StrategyParams) -> list[Point]:
-    """Every strategy at every budget at which it is something of its own."""
+    """Every strategy at the budgets that are meaningful for it."""
     points = []
     for strategy in params.strategies:
         budgets = sorted(params.budgets)
@@ -81,14 +85,11 @@ def curve_points(params: StrategyParams) -> list[Point]:
     return points
 
 
-def choices(
-    problem: ProblemCompute, points: Sequence[Point], params: StrategyParams, *, seed: int
+def choose_paths(
+    problem: UnlabeledProblem, points: Sequence[Point], params: StrategyParams, *, seed: int
 ) -> dict[Point, Choice]:
-    """What each strategy hands in at each point, as chances of the candidates; no label is seen.
-
-    The oracle is not among them.
-    """
-    rules = selectors(params)
+    """The label-free choice of each strategy except the oracle, at each point."""
+    rules = make_selectors(params)
     made: dict[Point, Choice] = {}
     for strategy, budget in points:
         if strategy in SEARCHES:
@@ -104,10 +105,10 @@ def choices(
     return made
 
 
-def score(
+def expected_scores(
     made: Mapping[Point, Choice], labels: ProblemLabels, points: Sequence[Point], *, strict: bool
 ) -> list[float]:
-    """The expected score of one problem at each point."""
+    """Expected score of one problem at each point."""
     return [_score(made, labels, point, strict=strict) for point in points]
 
 
@@ -123,8 +124,8 @@ def _score(
     return min(expected, 1.0)
 
 
-def point_cost(problem: ProblemCompute, point: Point) -> tuple[float, float, float, float]:
-    """Completion, critical, prompt and scoring tokens of one problem, expected over subsets."""
+def expected_tokens(problem: UnlabeledProblem, point: Point) -> tuple[float, float, float, float]:
+    """Expected completion, critical, prompt and scoring tokens of one problem."""
     strategy, budget = point
     if strategy in SEARCHES:
         cost = problem.found[point].cost
@@ -141,40 +142,40 @@ def point_cost(problem: ProblemCompute, point: Point) -> tuple[float, float, flo
     return budget * mean, mean_longest(tokens, budget), prompt, scoring
 
 
-def compute_curves(
-    problems: Sequence[ProblemCompute],
+def estimate_curves(
+    problems: Sequence[UnlabeledProblem],
     labels: Sequence[ProblemLabels],
     points: Sequence[Point],
     params: StrategyParams,
-    measure: "Measured",
+    context: "CurveContext",
 ) -> ComputeCurves:
-    """All points with their intervals.
+    """Estimate all points with their intervals.
 
     Raises:
-        BadInputError: no problem is left.
+        BadInputError: there are no problems.
     """
     if not problems:
         raise BadInputError(
             "no problem has all paths that the curves need; look at the failures of engine and verifier"
         )
-    made = [choices(problem, points, params, seed=measure.seed) for problem in problems]
+    made = [choose_paths(problem, points, params, seed=context.seed) for problem in problems]
     pairs = list(zip(made, labels, strict=True))
-    strict_PX = np.array([score(mine, own, points, strict=True) for mine, own in pairs])
-    lenient_PX = np.array([score(mine, own, points, strict=False) for mine, own in pairs])
+    strict_PX = np.array([expected_scores(mine, own, points, strict=True) for mine, own in pairs])
+    lenient_PX = np.array([expected_scores(mine, own, points, strict=False) for mine, own in pairs])
     return ComputeCurves(
-        policy=measure.policy,
-        model=measure.model,
+        policy=context.policy,
+        model=context.model,
         num_problems=len(problems),
-        num_left_out=measure.num_left_out,
-        points=tuple(_points(problems, points, strict_PX, lenient_PX, measure)),
-        seed=measure.seed,
+        num_left_out=context.num_left_out,
+        points=tuple(_points(problems, points, strict_PX, lenient_PX, context)),
+        seed=context.seed,
         settings=params.model_dump(mode="json"),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Of which policy the curves are, and how intervals are made."""
+class CurveContext:
+    """Policy of the curves, and settings of the intervals."""
 
     policy: str
     model: str
@@ -185,23 +186,23 @@ class Measured:
 
 
 def _points(
-    problems: Sequence[ProblemCompute],
+    problems: Sequence[UnlabeledProblem],
     points: Sequence[Point],
     strict_PX: np.ndarray,
     lenient_PX: np.ndarray,
-    measure: Measured,
+    context: CurveContext,
 ) -> Iterator[CurvePoint]:
     for column, (strategy, budget) in enumerate(points):
         strict, lenient = (
             score_interval(
                 scores_PX[:, column],
-                resamples=measure.resamples,
-                level=measure.level,
-                seed=child_seed(measure.seed, "compute", strategy.value, budget, name),
+                resamples=context.resamples,
+                level=context.level,
+                seed=child_seed(context.seed, "compute", strategy.value, budget, name),
             )
             for name, scores_PX in (("strict", strict_PX), ("lenient", lenient_PX))
         )
-        costs_P4 = np.array([point_cost(problem, (strategy, budget)) for problem in problems])
+        costs_P4 = np.array([expected_tokens(problem, (strategy, budget)) for problem in problems])
         completion, critical, prompt, scoring = costs_P4.mean(axis=0).tolist()
         yield CurvePoint(
             strategy=strategy,
@@ -213,12 +214,12 @@ def _points(
             prompt_tokens=prompt,
             scoring_tokens=scoring,
             upper_bound=strategy is Strategy.ORACLE,
-            against_majority=_against_majority(points, strict_PX, column, measure),
+            against_majority=_against_majority(points, strict_PX, column, context),
         )
 
 
 def _against_majority(
-    points: Sequence[Point], strict_PX: np.ndarray, column: int, measure: Measured
+    points: Sequence[Point], strict_PX: np.ndarray, column: int, context: CurveContext
 ) -> PairedDifference | None:
     strategy, budget = points[column]
     votes = (Strategy.MAJORITY, budget)
@@ -227,7 +228,7 @@ def _against_majority(
     return paired_difference(
         strict_PX[:, points.index(votes)],
         strict_PX[:, column],
-        resamples=measure.resamples,
-        level=measure.level,
-        seed=child_seed(measure.seed, "compute", strategy.value, budget, "against-majority"),
+        resamples=context.resamples,
+        level=context.level,
+        seed=child_seed(context.seed, "compute", strategy.value, budget, "against-majority"),
     )

@@ -1,4 +1,4 @@
-"""From stored tables to what the curves are made of: problems without labels, and their labels."""
+"""Inputs of the curves from stored tables: problems without labels, and their labels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,71 +6,75 @@ from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.curves.estimates import (
-    Drawn,
-    Found,
+    DrawnPaths,
     Label,
-    ProblemCompute,
     ProblemLabels,
+    SearchedPaths,
+    UnlabeledProblem,
 )
 from pipeline_lib.evaluation.curves.path_measures import PathMeasure
 from pipeline_lib.evaluation.curves.result import Point
-from pipeline_lib.evaluation.curves.search_records import cost_from
-from pipeline_lib.evaluation.selection.selectors import Candidate
+from pipeline_lib.evaluation.curves.search_records import read_cost
+from pipeline_lib.evaluation.selection.selectors import CandidatePath
 from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.records import Group, JudgedPath
 from pipeline_lib.sampling.compute_cost import Cost
 
 Key = tuple[str, int]
-"""Problem id and index of a path."""
+"""Problem id and path index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """The judged paths of the draw or of one search, with what is known of them beside labels."""
+class PathTable:
+    """Judged paths of the independent draw or of one search, with their label-free measures."""
 
     groups: Mapping[str, Group]
     """By problem."""
     measures: Mapping[Key, PathMeasure]
     costs: Mapping[Key, Cost]
-    """Of a search only."""
+    """Empty for the independent draw."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveInput:
-    """All problems that have what every point needs."""
+    """The problems that have all paths required by every point."""
 
-    problems: tuple[ProblemCompute, ...]
+    problems: tuple[UnlabeledProblem, ...]
     labels: tuple[ProblemLabels, ...]
     num_left_out: int
 
 
-def table(
+def join_tables(
     groups: Iterable[Group],
     measures: Iterable[Mapping[str, Any]],
     costs: Iterable[Mapping[str, Any]] = (),
-) -> Table:
-    """Put the rows of the stored tables together."""
+) -> PathTable:
+    """Join the rows of the stored tables."""
     known = [PathMeasure.from_row(dict(row)) for row in measures]
-    return Table(
+    return PathTable(
         groups={group.problem.id: group for group in groups},
         measures={(one.problem_id, one.index): one for one in known},
-        costs={(row["problem_id"], row["index"]): cost_from(row) for row in costs},
+        costs={(row["problem_id"], row["index"]): read_cost(row) for row in costs},
     )
 
 
-def curve_input(
-    drawn: Table, searches: Mapping[Point, Table], points: Sequence[Point], *, num_paths: int
+def build_curve_input(
+    drawn: PathTable,
+    searches: Mapping[Point, PathTable],
+    points: Sequence[Point],
+    *,
+    num_paths: int,
 ) -> CurveInput:
-    """Split every problem into what strategies see and what scores them.
+    """Separate every problem into its label-free input and its labels.
 
     Args:
         drawn: the independent paths.
         searches: the table that each point of a search is read from.
-        points: of the curves.
-        num_paths: independent paths that a problem needs; one with fewer that our side drew and
-            judged is left out, as is one of which a search has none.
+        points: points of the curves.
+        num_paths: required independent paths per problem; problems with fewer scored paths, or
+            without scored paths of a search, are left out.
     """
-    problems: list[ProblemCompute] = []
+    problems: list[UnlabeledProblem] = []
     labels: list[ProblemLabels] = []
     for name, group in drawn.groups.items():
         members = sorted(group.scored(), key=lambda one: one.path.index)[:num_paths]
@@ -80,14 +84,14 @@ def curve_input(
         if len(members) < num_paths or not all(parts.values()):
             continue
         problems.append(
-            ProblemCompute(
+            UnlabeledProblem(
                 id=name,
-                drawn=Drawn(
+                drawn=DrawnPaths(
                     candidates=tuple(_candidate(one, drawn) for one in members),
                     prompt_tokens=members[0].path.prompt_tokens,
                 ),
                 found={
-                    point: Found(
+                    point: SearchedPaths(
                         candidates=tuple(_candidate(one, searches[point]) for one in part),
                         cost=_cost(searches[point], name, point),
                     )
@@ -108,8 +112,8 @@ def curve_input(
     )
 
 
-def _part(searched: Table, name: str, point: Point) -> list[JudgedPath]:
-    """The scored paths that a search has at a point."""
+def _part(searched: PathTable, name: str, point: Point) -> list[JudgedPath]:
+    """The scored paths of a search at a point."""
     strategy, budget = point
     most = 1 if strategy is Strategy.BEAM else budget
     if name not in searched.groups:
@@ -117,15 +121,15 @@ def _part(searched: Table, name: str, point: Point) -> list[JudgedPath]:
     return [one for one in searched.groups[name].scored() if one.path.index < most]
 
 
-def _cost(searched: Table, name: str, point: Point) -> Cost:
+def _cost(searched: PathTable, name: str, point: Point) -> Cost:
     strategy, budget = point
     return searched.costs[name, 0 if strategy is Strategy.BEAM else budget - 1]
 
 
-def _candidate(member: JudgedPath, source: Table) -> Candidate:
+def _candidate(member: JudgedPath, source: PathTable) -> CandidatePath:
     path = member.path
     measure = source.measures[path.problem_id, path.index]
-    return Candidate(
+    return CandidatePath(
         answer=measure.answer,
         tokens=path.completion_tokens,
         logprob=path.logprob,

@@ -1,4 +1,4 @@
-"""What may be known of a path without its label: which answer it gives, and how sure the policy was."""
+"""Label-free measures of paths: the number of the answer, and the policy's self-certainty."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -16,14 +16,14 @@ KIND = "measures"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathMeasure:
-    """One row of the table."""
+    """Measures of one path."""
 
     problem_id: str
     index: int
     answer: int | None
-    """Which of the distinct answers to the problem; None: it gives none."""
+    """Number of its answer among the problem's distinct answers; None without an answer."""
     self_certainty: float | None
-    """None if it was not asked for."""
+    """None if not requested."""
 
     def row(self) -> Row:
         """Flat form."""
@@ -37,7 +37,7 @@ class PathMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescoring:
-    """By whom paths are read once more, and in which template they were asked for."""
+    """Scorer of sampled paths, and the chat format of their prompts."""
 
     scorer: Scorer
     chat_format: ChatFormat | None
@@ -49,7 +49,7 @@ def measure_paths(
     verifier: Verifier,
     rescoring: Rescoring | None,
 ) -> list[PathMeasure]:
-    """One measure a path, in order; those of one problem number its answers together."""
+    """One measure per path, in order; answers are numbered per problem."""
     asked = {problem.id: problem for problem in problems}
     books = {problem.id: AnswerBook(kind=problem.kind, verifier=verifier) for problem in problems}
     answers = [books[path.problem_id].number(path.text) for path in paths]

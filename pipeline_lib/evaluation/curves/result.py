@@ -1,4 +1,4 @@
-"""What the curves of test-time compute found, as one value that can be stored and read back."""
+"""Test-time compute curves of a policy, serializable as JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from pipeline_lib.records import Interval
 CURVES_NAME = "curves.json"
 
 Point = tuple[Strategy, int]
-"""A strategy at a budget."""
+"""A strategy and its budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,17 +26,17 @@ class CurvePoint:
     strict: Interval
     lenient: Interval
     completion_tokens: float
-    """All that was drawn, discarded branches as well."""
+    """All sampled tokens, including discarded branches."""
     critical_tokens: float
-    """The longest chain of tokens of which each waits for the one before."""
+    """The longest chain of sequentially dependent tokens."""
     prompt_tokens: float
     scoring_tokens: float
-    """Read once more to score what was drawn; no token of these is drawn."""
+    """Tokens read again for scoring."""
     upper_bound: bool
-    """It chooses by the gold, so no deployed system can reach it like this."""
+    """The strategy uses labels, so it bounds deployable ones."""
     against_majority: PairedDifference | None
-    """Strict score less that of the majority vote at the same budget; None where that is the same
-    thing, or is not among the points."""
+    """Strict score minus that of the majority vote at the same budget; None if that is the same
+    strategy or not among the points."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +46,14 @@ class ComputeCurves:
     policy: str
     """``base`` or ``trained``."""
     model: str
-    """Digest of its weights."""
+    """Digest of the weights."""
     num_problems: int
     num_left_out: int
-    """Problems of which our side failed to draw or to judge a path that is needed."""
+    """Problems that lack a required path because of a failed request or verification."""
     points: tuple[CurvePoint, ...]
     seed: int
     settings: Mapping[str, Any]
-    """The section ``test_time`` of the params."""
+    """The params section ``test_time``."""
 
     def curve(self, strategy: Strategy) -> list[CurvePoint]:
         """The points of one strategy, cheapest first."""
@@ -63,7 +63,7 @@ class ComputeCurves:
         )
 
     def to_json(self) -> str:
-        """All of it, as JSON."""
+        """Serialize as JSON."""
         return TypeAdapter(type(self)).dump_json(self, indent=1).decode()
 
     @classmethod

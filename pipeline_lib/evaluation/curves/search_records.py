@@ -1,4 +1,4 @@
-"""Searches of a shard of problems as records: paths that are judged like any other, and costs."""
+"""Search results of a shard as records: paths to be judged, and cumulative costs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,18 +16,18 @@ from pipeline_lib.verification.answer_groups import AnswerBook
 from pipeline_lib.verification.dispatch import Verifier
 
 COSTS = "search-costs"
-"""Kind of the tables that hold what searches took."""
+"""Kind of the tables of search costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRecords:
-    """What the searches of several problems leave behind, problem by problem."""
+    """Paths and costs of the searches of several problems, problem by problem."""
 
     paths: tuple[Path, ...]
-    """Of a beam its last branches, best first; of a tree its rollouts in their order. A problem of
-    which nothing came has a path with the error."""
+    """The last branches of a beam, best first; the rollouts of a tree, in order. A failed search has
+    one path with an error."""
     costs: tuple[Row, ...]
-    """``problem_id``, ``index`` and the fields of `Cost`: all that was spent up to this path."""
+    """``problem_id``, ``index`` and the fields of `Cost`, cumulative up to this path."""
     spent: Spent
 
 
@@ -41,10 +41,9 @@ def search_problems(
 ) -> SearchRecords:
     """Search every problem with one strategy.
 
-    The gold of a problem is seen by none: the search gets its prompt, and a book that tells answers
-    apart by their kind.
+    The search gets the prompt and the grouping of equivalent answers, never the gold.
     """
-    blind = [_blind(problem, setting, verifier) for problem in problems]
+    blind = [_hide_gold(problem, setting, verifier) for problem in problems]
     found = _FINDERS[strategy](blind, setting, budget)
     paths: list[Path] = []
     costs: list[Row] = []
@@ -64,12 +63,12 @@ def search_problems(
     return SearchRecords(paths=tuple(paths), costs=tuple(costs), spent=spent)
 
 
-def cost_from(row: Mapping[str, Any]) -> Cost:
+def read_cost(row: Mapping[str, Any]) -> Cost:
     """The cost in a row of the table."""
     return Cost(**{name: row[name] for name in Cost.__dataclass_fields__})
 
 
-def _blind(problem: Problem, setting: SearchSetting, verifier: Verifier) -> SearchProblem:
+def _hide_gold(problem: Problem, setting: SearchSetting, verifier: Verifier) -> SearchProblem:
     book = AnswerBook(kind=problem.kind, verifier=verifier)
     return SearchProblem(
         id=problem.id,
@@ -80,7 +79,7 @@ def _blind(problem: Problem, setting: SearchSetting, verifier: Verifier) -> Sear
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Search:
-    """Paths with the cost of everything up to each; None is a failed one."""
+    """Paths with their cumulative costs; None is a failed path."""
 
     paths: Sequence[FoundPath | None]
     costs: Sequence[Cost]

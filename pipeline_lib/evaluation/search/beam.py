@@ -1,8 +1,9 @@
-"""Beam search over steps: N continuations are drawn, the best N / M are kept, each continued M times.
+"""Beam search over steps: sample N continuations, keep the best N / M, continue each M times.
 
-What a partial path is worth is how sure the policy was of it. All problems of a call go on together.
+The value of a partial path is the policy's confidence in it. All problems of a call advance together.
 
-Source: Snell et al. 2024, arXiv:2408.03314, section 5.1, with a label-free value for their verifier.
+Source: Snell et al. 2024, arXiv:2408.03314, section 5.1, with a label-free value instead of a
+verifier.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from pipeline_lib.serving.scored_text import ScoredText
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeamResult:
-    """The whole paths of one problem's last beam, best first, and what they took."""
+    """The complete paths of a problem's last beam, best first, and the cost."""
 
     paths: tuple[FoundPath, ...]
     """Empty if every request failed."""
@@ -34,7 +35,7 @@ class _Branch:
     num_steps: int = 0
     certainty: float = 0.0
     finished: FinishReason | None = None
-    """None while it goes on."""
+    """None while the branch is open."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class _Beam:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """One branch to be continued."""
+    """A branch to continue."""
 
     beam: _Beam
     branch: _Branch
@@ -62,10 +63,10 @@ class _Job:
 def beam_search(
     problems: Sequence[SearchProblem], setting: SearchSetting, *, budget: int
 ) -> list[BeamResult]:
-    """Search with ``budget`` continuations a round, in the order of the problems.
+    """Search with ``budget`` continuations per round; results in the order of the problems.
 
     Raises:
-        BadInputError: the budget is no multiple of ``beam.expansion``, or values need
+        BadInputError: the budget is not a multiple of ``beam.expansion``, or values need
             log-probabilities that the engine does not report.
     """
     expansion = setting.params.beam.expansion
@@ -79,13 +80,13 @@ def beam_search(
     while any(beam.open for beam in beams):
         _advance(beams, setting, budget=budget, round_number=round_number)
         round_number += 1
-    return [BeamResult(paths=tuple(map(_found, beam.branches)), cost=beam.cost) for beam in beams]
+    return [BeamResult(paths=tuple(map(_to_path, beam.branches)), cost=beam.cost) for beam in beams]
 
 
 def _advance(
     beams: Sequence[_Beam], setting: SearchSetting, *, budget: int, round_number: int
 ) -> None:
-    """One round of all beams that still go on."""
+    """One round of all open beams."""
     expansion = setting.params.beam.expansion
     jobs: list[_Job] = []
     for beam in beams:
@@ -94,25 +95,25 @@ def _advance(
             names = ("beam", budget, beam.problem.id, round_number, place)
             seeds = consecutive_seeds(count, setting.seed, *names)
             jobs.append(_Job(beam=beam, branch=branch, seeds=seeds))
-    drawn = _drawn(jobs, setting)
+    drawn = _draw(jobs, setting)
     for beam in beams:
         mine = [(job, drawn[place]) for place, job in enumerate(jobs) if job.beam is beam]
         if not mine:
             continue
         beam.cost = beam.cost.then(round_cost([completions for _, completions in mine]))
-        grown = _distinct(
-            _grown(job.branch, one, setting)
+        grown = _deduplicate(
+            _extend(job.branch, one, setting)
             for job, completions in mine
             for one in completions
             if one.error is None
         )
-        grown = _scored(beam, grown, setting)
+        grown = _score(beam, grown, setting)
         kept = [branch for branch in beam.branches if branch.finished is not None]
         beam.branches = _best([*kept, *grown], setting, width=budget // expansion)
 
 
-def _drawn(jobs: Sequence[_Job], setting: SearchSetting) -> Mapping[int, list[Completion]]:
-    """The completions of each job; those with as many tokens left go out together."""
+def _draw(jobs: Sequence[_Job], setting: SearchSetting) -> Mapping[int, list[Completion]]:
+    """The completions of each job; jobs with equal remaining tokens share a call."""
     most = setting.decoding.max_new_tokens
     groups: dict[tuple[int, bool], list[int]] = {}
     for place, job in enumerate(jobs):
@@ -133,13 +134,13 @@ def _drawn(jobs: Sequence[_Job], setting: SearchSetting) -> Mapping[int, list[Co
     return drawn
 
 
-def _grown(branch: _Branch, completion: Completion, setting: SearchSetting) -> _Branch:
+def _extend(branch: _Branch, completion: Completion, setting: SearchSetting) -> _Branch:
     tokens = branch.tokens + completion.completion_tokens
     goes_on = completion.stopped_by == setting.params.step_delimiter
     known = branch.logprob is not None and completion.logprob is not None
     finished: FinishReason | None = completion.finish_reason
     if goes_on:
-        # A step that takes the last token leaves none for the next one.
+        # The token limit is reached: there is no next step.
         cut = tokens >= setting.decoding.max_new_tokens
         finished = FinishReason.LENGTH if cut else None
     return _Branch(
@@ -151,12 +152,12 @@ def _grown(branch: _Branch, completion: Completion, setting: SearchSetting) -> _
     )
 
 
-def _distinct(branches: Iterator[_Branch]) -> list[_Branch]:
-    """Each text once: a branch that was drawn twice is not worth two places."""
+def _deduplicate(branches: Iterator[_Branch]) -> list[_Branch]:
+    """Keep each text once, so that duplicates do not fill the beam."""
     return list({(one.text, one.finished): one for one in branches}.values())
 
 
-def _scored(beam: _Beam, branches: list[_Branch], setting: SearchSetting) -> list[_Branch]:
+def _score(beam: _Beam, branches: list[_Branch], setting: SearchSetting) -> list[_Branch]:
     if setting.params.beam.value != "self-certainty" or not branches:
         return branches
     assert setting.scorer is not None
@@ -199,7 +200,7 @@ _VALUES: Mapping[str, Callable[[_Branch], float]] = {
 }
 
 
-def _found(branch: _Branch) -> FoundPath:
+def _to_path(branch: _Branch) -> FoundPath:
     assert branch.finished is not None
     return FoundPath(
         text=branch.text,

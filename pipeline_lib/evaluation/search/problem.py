@@ -1,7 +1,7 @@
-"""What beam and tree search share: the problem as they see it, their setting, and what they find.
+"""Input, setting and output of beam and tree search.
 
-A search sees a prompt and can tell answers apart. It gets no gold and no verdict; what it finds is
-judged afterwards, like any other path.
+A search sees the prompt and can group equivalent answers. It has no gold and no verdict; its paths
+are judged afterwards, like any other.
 """
 
 from collections.abc import Callable
@@ -19,31 +19,31 @@ class SearchProblem:
 
     id: str
     prompt: str
-    """Rendered, as engines get it."""
+    """Rendered prompt, as sent to the engine."""
     answer_of: Callable[[str], int | None]
-    """Which of the answers met so far a text gives, equivalent ones being one; None: none."""
+    """Number of the text's answer among the distinct answers so far; None without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSetting:
-    """By whom and how is searched."""
+    """Model, decoding and params of a search."""
 
     model: ChatModel
     decoding: Decoding
-    """``max_new_tokens`` bounds a whole path, however many completions it was put together from."""
+    """``max_new_tokens`` bounds a whole path, over all its completions."""
     params: StrategyParams
     seed: int
     scorer: Scorer | None = None
-    """Needed where values are self-certainty."""
+    """Required if values are self-certainty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPath:
-    """A whole path, put together from the steps that were drawn."""
+    """A complete path, joined from sampled steps."""
 
     text: str
     finish_reason: FinishReason
     tokens: int
     """Of the whole path."""
     logprob: float | None
-    """Of the whole path; None where it is not known."""
+    """Of the whole path; None if unknown."""

@@ -1,9 +1,9 @@
-"""Monte Carlo tree search over steps, whose values come from rollouts and from no label.
+"""Monte Carlo tree search over steps, with label-free values from rollouts.
 
-A simulation selects a node by UCT and draws one completion from it, to the end. Its first step is
-the new child, all of it is the child's rollout: no token is drawn for the tree alone. The rollouts
-in their order are what is handed to a vote, so one search gives a curve over budgets. The
-simulations of a problem wait for each other; those of several problems are drawn together.
+A simulation selects a node by UCT and samples one completion from it, to the end. Its first step
+becomes the new child, the whole completion is the child's rollout, so no token is sampled for the
+tree alone. The rollouts are the candidates of a vote, and prefixes of their sequence give the curve
+over budgets. Simulations of one problem are sequential; those of several problems are batched.
 
 Source: Kocsis and Szepesvári 2006 (UCT); Chaslot et al. 2008 (progressive widening).
 """
@@ -25,35 +25,35 @@ from pipeline_lib.serving.scored_text import ScoredText
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeResult:
-    """The rollouts of one problem, and what it had cost after each simulation."""
+    """The rollouts of one problem, and the cumulative cost after each simulation."""
 
     rollouts: tuple[FoundPath | None, ...]
-    """By simulation; None where the request failed."""
+    """By simulation; None for a failed request."""
     costs: tuple[Cost, ...]
-    """Of all simulations up to this one."""
+    """Cumulative, by simulation."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """A beginning of a path, at the end of a step."""
+    """A prefix of paths, ending at a step."""
 
     text: str = ""
     depth: int = 0
     ended: bool = False
-    """Nothing can be drawn from it."""
+    """A terminal node: nothing can be sampled from it."""
     num_draws: int = 0
-    """Completions that were drawn from this very node."""
+    """Completions sampled from this node itself."""
     rollouts: list[int] = field(default_factory=list)
-    """Numbers of the rollouts that go through it: its visits."""
+    """Indices of the rollouts through the node: its visits."""
     children: dict[str, "Node"] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """What values are made of."""
+    """Label-free features of a rollout, from which values are computed."""
 
     answer: int | None
-    logprob_a_token: float | None
+    logprob_per_token: float | None
     certainty: float | None
 
 
@@ -64,7 +64,7 @@ class _Search:
     problem: SearchProblem
     root: Node = field(default_factory=Node)
     prompt_tokens: int | None = None
-    """Of the problem alone; known once it was asked."""
+    """Of the problem's prompt; known after the first completion."""
     rollouts: list[Rollout] = field(default_factory=list)
     found: list[FoundPath | None] = field(default_factory=list)
     cost: Cost = NOTHING
@@ -72,8 +72,8 @@ class _Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Growth:
-    """What one simulation drew, and from which node."""
+class _Expansion:
+    """The completion of one simulation, and the node it was sampled from."""
 
     search: _Search
     path: Sequence[Node]
@@ -82,7 +82,7 @@ class _Growth:
 
 
 def uct(mean: float, visits: int, parent_visits: int, *, exploration: float) -> float:
-    """Upper confidence bound of a child whose rollouts have this mean value in [0, 1].
+    """Upper confidence bound of a child with this mean value in [0, 1].
 
     Source: Kocsis and Szepesvári 2006: mean + c * sqrt(ln n_parent / n_child).
     """
@@ -90,21 +90,21 @@ def uct(mean: float, visits: int, parent_visits: int, *, exploration: float) -> 
 
 
 def allowed_draws(visits: int, params: TreeParams) -> int:
-    """How many completions a node with so many visits may have had, by progressive widening."""
+    """Completions that progressive widening allows a node with ``visits`` visits."""
     return math.ceil(params.widening * math.pow(max(visits, 1), params.widening_power))
 
 
 def agreement(rollouts: Sequence[Rollout]) -> list[float]:
-    """For each rollout the share of all rollouts that give its answer; 0 without one."""
+    """Share of rollouts with the same answer, for each rollout; 0 without an answer."""
     counts = Counter(one.answer for one in rollouts if one.answer is not None)
     return [
         counts[one.answer] / len(rollouts) if one.answer is not None else 0.0 for one in rollouts
     ]
 
 
-def _sureness(rollouts: Sequence[Rollout]) -> list[float]:
-    """Mean log-probability a token, scaled to [0, 1] over the rollouts so far."""
-    return _scaled([_known(one.logprob_a_token) for one in rollouts])
+def _mean_logprobs(rollouts: Sequence[Rollout]) -> list[float]:
+    """Mean log-probability per token, scaled to [0, 1] over the rollouts so far."""
+    return _scaled([_known(one.logprob_per_token) for one in rollouts])
 
 
 def _certainty(rollouts: Sequence[Rollout]) -> list[float]:
@@ -127,23 +127,23 @@ def _scaled(values: Sequence[float]) -> list[float]:
 
 VALUES: Mapping[str, Callable[[Sequence[Rollout]], list[float]]] = {
     "agreement": agreement,
-    "mean-logprob": _sureness,
+    "mean-logprob": _mean_logprobs,
     "self-certainty": _certainty,
 }
-"""The value of each rollout as things stand: it changes with the rollouts that follow."""
+"""Value functions of all rollouts so far; later rollouts change the values of earlier ones."""
 
 
 def tree_search(
     problems: Sequence[SearchProblem], setting: SearchSetting, *, simulations: int
 ) -> list[TreeResult]:
-    """Run so many simulations of each problem, in the order of the problems.
+    """Run ``simulations`` simulations per problem; results in the order of the problems.
 
     Raises:
         BadInputError: values need log-probabilities that the engine does not report.
     """
     searches = [_Search(problem=problem) for problem in problems]
     for number in range(simulations):
-        paths = [_path_to_grow(search, setting.params.tree) for search in searches]
+        paths = [_select_path(search, setting.params.tree) for search in searches]
         requests = [
             Request(
                 prompt=search.problem.prompt + path[-1].text,
@@ -157,10 +157,10 @@ def tree_search(
             path[-1].num_draws += 1
             search.cost = search.cost.then(request_cost([completion]))
             if completion.error is None:
-                grown.append(_Growth(search=search, path=path, completion=completion))
+                grown.append(_Expansion(search=search, path=path, completion=completion))
             else:
                 search.found.append(None)
-        _take(grown, setting)
+        _insert(grown, setting)
         for search in searches:
             search.costs.append(search.cost)
     return [
@@ -168,13 +168,13 @@ def tree_search(
     ]
 
 
-def _path_to_grow(search: _Search, params: TreeParams) -> list[Node]:
-    """The nodes from the root to the one that is drawn from."""
+def _select_path(search: _Search, params: TreeParams) -> list[Node]:
+    """The nodes from the root to the selected one."""
     values = VALUES[params.value](search.rollouts)
     path = [search.root]
     while path[-1].num_draws >= allowed_draws(len(path[-1].rollouts), params):
-        going_on = [child for child in path[-1].children.values() if not child.ended]
-        if not going_on:
+        open_children = [child for child in path[-1].children.values() if not child.ended]
+        if not open_children:
             break
         visits = len(path[-1].rollouts)
         bounds = [
@@ -184,17 +184,17 @@ def _path_to_grow(search: _Search, params: TreeParams) -> list[Node]:
                 visits,
                 exploration=params.exploration,
             )
-            for child in going_on
+            for child in open_children
         ]
         # The earliest child wins a tie.
-        path.append(going_on[bounds.index(max(bounds))])
+        path.append(open_children[bounds.index(max(bounds))])
     return path
 
 
-def _take(grown: Sequence[_Growth], setting: SearchSetting) -> None:
-    """Put what was drawn into the trees and the books."""
-    wholes = [_whole(growth, setting) for growth in grown]
-    certainties = _certainties(grown, wholes, setting)
+def _insert(grown: Sequence[_Expansion], setting: SearchSetting) -> None:
+    """Add the completions to the trees."""
+    wholes = [_join_path(growth, setting) for growth in grown]
+    certainties = _score_certainty(grown, wholes, setting)
     for growth, found, certainty in zip(grown, wholes, certainties, strict=True):
         search, completion = growth.search, growth.completion
         child = _child(growth.path[-1], completion.text, setting)
@@ -204,18 +204,18 @@ def _take(grown: Sequence[_Growth], setting: SearchSetting) -> None:
         search.rollouts.append(
             Rollout(
                 answer=search.problem.answer_of(found.text),
-                logprob_a_token=logprob and logprob / max(completion.completion_tokens, 1),
+                logprob_per_token=logprob and logprob / max(completion.completion_tokens, 1),
                 certainty=certainty,
             )
         )
         search.found.append(found)
 
 
-def _whole(growth: _Growth, setting: SearchSetting) -> FoundPath:
-    """The path from the problem on; one that is too long as a whole ends where it was drawn from."""
+def _join_path(growth: _Expansion, setting: SearchSetting) -> FoundPath:
+    """The complete path; cut at its node if it exceeds the token limit."""
     search, node, completion = growth.search, growth.path[-1], growth.completion
     if search.prompt_tokens is None:
-        # The first completion is drawn from the root.
+        # The first completion is sampled from the root.
         search.prompt_tokens = completion.prompt_tokens
     before = completion.prompt_tokens - search.prompt_tokens
     tokens = before + completion.completion_tokens
@@ -232,7 +232,7 @@ def _whole(growth: _Growth, setting: SearchSetting) -> FoundPath:
 
 
 def _child(node: Node, drawn: str, setting: SearchSetting) -> Node:
-    """The child for the first step of what was drawn, new or known."""
+    """The child for the first step of a completion; created if new."""
     first, step, rest = drawn.partition(setting.params.step_delimiter)
     text = node.text + first + step
     if text not in node.children:
@@ -242,8 +242,8 @@ def _child(node: Node, drawn: str, setting: SearchSetting) -> Node:
     return node.children[text]
 
 
-def _certainties(
-    grown: Sequence[_Growth], wholes: Sequence[FoundPath], setting: SearchSetting
+def _score_certainty(
+    grown: Sequence[_Expansion], wholes: Sequence[FoundPath], setting: SearchSetting
 ) -> list[float] | list[None]:
     if setting.params.tree.value != "self-certainty":
         return [None] * len(wholes)

@@ -1,8 +1,8 @@
-"""Which of a problem's paths is handed in: best-of-N and votes that no label ever reaches.
+"""Label-free selection of one of a problem's paths: best-of-N and votes.
 
-A candidate holds what a deployed system would know of a path, and nothing else: there is no gold,
-no verdict and no text from which one could be made. A choice is a distribution over the candidates,
-so that ties are broken evenly and without a seed.
+A candidate holds only what a deployed system would have: no gold, no verdict, and no text from which
+a verdict could be computed. A choice is a distribution over the candidates, so that ties are split
+evenly without a seed.
 """
 
 import math
@@ -16,47 +16,47 @@ from pipeline_lib.evaluation.statistics.majority import win_chances
 from pipeline_lib.params.evaluate import Strategy, StrategyParams
 
 Choice = list[float]
-"""The chance of each candidate to be handed in; they sum to 1."""
+"""Selection probability of each candidate; sums to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """One path as a selector sees it."""
+class CandidatePath:
+    """Label-free features of one path."""
 
     answer: int | None
-    """Which of the problem's distinct answers it gives, equivalent ones being one; None: none."""
+    """Number of its answer among the problem's distinct answers; None without an answer."""
     tokens: int
     logprob: float | None
-    """Sum of the natural-log probabilities of its tokens; None where the engine reports none."""
+    """Sum of token log-probabilities (natural log); None if the engine reports none."""
     self_certainty: float | None
-    """Mean divergence of its next-token distributions from uniform, in nats; None: not measured."""
+    """Mean divergence of the next-token distributions from uniform, in nats; None if not measured."""
 
 
-Measure = Callable[[Candidate], float]
+Measure = Callable[[CandidatePath], float]
 
 
 class Selector(Protocol):
-    """A rule of choice."""
+    """A selection rule."""
 
-    def choose(self, candidates: Sequence[Candidate]) -> Choice:
-        """The choice among all of them, of which there is at least one."""
+    def choose(self, candidates: Sequence[CandidatePath]) -> Choice:
+        """The choice among all candidates, at least one."""
         ...
 
-    def mean_choice(self, candidates: Sequence[Candidate], size: int) -> Choice | None:
-        """The mean of `choose` over all subsets of ``size``, exactly; None without a formula."""
+    def mean_choice(self, candidates: Sequence[CandidatePath], size: int) -> Choice | None:
+        """Exact mean of `choose` over all subsets of ``size``; None without a closed form."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AnyPath:
-    """One path at random. Implements Selector."""
+    """A uniformly random path. Implements Selector."""
 
-    def choose(self, candidates: Sequence[Candidate]) -> Choice:
-        """Each is as likely."""
+    def choose(self, candidates: Sequence[CandidatePath]) -> Choice:
+        """Uniform."""
         return [1 / len(candidates)] * len(candidates)
 
-    def mean_choice(self, candidates: Sequence[Candidate], _size: int) -> Choice:
-        """Every candidate is in as many subsets as any other."""
+    def mean_choice(self, candidates: Sequence[CandidatePath], _size: int) -> Choice:
+        """Uniform, by symmetry."""
         return self.choose(candidates)
 
 
@@ -66,15 +66,15 @@ class BestOf:
 
     measure: Measure
 
-    def choose(self, candidates: Sequence[Candidate]) -> Choice:
-        """All of the chance to the best; equals share it."""
+    def choose(self, candidates: Sequence[CandidatePath]) -> Choice:
+        """The best candidate; ties are split."""
         values = list(map(self.measure, candidates))
-        return _shared([value == max(values) for value in values])
+        return _split([value == max(values) for value in values])
 
-    def mean_choice(self, candidates: Sequence[Candidate], size: int) -> Choice:
-        """A value is the best of a subset that holds one like it and none above it.
+    def mean_choice(self, candidates: Sequence[CandidatePath], size: int) -> Choice:
+        """Exact, by counting the subsets in which a value is the maximum.
 
-        Of n candidates, with b above and t equal, C(n - b, k) - C(n - b - t, k) subsets are such.
+        With b of n candidates above and t equal, these are C(n - b, k) - C(n - b - t, k).
         """
         values = list(map(self.measure, candidates))
         counts = Counter(values)
@@ -95,12 +95,12 @@ class MajorityVote:
     Source: Wang et al. 2022, arXiv:2203.11171 (self-consistency).
     """
 
-    def choose(self, candidates: Sequence[Candidate]) -> Choice:
-        """One path, one vote."""
-        return _elected(candidates, [1.0] * len(candidates))
+    def choose(self, candidates: Sequence[CandidatePath]) -> Choice:
+        """One vote per path."""
+        return _elect(candidates, [1.0] * len(candidates))
 
-    def mean_choice(self, candidates: Sequence[Candidate], size: int) -> Choice:
-        """An answer's chance to lead, shared by its candidates, who are in as many subsets each."""
+    def mean_choice(self, candidates: Sequence[CandidatePath], size: int) -> Choice:
+        """Exact: an answer's probability to win, split evenly among its candidates."""
         counts = Counter(one.answer for one in candidates if one.answer is not None)
         num_silent = len(candidates) - counts.total()
         names = list(counts)
@@ -117,22 +117,22 @@ class MajorityVote:
 class WeightedVote:
     """A path with the answer of the largest total weight. Implements Selector."""
 
-    weigh: Callable[[Sequence[Candidate]], Sequence[float]]
-    """The weight of each candidate among these; none is negative."""
+    weigh: Callable[[Sequence[CandidatePath]], Sequence[float]]
+    """Weights of the candidates, not negative."""
 
-    def choose(self, candidates: Sequence[Candidate]) -> Choice:
-        """A path's vote weighs as much as it does itself."""
-        return _elected(candidates, self.weigh(candidates))
+    def choose(self, candidates: Sequence[CandidatePath]) -> Choice:
+        """One weighted vote per path."""
+        return _elect(candidates, self.weigh(candidates))
 
-    def mean_choice(self, _candidates: Sequence[Candidate], _size: int) -> None:
-        """There is no formula."""
+    def mean_choice(self, _candidates: Sequence[CandidatePath], _size: int) -> None:
+        """No closed form."""
         return
 
 
-def _elected(candidates: Sequence[Candidate], weights: Sequence[float]) -> Choice:
-    """Leading answers share the chance evenly, then the candidates of each.
+def _elect(candidates: Sequence[CandidatePath], weights: Sequence[float]) -> Choice:
+    """Split the probability evenly among the leading answers, then among the candidates of each.
 
-    A candidate without an answer casts no vote; if none has one, all are alike.
+    Candidates without an answer do not vote; without any answer the choice is uniform.
     """
     votes: dict[int, list[float]] = {}
     for one, weight in zip(candidates, weights, strict=True):
@@ -140,7 +140,7 @@ def _elected(candidates: Sequence[Candidate], weights: Sequence[float]) -> Choic
             votes.setdefault(one.answer, []).append(weight)
     if not votes:
         return [1 / len(candidates)] * len(candidates)
-    # fsum, so that the order of the candidates makes no winner.
+    # fsum: the winner must not depend on the order of the candidates.
     totals = {answer: math.fsum(given) for answer, given in votes.items()}
     lead = max(totals.values())
     leaders = {answer for answer, total in totals.items() if total == lead}
@@ -150,12 +150,12 @@ def _elected(candidates: Sequence[Candidate], weights: Sequence[float]) -> Choic
     ]
 
 
-def _shared(winners: Sequence[bool]) -> Choice:
+def _split(winners: Sequence[bool]) -> Choice:
     return [won / sum(winners) for won in winners]
 
 
-def likelihood(candidate: Candidate) -> float:
-    """Log-probability of the whole path: it favours short ones."""
+def likelihood(candidate: CandidatePath) -> float:
+    """Log-probability of the whole path; favours short paths."""
     if candidate.logprob is None:
         raise BadInputError(
             "a path has no log-probability, the engine reported none; leave out the strategies "
@@ -164,19 +164,19 @@ def likelihood(candidate: Candidate) -> float:
     return candidate.logprob
 
 
-def mean_logprob(candidate: Candidate) -> float:
-    """Log-probability a token."""
+def mean_logprob(candidate: CandidatePath) -> float:
+    """Log-probability per token."""
     return likelihood(candidate) / max(candidate.tokens, 1)
 
 
-def self_certainty(candidate: Candidate) -> float:
+def self_certainty(candidate: CandidatePath) -> float:
     """Source: Kang et al. 2025, arXiv:2502.18581."""
     assert candidate.self_certainty is not None
     return candidate.self_certainty
 
 
-def borda_weights(candidates: Sequence[Candidate], *, power: float) -> list[float]:
-    """Rank r of n by self-certainty gives (n - r + 1)^power votes; equals get the mean of theirs.
+def borda_weights(candidates: Sequence[CandidatePath], *, power: float) -> list[float]:
+    """Rank r of n by self-certainty has weight (n - r + 1)^power; ties get the mean weight.
 
     Source: Kang et al. 2025, arXiv:2502.18581, Borda voting.
     """
@@ -192,8 +192,8 @@ def borda_weights(candidates: Sequence[Candidate], *, power: float) -> list[floa
     return [votes[value] for value in values]
 
 
-def selectors(params: StrategyParams) -> Mapping[Strategy, Selector]:
-    """The selectors of paths that were drawn independently, by the name of their strategy."""
+def make_selectors(params: StrategyParams) -> Mapping[Strategy, Selector]:
+    """Selectors among independent paths, by strategy."""
     return {
         Strategy.SINGLE: AnyPath(),
         Strategy.LIKELIHOOD: BestOf(likelihood),

@@ -1,7 +1,7 @@
-"""What a selector chooses from N of the n paths that were drawn, on average over all such subsets.
+"""Mean choice of a selector over all subsets of N of the n sampled paths.
 
-The mean is exact where a formula gives it or the subsets are few; else it is taken over subsets that
-are drawn with a seed. It is taken before anything is scored, so no label is needed for it.
+Exact if there is a closed form or if the subsets are few, else over seeded random subsets. No label
+is needed: choices are averaged before they are scored.
 """
 
 import itertools
@@ -9,26 +9,26 @@ import math
 from collections.abc import Iterable, Sequence
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.selection.selectors import Candidate, Choice, Selector
+from pipeline_lib.evaluation.selection.selectors import CandidatePath, Choice, Selector
 from pipeline_lib.seeding import child_generator
 
 
 def mean_choice(
     selector: Selector,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[CandidatePath],
     size: int,
     *,
     max_subsets: int,
     seed: int,
 ) -> Choice:
-    """The chance of each candidate to be chosen from a random subset of ``size``.
+    """Selection probability of each candidate in a random subset of ``size``.
 
     Args:
-        selector: the rule.
+        selector: selection rule.
         candidates: the n paths of a problem.
         size: N, 1 <= N <= n.
-        max_subsets: so many are enumerated at most; of more, as many are drawn at random.
-        seed: of this draw alone.
+        max_subsets: most subsets to enumerate; beyond, this many are drawn at random.
+        seed: seed of that draw.
 
     Raises:
         BadInputError: fewer than ``size`` candidates.
@@ -53,7 +53,7 @@ def mean_choice(
 
 
 def _mean_over(
-    selector: Selector, candidates: Sequence[Candidate], subsets: Iterable[Sequence[int]]
+    selector: Selector, candidates: Sequence[CandidatePath], subsets: Iterable[Sequence[int]]
 ) -> Choice:
     totals = [0.0] * len(candidates)
     num_subsets = 0
@@ -66,7 +66,7 @@ def _mean_over(
 
 
 def mean_longest(tokens: Sequence[int], size: int) -> float:
-    """Expected length of the longest of ``size`` of these paths, exactly.
+    """Exact expected maximum of the lengths in a random subset of ``size``.
 
     The r-th shortest (r from 1) is the longest of C(r - 1, size - 1) subsets.
     """

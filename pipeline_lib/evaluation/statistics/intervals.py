@@ -1,4 +1,4 @@
-"""Confidence intervals of scores: over problems by the bootstrap, over single paths by Wilson."""
+"""Confidence intervals of scores: bootstrap over problems, Wilson for one path per problem."""
 
 from scipy import stats
 
@@ -14,23 +14,23 @@ def score_interval(values_P: Floats, *, resamples: int, level: float, seed: int)
     """Interval of the mean score over problems.
 
     Args:
-        values_P: one score in [0, 1] a problem, such as its pass@k.
+        values_P: one score in [0, 1] per problem, such as its pass@k.
         resamples: bootstrap resamples over problems.
         level: confidence, e.g. 0.95.
-        seed: of this interval alone.
+        seed: seed of this interval.
 
     Raises:
-        BadInputError: no problem.
+        BadInputError: there are no problems.
     """
     drawn = resampling.resample(values_P, resamples=resamples, seed=seed)
-    return resampling.interval(drawn, level=level, support=_SCORE_SUPPORT, skewed=True)
+    return resampling.compute_interval(drawn, level=level, support=_SCORE_SUPPORT, skewed=True)
 
 
 def wilson_interval(num_correct: int, num_problems: int, *, level: float) -> Interval:
-    """Wilson's interval of a proportion: accuracy with one path a problem.
+    """Wilson's interval of a proportion: accuracy with one path per problem.
 
     Raises:
-        BadInputError: no problem.
+        BadInputError: there are no problems.
     """
     if num_problems == 0:
         raise BadInputError("no problem for Wilson's interval; evaluate at least one")

@@ -1,9 +1,8 @@
-"""maj@k of one problem: how often the majority over the answers of k paths is right.
+"""maj@k of one problem: probability that the majority answer of k paths is right.
 
-Exact over all k-subsets of the paths, so there is no seed. A vote is for an answer as it was
-extracted, up to white space: two forms of one number are two answers, because to merge them by the
-gold answer would tell the vote what is right. A path without an answer casts no vote. A tie is
-broken evenly: t answers that share the lead count 1/t each.
+Exact over all k-subsets of the paths, so no seed is needed. Votes are for the extracted answer, up to
+white space: two forms of one number are two answers, because merging them by comparison with the gold
+would leak the label. Paths without an answer do not vote. Ties are split evenly.
 """
 
 import math
@@ -14,12 +13,12 @@ from dataclasses import dataclass
 from pipeline_lib.evaluation.statistics.pass_at_k import check_counts
 
 Ways = list[list[int]]
-"""``ways[ties][used]``: in how many ways ``used`` paths can be taken with ``ties`` full answers."""
+"""``ways[ties][used]``: ways to take ``used`` paths such that ``ties`` answers reach the lead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
-    """One scored path as a voter."""
+    """Answer and correctness of one scored path."""
 
     answer: str | None
     correct: bool
@@ -46,12 +45,15 @@ def majority_at_k(votes: Sequence[Vote], k: int) -> float:
 
 
 def win_chances(counts: Sequence[int], *, num_silent: int, k: int) -> list[float]:
-    """The chance of each answer to be the most frequent one in a random k-subset of the paths.
+    """Probability of each answer to win the vote in a random k-subset of the paths.
 
     Args:
-        counts: how many paths give each answer.
-        num_silent: how many give none.
-        k: 1 <= k <= number of paths. The chances sum to 1 less that of a subset without an answer.
+        counts: paths per answer.
+        num_silent: paths without an answer.
+        k: 1 <= k <= number of paths.
+
+    Returns:
+        Probabilities that sum to 1 minus that of a subset without any answer.
     """
     subsets = math.comb(sum(counts) + num_silent, k)
     return [
@@ -66,7 +68,7 @@ def _normalised(answer: str | None) -> str | None:
 
 
 def _share_of_wins(own: int, rivals: Sequence[int], *, num_silent: int, k: int) -> float:
-    """Number of k-subsets in which an answer with ``own`` votes leads; a tie counts in part."""
+    """Number of k-subsets that an answer with ``own`` paths wins; a tie of t counts 1 / t."""
     wins = 0.0
     for lead in range(1, min(own, k) + 1):
         ways = _ways_below(lead, rivals, num_silent=num_silent, size=k - lead)
@@ -76,8 +78,8 @@ def _share_of_wins(own: int, rivals: Sequence[int], *, num_silent: int, k: int) 
 
 
 def _ways_below(lead: int, rivals: Sequence[int], *, num_silent: int, size: int) -> Ways:
-    """Ways to take up to ``size`` other paths, no rival having more than ``lead`` votes."""
-    # Rivals that can never reach the lead constrain nothing: they count as silent.
+    """Ways to take up to ``size`` other paths such that no rival exceeds ``lead`` votes."""
+    # Rivals that cannot reach the lead are equivalent to silent paths.
     free = num_silent + sum(count for count in rivals if count < lead)
     ways = [[math.comb(free, used) for used in range(size + 1)]]
     for count in rivals:

@@ -1,7 +1,7 @@
-"""Base against trained on the same problems: paired differences, McNemar's test, flips.
+"""Paired comparison of two policies on the same problems: differences, McNemar's test, flips.
 
-Problems differ far more than policies do, so only differences within a problem are compared.
-Inputs are aligned by the caller. Axis: P problems.
+Problems vary far more than policies, so differences are taken within problems. The caller aligns
+the inputs. Axis: P problems.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ _DIFFERENCE_SUPPORT = (-1.0, 1.0)
 _HALF = 0.5
 
 
-class Finding(StrEnum):
-    """What may be said about a difference. There is nothing between a gain and none."""
+class DifferenceFinding(StrEnum):
+    """Conclusion from a paired difference."""
 
     GAIN = "gain"
     NO_SIGNIFICANT_GAIN = "no significant gain"
@@ -30,8 +30,7 @@ class Finding(StrEnum):
 class PairedDifference:
     """Trained minus base, with an interval and a p-value from the same differences.
 
-    They are not independent: both approximate the noise of one sample, and a finding asks that they
-    agree.
+    Interval and p-value are not independent; a finding requires that they agree.
     """
 
     base: float
@@ -40,17 +39,17 @@ class PairedDifference:
     p_value: float
 
     @property
-    def finding(self) -> Finding:
-        """A difference counts only if the interval misses zero and the test agrees."""
+    def finding(self) -> DifferenceFinding:
+        """A gain or loss only if the interval excludes zero and the test is significant."""
         bounds = self.interval
         if self.p_value > 1 - bounds.level or bounds.low <= 0 <= bounds.high:
-            return Finding.NO_SIGNIFICANT_GAIN
-        return Finding.GAIN if bounds.low > 0 else Finding.SIGNIFICANTLY_LOWER
+            return DifferenceFinding.NO_SIGNIFICANT_GAIN
+        return DifferenceFinding.GAIN if bounds.low > 0 else DifferenceFinding.SIGNIFICANTLY_LOWER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McNemar:
-    """One path a problem: in how many problems only one of the two policies is right."""
+    """Numbers of problems that only one policy solves with one path, and the test."""
 
     only_base: int
     only_trained: int
@@ -59,7 +58,7 @@ class McNemar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flip:
-    """A problem that moved across one half, with its pass@1 before and after."""
+    """A problem whose pass@1 crossed one half, with its values before and after."""
 
     problem_id: str
     base: float
@@ -72,20 +71,20 @@ def paired_difference(
     """Mean of ``trained_P - base_P`` with its bootstrap interval and sign-flip p-value.
 
     Raises:
-        BadInputError: no problem.
+        BadInputError: there are no problems.
     """
     differences_P = trained_P - base_P
     drawn = resampling.resample(differences_P, resamples=resamples, seed=seed)
     return PairedDifference(
         base=float(base_P.mean()),
         trained=float(trained_P.mean()),
-        interval=resampling.interval(drawn, level=level, support=_DIFFERENCE_SUPPORT),
+        interval=resampling.compute_interval(drawn, level=level, support=_DIFFERENCE_SUPPORT),
         p_value=resampling.sign_flip_p_value(differences_P, resamples=resamples, seed=seed),
     )
 
 
 def mcnemar(base: Sequence[bool], trained: Sequence[bool]) -> McNemar:
-    """McNemar's exact test: are the problems that only one policy solves evenly split?
+    """McNemar's exact test that the discordant problems are evenly split.
 
     Source: McNemar 1947; the exact form is a sign test on the discordant problems.
     """
@@ -97,15 +96,15 @@ def mcnemar(base: Sequence[bool], trained: Sequence[bool]) -> McNemar:
 
 
 def gained_flips(flips: Sequence[Flip]) -> tuple[Flip, ...]:
-    """Problems that were mostly wrong and are mostly right, largest change first.
+    """Problems whose pass@1 rose from below to above one half, largest change first.
 
-    One half exactly is neither mostly right nor mostly wrong.
+    A value of exactly one half counts on neither side.
     """
     gained = [flip for flip in flips if flip.base < _HALF < flip.trained]
     return tuple(sorted(gained, key=lambda flip: (flip.base - flip.trained, flip.problem_id)))
 
 
 def lost_flips(flips: Sequence[Flip]) -> tuple[Flip, ...]:
-    """Problems that were mostly right and are mostly wrong, largest change first."""
+    """Problems whose pass@1 fell from above to below one half, largest change first."""
     lost = [flip for flip in flips if flip.trained < _HALF < flip.base]
     return tuple(sorted(lost, key=lambda flip: (flip.trained - flip.base, flip.problem_id)))

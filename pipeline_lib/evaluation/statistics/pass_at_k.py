@@ -1,7 +1,4 @@
-"""pass@k of one problem: the chance that k of its paths hold a right one.
-
-One problem's number only; means over problems and their intervals are made in `summary`.
-"""
+"""pass@k of one problem; `evaluation.summary` averages over problems."""
 
 import math
 
@@ -9,20 +6,19 @@ from pipeline_lib.errors import BadInputError
 
 
 def pass_at_k(num_paths: int, num_correct: int, k: int) -> float:
-    """Unbiased estimate of the chance that at least one of ``k`` fresh paths is right.
+    """Unbiased estimate of the probability that at least one of ``k`` fresh paths is right.
 
-    It is the share of the k-subsets of the paths that hold a right one, computed in integers and
-    rounded once.
+    The share of k-subsets of the paths with at least one right path, in exact integer arithmetic.
 
     Source: Chen et al. 2021, arXiv:2107.03374, equation 1.
 
     Args:
         num_paths: n, the scored paths of the problem.
-        num_correct: c, how many of them are right, 0 <= c <= n.
+        num_correct: c, the number of right ones, 0 <= c <= n.
         k: 1 <= k <= n.
 
     Raises:
-        BadInputError: fewer than k paths, or a count out of its range.
+        BadInputError: fewer than k paths, or a count out of range.
     """
     check_counts(num_paths, num_correct, k)
     all_subsets = math.comb(num_paths, k)
@@ -30,7 +26,7 @@ def pass_at_k(num_paths: int, num_correct: int, k: int) -> float:
 
 
 def check_counts(num_paths: int, num_correct: int, k: int) -> None:
-    """Refuse counts for which no unbiased estimate exists."""
+    """Raise BadInputError for counts without an unbiased estimate."""
     if k < 1:
         raise BadInputError(f"k={k}; pass@k and maj@k need k >= 1")
     if num_paths < k:

@@ -1,20 +1,18 @@
-"""Resampling over problems: the interval of a mean, and a test that the mean is zero.
+"""Bootstrap intervals of a mean over problems, and a sign-flip test that the mean is zero.
 
-The problem is the unit: paths of one problem are not independent, so they are never resampled on
-their own. Axes: P problems, R resamples.
+The problem is the resampling unit, because paths of one problem are not independent. Axes: P
+problems, R resamples.
 
-The plain percentile interval is too short for few problems, since it uses normal quantiles and a
-variance over n; its tails are therefore taken where a t interval has them. Scores near 0 or 1 are
-skewed. BCa corrects that and still ends a little early on the long side, Hall's transformed t
-interval a little late, so an end is the mean of the two. Where the mean rests on fewer than ten
-problems that differ from the rest, what was not seen matters more than what was, and nothing can be
-estimated from it: there the interval also reaches as far as values that no problem showed could
-move the mean. A difference is symmetric as long as nothing changed, and there a correction would
-find gains too often.
+The plain percentile interval is too short for few problems (normal quantiles, variance over n), so
+its tails are expanded to those of a t interval. Scores near 0 or 1 are skewed: BCa ends slightly
+early on the long side and Hall's transformed t interval slightly late, so each end is the mean of
+the two. If fewer than ten problems differ from the rest, the interval is widened by the effect that
+unobserved values could have on the mean. Differences get no skewness correction: under the null
+hypothesis they are symmetric, and a correction would find gains too often.
 
-Simulated (`benchmarks/simulated_statistics.py`, 50 to 400 problems), 93 to 97 % of the 95 %
-intervals hold the truth, and up to 97.5 % at 50. Where the mean rests on few problems more do, up to
-all: no method can be both short and right there.
+In simulations (`benchmarks/simulated_statistics.py`, 50 to 400 problems) the coverage of 95 %
+intervals is 93 to 97 %, and up to 97.5 % at 50 problems. It is higher, up to 100 %, if the mean rests
+on few problems.
 
 Source: Efron 1987, "Better Bootstrap Confidence Intervals"; Hall 1992, "On the Removal of Skewness
 by Transformation"; Hesterberg 2015, "What Teachers Should Know About the Bootstrap", section 3
@@ -34,18 +32,18 @@ from pipeline_lib.seeding import child_generator
 
 Floats = NDArray[np.float64]
 _CHUNK_ELEMENTS = 1 << 22
-FEW_TELLING = 10
-"""Below so many problems an interval is widened; see :func:`num_telling`."""
+FEW_INFORMATIVE = 10
+"""With fewer informative problems an interval is widened; see :func:`num_informative`."""
 _NO_SKEWNESS = 1e-6
 Ends = tuple[float, float]
-"""Lower and upper."""
+"""Lower and upper end."""
 _DECIMALS = 12
-"""Resampled sums that cancel in exact arithmetic must compare equal to zero."""
+"""Rounding, so that resampled sums that cancel in exact arithmetic compare equal to zero."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bootstrap:
-    """One sample of problems with the sorted means of its resamples."""
+    """Scores of problems and the sorted means of their resamples."""
 
     values_P: Floats
     means_R: Floats
@@ -54,7 +52,7 @@ class Bootstrap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Correction:
-    """What BCa knows of a bootstrap's asymmetry."""
+    """BCa's estimates of bias and skewness."""
 
     bias: float
     """z0: normal quantile of the share of resampled means below the mean."""
@@ -69,7 +67,7 @@ def resample(values_P: Floats, *, resamples: int, seed: int) -> Bootstrap:
     """Draw P problems with replacement ``resamples`` times.
 
     Raises:
-        BadInputError: no problem.
+        BadInputError: there are no problems.
     """
     if len(values_P) == 0:
         raise BadInputError("no problem to resample; evaluate at least one")
@@ -109,7 +107,7 @@ def _bca_correction(bootstrap: Bootstrap) -> _Correction:
     )
 
 
-def interval(
+def compute_interval(
     bootstrap: Bootstrap,
     *,
     level: float,
@@ -121,10 +119,10 @@ def interval(
     Args:
         bootstrap: from :func:`resample`.
         level: confidence, e.g. 0.95.
-        support: the lowest and the highest value that is possible; never left.
+        support: lowest and highest possible value; the interval is clipped to it.
         skewed: correct for bias and skewness.
     """
-    low, high = _ends(bootstrap, level=level, support=support, skewed=skewed)
+    low, high = _compute_ends(bootstrap, level=level, support=support, skewed=skewed)
     mean = bootstrap.mean
     return Interval(
         value=mean,
@@ -134,14 +132,14 @@ def interval(
     )
 
 
-def _ends(
+def _compute_ends(
     bootstrap: Bootstrap, *, level: float, support: tuple[float, float], skewed: bool
 ) -> Ends:
-    """Both ends, which may still lie outside the support."""
-    unseen = _reach_of_the_unseen(bootstrap, level=level, support=support)
+    """Both ends, before clipping to the support."""
+    unseen = _unseen_bounds(bootstrap, level=level, support=support)
     if np.ptp(bootstrap.values_P) == 0:
         return unseen
-    few = num_telling(bootstrap.values_P) < FEW_TELLING
+    few = num_informative(bootstrap.values_P) < FEW_INFORMATIVE
     if not skewed:
         seen = _resampled(bootstrap, _SYMMETRIC, level=level, support=support)
     elif few:
@@ -155,11 +153,11 @@ def _ends(
     return min(seen[0], unseen[0]), max(seen[1], unseen[1])
 
 
-def num_telling(values_P: Floats) -> float:
-    """How many problems the mean rests on: those that differ from the most frequent value.
+def num_informative(values_P: Floats) -> float:
+    """Effective number of problems that determine the mean.
 
-    Where a few of them differ far more than others, fewer: n / skewness^2 is the number of rare ones
-    that differ alike. It is a rough estimate, so only half as many are asked for.
+    The number of problems that differ from the most frequent value. If few of them dominate, their
+    number is about n / skewness^2; that estimate is rough, hence the factor 2.
     """
     num_problems = len(values_P)
     different = num_problems - int(np.unique(values_P, return_counts=True)[1].max())
@@ -167,13 +165,11 @@ def num_telling(values_P: Floats) -> float:
     return min(different, 2 * num_problems / max(skewness**2, 1e-9))
 
 
-def _reach_of_the_unseen(
-    bootstrap: Bootstrap, *, level: float, support: tuple[float, float]
-) -> Ends:
-    """How far values that none of the problems showed could move the mean.
+def _unseen_bounds(bootstrap: Bootstrap, *, level: float, support: tuple[float, float]) -> Ends:
+    """Bounds of the mean if values at the ends of the support were missed by chance.
 
-    Equal values must not pass for certainty: with chance q of another value all n agree with chance
-    (1 - q)^n, so q <= 1 - (1 - level)^(1/n), about 3/n.
+    A value of probability q is missed by all n problems with probability (1 - q)^n, so at this level
+    q <= 1 - (1 - level)^(1/n), about 3/n at 95 %.
     """
     chance = float(1 - (1 - level) ** (1 / len(bootstrap.values_P)))
     mean, (low, high) = bootstrap.mean, support
@@ -183,7 +179,7 @@ def _reach_of_the_unseen(
 def _resampled(
     bootstrap: Bootstrap, correction: _Correction, *, level: float, support: tuple[float, float]
 ) -> Ends:
-    """Quantiles of the resampled means at corrected levels; the support where none is far enough."""
+    """Quantiles of the resampled means at corrected levels; beyond the last one, the support."""
     quantile = _expanded_quantile((1 - level) / 2, len(bootstrap.values_P))
     num_ranks = len(bootstrap.means_R) + 1
     low_rank = int(stats.norm.cdf(_corrected(quantile, correction)) * num_ranks)
@@ -195,11 +191,10 @@ def _resampled(
 
 
 def _transformed_t(bootstrap: Bootstrap, *, level: float) -> Ends:
-    """Hall's interval: a t interval of the mean, with the skewness of its statistic removed.
+    """Hall's interval: a t interval of the mean with the skewness of its statistic removed.
 
-    With deviations in units of their spread, the statistic T is carried to
-    T + g T^2 / 3 + g^2 T^3 / 27 + g / 6n, which is free of skewness to second order and is
-    inverted in closed form.
+    With skewness g, the statistic T is transformed to T + g T^2 / 3 + g^2 T^3 / 27 + g / 6n, which
+    has no skewness to second order and is inverted in closed form.
     """
     num_problems = len(bootstrap.values_P)
     deviations_P = bootstrap.values_P - bootstrap.values_P.mean()
@@ -224,16 +219,16 @@ def _expanded_quantile(tail: float, num_problems: int) -> float:
 
 
 def _corrected(quantile: float, correction: _Correction) -> float:
-    """BCa's correction; past its pole no resample is far enough."""
+    """BCa's corrected quantile; infinite past its pole."""
     shifted = correction.bias + quantile
     room = 1 - correction.acceleration * shifted
     return correction.bias + shifted / room if room > 0 else float(np.copysign(np.inf, shifted))
 
 
 def sign_flip_p_value(differences_P: Floats, *, resamples: int, seed: int) -> float:
-    """Two-sided p-value of no difference, by random exchanges of the two policies in each problem.
+    """Two-sided p-value of no difference, by random sign flips of the differences.
 
-    If nothing changed, each difference is as likely with the other sign. For single paths this is
+    Under the null hypothesis both signs of a difference are equally likely. For single paths this is
     McNemar's test. Source: Fisher 1935, "The Design of Experiments", section 21.
     """
     generator = child_generator(seed, "signs")

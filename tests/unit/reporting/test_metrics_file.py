@@ -6,12 +6,12 @@ import pytest
 
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.reporting.metrics_file import TokenCount, metrics
-from pipeline_lib.reporting.run_compute import ComputeSpent, Spent
+from pipeline_lib.reporting.metrics_file import TokenCount, build_metrics
+from pipeline_lib.reporting.run_compute import RunCompute, TrainingCompute
 from tests.unit.evaluation.judged_groups import judged_group
 
-LOOP = Spent(cpu_seconds=3.0, gpu_seconds=0.0, trained_tokens=100, drawn_tokens=80)
-CONTROL = Spent(cpu_seconds=3.5, gpu_seconds=0.0, trained_tokens=160, drawn_tokens=0)
+LOOP = TrainingCompute(cpu_seconds=3.0, gpu_seconds=0.0, trained_tokens=100, drawn_tokens=80)
+CONTROL = TrainingCompute(cpu_seconds=3.5, gpu_seconds=0.0, trained_tokens=160, drawn_tokens=0)
 PARAMS = EvaluateParams(num_paths=4, ks=(1, 2), resamples=200)
 
 
@@ -20,12 +20,12 @@ def figures():
     base = [judged_group("a", "cwww"), judged_group("b", "ffxl")]
     trained = [judged_group("a", "cccc"), judged_group("b", "cwww")]
     control = [judged_group("a", "ccww"), judged_group("b", "wwww")]
-    return metrics(
+    return build_metrics(
         evaluate_policies(base, trained, PARAMS, seed=7, control=control),
         seconds={"sample": 2.5, "train": 4.0},
         total_seconds=5.0,
         tokens={"sample": TokenCount(prompt=10, completion=20)},
-        spent=ComputeSpent(loop=LOOP, control=CONTROL),
+        spent=RunCompute(loop=LOOP, control=CONTROL),
         unseen_number_sets=2,
     )
 

@@ -9,13 +9,13 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.curves.estimates import (
-    Measured,
-    choices,
-    compute_curves,
+    CurveContext,
+    choose_paths,
     curve_points,
-    point_cost,
+    estimate_curves,
+    expected_tokens,
 )
-from pipeline_lib.evaluation.curves.inputs import CurveInput, curve_input, table
+from pipeline_lib.evaluation.curves.inputs import CurveInput, build_curve_input, join_tables
 from pipeline_lib.evaluation.curves.path_measures import PathMeasure
 from pipeline_lib.evaluation.curves.result import ComputeCurves
 from pipeline_lib.evaluation.search import beam, problem, tree
@@ -25,7 +25,7 @@ from pipeline_lib.records import Group, JudgedPath
 from pipeline_lib.sampling.compute_cost import Cost
 from tests.unit.evaluation.judged_groups import judged_group
 
-MEASURED = Measured(
+CONTEXT = CurveContext(
     policy="trained", model="digest", num_left_out=0, resamples=200, level=0.95, seed=3
 )
 
@@ -40,7 +40,7 @@ def with_logprobs(group, seed):
     return Group(problem=group.problem, members=members)
 
 
-def made_table(letters_by_problem, *, costs=False, num_answers=3):
+def synthetic_table(letters_by_problem, *, costs=False, num_answers=3):
     """Paths with verdicts by letter; answers and certainties depend on the place alone."""
     groups = [
         with_logprobs(judged_group(name, letters), name)
@@ -64,17 +64,17 @@ def made_table(letters_by_problem, *, costs=False, num_answers=3):
         }
         for name, index in places
     ]
-    return table(groups, measures, spent if costs else ())
+    return join_tables(groups, measures, spent if costs else ())
 
 
-def made_input(params, drawn, searched) -> CurveInput:
+def synthetic_input(params, drawn, searched) -> CurveInput:
     points = curve_points(params)
     found = {
-        point: made_table(searched, costs=True)
+        point: synthetic_table(searched, costs=True)
         for point in points
         if point[0] in {Strategy.BEAM, Strategy.TREE}
     }
-    return curve_input(made_table(drawn), found, points, num_paths=max(params.budgets))
+    return build_curve_input(synthetic_table(drawn), found, points, num_paths=max(params.budgets))
 
 
 def point(curves: ComputeCurves, strategy: Strategy, budget: int):
@@ -87,13 +87,13 @@ LETTERS = {"p": "cwwc", "q": "wwww", "r": "cccw"}
 
 def curves_of(params, source):
     points = curve_points(params)
-    return compute_curves(source.problems, source.labels, points, params, MEASURED)
+    return estimate_curves(source.problems, source.labels, points, params, CONTEXT)
 
 
 def test_single_and_oracle_by_hand():
     """Right are 2, 0 and 3 of 4: one path gives (2/4 + 0 + 3/4) / 3; the best of two is right with
     chance 5/6, 0 and 1; the best of four with 1, 0 and 1."""
-    curves = curves_of(PARAMS, made_input(PARAMS, LETTERS, LETTERS))
+    curves = curves_of(PARAMS, synthetic_input(PARAMS, LETTERS, LETTERS))
     assert point(curves, Strategy.SINGLE, 1).strict.value == pytest.approx((0.5 + 0.75) / 3)
     assert point(curves, Strategy.ORACLE, 2).strict.value == pytest.approx((5 / 6 + 1) / 3)
     assert point(curves, Strategy.ORACLE, 4).strict.value == pytest.approx(2 / 3)
@@ -104,17 +104,17 @@ def test_single_and_oracle_by_hand():
 def test_tokens_by_hand():
     """Paths of 10, 11, 12 and 13 tokens after a prompt of 5. Two of them: 2 * 11.5 = 23 tokens; the
     longer is 13, 12 or 11 in 3, 2 and 1 of 6 pairs: 12 1/3. A second look reads 2 * (5 + 11.5)."""
-    source = made_input(PARAMS, LETTERS, LETTERS)
-    vote = point_cost(source.problems[0], (Strategy.MAJORITY, 2))
+    source = synthetic_input(PARAMS, LETTERS, LETTERS)
+    vote = expected_tokens(source.problems[0], (Strategy.MAJORITY, 2))
     assert vote == pytest.approx((23, (3 * 13 + 2 * 12 + 11) / 6, 5, 0))
-    again = point_cost(source.problems[0], (Strategy.BORDA_VOTE, 2))
+    again = expected_tokens(source.problems[0], (Strategy.BORDA_VOTE, 2))
     assert again == pytest.approx((23, 74 / 6, 5, 33))
 
 
 def test_a_search_is_scored_by_its_own_paths_and_costs():
     """The best branch of the beam is path 0; the tree at budget 2 has spent what path 1 says."""
     searched = {"p": "wccc", "q": "cwww", "r": "cwww"}
-    source = made_input(PARAMS, LETTERS, searched)
+    source = synthetic_input(PARAMS, LETTERS, searched)
     curves = curves_of(PARAMS, source)
     assert point(curves, Strategy.BEAM, 4).strict.value == pytest.approx(2 / 3)
     assert point(curves, Strategy.BEAM, 4).completion_tokens == 10
@@ -125,7 +125,7 @@ def test_a_search_is_scored_by_its_own_paths_and_costs():
 def test_lenient_stands_beside_strict():
     """A right answer in another format counts for the lenient score alone."""
     letters = {"p": "fffw", "q": "cwww"}
-    curves = curves_of(PARAMS, made_input(PARAMS, letters, letters))
+    curves = curves_of(PARAMS, synthetic_input(PARAMS, letters, letters))
     single = point(curves, Strategy.SINGLE, 1)
     assert (single.strict.value, single.lenient.value) == pytest.approx((1 / 8, 1 / 2))
 
@@ -134,7 +134,7 @@ def test_problems_that_our_side_failed_are_left_out_and_counted():
     """A verifier failure among the paths, or no scored path of a search, is never a wrong answer."""
     drawn = {"p": "cwww", "q": "cxww", "r": "cwww"}
     searched = {"p": "cwww", "q": "cwww", "r": "eeee"}
-    source = made_input(PARAMS, drawn, searched)
+    source = synthetic_input(PARAMS, drawn, searched)
     assert [problem.id for problem in source.problems] == ["p"]
     assert source.num_left_out == 2
 
@@ -148,8 +148,8 @@ def test_poisoned_labels_change_no_choice():
     points = curve_points(PARAMS)
 
     def chosen(letters):
-        source = made_input(PARAMS, letters, letters)
-        return source, [choices(one, points, PARAMS, seed=3) for one in source.problems]
+        source = synthetic_input(PARAMS, letters, letters)
+        return source, [choose_paths(one, points, PARAMS, seed=3) for one in source.problems]
 
     honest, honest_choices = chosen(right)
     poisoned, poisoned_choices = chosen(flipped)
@@ -175,7 +175,9 @@ def types_below(found: type) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("value", [selectors.Candidate, problem.SearchProblem, problem.FoundPath])
+@pytest.mark.parametrize(
+    "value", [selectors.CandidatePath, problem.SearchProblem, problem.FoundPath]
+)
 def test_what_strategies_see_has_no_room_for_a_label(value):
     """No gold, verdict, group, label or flag is a field of it, at any depth."""
     fields = types_below(value) | {field.name for field in dataclasses.fields(value)}
@@ -193,7 +195,7 @@ def test_modules_of_strategies_know_no_labels(module):
 
 def test_a_difference_to_the_vote_is_paired():
     """The likelihood against the vote at the same budget; one path, and the vote itself, have none."""
-    curves = curves_of(PARAMS, made_input(PARAMS, LETTERS, LETTERS))
+    curves = curves_of(PARAMS, synthetic_input(PARAMS, LETTERS, LETTERS))
     found = point(curves, Strategy.LIKELIHOOD, 4)
     vote = point(curves, Strategy.MAJORITY, 4)
     difference = found.strict.value - vote.strict.value
@@ -217,12 +219,12 @@ def test_points_are_those_that_differ():
 
 
 def test_curves_survive_json():
-    """What is stored is what is read."""
-    curves = curves_of(PARAMS, made_input(PARAMS, LETTERS, LETTERS))
+    """JSON round trip."""
+    curves = curves_of(PARAMS, synthetic_input(PARAMS, LETTERS, LETTERS))
     assert ComputeCurves.from_json(curves.to_json()) == curves
 
 
 def test_no_problem_is_bad_input():
     """There is nothing to take a mean over."""
     with pytest.raises(BadInputError, match="no problem"):
-        compute_curves([], [], curve_points(PARAMS), PARAMS, MEASURED)
+        estimate_curves([], [], curve_points(PARAMS), PARAMS, CONTEXT)

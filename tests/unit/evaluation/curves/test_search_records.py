@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_lib.evaluation.curves.search_records import cost_from, search_problems
+from pipeline_lib.evaluation.curves.search_records import read_cost, search_problems
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.evaluate import BeamParams, Strategy
 from pipeline_lib.params.paths import VerifyParams
@@ -56,7 +56,7 @@ def test_there_is_a_cost_for_every_path(verifier, strategy, budget):
     found = records(["0", "2"], verifier, strategy, budget)
     places = [(path.problem_id, path.index) for path in found.paths]
     assert places == [(row["problem_id"], row["index"]) for row in found.costs]
-    last = {row["problem_id"]: cost_from(row) for row in found.costs}
+    last = {row["problem_id"]: read_cost(row) for row in found.costs}
     assert found.spent.completion_tokens == sum(cost.completion_tokens for cost in last.values())
     assert found.spent.requests == sum(cost.calls for cost in last.values())
 

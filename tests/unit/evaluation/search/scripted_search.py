@@ -1,4 +1,4 @@
-"""A setting for searches on a scripted model: one token is what stands between two spaces."""
+"""Search settings on a scripted model; tokens are separated by spaces."""
 
 from pipeline_lib.evaluation.search.problem import SearchProblem, SearchSetting
 from pipeline_lib.params.evaluate import StrategyParams

@@ -38,7 +38,7 @@ def test_every_token_is_counted_and_rounds_wait_for_each_other():
 
 
 def test_equal_branches_take_one_place():
-    """Where all say the same, one branch is left, and is continued like one."""
+    """Equal continuations leave one branch, which is continued like a single one."""
     same = setting(
         lambda prompt, _: "a\nrest" if prompt == "Q " else "x", logprob=logprob, beam=LIKELIHOOD
     )

@@ -20,7 +20,7 @@ from tests.unit.evaluation.search.scripted_search import problem, setting
 
 
 def rollout(answer, *, logprob=None, certainty=None):
-    return Rollout(answer=answer, logprob_a_token=logprob, certainty=certainty)
+    return Rollout(answer=answer, logprob_per_token=logprob, certainty=certainty)
 
 
 def test_uct_by_hand():

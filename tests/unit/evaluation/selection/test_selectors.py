@@ -8,20 +8,20 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.selection.selectors import (
     AnyPath,
     BestOf,
-    Candidate,
+    CandidatePath,
     MajorityVote,
     WeightedVote,
     borda_weights,
     likelihood,
+    make_selectors,
     mean_logprob,
-    selectors,
     self_certainty,
 )
 from pipeline_lib.params.evaluate import Strategy, StrategyParams
 
 
 def candidate(answer, *, tokens=10, logprob=-1.0, certainty=1.0):
-    return Candidate(answer=answer, tokens=tokens, logprob=logprob, self_certainty=certainty)
+    return CandidatePath(answer=answer, tokens=tokens, logprob=logprob, self_certainty=certainty)
 
 
 def test_any_path_is_each_with_the_same_chance():
@@ -65,7 +65,7 @@ def test_the_likelihood_vote_weighs_by_probability_a_token():
     """exp(-0.1) = 0.905 beats exp(-1) + exp(-1) = 0.736."""
     three = [candidate(0, logprob=-10), candidate(0, logprob=-10), candidate(1, logprob=-1)]
     assert 2 * math.exp(-1) < math.exp(-0.1)
-    assert selectors(StrategyParams())[Strategy.LIKELIHOOD_VOTE].choose(three) == [0, 0, 1]
+    assert make_selectors(StrategyParams())[Strategy.LIKELIHOOD_VOTE].choose(three) == [0, 0, 1]
 
 
 def test_borda_votes_by_rank():
@@ -93,8 +93,8 @@ def test_the_borda_power_of_the_params_decides():
     """Answer 0 on rank 1 against answer 1 on ranks 2 and 3: 3 = 2 + 1 ties at power 1; power 2
     gives 9 against 5."""
     three = [candidate(0, certainty=3), candidate(1, certainty=2), candidate(1, certainty=1)]
-    even = selectors(StrategyParams(borda_power=1))[Strategy.BORDA_VOTE]
-    steep = selectors(StrategyParams(borda_power=2))[Strategy.BORDA_VOTE]
+    even = make_selectors(StrategyParams(borda_power=1))[Strategy.BORDA_VOTE]
+    steep = make_selectors(StrategyParams(borda_power=2))[Strategy.BORDA_VOTE]
     assert even.choose(three) == [0.5, 0.25, 0.25]
     assert steep.choose(three) == [1, 0, 0]
 

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.selection.selectors import Candidate, selectors
+from pipeline_lib.evaluation.selection.selectors import CandidatePath, make_selectors
 from pipeline_lib.evaluation.selection.subsets import mean_choice, mean_longest
 from pipeline_lib.params.evaluate import Strategy, StrategyParams
 
-SELECTORS = selectors(StrategyParams())
+SELECTORS = make_selectors(StrategyParams())
 
 candidates = st.lists(
     st.builds(
-        Candidate,
+        CandidatePath,
         answer=st.sampled_from([None, 0, 1, 2]),
         tokens=st.integers(1, 4),
         logprob=st.sampled_from([-4.0, -2.0, -1.0]),
@@ -48,7 +48,7 @@ def test_equals_brute_force(strategy, ones, data):
 
 def many(num_paths):
     return [
-        Candidate(answer=i % 3, tokens=i, logprob=-i / 7, self_certainty=(i * 5) % 11)
+        CandidatePath(answer=i % 3, tokens=i, logprob=-i / 7, self_certainty=(i * 5) % 11)
         for i in range(1, num_paths + 1)
     ]
 

@@ -12,7 +12,7 @@ from pipeline_lib.evaluation.statistics.intervals import (
     wilson_interval,
 )
 from pipeline_lib.evaluation.statistics.resampling import Bootstrap, resample
-from pipeline_lib.evaluation.statistics.resampling import interval as bootstrap_interval
+from pipeline_lib.evaluation.statistics.resampling import compute_interval as bootstrap_interval
 
 
 def interval(values, *, seed=0, resamples=2000):

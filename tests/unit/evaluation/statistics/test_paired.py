@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.evaluation.statistics.paired import (
-    Finding,
+    DifferenceFinding,
     Flip,
     PairedDifference,
     gained_flips,
@@ -38,7 +38,7 @@ def test_a_claim_like_seven_of_twenty_to_eleven_of_twenty_is_no_gain():
     usual = difference([1] * 7 + [0] * 13, [0] * 3 + [1] * 11 + [0] * 6)
     for found in (lucky, usual):
         assert found.interval.value == pytest.approx(0.2)
-        assert found.finding is Finding.NO_SIGNIFICANT_GAIN
+        assert found.finding is DifferenceFinding.NO_SIGNIFICANT_GAIN
         assert found.p_value > 0.05
 
 
@@ -47,8 +47,8 @@ def test_a_steady_gain_is_found_and_a_steady_loss_too():
     base = np.full(200, 0.4)
     trained = base + np.tile([0.0, 0.2], 100)
     gain, loss = difference(base, trained), difference(trained, base)
-    assert gain.finding is Finding.GAIN
-    assert loss.finding is Finding.SIGNIFICANTLY_LOWER
+    assert gain.finding is DifferenceFinding.GAIN
+    assert loss.finding is DifferenceFinding.SIGNIFICANTLY_LOWER
     assert gain.interval.low == pytest.approx(0.1 - 0.014, abs=0.002)
     assert gain.p_value < 0.01
 
@@ -56,11 +56,11 @@ def test_a_steady_gain_is_found_and_a_steady_loss_too():
 @pytest.mark.parametrize(
     ("low", "high", "finding"),
     [
-        (0.0, 0.2, Finding.NO_SIGNIFICANT_GAIN),
-        (1e-9, 0.2, Finding.GAIN),
-        (-0.2, 0.0, Finding.NO_SIGNIFICANT_GAIN),
-        (-0.2, -1e-9, Finding.SIGNIFICANTLY_LOWER),
-        (0.0, 0.0, Finding.NO_SIGNIFICANT_GAIN),
+        (0.0, 0.2, DifferenceFinding.NO_SIGNIFICANT_GAIN),
+        (1e-9, 0.2, DifferenceFinding.GAIN),
+        (-0.2, 0.0, DifferenceFinding.NO_SIGNIFICANT_GAIN),
+        (-0.2, -1e-9, DifferenceFinding.SIGNIFICANTLY_LOWER),
+        (0.0, 0.0, DifferenceFinding.NO_SIGNIFICANT_GAIN),
     ],
 )
 def test_an_interval_that_ends_at_zero_holds_it(low, high, finding):
@@ -68,7 +68,7 @@ def test_an_interval_that_ends_at_zero_holds_it(low, high, finding):
     bounds = Interval(value=(low + high) / 2, low=low, high=high, level=0.95)
     found = PairedDifference(base=0.5, trained=0.5 + bounds.value, interval=bounds, p_value=0.001)
     assert found.finding is finding
-    assert replace(found, p_value=0.06).finding is Finding.NO_SIGNIFICANT_GAIN
+    assert replace(found, p_value=0.06).finding is DifferenceFinding.NO_SIGNIFICANT_GAIN
 
 
 @pytest.mark.parametrize(("num_problems", "expected"), [(5, 2 / 32), (6, 2 / 64)])
@@ -76,7 +76,7 @@ def test_equal_differences_are_judged_by_their_number(num_problems, expected):
     """Every problem from 0 to 1: of 2^n sign patterns 2 are as extreme, so 5 show nothing, 6 do."""
     found = difference([0] * num_problems, [1] * num_problems, resamples=20_000)
     assert found.p_value == pytest.approx(expected, abs=0.005)
-    assert (found.finding is Finding.GAIN) == (expected < 0.05)
+    assert (found.finding is DifferenceFinding.GAIN) == (expected < 0.05)
 
 
 def test_for_single_paths_the_test_is_mcnemars():
@@ -102,14 +102,16 @@ def test_exchanging_the_policies_mirrors_the_verdict(counts):
     there, back = difference(base, trained, resamples=200), difference(trained, base, resamples=200)
     assert there.p_value == back.p_value
     assert there.interval.low == pytest.approx(-back.interval.high)
-    assert (there.finding is Finding.GAIN) == (back.finding is Finding.SIGNIFICANTLY_LOWER)
+    assert (there.finding is DifferenceFinding.GAIN) == (
+        back.finding is DifferenceFinding.SIGNIFICANTLY_LOWER
+    )
 
 
 def test_few_changed_problems_leave_room_for_what_was_not_seen():
     """3 of 50 problems rise by 0.1: the others could hide losses, 0.006 - 0.058 (0.006 + 1) < 0."""
     found = difference([0.5] * 50, [0.6] * 3 + [0.5] * 47)
     assert found.interval.low == pytest.approx(0.006 - (1 - 0.05 ** (1 / 50)) * 1.006)
-    assert found.finding is Finding.NO_SIGNIFICANT_GAIN
+    assert found.finding is DifferenceFinding.NO_SIGNIFICANT_GAIN
 
 
 def test_mcnemar_hand_worked():
@@ -122,7 +124,7 @@ def test_mcnemar_hand_worked():
 
 
 def test_mcnemar_without_discordant_problems():
-    """Where both agree on every problem nothing speaks against equality."""
+    """Without discordant problems the p-value is 1."""
     assert mcnemar([True, False], [True, False]).p_value == 1
 
 
