@@ -199,7 +199,7 @@ def run_stage(stage: str, workspace: pathlib.Path, seed: int, overrides: Overrid
 def table(
     methods: Sequence[str], seeds: Sequence[int], found: Mapping[tuple[str, int], Mapping[str, Any]]
 ) -> Table:
-    """One row per method: gains in points, CPU seconds and memory of training; first the control."""
+    """One row per method, the control first: gains in points, CPU seconds and memory."""
     shown = Table(title="Gain in points, mean of the seeds, with 95 % intervals")
     for column in ("method", *(f"over control, pass@1, seed {seed}" for seed in seeds)):
         shown.add_column(column)

@@ -1,9 +1,9 @@
 """Mutation testing: the share of a seeded sample of mutants that the tests kill.
 
-Mutated are modules in which an error would falsify results without a crash. A mutant is killed if a
-test fails with it that passes without it; a test that exceeds ``--test-timeout-s`` fails. Everything
-runs in a copy of the tree: first the tests that import the module, then the others of its package,
-until one fails.
+Mutated are modules in which an error would falsify results without a crash. A mutant is killed if
+a test fails with it that passes without it; a test that exceeds ``--test-timeout-s`` fails.
+Everything runs in a copy of the tree: first the tests that import the module, then the others of
+its package, until one fails.
 
 Each result is written at once: run the same command to resume. The sample of n is a prefix of the
 sample of n + 1.
@@ -60,8 +60,8 @@ LATENT = {
     "evaluate",
     "numerics",
 }
-"""Modules of ``latent`` that count votes and compute losses; the others are mostly covered by tests of
-whole runs."""
+"""Modules of ``latent`` that count votes and compute losses; the others are mostly covered by
+tests of whole runs."""
 LEFT_OUT = {
     "verification/sandbox/docker.py",  # its tests need docker
     "verification/version.py",

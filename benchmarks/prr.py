@@ -1,14 +1,14 @@
 """Speed and memory of PRR training steps: K branches batched, K separate steps, and TRM mode.
 
 All sides have the same width, depth, sequence length and batch; a step is forward, backward and
-AdamATan2. `batched` is one step of a model with K branches, `separate` is K steps of a model with one
-branch (K optimizer steps, the cost of training K models), `trm` is one supervision step. The sides
-alternate, --repeats times after one warm-up turn; the table shows medians. A TRM step makes fewer
-core passes per row (21) than a PRR step (K x T) and backpropagates through more of them (7 of 21
-against 2 of 8), so the table has passes per second besides rows per second.
+AdamATan2. `batched` is one step of a model with K branches, `separate` is K steps of a model with
+one branch (K optimizer steps, the cost of training K models), `trm` is one supervision step. The
+sides alternate, --repeats times after one warm-up turn; the table shows medians. A TRM step makes
+fewer core passes per row (21) than a PRR step (K x T) and backpropagates through more of them (7
+of 21 against 2 of 8), so the table has passes per second besides rows per second.
 
-Memory is what autograd saves for the backward pass of one batched step, by --grad-steps, each storage
-counted once; on CUDA also the peak of the allocator.
+Memory is what autograd saves for the backward pass of one batched step, by --grad-steps, each
+storage counted once; on CUDA also the peak of the allocator.
 
     python -m benchmarks.prr --output prr.json
     python -m benchmarks.prr --device cuda --width 256 --heads 4 --seq-len 900 --prefix 16 --rows 32

@@ -1,19 +1,19 @@
 """PRR against its baselines on small tasks: equal core passes, several seeds, ablations.
 
 Each run trains and evaluates one model and writes OUT/TASK--SETTING--SEED.json. A run whose file
-exists is skipped, or refused if the file was made with other settings. Several workers may share OUT.
-Settings:
+exists is skipped, or refused if the file was made with other settings. Several workers may share
+OUT. Settings:
 
     ours, brief      PRR with K = 4, with the default preset and with that of the first description
-    single           K = 1 at equal core passes (K times the examples per step); its K noisy rollouts
-                     are the baseline that PRR has to beat
+    single           K = 1 at equal core passes (K times the examples per step); its K noisy
+                     rollouts are the baseline that PRR has to beat
     trm              TRM mode at equal width
     independent      the preset brief with alpha 0: branches that never communicate
-    ours-*, brief-*  ablations: one change to ours or to brief; ours-8* have K = 8 and twice the core
-                     passes, ours-checked 6 % more
+    ours-*, brief-*  ablations: one change to ours or to brief; ours-8* have K = 8 and twice the
+                     core passes, ours-checked 6 % more
     single-checked   K = 1 with a scorer that reads the answer and picks among the rollouts
 
-    python -m benchmarks.prr_experiments run --out OUT --tasks ambiguous --settings ours single --seeds 1 2 3
+    python -m benchmarks.prr_experiments run --out OUT --tasks ambiguous --settings ours single
     python -m benchmarks.prr_experiments table --out OUT
 """
 
@@ -76,8 +76,8 @@ class Effort:
     """For all settings except brief, which uses 2, and trm, which counts cycles."""
 
 
-# On the ambiguous rule, twice the learning rate or half the grad_steps can leave all branches at the
-# same blend of two answers, depending on the initial weights.
+# On the ambiguous rule, twice the learning rate or half the grad_steps can leave all branches at
+# the same blend of two answers, depending on the initial weights.
 TASKS: Mapping[str, Effort] = {
     "ambiguous": Effort(train=65536, versions=1, steps=2500, lr=2.5e-3, grad_steps=4),
     "sudoku4": Effort(train=2048, versions=8, steps=1000),

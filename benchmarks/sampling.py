@@ -1,14 +1,14 @@
 """Tokens per second of the embedded engine against `generate`, `generate_batch` and vLLM.
 
 Every side samples the same number of paths for the same prompts from the same model, in fresh
-processes and in turns. The fastest repetition is shown, since other load on the machine only slows a
-side down. Each side has --threads threads: the torch sides run as single-threaded processes with a
-share of the prompts each, as the flows fan out; vLLM is one server with that many threads, plus its
-HTTP front. Loading and warm-up are not measured.
+processes and in turns. The fastest repetition is shown, since other load on the machine only slows
+a side down. Each side has --threads threads: the torch sides run as single-threaded processes with
+a share of the prompts each, as the flows fan out; vLLM is one server with that many threads, plus
+its HTTP front. Loading and warm-up are not measured.
 
-Lengths are geometric with a long tail (`benchmarks.lib.sampling.models`), up to --max-new-tokens; with
---ends 1 nearly all paths have that length. The limit is a roofline: the least time to sample these
-texts at the measured rates of matrix products and memory (`benchmarks.lib.sampling.limits`).
+Lengths are geometric with a long tail (`benchmarks.lib.sampling.models`), up to --max-new-tokens;
+with --ends 1 nearly all paths have that length. The limit is a roofline: the least time to sample
+these texts at the measured rates of matrix products and memory (`benchmarks.lib.sampling.limits`).
 
     python -m benchmarks.sampling --model llama-4.8m --threads 1 --output sampling.json
     python -m benchmarks.sampling --flat 20000

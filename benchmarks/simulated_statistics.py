@@ -1,9 +1,9 @@
 """Coverage, false positive rate and power of the statistics, on policies with known pass rates.
 
-The success probability of a simulated problem is drawn from a Beta distribution, 16 paths are drawn
-with it, and the scores go through the functions of a real evaluation, thousands of times. Printed for
-each setting: coverage of the intervals, rate of findings without a difference, and rate of findings
-with one. McNemar's and Wilson's figures are exact sums over all outcomes.
+The success probability of a simulated problem is drawn from a Beta distribution, 16 paths are
+drawn with it, and the scores go through the functions of a real evaluation, thousands of times.
+Printed for each setting: coverage of the intervals, rate of findings without a difference, and
+rate of findings with one. McNemar's and Wilson's figures are exact sums over all outcomes.
 
     python -m benchmarks.simulated_statistics --runs 4000 --processes 2 --output statistics.json
 """

@@ -1,14 +1,14 @@
-"""Seconds per training step: GRPO against TRL's plain GRPOTrainer, SFT against a plain PyTorch loop.
+"""Seconds per training step: GRPO against TRL's GRPOTrainer, SFT against a plain PyTorch loop.
 
-Both sides of a case train the same model on the same prompts with the same loss, optimizer, rewards
-and length limit, each in a separate process. They alternate, in changing order; loading and the first
-step are not measured. The table shows medians over the repetitions, and the ratio of medians with its
-range over single repetitions. Each side samples its own paths; tokens per step show that the amounts
-are equal.
+Both sides of a case train the same model on the same prompts with the same loss, optimizer,
+rewards and length limit, each in a separate process. They alternate, in changing order; loading and
+the first step are not measured. The table shows medians over the repetitions, and the ratio of
+medians with its range over single repetitions. Each side samples its own paths; tokens per step
+show that the amounts are equal.
 
 countdown  64 prompts x 8 paths of the default policy, of about 12 tokens
 long       16 prompts x 8 paths of 1 to 256 tokens: sampling dominates
-short      16 prompts x 8 paths of about 10 tokens after prompts of about 200: sampling is negligible
+short      16 prompts x 8 paths of about 10 tokens after prompts of about 200: little sampling
 sft        64 solutions per step, against a plain PyTorch loop on the same padded batches
 
     python -m benchmarks.training --output training.json
@@ -160,7 +160,7 @@ def show(results: list[Result]) -> None:
 
 
 def check_losses(results: list[Result]) -> None:
-    """Print the largest difference between the SFT losses of both sides, which see equal batches."""
+    """Print the largest difference between the SFT losses of both sides; batches are equal."""
     pairs = zip(results[::2], results[1::2], strict=True)
     for ours, other in ((a, b) for a, b in pairs if a.case == "sft"):
         losses = [

@@ -3,8 +3,8 @@
 Every item set is judged by both sides in fresh processes, in turns; medians of the repetitions are
 shown. This library's side is an open verifier with one worker, given the set as one batch; equal
 questions are judged once. math-verify parses and compares every item in process, without timeouts.
-Starting and importing are not measured, and both sides warm up with the same comparisons. Verdicts are
-compared one by one. Then: two Ray workers against one, and a batch with hostile items.
+Starting and importing are not measured, and both sides warm up with the same comparisons. Verdicts
+are compared one by one. Then: two Ray workers against one, and a batch with hostile items.
 
     python -m benchmarks.verification --data DATA --output verification.json
 """

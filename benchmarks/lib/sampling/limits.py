@@ -78,10 +78,9 @@ def compute_limit(
 ) -> Limit:
     """Bounds for sampling texts of ``lengths`` (prompt tokens, sampled tokens).
 
-    Arithmetic: all weights once per sampled token and once per prompt token, which the ``paths`` of a
-    prompt share; attention over the keys and values of the row.
-    Memory: the weights once per step of ``rows`` rows, and the keys and values of a row once per
-    token.
+    Arithmetic: all weights once per sampled token and once per prompt token, which the ``paths``
+    of a prompt share; attention over the keys and values of the row. Memory: the weights once per
+    step of ``rows`` rows, and the keys and values of a row once per token.
     """
     loaded = load_model(model)
     config = loaded.config

@@ -2,8 +2,8 @@
 
     python -m benchmarks.lib.sampling.sides SIDE < work.json
 
-It prints "ready" after loading and warm-up, waits for a line, samples, and prints its measurements as
-JSON.
+It prints "ready" after loading and warm-up, waits for a line, samples, and prints its measurements
+as JSON.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Cases of `benchmarks.training`: models and rows from fixed seeds.
 
 The Countdown policy is the default base policy; its paths have about 12 tokens. Two other policies
-have random weights and several end-of-text tokens, so that lengths are geometric: many short paths, a
-long tail, and a few at the limit.
+have random weights and several end-of-text tokens, so that lengths are geometric: many short
+paths, a long tail, and a few at the limit.
 """
 
 import pathlib

@@ -2,8 +2,8 @@
 
     python -m benchmarks.lib.training.sides SIDE < job.json
 
-It prints "ready" after the warm-up and measurements as JSON after each repetition, and then waits for
-a line.
+It prints "ready" after the warm-up and measurements as JSON after each repetition, and then waits
+for a line.
 """
 
 import json

@@ -1,7 +1,8 @@
 r"""Families of LaTeX answers that are hard to compare.
 
-A family maps a number to a gold, an equivalent form, and two wrong values. All questions of a set are
-distinct, the right verdicts are known, and only the fractions can be decided by exact arithmetic.
+A family maps a number to a gold, an equivalent form, and two wrong values. All questions of a set
+are distinct, the right verdicts are known, and only the fractions can be decided by exact
+arithmetic.
 """
 
 from collections.abc import Callable
