@@ -39,8 +39,8 @@ def build_metrics(
         total_seconds: seconds in which any stage ran; stages may overlap.
         tokens: tokens by stage.
         spent: compute of loop and control.
-        unseen_number_sets: held-out problems whose numbers occur in no training problem; None if the
-            data set is not Countdown.
+        unseen_number_sets: held-out problems whose numbers occur in no training problem; None if
+            the data set is not Countdown.
     """
     control, over = result.control, result.over_control
     return {

@@ -1,8 +1,8 @@
 """Plots as SVG text for light and dark mode, without global matplotlib state.
 
-A figure fits beside another on a wide screen and alone on a phone. Colours are drawn as fixed values
-and then replaced by CSS variables that the SVG defines, so one file serves the report and the folder
-of plots.
+A figure fits beside another on a wide screen and alone on a phone. Colours are drawn as fixed
+values and then replaced by CSS variables that the SVG defines, so one file serves the report and
+the folder of plots.
 """
 
 import io

@@ -13,7 +13,7 @@ from pipeline_lib.telemetry import Event, read_events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingCompute:
-    """Compute of a training with its sampling and verification. Repeated work counts again in seconds."""
+    """Compute of a training with its sampling and verification; repeated work counts in seconds."""
 
     cpu_seconds: float
     """Of the run's processes and its verifiers; without servers."""

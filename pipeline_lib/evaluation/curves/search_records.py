@@ -24,8 +24,8 @@ class SearchRecords:
     """Paths and costs of the searches of several problems, problem by problem."""
 
     paths: tuple[Path, ...]
-    """The last branches of a beam, best first; the rollouts of a tree, in order. A failed search has
-    one path with an error."""
+    """The last branches of a beam, best first; the rollouts of a tree, in order. A failed search
+    has one path with an error."""
     costs: tuple[Row, ...]
     """``problem_id``, ``index`` and the fields of `Cost`, cumulative up to this path."""
     spent: Spent

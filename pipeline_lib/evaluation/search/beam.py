@@ -1,6 +1,7 @@
 """Beam search over steps: sample N continuations, keep the best N / M, continue each M times.
 
-The value of a partial path is the policy's confidence in it. All problems of a call advance together.
+The value of a partial path is the policy's confidence in it. All problems of a call advance
+together.
 
 Source: Snell et al. 2024, arXiv:2408.03314, section 5.1, with a label-free value instead of a
 verifier.

@@ -1,8 +1,8 @@
 """Label-free selection of one of a problem's paths: best-of-N and votes.
 
-A candidate holds only what a deployed system would have: no gold, no verdict, and no text from which
-a verdict could be computed. A choice is a distribution over the candidates, so that ties are split
-evenly without a seed.
+A candidate holds only what a deployed system would have: no gold, no verdict, and no text from
+which a verdict could be computed. A choice is a distribution over the candidates, so that ties are
+split evenly without a seed.
 """
 
 import math
@@ -29,7 +29,7 @@ class CandidatePath:
     logprob: float | None
     """Sum of token log-probabilities (natural log); None if the engine reports none."""
     self_certainty: float | None
-    """Mean divergence of the next-token distributions from uniform, in nats; None if not measured."""
+    """Mean KL divergence of next-token distributions from uniform, nats; None if not measured."""
 
 
 Measure = Callable[[CandidatePath], float]

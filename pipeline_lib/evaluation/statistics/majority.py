@@ -1,8 +1,8 @@
 """maj@k of one problem: probability that the majority answer of k paths is right.
 
-Exact over all k-subsets of the paths, so no seed is needed. Votes are for the extracted answer, up to
-white space: two forms of one number are two answers, because merging them by comparison with the gold
-would leak the label. Paths without an answer do not vote. Ties are split evenly.
+Exact over all k-subsets of the paths, so no seed is needed. Votes are for the extracted answer, up
+to white space: two forms of one number are two answers, because merging them by comparison with
+the gold would leak the label. Paths without an answer do not vote. Ties are split evenly.
 """
 
 import math

@@ -11,8 +11,8 @@ unobserved values could have on the mean. Differences get no skewness correction
 hypothesis they are symmetric, and a correction would find gains too often.
 
 In simulations (`benchmarks/simulated_statistics.py`, 50 to 400 problems) the coverage of 95 %
-intervals is 93 to 97 %, and up to 97.5 % at 50 problems. It is higher, up to 100 %, if the mean rests
-on few problems.
+intervals is 93 to 97 %, and up to 97.5 % at 50 problems. It is higher, up to 100 %, if the mean
+rests on few problems.
 
 Source: Efron 1987, "Better Bootstrap Confidence Intervals"; Hall 1992, "On the Removal of Skewness
 by Transformation"; Hesterberg 2015, "What Teachers Should Know About the Bootstrap", section 3
@@ -168,8 +168,8 @@ def num_informative(values_P: Floats) -> float:
 def _unseen_bounds(bootstrap: Bootstrap, *, level: float, support: tuple[float, float]) -> Ends:
     """Bounds of the mean if values at the ends of the support were missed by chance.
 
-    A value of probability q is missed by all n problems with probability (1 - q)^n, so at this level
-    q <= 1 - (1 - level)^(1/n), about 3/n at 95 %.
+    A value of probability q is missed by all n problems with probability (1 - q)^n, so at this
+    level q <= 1 - (1 - level)^(1/n), about 3/n at 95 %.
     """
     chance = float(1 - (1 - level) ** (1 / len(bootstrap.values_P)))
     mean, (low, high) = bootstrap.mean, support
@@ -228,8 +228,8 @@ def _corrected(quantile: float, correction: _Correction) -> float:
 def sign_flip_p_value(differences_P: Floats, *, resamples: int, seed: int) -> float:
     """Two-sided p-value of no difference, by random sign flips of the differences.
 
-    Under the null hypothesis both signs of a difference are equally likely. For single paths this is
-    McNemar's test. Source: Fisher 1935, "The Design of Experiments", section 21.
+    Under the null hypothesis both signs of a difference are equally likely. For single paths this
+    is McNemar's test. Source: Fisher 1935, "The Design of Experiments", section 21.
     """
     generator = child_generator(seed, "signs")
     num_problems = len(differences_P)
