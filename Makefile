@@ -34,7 +34,7 @@ test-gpu: install ## the tests that need a CUDA device
 
 mutants: install ## which small errors the tests notice: a sample, in an hour; goes on where it was
 	mkdir -p build
-	nice -n 19 $(BIN)/python benchmarks/mutants.py --minutes 60 --output build/mutants.json
+	nice -n 19 $(BIN)/python -m benchmarks.mutants --minutes 60 --output build/mutants.json
 
 check: install ## format, lint, types, import contracts, dead code
 	$(BIN)/ruff format --quiet --check $(SOURCES)

@@ -1,15 +1,14 @@
-"""Every training method on the default problem beside a control: same base, same number of judged paths.
+"""Gain of every training method over an equal-compute control, from the same base policy.
 
 Each seed has one base policy, one set of training problems and one set of stored paths. SFT and DPO
-learn from the stored paths; GRPO with its variants, RLOO and PPO draw as many paths of their own. The
-control has no paths: it is the base after as many more tokens of its own worked solutions as SFT takes
-with its paths, which is no less than any other method takes.
-Settings were chosen on seed 101, which is not among the defaults here. Each stage is a process of
-its own, as `reasonloop stage` is for a user, so seconds and peak memory are those of training alone.
-A finished training is not repeated: the same command goes on where a broken one stopped.
+train on the stored paths; GRPO with its variants, RLOO and PPO sample the same number of paths
+online. The control trains the base on its own worked solutions, with the token budget of SFT, which
+is the largest of all methods. Settings were chosen on seed 101, which is not among the defaults.
+Each stage is a separate process, so seconds and peak memory are those of training alone. Finished
+trainings are kept: run the same command to resume.
 
-    python benchmarks/methods.py --root /tmp/methods --jobs 2
-    python benchmarks/methods.py --root /tmp/methods --seeds 7 --methods grpo ppo
+    python -m benchmarks.methods --root /tmp/methods --jobs 2
+    python -m benchmarks.methods --root /tmp/methods --seeds 7 --methods grpo ppo
 """
 
 import argparse
@@ -23,10 +22,12 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.lib.command_line import make_parser
 from pipeline_lib.evaluation.comparison import compare
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
 from pipeline_lib.params.evaluate import EvaluateParams
@@ -55,7 +56,7 @@ ONLINE: Overrides = {
 
 
 def variant(name: str, **more: object) -> Overrides:
-    """GRPO with a variant of its loss."""
+    """Overrides for GRPO with a variant of its loss."""
     return {**ONLINE, "train.method": "grpo", "train.variant": name, **more}
 
 
@@ -81,7 +82,7 @@ METHODS: Mapping[str, Overrides] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What one process took."""
+    """Resources that one process used."""
 
     wall_s: float
     cpu_s: float
@@ -98,17 +99,18 @@ class Job:
 
     @property
     def result(self) -> pathlib.Path:
-        """The file that says that it is done, and what came out."""
+        """File of the results; the job is finished if it exists."""
         return self.root / "results" / f"{self.seed}-{self.method}.json"
 
 
 def main() -> None:
+    """Run the missing jobs, then print the table of all."""
     arguments = _arguments()
     root = arguments.root.resolve()
     (root / "results").mkdir(parents=True, exist_ok=True)
     jobs = [Job(root=root, seed=s, method=m) for s in arguments.seeds for m in arguments.methods]
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        list(pool.map(lambda seed: base_of(root, seed), arguments.seeds))
+        list(pool.map(lambda seed: prepare_base(root, seed), arguments.seeds))
         open_jobs = [job for job in jobs if not job.result.exists()]
         running = {pool.submit(train_and_evaluate, job): job for job in open_jobs}
         failed = [str(each.exception()) for each in as_completed(running) if each.exception()]
@@ -119,22 +121,20 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--root", type=pathlib.Path, required=True, help="folder for workspaces")
     parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9])
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--jobs", type=int, default=1, help="trainings at once, a core each")
+    parser.add_argument("--jobs", type=int, default=1, help="parallel trainings, one core each")
     return parser.parse_args()
 
 
-def base_of(root: pathlib.Path, seed: int) -> pathlib.Path:
-    """The workspace with what all methods of a seed share."""
+def prepare_base(root: pathlib.Path, seed: int) -> pathlib.Path:
+    """The workspace that all methods of a seed start from."""
     workspace = root / f"base-{seed}"
     for stage in ("prepare", "bootstrap", "sample", "verify"):
         run_stage(stage, workspace, seed, SHARED)
-    # The control of every method of the seed: with the budget of the one that takes most.
+    # One control for all methods of the seed, with the largest budget of them.
     run_stage("control", workspace, seed, {**SHARED, **METHODS["sft"]})
     return workspace
 
@@ -157,14 +157,14 @@ def train_and_evaluate(job: Job) -> None:
         "training": asdict(used["train"]),
         "load": os.getloadavg(),
         "metrics": metrics,
-        "control": control_over_base(workspace),
+        "control": compare_control(workspace),
     }
     job.result.write_text(json.dumps(result, indent=1))
     print(f"seed {job.seed} {job.method}: {metrics['paired_control']['difference']}", flush=True)
 
 
-def control_over_base(workspace: pathlib.Path) -> dict[str, Difference]:
-    """Control minus base by k, on the paths that the evaluation drew."""
+def compare_control(workspace: pathlib.Path) -> dict[str, Difference]:
+    """Control minus base by k, on the paths of the evaluation."""
     path = Workspace(workspace).evaluation_result / RESULT_NAME
     result = EvaluationResult.from_json(path.read_text())
     assert result.control is not None
@@ -176,7 +176,7 @@ def control_over_base(workspace: pathlib.Path) -> dict[str, Difference]:
 
 
 def run_stage(stage: str, workspace: pathlib.Path, seed: int, overrides: Overrides) -> Usage:
-    """Run one stage as a user does, and say what its process took."""
+    """Run one stage in a process and return the resources it used."""
     settings = {"seed": seed, **overrides}
     options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     command = [sys.executable, "-m", "flows.cli", "stage", stage, "--workspace", str(workspace)]
@@ -197,9 +197,9 @@ def run_stage(stage: str, workspace: pathlib.Path, seed: int, overrides: Overrid
 
 
 def table(
-    methods: Sequence[str], seeds: Sequence[int], found: Mapping[tuple[str, int], dict]
+    methods: Sequence[str], seeds: Sequence[int], found: Mapping[tuple[str, int], Mapping[str, Any]]
 ) -> Table:
-    """A row a method: gains in points, CPU seconds and memory of training; first the control."""
+    """One row per method, the control first: gains in points, CPU seconds and memory."""
     shown = Table(title="Gain in points, mean of the seeds, with 95 % intervals")
     for column in ("method", *(f"over control, pass@1, seed {seed}" for seed in seeds)):
         shown.add_column(column)
@@ -241,8 +241,8 @@ def table(
 def mean_of(differences: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Mean of independent differences; half-widths add like standard errors.
 
-    The problems of the seeds are different draws, so their errors are independent. The interval is
-    for these trainings: how far trainings of other seeds would differ, the single columns show.
+    Each seed draws its own problems, so the errors are independent. The interval covers these
+    trainings only; the columns of single seeds show the variation between trainings.
     """
     each = list(differences)
     value = sum(found["value"] for found in each) / len(each)

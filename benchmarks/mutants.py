@@ -1,17 +1,17 @@
-"""Mutation testing: which share of a seeded sample of mutants the tests notice.
+"""Mutation testing: the share of a seeded sample of mutants that the tests kill.
 
-Mutated are the modules in which an error would poison results without a crash. A mutant is noticed
-if a test fails with it that passes without it; a test that runs for over ``--test-timeout-s`` fails.
-All of it happens in a copy of the tree. First the tests that import the module run, then the others
-of its package, until one fails.
+Mutated are modules in which an error would falsify results without a crash. A mutant is killed if
+a test fails with it that passes without it; a test that exceeds ``--test-timeout-s`` fails.
+Everything runs in a copy of the tree: first the tests that import the module, then the others of
+its package, until one fails.
 
-Each result is written at once, so a run that was cut off goes on where it was. The sample of n is
-the beginning of that of n + 1.
+Each result is written at once: run the same command to resume. The sample of n is a prefix of the
+sample of n + 1.
 
-    python benchmarks/mutants.py --seed 1 --number 100 --minutes 60 --output mutants.json
+    python -m benchmarks.mutants --seed 1 --number 100 --minutes 60 --output mutants.json
 
-Not mutmut (3.8) or cosmic-ray (8.7): neither samples by a seed or has tests of its own for each
-module, and mutmut chooses the mutant by a variable of the environment, which our jails do not have.
+Not mutmut (3.8) or cosmic-ray (8.7): neither samples by a seed or selects tests per module, and
+mutmut selects the mutant by an environment variable, which the sandbox jails do not pass on.
 """
 
 import argparse
@@ -26,15 +26,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
-from mutant_operators import Mutant, mutants_of
+from benchmarks.lib.command_line import make_parser
+from benchmarks.lib.mutant_operators import Mutant, find_mutants
 
 ROOT = pathlib.Path(__file__).parents[1]
-# What is mutated, and the folders whose tests must notice it. Modules that only draw, print or build
-# models for tests are not among them.
+# Mutated modules, and the folders whose tests must kill the mutants. Left out: modules that only
+# plot, print or build models for tests.
 TARGETS = {
     "grids.py": ["problems", "verification", "latent", "test_grids.py"],
     "records.py": ["test_records.py", "traindata", "evaluation"],
@@ -60,15 +60,15 @@ LATENT = {
     "evaluate",
     "numerics",
 }
-"""Modules of ``latent`` in which votes are counted and losses computed; of the others tests of whole
-runs say most."""
+"""Modules of ``latent`` that count votes and compute losses; the others are mostly covered by
+tests of whole runs."""
 LEFT_OUT = {
     "verification/sandbox/docker.py",  # its tests need docker
     "verification/version.py",
     "traindata/card.py",
     "training/export.py",
     "training/tracking.py",
-    "evaluation/compute_tables.py",
+    "evaluation/curves/inputs.py",
 }
 COPIED = ("pipeline_lib", "flows", "tasks", "tests", "profiles", "benchmarks", "docs")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::.+?)?)(?: - |$)", re.MULTILINE)
@@ -81,32 +81,34 @@ class Result:
     mutant: str
     noticed: bool
     by: str
-    """The failed test, or another cause of failure; empty if the mutant survived."""
+    """The failed test, or its file; empty if the mutant survived."""
     seconds: float
 
 
 @dataclass(kw_only=True)
 class Copy:
-    """A copy of the tree, in which mutants are tried one after another."""
+    """A copy of the tree in which mutants are tested one at a time."""
 
     root: pathlib.Path
     test_timeout_s: float
     sound: dict[str, bool] = field(default_factory=dict)
-    """Of tests that failed: whether they pass without a mutant. The others are left out."""
+    """Failed tests, with True if they pass without a mutant; the others are deselected."""
 
-    def tried(self, mutant: Mutant) -> Result:
-        """Run the tests of a mutant's module until one fails that passes without it."""
+    def test(self, mutant: Mutant) -> Result:
+        """Run the tests of a mutant's module until one kills it."""
         start = time.perf_counter()
-        by = next(filter(None, (self._noticing(mutant, t) for t in self._tests(mutant.path))), "")
+        by = next(
+            filter(None, (self._find_killer(mutant, t) for t in self._tests(mutant.path))), ""
+        )
         seconds = round(time.perf_counter() - start, 1)
         return Result(mutant=str(mutant), noticed=bool(by), by=by, seconds=seconds)
 
-    def _noticing(self, mutant: Mutant, tests: list[str]) -> str | None:
+    def _find_killer(self, mutant: Mutant, tests: list[str]) -> str | None:
         """The first of these tests that fails with the mutant and passes without."""
         path = self.root / mutant.path
         original = path.read_text("utf-8")
         while True:
-            path.write_text(mutant.applied(original), "utf-8")
+            path.write_text(mutant.apply(original), "utf-8")
             failed = self._failed(tests)
             path.write_text(original, "utf-8")
             if failed is None:
@@ -135,8 +137,8 @@ class Copy:
 
     def _failed(self, tests: list[str]) -> str | None:
         """The first test that fails, None if none does."""
-        # Written in the same second and of the same size, a mutant would be taken from the cache.
-        # Nor may hypothesis begin with what failed for another one.
+        # A mutant of the same second and size would be loaded from the bytecode cache, and
+        # hypothesis would replay failures of another mutant.
         for cache in [*self.root.rglob("__pycache__"), self.root / ".hypothesis"]:
             shutil.rmtree(cache, ignore_errors=True)
         options = ["-x", "-n", "0", "-q", "-p", "no:cacheprovider", "--tb=no", "--no-header"]
@@ -144,7 +146,7 @@ class Copy:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, f"--timeout={self.test_timeout_s}", *tests],
             cwd=self.root,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # noqa: TID251 - for the child
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -157,16 +159,16 @@ class Copy:
 
 
 def _names(text: str, dotted: str) -> bool:
-    """Whether the text of a test file imports the module."""
+    """True if the text of a test file imports the module."""
     package, _, name = dotted.rpartition(".")
     return dotted in text or bool(
         re.search(rf"from {re.escape(package)} import .*\b{name}\b", text)
     )
 
 
-def copied(to: pathlib.Path) -> pathlib.Path:
-    """The tree as far as tests need it."""
-    # A jail's user must be able to read it, or tests that need one are skipped and notice nothing.
+def copy_tree(to: pathlib.Path) -> pathlib.Path:
+    """Copy the files that tests need."""
+    # A jail's user must be able to read it, or tests that need a jail are skipped.
     to.chmod(0o755)
     for name in COPIED:
         if (ROOT / name).is_dir():
@@ -178,8 +180,8 @@ def copied(to: pathlib.Path) -> pathlib.Path:
     return to
 
 
-def all_mutants() -> list[Mutant]:
-    """Of all target modules, in a fixed order."""
+def list_mutants() -> list[Mutant]:
+    """Mutants of all target modules, in a fixed order."""
     found = []
     for start in TARGETS:
         place = ROOT / "pipeline_lib" / start
@@ -187,12 +189,12 @@ def all_mutants() -> list[Mutant]:
             inside = path.relative_to(ROOT / "pipeline_lib").as_posix()
             if inside in LEFT_OUT or (start == "latent" and path.stem not in LATENT):
                 continue
-            found += mutants_of(path.read_text("utf-8"), f"pipeline_lib/{inside}")
+            found += find_mutants(path.read_text("utf-8"), f"pipeline_lib/{inside}")
     return found
 
 
 def report(results: list[Result], *, num_all: int, seed: int) -> dict[str, object]:
-    """Figures, then each mutant with its end; what is written."""
+    """The content of the JSON file: totals, then the outcome of each mutant."""
     noticed = sum(result.noticed for result in results)
     return {
         "seed": seed,
@@ -204,8 +206,8 @@ def report(results: list[Result], *, num_all: int, seed: int) -> dict[str, objec
     }
 
 
-def kept_results(output: pathlib.Path, *, num_all: int, seed: int) -> list[Result]:
-    """Of an earlier run with the same seed on code with as many mutants."""
+def read_results(output: pathlib.Path, *, num_all: int, seed: int) -> list[Result]:
+    """Results of an earlier run with the same seed and the same number of mutants."""
     if not output.exists():
         return []
     earlier = json.loads(output.read_text("utf-8"))
@@ -214,38 +216,43 @@ def kept_results(output: pathlib.Path, *, num_all: int, seed: int) -> list[Resul
     return [Result(**result) for result in earlier["results"]]
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = make_parser(__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--number", type=int, default=100, help="size of the sample")
-    parser.add_argument("--minutes", type=float, default=60.0, help="none is begun after this time")
-    parser.add_argument("--only", nargs="*", default=[""], help="parts of the modules' paths")
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="start no mutant after this time"
+    )
+    parser.add_argument("--only", nargs="*", default=[""], help="substrings of module paths")
     parser.add_argument("--test-timeout-s", type=float, default=120.0)
-    parser.add_argument("--output", type=pathlib.Path, required=True, help="results as JSON")
+    parser.add_argument(
+        "--output", type=pathlib.Path, required=True, help="write the results as JSON"
+    )
     return parser.parse_args()
 
 
 def main() -> None:
-    """Try the sample, print the kill rate and the survivors, write JSON."""
-    given = arguments()
+    """Test the sample, print the kill rate and the survivors, write JSON."""
+    given = parse_arguments()
     start = time.perf_counter()
-    every = [one for one in all_mutants() if any(part in one.path for part in given.only)]
+    every = [one for one in list_mutants() if any(part in one.path for part in given.only)]
     random.Random(given.seed).shuffle(every)
-    results = kept_results(given.output, num_all=len(every), seed=given.seed)
+    results = read_results(given.output, num_all=len(every), seed=given.seed)
     done = {result.mutant for result in results}
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        copy = Copy(root=copied(pathlib.Path(folder)), test_timeout_s=given.test_timeout_s)
+        copy = Copy(root=copy_tree(pathlib.Path(folder)), test_timeout_s=given.test_timeout_s)
         for mutant in every[: given.number]:
             if str(mutant) in done:
                 continue
             if time.perf_counter() - start > 60 * given.minutes:
                 break
-            results.append(copy.tried(mutant))
-            print("noticed" if results[-1].noticed else "SURVIVED", mutant, flush=True)
+            results.append(copy.test(mutant))
+            print("killed" if results[-1].noticed else "SURVIVED", mutant, flush=True)
             content = report(results, num_all=len(every), seed=given.seed)
             given.output.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-    by_end = Counter(result.noticed for result in results)
-    print(f"\n{by_end[True]} of {len(results)} noticed ({len(every)} mutants in all), but not:")
+    num_killed = sum(result.noticed for result in results)
+    print(f"\n{num_killed} of {len(results)} killed ({len(every)} mutants in all); survivors:")
     for result in results:
         if not result.noticed:
             print(f"  {result.mutant}")

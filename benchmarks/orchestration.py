@@ -1,13 +1,11 @@
-"""What Prefect and Ray cost: the stages of the loop as bare function calls, and as the real run.
+"""Overhead of Prefect and Ray: stages of the loop as plain function calls against the real flows.
 
-Both do the same work on the same shards with the same number of worker processes, in one run of
-this script; the bare side uses a plain process pool. Their outputs are compared by digest.
+Both sides process the same shards with the same number of worker processes; the plain side uses a
+process pool. Their outputs are compared by digest.
 
-    python benchmarks/orchestration.py --profile smoke --output orchestration.json
+    python -m benchmarks.orchestration --profile smoke --output orchestration.json
 """
 
-import argparse
-import json
 import multiprocessing
 import pathlib
 import shutil
@@ -17,6 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
+from benchmarks.lib.command_line import add_output, make_parser, write_results
 from flows import server
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import load_params
@@ -37,8 +36,8 @@ def clocked(seconds: Seconds, name: str) -> Iterator[None]:
 
 def bare(root: pathlib.Path, params: Params) -> Seconds:
     """Sample, verify and build by calling the functions behind the tasks."""
-    from flows.draws import _sample_plan, _verify_plan, round_draw
-    from pipeline_lib.loop import build, sample, verify
+    from flows.draws import _sample_plan, _verify_plan, round_draw  # noqa: PLC0415 - after the server's address is set
+    from pipeline_lib.loop import build, sample, verify  # noqa: PLC0415 - after the server's address is set
 
     run = Run(root=root, params=params)
     draw = round_draw(run)
@@ -59,9 +58,9 @@ def bare(root: pathlib.Path, params: Params) -> Seconds:
 
 
 def orchestrated(root: pathlib.Path, params: Params) -> Seconds:
-    """The same as Prefect flows on Ray."""
-    from flows.post_training import one_stage
-    from flows.runners import cluster
+    """Run the same stages as Prefect flows on Ray."""
+    from flows.post_training import one_stage  # noqa: PLC0415 - after the server's address is set
+    from flows.runners import cluster  # noqa: PLC0415 - after the server's address is set
 
     run = Run(root=root, params=params)
     seconds: Seconds = {}
@@ -77,14 +76,15 @@ def orchestrated(root: pathlib.Path, params: Params) -> Seconds:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Run both sides, print the overhead, write JSON."""
+    parser = make_parser(__doc__)
     parser.add_argument("--profile", default=None, help="profile of the params; default: none")
     parser.add_argument("--problems", type=int, default=1000, help="train problems to sample")
-    parser.add_argument("--output", type=pathlib.Path, help="JSON file for the figures")
+    add_output(parser)
     arguments = parser.parse_args()
     params = load_params(
         profile=arguments.profile,
-        # The policy needs to be just good enough for some of its paths to be right.
+        # Enough bootstrap steps for some paths to be right.
         overrides=[
             f"prepare.train_problems={arguments.problems}",
             "bootstrap.steps=300",
@@ -92,8 +92,8 @@ def main() -> None:
         ],
     )
     server.ensure()
-    from pipeline_lib.loop.bootstrap import bootstrap
-    from pipeline_lib.loop.prepare import prepare
+    from pipeline_lib.loop.bootstrap import bootstrap  # noqa: PLC0415 - after the server's address is set
+    from pipeline_lib.loop.prepare import prepare  # noqa: PLC0415 - after the server's address is set
 
     figures: dict[str, Seconds] = {}
     digests = []
@@ -109,8 +109,7 @@ def main() -> None:
             digests.append(manifests.read_manifest(workspace.round_folders(1).verdicts).digest)
     report(figures, num_shards=-(-arguments.problems // params.sample.shard_size))
     print("same verdicts:", digests[0] == digests[1])
-    if arguments.output:
-        arguments.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write_results(arguments.output, figures)
 
 
 def report(figures: dict[str, Seconds], num_shards: int) -> None:

@@ -1,22 +1,20 @@
-"""Training steps of PRR: K branches in one pass, the same K one after another, and TRM mode.
+"""Speed and memory of PRR training steps: K branches batched, K separate steps, and TRM mode.
 
-All sides have the same width, depth, sequence and rows; each step is forward, backward and AdamATan2.
-`batched` is one step of a model with K branches, `separate` is K steps of a model with one branch
-(K times the optimizer too, as training K models would cost), `trm` is one supervision step. They run
-in turns, --repeats times after one unmeasured turn, and the median stands in the table. A step of TRM
-makes fewer core passes a row (21) than one of PRR (K x T), and keeps more of them in the gradient (7
-of 21 against 2 of 8), so passes per second stand beside rows per second.
+All sides have the same width, depth, sequence length and batch; a step is forward, backward and
+AdamATan2. `batched` is one step of a model with K branches, `separate` is K steps of a model with
+one branch (K optimizer steps, the cost of training K models), `trm` is one supervision step. The
+sides alternate, --repeats times after one warm-up turn; the table shows medians. A TRM step makes
+fewer core passes per row (21) than a PRR step (K x T) and backpropagates through more of them (7
+of 21 against 2 of 8), so the table has passes per second besides rows per second.
 
-Memory is what autograd keeps for the backward pass of one batched step, by --grad-steps, each storage
-counted once; on CUDA also the peak that the allocator had.
+Memory is what autograd saves for the backward pass of one batched step, by --grad-steps, each
+storage counted once; on CUDA also the peak of the allocator.
 
-    python benchmarks/prr.py --output prr.json
-    python benchmarks/prr.py --device cuda --width 256 --heads 4 --seq-len 900 --prefix 16 --rows 32
+    python -m benchmarks.prr --output prr.json
+    python -m benchmarks.prr --device cuda --width 256 --heads 4 --seq-len 900 --prefix 16 --rows 32
 """
 
 import argparse
-import json
-import pathlib
 import statistics
 import time
 from collections.abc import Callable
@@ -24,6 +22,7 @@ from dataclasses import asdict, dataclass
 
 import torch
 
+from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.latent.model.build import build_model
 from pipeline_lib.latent.model.protocol import Batch, Carry, Sizes
 from pipeline_lib.latent.training.optimizer import AdamATan2
@@ -41,16 +40,16 @@ class Side:
     params: LatentModelParams
     steps_per_batch: int
     passes_per_row: int
-    """Core passes that a row gets from all steps on its batch."""
+    """Core passes per row over all steps on its batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """What one side did."""
+    """Measurements of one side."""
 
     side: str
     seconds: list[float]
-    """Of every measured turn."""
+    """One value per measured turn."""
     median_s: float
     rows_per_second: float
     passes_per_row: int
@@ -59,12 +58,12 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What one batched step keeps."""
+    """Memory of one batched step."""
 
     grad_steps: int
     saved_mib: float
     peak_mib: float | None
-    """None on a CPU, whose allocator does not tell."""
+    """None on a CPU, whose allocator does not report it."""
 
 
 def sides_of(params: LatentModelParams) -> list[Side]:
@@ -81,10 +80,10 @@ def sides_of(params: LatentModelParams) -> list[Side]:
     ]
 
 
-def step_maker(
+def make_step(
     params: LatentModelParams, loss: LatentLossParams, batch: Batch
 ) -> Callable[[], None]:
-    """A function that makes one training step on ``batch``."""
+    """A function that runs one training step on ``batch``."""
     sizes = Sizes(vocab_size=VOCAB_SIZE, seq_len=batch.inputs_BL.shape[1], num_puzzle_ids=1)
     model = build_model(params, sizes, loss=loss).to(batch.inputs_BL.device)
     optimizer = AdamATan2(model.parameters(), lr=1e-4, weight_decay=0.1)
@@ -95,14 +94,14 @@ def step_maker(
         output = model.training_step(batch, carry=carry, progress=0.5, generator=None)
         carry = output.carry
         optimizer.zero_grad()
-        output.loss.backward()
+        output.loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
     return step
 
 
 def random_batch(rows: int, seq_len: int, device: torch.device) -> Batch:
-    """Tokens without meaning: how long a step takes does not depend on them."""
+    """Random tokens; the duration of a step does not depend on them."""
     drawn = torch.Generator().manual_seed(1)
     tokens_BL = torch.randint(1, VOCAB_SIZE, (rows, seq_len), generator=drawn)
     return Batch(
@@ -113,27 +112,31 @@ def random_batch(rows: int, seq_len: int, device: torch.device) -> Batch:
     ).to(device)
 
 
-def timed(step: Callable[[], None], times: int, device: torch.device) -> float:
-    """Seconds that ``times`` steps take until the device is done."""
-    finish = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-    finish()
+def time_steps(step: Callable[[], None], times: int, device: torch.device) -> float:
+    """Seconds of ``times`` steps, with the device synchronized."""
+    _synchronize(device)
     start = time.perf_counter()
     for _ in range(times):
         step()
-    finish()
+    _synchronize(device)
     return time.perf_counter() - start
 
 
-def compared(
+def _synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def compare(
     sides: list[Side], loss: LatentLossParams, batch: Batch, *, repeats: int
 ) -> list[Timing]:
-    """All sides in turns, the first turn unmeasured."""
+    """Measure all sides in turns; the first turn is a warm-up."""
     device = batch.inputs_BL.device
-    steps = {side.name: step_maker(side.params, loss, batch) for side in sides}
+    steps = {side.name: make_step(side.params, loss, batch) for side in sides}
     seconds: dict[str, list[float]] = {side.name: [] for side in sides}
     for turn in range(repeats + 1):
         for side in sides:
-            taken = timed(steps[side.name], side.steps_per_batch, device)
+            taken = time_steps(steps[side.name], side.steps_per_batch, device)
             if turn:
                 seconds[side.name].append(taken)
     rows = len(batch.real_B)
@@ -153,8 +156,8 @@ def compared(
     return timings
 
 
-def memory_of(params: LatentModelParams, loss: LatentLossParams, batch: Batch) -> Memory:
-    """Bytes that autograd keeps between forward and backward, weights left out."""
+def measure_memory(params: LatentModelParams, loss: LatentLossParams, batch: Batch) -> Memory:
+    """Memory that autograd saves between forward and backward, without weights."""
     device = batch.inputs_BL.device
     sizes = Sizes(vocab_size=VOCAB_SIZE, seq_len=batch.inputs_BL.shape[1], num_puzzle_ids=1)
     model = build_model(params, sizes, loss=loss).to(device)
@@ -171,7 +174,7 @@ def memory_of(params: LatentModelParams, loss: LatentLossParams, batch: Batch) -
         torch.cuda.reset_peak_memory_stats()
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         output = model.training_step(batch, carry=None, progress=0.5, generator=None)
-    output.loss.backward()
+    output.loss.backward()  # type: ignore[no-untyped-call]
     return Memory(
         grad_steps=params.grad_steps,
         saved_mib=sum(kept.values()) / MIB,
@@ -180,10 +183,10 @@ def memory_of(params: LatentModelParams, loss: LatentLossParams, batch: Batch) -
 
 
 def show(timings: list[Timing], memories: list[Memory]) -> None:
-    """Two tables."""
+    """Print the tables of speed and memory."""
     base = next(timing for timing in timings if timing.side == "separate")
     print(
-        f"{'side':10}{'s a batch':>11}{'rows/s':>9}{'passes/row':>12}{'passes/s':>10}"
+        f"{'side':10}{'s/batch':>11}{'rows/s':>9}{'passes/row':>12}{'passes/s':>10}"
         f"{'rows/s':>9}{'passes/s':>10}"
     )
     for one in timings:
@@ -199,11 +202,9 @@ def show(timings: list[Timing], memories: list[Memory]) -> None:
         print(f"{memory.grad_steps:>10}{memory.saved_mib:>12.1f}{peak:>12}")
 
 
-def parsed() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--preset", choices=["ours", "brief"], default="ours")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch")
@@ -216,9 +217,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--branches", type=int, default=8)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--grad-steps", type=int, nargs="*", default=[1, 2, 4, 8])
-    parser.add_argument("--compiled", action="store_true", help="by torch.compile, all sides")
+    parser.add_argument("--compiled", action="store_true", help="use torch.compile on all sides")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--output", type=pathlib.Path, help="write the results as JSON")
+    add_output(parser)
     arguments = parser.parse_args()
     if max(arguments.grad_steps, default=0) > arguments.steps:
         parser.error(f"--grad-steps {max(arguments.grad_steps)} is above --steps {arguments.steps}")
@@ -227,9 +228,9 @@ def parsed() -> argparse.Namespace:
 
 def main() -> None:
     """Measure, print, write."""
-    arguments = parsed()
+    arguments = parse_arguments()
     torch.set_num_threads(arguments.threads)
-    torch.manual_seed(1)
+    torch.manual_seed(1)  # noqa: TID251 - weights of a throw-away model
     preset = LATENT_PRESETS[arguments.preset]
     changes = {
         "width": arguments.width,
@@ -244,21 +245,19 @@ def main() -> None:
     }
     params = LatentModelParams(**(preset.model.model_dump() | changes))
     batch = random_batch(arguments.rows, arguments.seq_len, torch.device(arguments.device))
-    timings = compared(sides_of(params), preset.loss, batch, repeats=arguments.repeats)
+    timings = compare(sides_of(params), preset.loss, batch, repeats=arguments.repeats)
     eager = params.model_copy(update={"compiled": False})
     memories = [
-        memory_of(eager.model_copy(update={"grad_steps": count}), preset.loss, batch)
+        measure_memory(eager.model_copy(update={"grad_steps": count}), preset.loss, batch)
         for count in arguments.grad_steps
     ]
     show(timings, memories)
-    if arguments.output:
-        settings = {key: value for key, value in vars(arguments).items() if key != "output"}
-        results = {
-            "settings": settings,
-            "timings": [asdict(timing) for timing in timings],
-            "memory": [asdict(memory) for memory in memories],
-        }
-        arguments.output.write_text(json.dumps(results, indent=2) + "\n")
+    results = {
+        "settings": {key: value for key, value in vars(arguments).items() if key != "output"},
+        "timings": [asdict(timing) for timing in timings],
+        "memory": [asdict(memory) for memory in memories],
+    }
+    write_results(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
-"""Time and peak memory of building ARC-AGI-1's training and evaluation sets, by number of versions.
+"""Time and peak memory of building the ARC-AGI-1 data sets, by number of augmentations.
 
-Each size is built in a process of its own. Memory is bounded if the peak stays where it is while the
-files grow; only a few integers of each version are kept.
+Each size is built in a fresh process. Memory is bounded if the peak does not grow with the files;
+only a few integers per augmented version are kept.
 
-    python benchmarks/prr_build.py ARC-AGI/data --augmentations 3 30 300 --output build.json
+    python -m benchmarks.prr_build ARC-AGI/data --augmentations 3 30 300 --output build.json
 """
 
-import argparse
-import json
 import multiprocessing
 import pathlib
 import resource
@@ -16,6 +14,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 
+from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.latent.data.arc_builder import ArcOptions, build_arc
 from pipeline_lib.latent.data.arc_source import read_subset
 
@@ -24,7 +23,7 @@ SUBSETS = ("training", "evaluation")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """One build. Memory in MiB is that of the whole process, libraries included."""
+    """One build. Memory in MiB is that of the whole process, including libraries."""
 
     augmentations: int
     seconds: float
@@ -35,6 +34,7 @@ class Built:
 
 
 def build(source: pathlib.Path, augmentations: int, folder: pathlib.Path) -> Built:
+    """Build both subsets and measure it."""
     subsets = [read_subset(source, name) for name in SUBSETS]
     before = peak_mib()
     output = folder / str(augmentations)
@@ -51,20 +51,20 @@ def build(source: pathlib.Path, augmentations: int, folder: pathlib.Path) -> Bui
 
 
 def peak_mib() -> float:
+    """Peak resident memory of this process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Build every size, print the table, write JSON."""
+    parser = make_parser(__doc__)
     parser.add_argument(
         "source",
         type=pathlib.Path,
-        help="as of build-arc: holds the folders training and evaluation",
+        help="folder with the subsets training and evaluation, as for build-arc",
     )
     parser.add_argument("--augmentations", type=int, nargs="+", default=[3, 30, 300])
-    parser.add_argument("--output", type=pathlib.Path, help="write the results as JSON")
+    add_output(parser)
     arguments = parser.parse_args()
     print(
         f"{'versions':>8}{'seconds':>9}{'before MiB':>12}{'peak MiB':>10}{'examples':>11}{'files MiB':>11}"
@@ -83,8 +83,7 @@ def main() -> None:
             f"{built.peak_mib:>10.0f}{built.examples:>11}{built.files_mib:>11.0f}"
         )
         results.append(asdict(built))
-    if arguments.output:
-        arguments.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_results(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,22 @@
-"""Do parallel branches pay? Small tasks, every baseline, equal core passes, several seeds.
+"""PRR against its baselines on small tasks: equal core passes, several seeds, ablations.
 
-Each run trains one model and evaluates it; its figures go to OUT/TASK--SETTING--SEED.json, and a run
-whose file is there is not done again, or refused if it was made otherwise. Several workers may share
+Each run trains and evaluates one model and writes OUT/TASK--SETTING--SEED.json. A run whose file
+exists is skipped, or refused if the file was made with other settings. Several workers may share
 OUT. Settings:
 
-    ours, brief      PRR with K = 4, by our defaults and by those of the first description
-    single           K = 1 with as many core passes as the others, by K times the examples a step; its
-                     K noisy rollouts are the baseline that PRR has to beat, no training of its own
+    ours, brief      PRR with K = 4, with the default preset and with that of the first description
+    single           K = 1 at equal core passes (K times the examples per step); its K noisy
+                     rollouts are the baseline that PRR has to beat
     trm              TRM mode at equal width
-    independent      the brief's setting with alpha 0: branches that never communicate
-    ours-*, brief-*  one change to ours or to the brief's, to say which of them did it; ours-8* have K = 8
-                     and twice the core passes, ours-checked 6 % more
-    single-checked   K = 1 with a scorer that looks at the answer, which picks among its rollouts
+    independent      the preset brief with alpha 0: branches that never communicate
+    ours-*, brief-*  ablations: one change to ours or to brief; ours-8* have K = 8 and twice the
+                     core passes, ours-checked 6 % more
+    single-checked   K = 1 with a scorer that reads the answer and picks among the rollouts
 
-    python benchmarks/prr_experiments.py run --out OUT --tasks ambiguous --settings ours single --seeds 1 2 3
-    python benchmarks/prr_experiments.py table --out OUT
+    python -m benchmarks.prr_experiments run --out OUT --tasks ambiguous --settings ours single
+    python -m benchmarks.prr_experiments table --out OUT
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -27,11 +26,12 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 
-from pipeline_lib.evaluation.intervals import wilson_interval
+from benchmarks.lib.command_line import make_parser
+from pipeline_lib.evaluation.statistics.intervals import wilson_interval
 from pipeline_lib.latent.data.dataset_files import PuzzleSet
 from pipeline_lib.latent.data.synthetic_tasks import SyntheticTask, make_task
 from pipeline_lib.latent.evaluation.evaluate import AnswerCoverage, evaluate_set
@@ -44,6 +44,7 @@ from pipeline_lib.params.latent import (
     LatentLossParams,
     LatentModelParams,
     LatentTrainParams,
+    MadeTaskName,
 )
 
 BRANCHES = 4
@@ -64,19 +65,19 @@ OPTIMIZER: Mapping[str, Any] = {"optimizer": "adam-atan2", "weight_decay": 0.0, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """The data of a task, and how long and fast all settings learn it."""
+    """Data and training schedule of a task, the same for all settings."""
 
     train: int
-    """Puzzles, of each of which there are so many versions."""
+    """Puzzles; each has ``versions`` augmented versions."""
     versions: int
     steps: int
     lr: float = 5e-3
     grad_steps: int = 2
-    """Of all settings but the brief's, to which two of them belong, and TRM's, which counts cycles."""
+    """For all settings except brief, which uses 2, and trm, which counts cycles."""
 
 
-# On the ambiguous rule twice the rate or half the gradient leaves branches, with some first weights,
-# at the same blend of two answers for good.
+# On the ambiguous rule, twice the learning rate or half the grad_steps can leave all branches at
+# the same blend of two answers, depending on the initial weights.
 TASKS: Mapping[str, Effort] = {
     "ambiguous": Effort(train=65536, versions=1, steps=2500, lr=2.5e-3, grad_steps=4),
     "sudoku4": Effort(train=2048, versions=8, steps=1000),
@@ -91,7 +92,7 @@ ONE_BRANCH: Change = {"num_branches": 1, "branch_vectors": False}
 
 
 def setting(name: str, task: str) -> tuple[LatentModelParams, LatentLossParams]:
-    """Model and loss by name; each change is one key of either."""
+    """Params of model and loss of a setting."""
     of_brief = name.startswith(("brief", "independent"))
     base = BRIEF if of_brief else OURS
     model: dict[str, Any] = {**base.model.model_dump(), **SMALL, "num_branches": BRANCHES}
@@ -110,7 +111,7 @@ CHANGES: Mapping[str, tuple[Change, Change]] = {
     "single": (ONE_BRANCH, {}),
     "trm": ({**ONE_BRANCH, "kind": "trm"}, {}),
     "independent": ({"alpha": 0.0}, {}),
-    # Ours with one part taken back.
+    # ours without one part
     "ours-init-only": ({"branch_vectors": False}, {}),
     "ours-constant-tau": ({}, {"tau_start": 0.04, "tau_end": 0.04}),
     "ours-no-floor": ({}, {"floor": 0}),
@@ -121,10 +122,10 @@ CHANGES: Mapping[str, tuple[Change, Change]] = {
     "ours-checked": ({"scorer_checks": True}, {}),
     "single-checked": ({**ONE_BRANCH, "scorer_checks": True}, {}),
     "ours-attached-scorer": ({}, {"detach_scorer": False}),
-    # The brief's with one part of ours.
+    # brief with one part of the preset ours
     "brief-branch-vectors": ({"branch_vectors": True}, {}),
     "brief-detached": ({}, {"detach_scorer": True}),
-    # The open questions.
+    # more branches
     "ours-8": ({"num_branches": 8}, {}),
     "ours-8-floor": ({"num_branches": 8}, {"floor": 0.2}),
     "ours-8-slow-floor": ({"num_branches": 8}, {"floor": 0.1, "tau_fraction": 0.9}),
@@ -132,22 +133,22 @@ CHANGES: Mapping[str, tuple[Change, Change]] = {
 }
 
 
-def passes_a_step(model: LatentModelParams) -> float:
-    """Core passes that one example costs in one training step."""
+def passes_per_example(model: LatentModelParams) -> float:
+    """Core passes per example and training step."""
     if model.kind == "trm":
         return model.trm.high_cycles * (model.trm.low_cycles + 1)
     return core_passes(model, model.steps)
 
 
 def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.Path) -> None:
-    """Train and evaluate one setting, unless its file is there or another worker is at it."""
+    """Train and evaluate one setting, unless its file exists or another worker runs it."""
     target = out / f"{task}--{name}--{seed}.json"
     effort = TASKS[task]
     model, loss = setting(name, task)
     own_steps = steps or effort.steps
-    # As many core passes for all: a model that needs fewer for an example gets more examples a step.
+    # Equal core passes: a model with fewer passes per example gets more examples per step.
     reference = BRANCHES * LatentModelParams().steps
-    rows = BATCH_SIZE * max(1.0, reference / passes_a_step(model))
+    rows = BATCH_SIZE * max(1.0, reference / passes_per_example(model))
     train = LatentTrainParams(
         steps=own_steps,
         batch_size=round(rows),
@@ -164,10 +165,10 @@ def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.
     if target.exists() and json.loads(target.read_text("utf-8")).get("made_with") != made_with:
         raise SystemExit(f"{target} was made with other settings; name another --out")
     claim = target.with_suffix(".claim")
-    if target.exists() or not _claimed(claim):
+    if target.exists() or not _claim(claim):
         return
     made = make_task(
-        task,
+        cast("MadeTaskName", task),
         train=effort.train,
         versions=effort.versions,
         test=VALIDATION + TEST,
@@ -197,14 +198,14 @@ def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.
             "seed": seed,
             "steps": own_steps,
             "batch_size": train.batch_size,
-            "passes_a_step": passes_a_step(model),
-            "core_passes": own_steps * train.batch_size * passes_a_step(model),
+            "passes_a_step": passes_per_example(model),
+            "core_passes": own_steps * train.batch_size * passes_per_example(model),
             "parameters": sum(weight.numel() for weight in trained.parameters()),
             "made_with": made_with,
             "train_cpu_s": train_cpu_s,
             "train_wall_s": train_wall_s,
             "log": [json.loads(line) for line in log][:: max(1, len(log) // 16)],
-            "evaluations": _evaluations(trained, made, model, seed=seed),
+            "evaluations": _evaluate(trained, made, model, seed=seed),
         }
         record["cpu_s"], record["wall_s"] = time.process_time() - cpu, time.perf_counter() - wall
         target.write_text(json.dumps(record, indent=1), encoding="utf-8")
@@ -214,8 +215,8 @@ def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.
         claim.unlink(missing_ok=True)
 
 
-def _claimed(claim: pathlib.Path) -> bool:
-    """Whether this worker may do the run: the claim of a process that is gone does not count."""
+def _claim(claim: pathlib.Path) -> bool:
+    """Claim a run; False if a living process holds it."""
     try:
         holder = int(claim.read_text("utf-8"))
         os.kill(holder, 0)
@@ -225,10 +226,10 @@ def _claimed(claim: pathlib.Path) -> bool:
     return False
 
 
-def _evaluations(
+def _evaluate(
     trained: Any, made: SyntheticTask, model: LatentModelParams, *, seed: int
 ) -> dict[str, Any]:
-    """The plain one; for a single branch also as many passes as K branches take, in three ways."""
+    """The plain evaluation; for a single branch also more steps and noisy rollouts."""
     torch.set_num_threads(1)
 
     def evaluated(part: slice, **changes: Any) -> dict[str, Any]:
@@ -245,7 +246,7 @@ def _evaluations(
         found["2 steps"] = evaluated(test, steps=2)
     elif model.num_branches == 1:
         found[f"{BRANCHES} x steps"] = evaluated(test, steps=BRANCHES * model.steps)
-        # The noise is chosen on examples that are not tested on, by the figures that count.
+        # The noise is chosen on validation examples.
         chosen = max(
             NOISES,
             key=lambda noise: _found_and_picked(
@@ -261,7 +262,7 @@ def _evaluations(
 
 
 def _found_and_picked(figures: Mapping[str, Any]) -> float:
-    """Of the right answers those found, and of the picks those right; summed over kinds of rows."""
+    """Share of right answers found plus accuracy of the picks, summed over kinds of rows."""
     kinds = figures["by_right_answers"].values()
     return float(sum(kind["found"] + kind["confidence_right"] for kind in kinds))
 
@@ -292,7 +293,7 @@ SHOWN = (
 
 
 def table(out: pathlib.Path) -> list[dict[str, Any]]:
-    """One row per task, setting and way to evaluate: means over seeds, intervals over all examples."""
+    """One row per task, setting and evaluation: means over seeds, intervals over examples."""
     runs = [json.loads(path.read_text("utf-8")) for path in sorted(out.glob("*--*--*.json"))]
     grouped: dict[tuple[str, str, str], list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
     for record in runs:
@@ -360,17 +361,16 @@ def _shown(row: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    """Run the missing settings, or print the table."""
+    parser = make_parser(__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    runner = commands.add_parser("run", help="train and evaluate what is missing")
+    runner = commands.add_parser("run", help="train and evaluate the missing settings")
     runner.add_argument(
         "--tasks", nargs="+", choices=TASKS, default=["ambiguous", "sudoku6", "sudoku6-two"]
     )
     runner.add_argument("--settings", nargs="+", choices=CHANGES, default=list(CHANGES))
     runner.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    runner.add_argument("--steps", type=int, help="instead of the task's own number")
+    runner.add_argument("--steps", type=int, help="training steps; default: those of the task")
     shower = commands.add_parser("table", help="means over seeds")
     for command in (runner, shower):
         command.add_argument("--out", type=pathlib.Path, required=True)

@@ -1,20 +1,19 @@
-"""Tokens a second of the embedded engine, against the usual ways, in one run.
+"""Tokens per second of the embedded engine against `generate`, `generate_batch` and vLLM.
 
-Every side draws the same number of paths for the same prompts from the same model, each time in
-fresh processes, the sides in turns; the fastest of the repetitions is shown, since other load on the
-machine only slows down. A side has --threads threads: the torch sides run as so many processes of
-one thread, each with its share of the prompts, as the flows fan out; vLLM is one server with so many
-threads (its HTTP front comes on top). Loading and warming up is not counted.
+Every side samples the same number of paths for the same prompts from the same model, in fresh
+processes and in turns. The fastest repetition is shown, since other load on the machine only slows
+a side down. Each side has --threads threads: the torch sides run as single-threaded processes with
+a share of the prompts each, as the flows fan out; vLLM is one server with that many threads, plus
+its HTTP front. Loading and warm-up are not measured.
 
-Lengths are geometric with a long tail (see `sampling_models`), up to --max-new-tokens; with --ends 1
-nearly all paths have that length. The limit is what drawing these texts takes at least, at the rates
-of matrix products and of memory that are measured in the same run (see `sampling_limits`).
+Lengths are geometric with a long tail (`benchmarks.lib.sampling.models`), up to --max-new-tokens;
+with --ends 1 nearly all paths have that length. The limit is a roofline: the least time to sample
+these texts at the measured rates of matrix products and memory (`benchmarks.lib.sampling.limits`).
 
-    python benchmarks/sampling.py --model llama-4.8m --threads 1 --output sampling.json
-    python benchmarks/sampling.py --flat 20000
+    python -m benchmarks.sampling --model llama-4.8m --threads 1 --output sampling.json
+    python -m benchmarks.sampling --flat 20000
 """
 
-import argparse
 import json
 import pathlib
 import subprocess
@@ -25,16 +24,18 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from sampling_flat import watch_memory
-from sampling_limits import Limit, limit_of, measure_machine
-from sampling_models import SHAPES, Work, make_model, random_prompts
-from sampling_sides import BATCH_ROWS, SIDES, Drawn
-from sampling_vllm import VLLM, NoVllmError, draw_by_vllm
 from transformers import AutoTokenizer
 
-HERE = pathlib.Path(__file__).parent
+from benchmarks.lib.command_line import add_output, make_parser, write_results
+from benchmarks.lib.sampling.limits import Limit, compute_limit, measure_machine
+from benchmarks.lib.sampling.memory import measure_memory
+from benchmarks.lib.sampling.models import SHAPES, Work, make_model, random_prompts
+from benchmarks.lib.sampling.sides import BATCH_ROWS, SIDES, Drawn
+from benchmarks.lib.sampling.vllm_side import VLLM, NoVllmError, draw_by_vllm
+
+SIDES_MODULE = "benchmarks.lib.sampling.sides"
 BASE = "generate"
-"""The sides whose names begin so are what ratios are taken to, the fastest of them."""
+"""Prefix of the sides that ratios refer to; the fastest of them is 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,29 +47,30 @@ class Result:
     tokens_per_second: float
     tokens_per_cpu_second: float
     peak_mib: float
-    """Of all processes of the side together."""
+    """Sum over the processes of the side."""
     lengths: list[tuple[int, int]]
 
 
-def drawn_in_processes(side: str, work: Work, threads: int) -> Result:
-    """One process a thread, which all start to draw at the same time."""
+def run_in_processes(side: str, work: Work, threads: int) -> Result:
+    """Run a side as one process per thread, all starting at the same time."""
     shares = [replace(work, prompts=work.prompts[i::threads]) for i in range(threads)]
-    command = [sys.executable, str(HERE / "sampling_sides.py"), side]
+    command = [sys.executable, "-m", SIDES_MODULE, side]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen(command, **pipes, stderr=subprocess.DEVNULL) for _ in shares]
     for process, share in zip(processes, shares, strict=True):
         print(json.dumps(asdict(share)), file=process.stdin, flush=True)
     for process in processes:
+        assert process.stdout is not None
         if process.stdout.readline() != "ready\n":
             raise SystemExit(f"{side}: a process ended with code {process.wait()}")
     for process in processes:
         print(file=process.stdin, flush=True)
     parts = [Drawn(**json.loads(process.communicate()[0])) for process in processes]
-    return result_of(side, parts)
+    return combine(side, parts)
 
 
-def result_of(side: str, parts: Sequence[Drawn]) -> Result:
-    """What the processes of a side did together."""
+def combine(side: str, parts: Sequence[Drawn]) -> Result:
+    """Combine the measurements of the processes of a side."""
     lengths = [length for part in parts for length in part.lengths]
     tokens = sum(count for _, count in lengths)
     seconds = max(part.stop for part in parts) - min(part.start for part in parts)
@@ -82,17 +84,17 @@ def result_of(side: str, parts: Sequence[Drawn]) -> Result:
     )
 
 
-def compared(work: Work, sides: Sequence[str], *, threads: int, repeats: int) -> list[Result]:
-    """All sides in turns; the fastest repetition of each."""
+def compare(work: Work, sides: Sequence[str], *, threads: int, repeats: int) -> list[Result]:
+    """Measure all sides in turns; the fastest repetition of each."""
     best: dict[str, Result] = {}
     left_out: set[str] = set()
     for _ in range(repeats):
         for side in [side for side in sides if side not in left_out]:
             try:
                 if side == VLLM:
-                    result = result_of(side, [draw_by_vllm(work, threads=threads)])
+                    result = combine(side, [draw_by_vllm(work, threads=threads)])
                 else:
-                    result = drawn_in_processes(side, work, threads)
+                    result = run_in_processes(side, work, threads)
             except NoVllmError as error:
                 print(f"{side}: left out ({error})")
                 left_out.add(side)
@@ -103,7 +105,7 @@ def compared(work: Work, sides: Sequence[str], *, threads: int, repeats: int) ->
 
 
 def show(results: Sequence[Result], limit: Limit) -> None:
-    """The table: speed, its ratio to plain generate, memory, share of the limit."""
+    """Print speed, ratio to plain generate, memory, and share of the limit."""
     base = max(
         (r.tokens_per_second for r in results if r.side.startswith(f"{BASE},")), default=None
     )
@@ -121,17 +123,17 @@ def show(results: Sequence[Result], limit: Limit) -> None:
 
 def main() -> None:
     """Measure, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--model", choices=SHAPES, default="llama-4.8m")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--prompts", type=int, default=100)
-    parser.add_argument("--paths", type=int, default=10, help="per prompt")
+    parser.add_argument("--paths", type=int, default=10, help="paths per prompt")
     parser.add_argument("--max-new-tokens", type=int, default=160)
-    parser.add_argument("--ends", type=int, default=10, help="tokens that end a text")
+    parser.add_argument("--ends", type=int, default=10, help="number of end-of-text tokens")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--sides", nargs="*", default=[*SIDES, VLLM])
-    parser.add_argument("--flat", type=int, help="draw so many paths and watch memory, no sides")
-    parser.add_argument("--output", type=pathlib.Path, help="write the results as JSON")
+    parser.add_argument("--flat", type=int, help="only sample this many paths and print the memory")
+    add_output(parser)
     arguments = parser.parse_args()
     if not set(arguments.sides) & set(SIDES):
         parser.error(f"--sides needs one of {list(SIDES)}: the limit is computed for its texts")
@@ -139,7 +141,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         end_ids = make_model(shape, pathlib.Path(folder), ends=arguments.ends)
         if arguments.flat:
-            watch_memory(folder, arguments.flat, max_new_tokens=arguments.max_new_tokens)
+            measure_memory(folder, arguments.flat, max_new_tokens=arguments.max_new_tokens)
             return
         vocabulary = len(AutoTokenizer.from_pretrained(folder, trust_remote_code=False))
         prompts = random_prompts(shape, arguments.prompts, vocabulary=vocabulary, end_ids=end_ids)
@@ -150,13 +152,13 @@ def main() -> None:
             max_new_tokens=arguments.max_new_tokens,
             end_ids=end_ids,
         )
-        results = compared(
+        results = compare(
             work, arguments.sides, threads=arguments.threads, repeats=arguments.repeats
         )
         machine = measure_machine(arguments.threads)
-        # vLLM tells the lengths of a prompt's paths as one sum.
+        # vLLM reports the lengths of a prompt's paths as one sum.
         lengths = next(one.lengths for one in results if one.side != VLLM)
-        limit = limit_of(
+        limit = compute_limit(
             folder, lengths, paths=work.paths, rows=BATCH_ROWS * machine.threads, machine=machine
         )
     quantiles = np.percentile([count for _, count in lengths], [5, 50, 95]).astype(int).tolist()
@@ -171,14 +173,13 @@ def main() -> None:
         f"MB at least: {limit.by_arithmetic:.0f} tokens/s by arithmetic, {limit.by_memory:.0f} by "
         f"memory; {limit.binding} binds"
     )
-    if arguments.output:
-        content = {
-            "arguments": {k: str(v) for k, v in vars(arguments).items()},
-            "machine": asdict(machine),
-            "limit": asdict(limit),
-            "results": [{k: v for k, v in asdict(r).items() if k != "lengths"} for r in results],
-        }
-        arguments.output.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    content = {
+        "arguments": {k: str(v) for k, v in vars(arguments).items()},
+        "machine": asdict(machine),
+        "limit": asdict(limit),
+        "results": [{k: v for k, v in asdict(r).items() if k != "lengths"} for r in results],
+    }
+    write_results(arguments.output, content)
 
 
 if __name__ == "__main__":

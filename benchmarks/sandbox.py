@@ -1,12 +1,11 @@
-"""What a verdict on a program costs: our tiers against the usual ways, in one run.
+"""Cost of a verdict on a program: the sandbox tiers against common alternatives.
 
-Every way judges the same right programs with the same tests, one after another. Only right programs
-from a data set (or our own) are used, because two of the ways have no jail around them.
+Every method judges the same right programs with the same tests, sequentially. Only right programs
+are used, because two of the methods have no jail.
 
-    python benchmarks/sandbox.py --data HumanEval.jsonl --output sandbox.json
+    python -m benchmarks.sandbox --data HumanEval.jsonl --output sandbox.json
 """
 
-import argparse
 import contextlib
 import io
 import json
@@ -24,6 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
+from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
@@ -39,7 +39,7 @@ TIMEOUT_S = 10.0
 MEMORY_BYTES = 256 << 20
 DOCKER_PROGRAMS = 20
 SLOWEST_SHARE = 0.02
-"""Programs that compute for long say nothing about the sandbox: this share of them is left out."""
+"""This share of the programs, the longest-running, is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +53,20 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One way of judging, measured."""
+    """Measurements of one method."""
 
     way: str
     programs: int
     per_second: float
     per_cpu_second: float | None
-    """None where the work is done by a daemon, whose CPU time is not ours to see."""
+    """None for docker: the CPU time of its daemon is not visible."""
 
 
 Judge = Callable[[Program], bool]
 
 
-def own_programs() -> list[Program]:
-    """HumanEval-like programs for machines without the data set."""
+def generate_programs() -> list[Program]:
+    """HumanEval-like programs, for machines without the data set."""
     return [
         Program(
             source=f"from typing import List\n\n\ndef scaled(values: List[int]) -> List[int]:\n"
@@ -81,7 +81,7 @@ def own_programs() -> list[Program]:
 
 
 def humaneval(path: pathlib.Path) -> list[Program]:
-    """Canonical solutions, without the few that compute for long."""
+    """Canonical solutions of HumanEval without the slowest."""
     lines = path.read_text(encoding="utf-8").splitlines()
     rows = [
         RawRow(fields=json.loads(line), where=f"{path.name}:{number}", index=number)
@@ -108,7 +108,7 @@ def _script(program: Program) -> str:
 
 
 def by_tier(name: str, stack: ExitStack) -> Judge:
-    """One run in one of our tiers, without the negative control."""
+    """One run in a sandbox tier, without the negative control."""
     opened = open_tier(CodeLimits(timeout_s=TIMEOUT_S, tier=name))  # type: ignore[arg-type]
     stack.callback(opened.sandbox.close)
 
@@ -132,7 +132,7 @@ def with_control(name: str, stack: ExitStack) -> Judge:
 
 
 def cold_interpreter(program: Program) -> bool:
-    """A fresh ``python -I`` that believes the exit code; no jail."""
+    """A fresh ``python -I`` judged by its exit code; no jail."""
     command = [sys.executable, "-I", "-c", _script(program)]
     return (
         subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=False).returncode == 0
@@ -140,7 +140,7 @@ def cold_interpreter(program: Program) -> bool:
 
 
 def guarded_fork(program: Program) -> bool:
-    """HumanEval's published way: a forked process with guards inside it, a manager for the result."""
+    """The published HumanEval harness: a forked, guarded process; the result by a manager."""
     fork = multiprocessing.get_context("fork")
     with fork.Manager() as manager:
         results = manager.list()
@@ -173,7 +173,7 @@ def _guarded(script: str, results: list[str]) -> None:
 
 
 def docker_run(image: str) -> Judge:
-    """``docker run`` of a cold interpreter that believes the exit code."""
+    """``docker run`` of a fresh interpreter, judged by its exit code."""
 
     def judge(program: Program) -> bool:
         flags = [
@@ -192,7 +192,7 @@ def docker_run(image: str) -> Judge:
 
 
 def docker_tier(image: str) -> Judge:
-    """Our docker tier, one run."""
+    """One run in the docker tier."""
     sandbox = DockerSandbox(timeout_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES, image=image)
 
     def judge(program: Program) -> bool:
@@ -202,15 +202,15 @@ def docker_tier(image: str) -> Judge:
     return judge
 
 
-def measured(
+def measure(
     way: str, open_judge: Callable[[ExitStack], Judge], programs: Sequence[Program]
 ) -> Result:
-    """Judge all programs; CPU seconds are those of this process and of all that it waited for."""
-    _, _, start_cpu = _judged(open_judge, programs[:1])
-    wrong, seconds, cpu = _judged(open_judge, programs)
+    """Judge all programs; CPU seconds include waited-for children."""
+    _, _, start_cpu = _judge_all(open_judge, programs[:1])
+    wrong, seconds, cpu = _judge_all(open_judge, programs)
     cpu -= start_cpu
     if wrong:
-        raise SystemExit(f"{way}: right programs were refused: {wrong[:5]}")
+        raise SystemExit(f"{way}: right programs were rejected: {wrong[:5]}")
     return Result(
         way=way,
         programs=len(programs),
@@ -219,17 +219,17 @@ def measured(
     )
 
 
-def _judged(
+def _judge_all(
     open_judge: Callable[[ExitStack], Judge], programs: Sequence[Program]
 ) -> tuple[list[str], float, float]:
-    """What was refused, the wall-clock seconds without the start, and the CPU seconds with it."""
+    """Rejected programs, wall-clock seconds without the start, CPU seconds with it."""
     before = _cpu_seconds()
     with ExitStack() as stack:
         judge = open_judge(stack)
         start = time.perf_counter()
         wrong = [program.entry_point for program in programs if not judge(program)]
         seconds = time.perf_counter() - start
-    # The jail is closed by now, so that the CPU time of its processes is known.
+    # The jail is closed here: only then is the CPU time of its processes counted.
     return wrong, seconds, _cpu_seconds() - before
 
 
@@ -239,7 +239,7 @@ def _cpu_seconds() -> float:
 
 
 def all_ways(programs: Sequence[Program], image: str) -> list[Result]:
-    """Measure every way that works on this machine, and say which do not."""
+    """Measure every method that works on this machine; print which do not."""
     ways: list[tuple[str, Callable[[ExitStack], Judge], Sequence[Program]]] = [
         ("namespace", lambda stack: by_tier("namespace", stack), programs),
         ("landlock", lambda stack: by_tier("landlock", stack), programs),
@@ -253,7 +253,7 @@ def all_ways(programs: Sequence[Program], image: str) -> list[Result]:
     results = []
     for way, open_judge, chosen in ways:
         try:
-            results.append(measured(way, open_judge, chosen))
+            results.append(measure(way, open_judge, chosen))
         except (JailRefusedError, SandboxUnavailableError) as error:
             print(f"{way}: left out ({error})")
             if "docker" in way:
@@ -263,22 +263,20 @@ def all_ways(programs: Sequence[Program], image: str) -> list[Result]:
 
 def main() -> None:
     """Measure, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument(
-        "--data", type=pathlib.Path, help="HumanEval.jsonl; our own programs otherwise"
+        "--data", type=pathlib.Path, help="HumanEval.jsonl; default: generated programs"
     )
     parser.add_argument("--image", default=IMAGE, help="local docker image with python3")
-    parser.add_argument("--output", type=pathlib.Path, help="write the results as JSON")
+    add_output(parser)
     arguments = parser.parse_args()
-    programs = humaneval(arguments.data) if arguments.data else own_programs()
+    programs = humaneval(arguments.data) if arguments.data else generate_programs()
     results = all_ways(programs, arguments.image)
     print(f"{'way':22}{'programs':>10}{'per second':>12}{'per CPU s':>12}")
     for result in results:
         cpu = "-" if result.per_cpu_second is None else f"{result.per_cpu_second:.0f}"
         print(f"{result.way:22}{result.programs:>10}{result.per_second:>12.1f}{cpu:>12}")
-    if arguments.output:
-        content = json.dumps([asdict(result) for result in results], indent=2)
-        arguments.output.write_text(content + "\n", encoding="utf-8")
+    write_results(arguments.output, [asdict(result) for result in results])
 
 
 if __name__ == "__main__":

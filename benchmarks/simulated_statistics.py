@@ -1,30 +1,37 @@
-"""Do the statistics keep their word? Policies whose truth is known are evaluated thousands of times.
+"""Coverage, false positive rate and power of the statistics, on policies with known pass rates.
 
-A simulated problem has a chance of being solved, drawn from a Beta distribution; 16 paths are drawn
-with it, and the scores go through the same functions as those of a real evaluation. Printed are, for
-each setting, how many of the intervals hold the truth, how often nothing is called something, and
-how often something is found. McNemar's and Wilson's figures are sums over all outcomes, no draws.
+The success probability of a simulated problem is drawn from a Beta distribution, 16 paths are
+drawn with it, and the scores go through the functions of a real evaluation, thousands of times.
+Printed for each setting: coverage of the intervals, rate of findings without a difference, and
+rate of findings with one. McNemar's and Wilson's figures are exact sums over all outcomes.
 
-    python benchmarks/simulated_statistics.py --runs 4000 --processes 2 --output statistics.json
+    python -m benchmarks.simulated_statistics --runs 4000 --processes 2 --output statistics.json
 """
 
-import argparse
-import json
-import pathlib
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from pipeline_lib.evaluation.bootstrap import FEW_TELLING, num_telling
-from pipeline_lib.evaluation.intervals import score_interval, wilson_interval
-from pipeline_lib.evaluation.paired import Finding, PairedDifference, mcnemar, paired_difference
-from pipeline_lib.evaluation.pass_at_k import pass_at_k
+from benchmarks.lib.command_line import add_output, make_parser, write_results
+from pipeline_lib.evaluation.statistics.intervals import score_interval, wilson_interval
+from pipeline_lib.evaluation.statistics.paired import (
+    DifferenceFinding,
+    PairedDifference,
+    mcnemar,
+    paired_difference,
+)
+from pipeline_lib.evaluation.statistics.pass_at_k import pass_at_k
+from pipeline_lib.evaluation.statistics.resampling import FEW_INFORMATIVE, num_informative
+from pipeline_lib.records import Interval
 
 Floats = NDArray[np.float64]
+Simulated = TypeVar("Simulated", "Coverage", "Findings")
 NUM_PATHS = 16
 LEVEL = 0.95
 KS = (1, 4, 8)
@@ -41,38 +48,38 @@ SHAPES: Mapping[str, tuple[float, float]] = {
     "near 1": (2, 0.05),
 }
 """Beta parameters of the chance of solving a problem."""
-ENOUGH = 4 * FEW_TELLING
-"""With fewer problems that a mean rests on many intervals are wide on purpose."""
+ENOUGH = 4 * FEW_INFORMATIVE
+"""Intervals of means that rest on fewer problems are widened on purpose."""
 _PASS = {k: np.array([pass_at_k(NUM_PATHS, c, k) for c in range(NUM_PATHS + 1)]) for k in KS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How many of the intervals of one setting hold the truth."""
+    """Coverage of the intervals in one setting."""
 
     shape: str
     num_problems: int
     k: int
     truth: float
     rests_on: float
-    """Problems that the mean rests on, averaged over the runs; see `bootstrap.num_telling`."""
+    """Problems that the mean rests on, averaged over the runs; see `resampling.num_informative`."""
     runs: int
     held: int
     above: int
-    """Intervals that lie above the truth."""
+    """Intervals above the truth."""
     below: int
     width: float
     """Mean width."""
 
     @property
     def share(self) -> float:
-        """Of the intervals that hold the truth."""
+        """Share of the intervals that hold the truth."""
         return self.held / self.runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was said of one difference, over and over."""
+    """Findings about one difference over all runs."""
 
     shape: str
     num_problems: int
@@ -88,7 +95,7 @@ class Findings:
 
 
 def scores(counts_P: NDArray[np.int64], k: int) -> Floats:
-    """pass@k of problems with these numbers of right paths."""
+    """pass@k of problems by their numbers of right paths."""
     found: Floats = _PASS[k][counts_P]
     return found
 
@@ -99,7 +106,7 @@ def true_pass_at_k(a: float, b: float, k: int) -> float:
 
 
 def coverage(shape: str, num_problems: int, k: int, *, runs: int, resamples: int) -> Coverage:
-    """Evaluate one policy ``runs`` times, each time on other problems."""
+    """Evaluate one policy ``runs`` times on fresh problems."""
     a, b = SHAPES[shape]
     truth = true_pass_at_k(a, b, k)
     generator = np.random.default_rng([num_problems, k, *shape.encode()])
@@ -112,7 +119,7 @@ def coverage(shape: str, num_problems: int, k: int, *, runs: int, resamples: int
         above += found.low > truth
         below += found.high < truth
         width += found.high - found.low
-        telling += num_telling(values_P) if np.ptp(values_P) else 0
+        telling += num_informative(values_P) if np.ptp(values_P) else 0
     return Coverage(
         shape=shape,
         num_problems=num_problems,
@@ -130,7 +137,7 @@ def coverage(shape: str, num_problems: int, k: int, *, runs: int, resamples: int
 def findings(
     shape: str, num_problems: int, k: int, *, ease: float, runs: int, resamples: int
 ) -> Findings:
-    """Compare two policies ``runs`` times: chance p before, p^(1 / ease) after; 1 is no change."""
+    """Compare two policies ``runs`` times: probability p before, p^(1 / ease) after."""
     a, b = SHAPES[shape]
     truth = _true_gain(a, b, k, ease) if ease != 1 else 0.0
     generator = np.random.default_rng([num_problems, k, int(100 * ease), *shape.encode()])
@@ -150,8 +157,8 @@ def findings(
         k=k,
         truth=truth,
         runs=runs,
-        gains=sum(one.finding is Finding.GAIN for one in said),
-        losses=sum(one.finding is Finding.SIGNIFICANTLY_LOWER for one in said),
+        gains=sum(one.finding is DifferenceFinding.GAIN for one in said),
+        losses=sum(one.finding is DifferenceFinding.SIGNIFICANTLY_LOWER for one in said),
         small_p=sum(one.p_value <= 1 - LEVEL for one in said),
         held=sum(one.interval.low <= truth <= one.interval.high for one in said),
     )
@@ -162,7 +169,7 @@ def _true_gain(a: float, b: float, k: int, ease: float) -> float:
 
     def gain(quantile: float) -> float:
         chance = float(stats.beta.ppf(quantile, a, b))
-        return (1 - chance) ** k - (1 - chance ** (1 / ease)) ** k
+        return float((1 - chance) ** k - (1 - chance ** (1 / ease)) ** k)
 
     return float(integrate.quad(gain, 0, 1, limit=500)[0])
 
@@ -178,25 +185,34 @@ def mcnemar_size(num_problems: int, *, both_ways: float) -> float:
     for discordant in range(num_problems + 1):
         weight = float(stats.binom.pmf(discordant, num_problems, both_ways))
         for only_base in range(discordant + 1):
-            only_trained = discordant - only_base
-            answers = [(True, False)] * only_base + [(False, True)] * only_trained
-            base, trained = zip(*answers, strict=True) if answers else ((), ())
-            if mcnemar(base, trained).p_value <= 1 - LEVEL:
+            if _mcnemar_p_value(only_base, discordant - only_base) <= 1 - LEVEL:
                 size += weight * float(stats.binom.pmf(only_base, discordant, 0.5))
     return size
+
+
+@functools.cache
+def _mcnemar_p_value(only_base: int, only_trained: int) -> float:
+    answers = [(True, False)] * only_base + [(False, True)] * only_trained
+    base, trained = zip(*answers, strict=True) if answers else ((), ())
+    return mcnemar(base, trained).p_value
+
+
+@functools.cache
+def _wilson_interval(num_correct: int, num_problems: int) -> Interval:
+    return wilson_interval(num_correct, num_problems, level=LEVEL)
 
 
 def wilson_coverage(num_problems: int, chance: float) -> float:
     """Exact chance that Wilson's interval holds ``chance``."""
     counts = np.arange(num_problems + 1)
     weights = stats.binom.pmf(counts, num_problems, chance)
-    bounds = [wilson_interval(int(c), num_problems, level=LEVEL) for c in counts]
+    bounds = [_wilson_interval(int(c), num_problems) for c in counts]
     held = [one.low <= chance <= one.high for one in bounds]
     return float(weights @ np.array(held, dtype=float))
 
 
 def exact_tables() -> dict[str, list[dict[str, float]]]:
-    """McNemar's size and Wilson's coverage, without any draw."""
+    """Size of McNemar's test and coverage of Wilson's interval, exactly."""
     sizes = [
         {"problems": n, "differ": q, "size": mcnemar_size(n, both_ways=q)}
         for n in (20, 50, 100)
@@ -221,8 +237,8 @@ def exact_tables() -> dict[str, list[dict[str, float]]]:
 
 
 def simulate(
-    work: Callable[..., Coverage | Findings], settings: Sequence[tuple[object, ...]], **options: int
-) -> list[Coverage | Findings]:
+    work: Callable[..., Simulated], settings: Sequence[tuple[object, ...]], **options: int
+) -> list[Simulated]:
     """Run every setting over a pool of processes, in order."""
     processes = options.pop("processes")
     with ProcessPoolExecutor(processes) as pool:
@@ -231,13 +247,14 @@ def simulate(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Simulate, print the tables, write JSON."""
+    parser = make_parser(__doc__)
     parser.add_argument("--runs", type=int, default=4000)
     parser.add_argument("--resamples", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--problems", type=int, nargs="+", default=[50, 100, 400])
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
-    parser.add_argument("--output", type=pathlib.Path)
+    add_output(parser)
     arguments = parser.parse_args()
     options = {
         "runs": arguments.runs,
@@ -255,26 +272,30 @@ def main() -> None:
     print_findings("a policy that got better", gains)
     exact = exact_tables()
     print_exact(exact)
-    if arguments.output:
-        rows = {"coverage": covered, "null": null, "gain": gains}
-        found = {name: [asdict(row) for row in table] for name, table in rows.items()}
-        arguments.output.write_text(json.dumps(found | exact, indent=1), encoding="utf-8")
+    rows: dict[str, Sequence[Coverage | Findings]] = {
+        "coverage": covered,
+        "null": null,
+        "gain": gains,
+    }
+    found = {name: [asdict(row) for row in table] for name, table in rows.items()}
+    write_results(arguments.output, found | exact)
 
 
 PAIRED_SHAPES = ("typical", "all or nothing", "hard", "very hard", "easy")
 
 
 def null_findings(shape: str, num_problems: int, k: int, *, runs: int, resamples: int) -> Findings:
-    """No change at all."""
+    """Findings between two equal policies."""
     return findings(shape, num_problems, k, ease=1, runs=runs, resamples=resamples)
 
 
 def gain_findings(shape: str, num_problems: int, k: int, *, runs: int, resamples: int) -> Findings:
-    """Each chance p becomes p^(1 / 1.3)."""
+    """Findings when each probability p becomes p^(1 / 1.3)."""
     return findings(shape, num_problems, k, ease=1.3, runs=runs, resamples=resamples)
 
 
 def print_coverage(rows: Sequence[Coverage]) -> None:
+    """Print the coverage of every setting, then a summary."""
     print(
         f"{'difficulty':15}{'n':>5}{'k':>3}{'truth':>8}{'rests':>8}{'held %':>8}{'above':>7}",
         end="",
@@ -299,6 +320,7 @@ def print_coverage(rows: Sequence[Coverage]) -> None:
 
 
 def print_findings(title: str, rows: Iterable[Findings]) -> None:
+    """Print the rates of findings of every setting."""
     print(f"\n{title}, percent")
     print(
         f"{'difficulty':15}{'n':>5}{'k':>3}{'truth':>8}{'gain':>7}{'loss':>7}{'p<=.05':>8}{'held':>7}"
@@ -314,6 +336,7 @@ def print_findings(title: str, rows: Iterable[Findings]) -> None:
 
 
 def print_exact(tables: Mapping[str, list[dict[str, float]]]) -> None:
+    """Print the exact figures."""
     for name, rows in tables.items():
         print(f"\n{name}, exact")
         for row in rows:

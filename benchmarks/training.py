@@ -1,19 +1,19 @@
-"""Seconds of a training step: ours against TRL's GRPOTrainer used plainly, and SFT against a bare loop.
+"""Seconds per training step: GRPO against TRL's GRPOTrainer, SFT against a plain PyTorch loop.
 
-Both sides of a case train the same model on the same prompts with the same loss, optimizer, rewards and
-limit of length, each in a process of its own. They take turns, and the order changes from repetition to
-repetition; loading and the first step are not counted. What stands in the table is the median of the
-repetitions; the ratio is that of medians, and its range over the single repetitions stands beside it.
-Each side draws its own paths: tokens a step show that they are as many.
+Both sides of a case train the same model on the same prompts with the same loss, optimizer,
+rewards and length limit, each in a separate process. They alternate, in changing order; loading and
+the first step are not measured. The table shows medians over the repetitions, and the ratio of
+medians with its range over single repetitions. Each side samples its own paths; tokens per step
+show that the amounts are equal.
 
-countdown  64 prompts x 8 paths of the default policy, which all have about 12 tokens
-long       16 prompts x 8 paths of up to 256 tokens, with lengths from 1 to the limit: drawing dominates
-short      16 prompts x 8 paths of about 10 tokens after prompts of about 200: drawing hardly counts
-sft        64 solutions a step, against a loop in plain PyTorch on the same batches, padded alike
+countdown  64 prompts x 8 paths of the default policy, of about 12 tokens
+long       16 prompts x 8 paths of 1 to 256 tokens: sampling dominates
+short      16 prompts x 8 paths of about 10 tokens after prompts of about 200: little sampling
+sft        64 solutions per step, against a plain PyTorch loop on the same padded batches
 
-    python benchmarks/training.py --output training.json
-    python benchmarks/training.py --cases countdown sft --repeats 3 --models /tmp/models
-    python benchmarks/training.py --cases long --long-tokens 128 --threads 2
+    python -m benchmarks.training --output training.json
+    python -m benchmarks.training --cases countdown sft --repeats 3 --models /tmp/models
+    python -m benchmarks.training --cases long --long-tokens 128 --threads 2
 """
 
 import argparse
@@ -30,78 +30,80 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from training_cases import CASES, Case, make_models
-from training_sides import Block, Job
 
+from benchmarks.lib.command_line import add_output, make_parser, write_results
+from benchmarks.lib.training.cases import CASES, Case, make_models
+from benchmarks.lib.training.sides import Block, Job
 from pipeline_lib.training.library_logs import silence_libraries
 
-HERE = pathlib.Path(__file__).parent
+SIDES_MODULE = "benchmarks.lib.training.sides"
 PAIRS = {True: ("grpo, ours", "grpo, TRL"), False: ("sft, ours", "sft, PyTorch")}
-"""Ours and the other, for online cases and for SFT."""
+"""This library's side and the other one, for online cases and for SFT."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One side of one case."""
+    """Measurements of one side of a case."""
 
     case: str
     side: str
     blocks: list[Block]
     steps: int
-    """Of each block."""
+    """Steps per block."""
 
     @property
     def seconds(self) -> float:
-        """A step, median over the repetitions."""
+        """Seconds per step, median over the repetitions."""
         return median(block.seconds for block in self.blocks) / self.steps
 
     @property
     def cpu_seconds(self) -> float:
-        """A step, median over the repetitions."""
+        """CPU seconds per step, median over the repetitions."""
         return median(block.cpu_seconds for block in self.blocks) / self.steps
 
     @property
     def tokens(self) -> float:
-        """A step."""
+        """Tokens per step."""
         return sum(block.tokens for block in self.blocks) / (len(self.blocks) * self.steps)
 
     @property
     def peak_mib(self) -> float:
-        """Of the whole process."""
+        """Peak memory of the process."""
         return self.blocks[-1].peak_mib
 
 
 class Side:
-    """A running process of `training_sides`."""
+    """A running process of `benchmarks.lib.training.sides`."""
 
     def __init__(self, name: str, job: Job, stack: ExitStack) -> None:
-        command = [sys.executable, str(HERE / "training_sides.py"), name]
+        command = [sys.executable, "-m", SIDES_MODULE, name]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.name = name
         self._process = stack.enter_context(
             subprocess.Popen(command, **pipes, stderr=subprocess.DEVNULL)
         )
-        self._said(json.dumps(asdict(job)))
+        self._send(json.dumps(asdict(job)))
 
-    def _said(self, line: str) -> str:
+    def _send(self, line: str) -> str:
         print(line, file=self._process.stdin, flush=True)
+        assert self._process.stdout is not None
         answer: str = self._process.stdout.readline()
         if not answer:
             raise SystemExit(f"{self.name}: the process ended with code {self._process.wait()}")
         return answer
 
-    def block(self) -> Block:
-        """One repetition."""
-        return Block(**json.loads(self._said("")))
+    def run_block(self) -> Block:
+        """Run one repetition."""
+        return Block(**json.loads(self._send("")))
 
 
-def compared(
+def compare(
     name: str, case: Case, models: pathlib.Path, options: argparse.Namespace
 ) -> list[Result]:
-    """Both sides of a case, in turns."""
+    """Measure both sides of a case in turns."""
     with ExitStack() as stack:
         sides = []
-        for side in PAIRS[case.group_size > 0]:
+        for side_name in PAIRS[case.group_size > 0]:
             job = Job(
                 case=case,
                 model=str(models / case.model),
@@ -109,11 +111,11 @@ def compared(
                 repeats=options.repeats,
                 threads=options.threads,
             )
-            sides.append(Side(side, job, stack))
+            sides.append(Side(side_name, job, stack))
         blocks: dict[str, list[Block]] = {side.name: [] for side in sides}
         for repeat in range(options.repeats):
             for side in sides if repeat % 2 == 0 else reversed(sides):
-                blocks[side.name].append(side.block())
+                blocks[side.name].append(side.run_block())
     return [
         Result(case=name, side=side.name, blocks=blocks[side.name], steps=case.steps)
         for side in sides
@@ -121,19 +123,19 @@ def compared(
 
 
 def ratios(ours: Result, other: Result) -> list[float]:
-    """Seconds of the other to ours, repetition by repetition."""
+    """Speedup over the other side in each repetition."""
     return [b.seconds / a.seconds for a, b in zip(ours.blocks, other.blocks, strict=True)]
 
 
 def show(results: list[Result]) -> None:
-    """The table."""
+    """Print the table."""
     table = Table(title="training steps")
     for column in (
         "case",
         "side",
-        "s a step",
+        "s/step",
         "CPU s",
-        "tokens a step",
+        "tokens/step",
         "tokens/s",
         "ratio",
         "MiB",
@@ -157,8 +159,8 @@ def show(results: list[Result]) -> None:
     Console().print(table)
 
 
-def checked(results: list[Result]) -> None:
-    """Say how far the losses of SFT are apart: the same batches must give the same."""
+def check_losses(results: list[Result]) -> None:
+    """Print the largest difference between the SFT losses of both sides; batches are equal."""
     pairs = zip(results[::2], results[1::2], strict=True)
     for ours, other in ((a, b) for a, b in pairs if a.case == "sft"):
         losses = [
@@ -171,19 +173,20 @@ def checked(results: list[Result]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Measure the cases, print the table, write JSON."""
+    parser = make_parser(__doc__)
     parser.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES))
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--steps", type=int, help="of one repetition, instead of the case's own")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--long-tokens", type=int, default=256, help="the limit of case long")
-    parser.add_argument("--bootstrap-steps", type=int, default=700)
     parser.add_argument(
-        "--models", type=pathlib.Path, help="keep the models here, and take them up"
+        "--steps", type=int, help="steps per repetition; default: those of the case"
     )
-    parser.add_argument("--output", type=pathlib.Path, help="write the results as JSON")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--long-tokens", type=int, default=256, help="length limit of the case long"
+    )
+    parser.add_argument("--bootstrap-steps", type=int, default=700)
+    parser.add_argument("--models", type=pathlib.Path, help="folder to keep and reuse models")
+    add_output(parser)
     options = parser.parse_args()
     cases = {name: CASES[name] for name in options.cases}
     if "long" in cases:
@@ -197,22 +200,21 @@ def main() -> None:
         with silence_libraries():
             make_models(models, wanted, bootstrap_steps=options.bootstrap_steps)
         for name, case in cases.items():
-            results += compared(name, case, models, options)
+            results += compare(name, case, models, options)
     show(results)
-    checked(results)
+    check_losses(results)
     load = os.getloadavg()[0]
     print(f"{options.threads} thread(s) a side; other load on the machine at the end: {load:.1f}")
-    if options.output:
-        content = {
-            "arguments": {k: str(v) for k, v in vars(options).items()},
-            "load": os.getloadavg(),
-            "cases": {name: asdict(case) for name, case in cases.items()},
-            "results": [
-                asdict(result) | {"seconds_a_step": result.seconds, "tokens_a_step": result.tokens}
-                for result in results
-            ],
-        }
-        options.output.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    content = {
+        "arguments": {k: str(v) for k, v in vars(options).items()},
+        "load": os.getloadavg(),
+        "cases": {name: asdict(case) for name, case in cases.items()},
+        "results": [
+            asdict(result) | {"seconds_a_step": result.seconds, "tokens_a_step": result.tokens}
+            for result in results
+        ],
+    }
+    write_results(options.output, content)
 
 
 if __name__ == "__main__":

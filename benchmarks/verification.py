@@ -1,17 +1,14 @@
-"""What a math verdict costs, against math-verify called in process, in one run.
+"""Cost of a math verdict against math-verify, scaling over Ray workers, and hostile answers.
 
-Every set of items is judged by both sides, each time in a fresh process and one after the other,
-the sides in turns; medians of the repetitions are shown. Ours is an open verifier with one worker,
-given the set as one batch, of which it asks equal questions once. math-verify parses gold and
-completion and compares them, for every item, without its timeouts.
-Starting and importing is not counted, and both sides have made the same few comparisons before.
-Verdicts are compared one by one. Then: two Ray workers against one, and a batch with hostile items.
+Every item set is judged by both sides in fresh processes, in turns; medians of the repetitions are
+shown. This library's side is an open verifier with one worker, given the set as one batch; equal
+questions are judged once. math-verify parses and compares every item in process, without timeouts.
+Starting and importing are not measured, and both sides warm up with the same comparisons. Verdicts
+are compared one by one. Then: two Ray workers against one, and a batch with hostile items.
 
-    python benchmarks/verification.py --data DATA --output verification.json
+    python -m benchmarks.verification --data DATA --output verification.json
 """
 
-import argparse
-import json
 import logging
 import multiprocessing
 import pathlib
@@ -23,9 +20,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from math_load import cpu_seconds, hostile_batch, ray_workers
-from math_sets import Items, item_sets
-
+from benchmarks.lib.command_line import add_output, make_parser, write_results
+from benchmarks.lib.verification.item_sets import Items, item_sets
+from benchmarks.lib.verification.load import cpu_seconds, hostile_batch, ray_workers
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verification.dispatch import Item, open_verifier
@@ -36,7 +33,7 @@ MAX_SHOWN_CHARS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Whether an answer counts as right (None: not judged), and what was taken for the answer."""
+    """Verdict on an answer (None: not judged) and the extracted answer."""
 
     right: bool | None
     answer: str = ""
@@ -55,7 +52,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Items of one set on which the sides differ in the same way."""
+    """Items of a set on which the sides differ in the same way."""
 
     name: str
     gold: str
@@ -67,7 +64,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One set measured: medians of the repetitions."""
+    """Medians over the repetitions for one set."""
 
     name: str
     items: int
@@ -77,12 +74,12 @@ class Row:
     times_by_cpu: float
     differing: int
     our_errors: int | None
-    """Against what is right, where that is known."""
+    """Against the known truth, if there is one."""
     peer_errors: int | None
 
 
-def ours(name: str, data: pathlib.Path | None) -> Judged:
-    """The open verifier of the product, with one worker."""
+def judge_by_verifier(name: str, data: pathlib.Path | None) -> Judged:
+    """Judge with an open verifier of one worker."""
     items = [
         Item(gold=MathGold(answer=item.gold), text=item.text) for item in item_sets(data)[name]()
     ]
@@ -103,11 +100,11 @@ def ours(name: str, data: pathlib.Path | None) -> Judged:
     )
 
 
-def peers(name: str, data: pathlib.Path | None) -> Judged:
-    """math-verify as it is meant to be called where its timeouts cannot be used."""
+def judge_by_math_verify(name: str, data: pathlib.Path | None) -> Judged:
+    """Judge with math-verify as documented for callers that cannot use its timeouts."""
     items = item_sets(data)[name]()
     start = time.perf_counter()
-    import math_verify
+    import math_verify  # noqa: PLC0415 - its import is part of the start time
 
     logging.disable(logging.CRITICAL)  # it warns that its timeouts are off
 
@@ -129,41 +126,53 @@ def peers(name: str, data: pathlib.Path | None) -> Judged:
 
 
 def in_fresh_process(work: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of ``work`` in a process that has done nothing else."""
+    """The result of ``work`` in a fresh process."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as pool:
         return pool.submit(work, *arguments).result()
 
 
-def compared(
+def compare(
     name: str, data: pathlib.Path | None, repeats: int
 ) -> tuple[Row, list[Difference], list[float]]:
-    """One set by both sides; what differs; how long our side took to start."""
-    runs: dict[Callable[..., Judged], list[Judged]] = {ours: [], peers: []}
+    """Judge a set by both sides; the differences; start times of the verifier."""
+    runs: dict[Callable[..., Judged], list[Judged]] = {
+        judge_by_verifier: [],
+        judge_by_math_verify: [],
+    }
     for repetition in range(repeats):
-        for side in sorted(runs, key=lambda side: (side is ours) == bool(repetition % 2)):
+        for side in sorted(
+            runs, key=lambda side: (side is judge_by_verifier) == bool(repetition % 2)
+        ):
             runs[side].append(in_fresh_process(side, name, data))
     items = item_sets(data)[name]()
-    our_first, peer_first = runs[ours][0].judgements, runs[peers][0].judgements
+    our_first, peer_first = (
+        runs[judge_by_verifier][0].judgements,
+        runs[judge_by_math_verify][0].judgements,
+    )
     known = any(item.right is not None for item in items)
     differences = _differences(name, items, our_first, peer_first)
-    seconds, peer_seconds = (_median(runs[side], "seconds") for side in (ours, peers))
+    seconds, peer_seconds = (
+        _median(runs[side], "seconds") for side in (judge_by_verifier, judge_by_math_verify)
+    )
     row = Row(
         name=name,
         items=len(items),
         per_second=len(items) / seconds,
         peer_per_second=len(items) / peer_seconds,
         times=peer_seconds / seconds,
-        times_by_cpu=_median(runs[peers], "cpu_seconds") / _median(runs[ours], "cpu_seconds"),
+        times_by_cpu=_median(runs[judge_by_math_verify], "cpu_seconds")
+        / _median(runs[judge_by_verifier], "cpu_seconds"),
         differing=sum(difference.count for difference in differences),
         our_errors=_errors(items, our_first) if known else None,
         peer_errors=_errors(items, peer_first) if known else None,
     )
-    return row, differences, [run.start_seconds for run in runs[ours]]
+    return row, differences, [run.start_seconds for run in runs[judge_by_verifier]]
 
 
 def _median(runs: Sequence[Judged], figure: str) -> float:
-    return statistics.median(getattr(run, figure) for run in runs)
+    values: list[float] = [getattr(run, figure) for run in runs]
+    return statistics.median(values)
 
 
 def _errors(items: Items, judgements: Sequence[Judgement]) -> int:
@@ -176,7 +185,7 @@ def _errors(items: Items, judgements: Sequence[Judgement]) -> int:
 def _differences(
     name: str, items: Items, our_side: Sequence[Judgement], peer_side: Sequence[Judgement]
 ) -> list[Difference]:
-    """The differing items, those with the same gold, answer and verdicts taken together."""
+    """Differing items, grouped by gold, answer and verdicts."""
     kinds = Counter(
         Difference(
             name=name,
@@ -197,8 +206,8 @@ def _word(right: bool | None) -> str:  # noqa: FBT001 - a value, not an option
 
 
 def report(rows: Sequence[Row], differences: Sequence[Difference]) -> None:
-    """Print the table, and every difference."""
-    head = ("ours/s", "peer/s", "times", "by CPU", "differ", "our errors", "peer errors")
+    """Print the table and every difference."""
+    head = ("this/s", "peer/s", "ratio", "by CPU", "differ", "errors", "peer errors")
     print(f"{'set':34}{'items':>7}" + "".join(f"{title:>13}" for title in head))
     for row in rows:
         errors = ["-" if e is None else str(e) for e in (row.our_errors, row.peer_errors)]
@@ -215,23 +224,25 @@ def report(rows: Sequence[Row], differences: Sequence[Difference]) -> None:
 
 def main() -> None:
     """Measure, print tables, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=pathlib.Path, help="reference data; only our own otherwise")
-    parser.add_argument("--repeats", type=int, default=3, help="of each measurement")
-    parser.add_argument("--sets", default="", help="only sets with this in their names")
-    parser.add_argument("--only", choices=("speed", "ray", "hostile"), help="one part alone")
-    parser.add_argument("--output", type=pathlib.Path, help="write the results as JSON")
+    parser = make_parser(__doc__)
+    parser.add_argument(
+        "--data", type=pathlib.Path, help="folder of reference data; default: generated items only"
+    )
+    parser.add_argument("--repeats", type=int, default=3, help="repetitions of each measurement")
+    parser.add_argument("--sets", default="", help="substring of set names")
+    parser.add_argument("--only", choices=("speed", "ray", "hostile"), help="run one part only")
+    add_output(parser)
     arguments = parser.parse_args()
     parts = [arguments.only] if arguments.only else ["speed", "ray", "hostile"]
     results: dict[str, Any] = {}
     if "speed" in parts:
         names = [name for name in item_sets(arguments.data) if arguments.sets in name]
-        found = [compared(name, arguments.data, arguments.repeats) for name in names]
+        found = [compare(name, arguments.data, arguments.repeats) for name in names]
         rows = [row for row, _, _ in found]
         differences = [difference for _, several, _ in found for difference in several]
         report(rows, differences)
         start_s = statistics.median(seconds for _, _, several in found for seconds in several)
-        print(f"\nopening a verifier, once for all that it judges: {start_s:.2f} s")
+        print(f"\nopening a verifier, once per process: {start_s:.2f} s")
         results |= {
             "sets": [asdict(row) for row in rows],
             "differences": [asdict(difference) for difference in differences],
@@ -241,8 +252,7 @@ def main() -> None:
         results["ray"] = ray_workers(2 * arguments.repeats)
     if "hostile" in parts:
         results["hostile"] = in_fresh_process(hostile_batch)
-    if arguments.output:
-        arguments.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_results(arguments.output, results)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from prefect import task
 
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.reporting.compute_report import write_compute_files
+from pipeline_lib.reporting.curve_files import write_curve_files
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.test_time import curves, measures, parts, search
 from pipeline_lib.test_time.parts import ComputePart, ComputeShard
@@ -57,4 +57,4 @@ def write_curves(
 @task(**PLAN, task_run_name="write-compute-report")
 def write_compute_report(workspace: Workspace) -> None:
     """Write JSON, CSV and figures of the curves."""
-    write_compute_files(workspace)
+    write_curve_files(workspace)

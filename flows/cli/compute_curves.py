@@ -14,8 +14,8 @@ from flows.cli.options import (
 from flows.cli.orchestrated import orchestrated
 from flows.cli.tables import print_table
 from flows.terminal import PlainConsole
-from pipeline_lib.reporting.compute_plots import compute_table
-from pipeline_lib.reporting.compute_report import REPORT_NAME, read_curves
+from pipeline_lib.reporting.curve_files import REPORT_NAME, read_curves
+from pipeline_lib.reporting.curve_plots import curve_table
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.test_time.preflight import PolicyName, check_finished
 
@@ -71,5 +71,5 @@ def compute_curves(
         run_compute_curves(run, policies)
     for curves in read_curves(workspace):
         if curves.policy in policies:
-            print_table(console, compute_table(curves))
+            print_table(console, curve_table(curves))
     console.print(f"\ncurves:     {workspace.reports / REPORT_NAME}", soft_wrap=True, markup=False)

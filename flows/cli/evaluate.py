@@ -13,7 +13,7 @@ from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.evaluation.summary import evaluate_groups
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Group
-from pipeline_lib.reporting.headline import headline
+from pipeline_lib.reporting.headline import make_headline
 from pipeline_lib.reporting.tables import paired_table, policy_table, score_table
 from pipeline_lib.verification.lines.files import groups_from_lines
 
@@ -63,7 +63,7 @@ def _print_comparison(before: list[Group], after: list[Group], params: Params) -
     result = evaluate_policies(before, after, params.evaluate, seed=params.seed)
     print_table(console, score_table(result.summaries))
     print_table(console, paired_table(result.comparison))
-    found = headline(result.comparison)
+    found = make_headline(result.comparison)
     console.print(found.title, style="bold")
     for sentence in found.sentences:
         console.print(sentence)

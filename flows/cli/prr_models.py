@@ -17,7 +17,7 @@ from flows.cli.options import (
 from flows.cli.orchestrated import orchestrated
 from flows.cli.progress import progress_bar
 from flows.terminal import PlainConsole
-from pipeline_lib.evaluation.intervals import wilson_interval
+from pipeline_lib.evaluation.statistics.intervals import wilson_interval
 from pipeline_lib.params.environment import environment
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import Workspace

@@ -6,8 +6,8 @@ from rich.console import Console
 from flows.cli.tables import print_table
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
 from pipeline_lib.reporting import tables
-from pipeline_lib.reporting.compute_spent import ComputeSpent
-from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.metrics_file import TokenCount
+from pipeline_lib.reporting.run_compute import RunCompute
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import Workspace
@@ -25,8 +25,8 @@ def print_summary(workspace: Workspace, console: Console) -> None:
     print_table(console, tables.score_table(result.summaries))
     for table in tables.paired_tables(result):
         print_table(console, table)
-    spent = TypeAdapter(ComputeSpent).validate_python(figures["compute"])
-    print_table(console, tables.compute_table(spent))
+    spent = TypeAdapter(RunCompute).validate_python(figures["compute"])
+    print_table(console, tables.run_compute_table(spent))
     total = figures["seconds"]["total"]
     print_table(console, tables.cost_table(seconds, tokens, total=total))
     console.print(f"\n[bold]{figures['headline']['title']}[/]")

@@ -1,1 +1,1 @@
-"""pass@k, intervals and paired tests."""
+"""Evaluation of policies: pass@k, paired comparisons, and test-time compute curves."""

@@ -1,6 +1,6 @@
-"""Base against trained, problem by problem: differences, McNemar's test, flips.
+"""Paired comparison of two evaluation summaries: differences, McNemar's test, flips.
 
-Only problems that both summaries score are compared; what was left out is counted.
+Only problems that both summaries score are compared; the others are counted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.bootstrap import Floats
-from pipeline_lib.evaluation.paired import (
+from pipeline_lib.evaluation.statistics.paired import (
     Flip,
     McNemar,
     PairedDifference,
@@ -19,6 +18,7 @@ from pipeline_lib.evaluation.paired import (
     mcnemar,
     paired_difference,
 )
+from pipeline_lib.evaluation.statistics.resampling import Floats
 from pipeline_lib.evaluation.summary import EvalSummary, ProblemScore
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.seeding import child_seed
@@ -30,12 +30,12 @@ class Comparison:
 
     num_problems: int
     num_unpaired: int
-    """Problems that only one of the two scores."""
+    """Problems that only one summary scores."""
     strict: Mapping[int, PairedDifference]
     """Difference of pass@k by k."""
     lenient: Mapping[int, PairedDifference]
     format_share: PairedDifference
-    """The part of the pass@1 difference that is format: strict difference minus lenient one."""
+    """Part of the pass@1 difference due to format: strict minus lenient difference."""
     single: McNemar
     gained: tuple[Flip, ...]
     lost: tuple[Flip, ...]
@@ -47,13 +47,13 @@ def compare(
     """Compare two summaries on the problems that both score.
 
     Args:
-        base: the policy before training.
-        trained: the policy after it, on the same problems and with the same seeds.
+        base: summary before training.
+        trained: summary after training, on the same problems with the same seeds.
         params: ks, resamples and confidence_level.
-        seed: of the bootstrap.
+        seed: seed of the bootstrap.
 
     Raises:
-        BadInputError: the two have no problem in common.
+        BadInputError: the summaries have no problem in common.
     """
     before = {score.problem_id: score for score in base.problems}
     after = {score.problem_id: score for score in trained.problems}
@@ -103,7 +103,7 @@ def _values(
 
 
 def _format_effect(pairs: Sequence[tuple[ProblemScore, ProblemScore]]) -> tuple[Floats, Floats]:
-    """Strict minus lenient pass@1 of base and trained: what the format costs, zero or below."""
+    """Strict minus lenient pass@1 of base and trained: the cost of format errors, at most zero."""
     base_strict, trained_strict = _values(pairs, [1], strict=True)[1]
     base_lenient, trained_lenient = _values(pairs, [1], strict=False)[1]
     return base_strict - base_lenient, trained_strict - trained_lenient

@@ -1,4 +1,4 @@
-"""What an evaluation of base, control and trained policy found, as one value that can be stored."""
+"""Result of an evaluation of base, control and trained policy, serializable as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ RESULT_NAME = "result.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
-    """The policies and the differences between them."""
+    """Summaries of the policies and the comparisons between them."""
 
     base: EvalSummary
     trained: EvalSummary
@@ -25,16 +25,16 @@ class EvaluationResult:
     control: EvalSummary | None = None
     """None if the run had no control."""
     over_control: Comparison | None = None
-    """Trained minus control: what the loop adds to as much training without it."""
+    """Trained minus control: the gain of the loop over equal-compute training without it."""
 
     @property
     def summaries(self) -> dict[str, EvalSummary]:
-        """Of every policy that was evaluated, by name."""
+        """Summary of every evaluated policy, by name."""
         found = {"base": self.base, "control": self.control, "trained": self.trained}
         return {name: summary for name, summary in found.items() if summary is not None}
 
     def to_json(self) -> str:
-        """All of it, as JSON."""
+        """Serialize as JSON."""
         return TypeAdapter(type(self)).dump_json(self, indent=1).decode()
 
     @classmethod
@@ -51,7 +51,7 @@ def evaluate_policies(
     seed: int,
     control: Sequence[Group] | None = None,
 ) -> EvaluationResult:
-    """Summarise the policies on the same problems, and compare them problem by problem."""
+    """Summarise the policies on the same problems and compare them problem by problem."""
     before = evaluate_groups(base, params, seed=seed)
     after = evaluate_groups(trained, params, seed=seed)
     beside = evaluate_groups(control, params, seed=seed) if control is not None else None

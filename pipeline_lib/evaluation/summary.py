@@ -1,7 +1,6 @@
 """Scores of one policy from its judged groups.
 
-The strict score is the headline, the lenient one accompanies it. Everything is deterministic in the
-groups, the params and the seed. Two policies are compared in `comparison`.
+Deterministic in the groups, the params and the seed. `comparison` compares two summaries.
 """
 
 from collections import Counter
@@ -11,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.intervals import score_interval, wilson_interval
-from pipeline_lib.evaluation.pass_at_k import pass_at_k
-from pipeline_lib.evaluation.voting import Vote, majority_at_k
+from pipeline_lib.evaluation.statistics.intervals import score_interval, wilson_interval
+from pipeline_lib.evaluation.statistics.majority import Vote, majority_at_k
+from pipeline_lib.evaluation.statistics.pass_at_k import pass_at_k
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import FinishReason, Group, Interval
 from pipeline_lib.seeding import child_seed
@@ -22,16 +21,16 @@ from pipeline_lib.verdicts import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemScore:
-    """One problem's counts over its scored paths; failed requests and verifications are excluded."""
+    """Counts over the scored paths of one problem, without failed requests and verifications."""
 
     problem_id: str
     num_scored: int
     num_strict: int
     num_lenient: int
     first_strict: bool
-    """The first scored path is right: the single-sample score."""
+    """The first scored path is right (single-sample score)."""
     majority: float | None
-    """maj@max(ks) by the lenient score; None if answers of its kind cannot be voted on."""
+    """maj@max(ks) by the lenient score; None for kinds whose answers cannot be voted on."""
 
     def pass_at(self, k: int, *, strict: bool) -> float:
         """pass@k by the strict or the lenient score."""
@@ -49,7 +48,7 @@ class EvalSummary:
     curve: Mapping[int, Interval]
     """Strict pass@k at every power of two up to max(ks), and at ks."""
     majority: Interval | None
-    """maj@max(ks) over the problems that can be voted on."""
+    """maj@max(ks) over problems of votable kinds."""
     single: Interval
     """Strict accuracy of one path per problem, with Wilson's interval."""
     truncated_fraction: float
@@ -62,7 +61,7 @@ class EvalSummary:
     """Paths whose request or verification failed."""
     num_problems: int
     num_left_out: int
-    """Problems with fewer than max(ks) scored paths; they are in no score."""
+    """Problems with fewer than max(ks) scored paths, excluded from all scores."""
     problems: tuple[ProblemScore, ...]
 
 
@@ -70,15 +69,15 @@ def evaluate_groups(groups: Sequence[Group], params: EvaluateParams, *, seed: in
     """Summarise the judged paths of one policy.
 
     Args:
-        groups: one group per problem, each with all paths that were requested.
+        groups: one group per problem, with all requested paths.
         params: ks, resamples and confidence_level.
-        seed: of the bootstrap.
+        seed: seed of the bootstrap.
 
     Raises:
         BadInputError: a problem has two groups, or none has max(ks) scored paths.
     """
     max_k = max(params.ks)
-    _refuse_duplicates(groups)
+    _check_unique(groups)
     scores = [_problem_score(group, max_k) for group in groups if len(group.scored()) >= max_k]
     if not scores:
         raise BadInputError(
@@ -118,7 +117,7 @@ def evaluate_groups(groups: Sequence[Group], params: EvaluateParams, *, seed: in
     )
 
 
-def _refuse_duplicates(groups: Sequence[Group]) -> None:
+def _check_unique(groups: Sequence[Group]) -> None:
     counts = Counter(group.problem.id for group in groups)
     if twice := sorted(problem_id for problem_id, count in counts.items() if count > 1):
         raise BadInputError(

@@ -1,4 +1,4 @@
-"""One policy of a finished run with its evaluation: what the exports of scores and paths are made of."""
+"""An evaluated policy of a finished run, the input of the exports."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from pipeline_lib.storage.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedPolicy:
-    """A policy, its judged paths and its figures."""
+    """A policy with its judged paths and scores."""
 
     name: str
     """``base``, ``control`` or ``trained``."""
@@ -24,10 +24,10 @@ class EvaluatedPolicy:
     summary: EvalSummary
     groups: Sequence[Group]
     comparison: Comparison
-    """Of trained with base, whichever policy this is."""
+    """Trained against base, for every policy."""
     lineage: Mapping[str, str]
     evaluated_at: datetime
-    """With its time zone."""
+    """Timezone-aware."""
 
     @property
     def weights(self) -> str:
@@ -38,7 +38,7 @@ class EvaluatedPolicy:
 def evaluated_policies(
     source: ReportInput, *, dataset: str, evaluated_at: datetime
 ) -> list[EvaluatedPolicy]:
-    """The policies of a finished run for which paths were drawn: a control that is the base has none."""
+    """The policies with sampled paths; a control that is the base has none."""
     result = source.result
     drawn = {
         "base": source.base_groups,

@@ -1,9 +1,8 @@
-"""Judged paths as Inspect evaluation logs, so that `inspect view` browses every one of them.
+"""Judged paths as Inspect evaluation logs, for `inspect view`.
 
-A problem is a sample, a path is an epoch of it. Both scores stand side by side with the reason of
-the verdict. A path that our side failed to draw or to judge is a sample with an error and without
-a score: it counts in no mean, here as everywhere. The log's figures are those of the evaluation,
-not computed again.
+A problem is a sample, a path is an epoch of it, with both scores and the reason of the verdict. A
+path with a failed request or verification is a sample with an error and without a score. The
+metrics of the log are those of the evaluation, not recomputed.
 
 Source: the log format of Inspect (UK AI Security Institute), `inspect_ai.log`.
 """
@@ -39,7 +38,7 @@ from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.exports.evaluated_policy import EvaluatedPolicy
 from pipeline_lib.records import FinishReason, Interval, JudgedPath, Problem
 from pipeline_lib.reporting.examples import verdict_reason
-from pipeline_lib.reporting.headline import headline
+from pipeline_lib.reporting.headline import make_headline
 from pipeline_lib.storage.files import atomic_file, digest_json
 
 _SCORES = ("strict", "lenient")
@@ -52,7 +51,7 @@ def write_inspect_log(policy: EvaluatedPolicy, target: pathlib.Path) -> None:
 
 
 def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
-    """All paths of one policy with its figures, as a finished log."""
+    """All paths and metrics of one policy, as a finished log."""
     at = policy.evaluated_at.isoformat(timespec="seconds")
     origin = policy.groups[0].members[0].path.provenance
     model = f"reasonloop/{policy.name}-{policy.weights}"
@@ -81,7 +80,7 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
             ),
             config=EvalConfig(epochs=num_epochs),
             metadata=_facts(policy),
-            # As Markdown, 10*10=100 would lose its signs; and model output loads no picture.
+            # Untrusted content: no Markdown (10*10=100 would lose its signs), no images.
             viewer=ViewerConfig(trust_content=False),
         ),
         results=EvalResults(
@@ -89,7 +88,7 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
             completed_samples=policy.summary.num_paths - policy.summary.num_unscored,
             scores=_score_summaries(policy.summary),
         ),
-        # Without both times the viewer shows a duration that is no number.
+        # Without both times the viewer shows NaN as the duration.
         stats=EvalStats(started_at=at, completed_at=at, model_usage={model: usage}),
         samples=[
             _sample(model, group.problem, member)
@@ -100,8 +99,8 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
 
 
 def _facts(policy: EvaluatedPolicy) -> dict[str, str]:
-    """The headline in words, and the run's lineage."""
-    found = headline(policy.comparison)
+    """The headline and the run's lineage."""
+    found = make_headline(policy.comparison)
     return {"finding": found.title, "in words": " ".join(found.sentences), **policy.lineage}
 
 
@@ -125,7 +124,7 @@ def _score_summaries(summary: EvalSummary) -> list[EvalScore]:
 
 
 def _bounds(k: int, interval: Interval) -> dict[str, float]:
-    # Short names: the viewer cuts off what is longer.
+    # Short names, because the viewer truncates them.
     return {f"pass@{k}": interval.value, f"low@{k}": interval.low, f"high@{k}": interval.high}
 
 
@@ -158,7 +157,7 @@ def _sample(model: str, problem: Problem, member: JudgedPath) -> EvalSample:
         ),
         scores=_scores(member),
         model_usage={model: usage},
-        error=_our_failure(member),
+        error=_failure(member),
         metadata={
             "path": path.id,
             "source": problem.source,
@@ -173,7 +172,7 @@ def _sample(model: str, problem: Problem, member: JudgedPath) -> EvalSample:
 
 
 def _scores(member: JudgedPath) -> dict[str, Score] | None:
-    """Both scores with the extracted answer; none where our side failed."""
+    """Both scores with the extracted answer; None for a failed request or verification."""
     verdict = member.verdict
     if verdict.lenient is None:
         return None
@@ -194,7 +193,7 @@ def _scores(member: JudgedPath) -> dict[str, Score] | None:
     }
 
 
-def _our_failure(member: JudgedPath) -> EvalError | None:
+def _failure(member: JudgedPath) -> EvalError | None:
     if member.verdict.lenient is not None:
         return None
     message = member.path.error or member.verdict.detail or member.verdict.status.value
@@ -210,5 +209,5 @@ def _usage(prompt_tokens: int, completion_tokens: int) -> ModelUsage:
 
 
 def _unicode(text: str) -> str:
-    """A model can write lone surrogates, which no JSON reader takes."""
+    """Escape lone surrogates, which JSON readers reject."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,7 +1,7 @@
-"""Results as lm-evaluation-harness 0.4 writes them, for tables and leaderboards that read those files.
+"""Results in the format of lm-evaluation-harness 0.4.
 
-One task, the two scores as two filters. Standard errors are those of a mean over problems, as the
-harness computes them; our intervals and the paired comparison stand in a key of our own.
+One task with the two scores as two filters. Standard errors are those of a mean over problems, as
+in the harness; bootstrap intervals and the paired comparison are under the key ``reasonloop``.
 
 Source: EleutherAI/lm-evaluation-harness, `lm_eval.result_schema` of version 0.4.
 """
@@ -18,18 +18,18 @@ from pipeline_lib.exports.evaluated_policy import EvaluatedPolicy
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Interval
 
-OWN_KEY = "reasonloop"
+REASONLOOP_KEY = "reasonloop"
 _FILTERS = {"strict": True, "lenient": False}
-"""Name of each score, and whether it is the strict one."""
+"""Names of the scores; True for the strict one."""
 
 
 def results_name(at: datetime) -> str:
-    """File name of the results, as the harness gives it."""
+    """File name of the results, as in the harness."""
     return f"results_{at.astimezone(UTC):%Y-%m-%dT%H-%M-%S}.json"
 
 
 def lm_eval_results(policy: EvaluatedPolicy, params: Params) -> dict[str, Any]:
-    """The content of a results file as plain JSON values."""
+    """The content of a results file as JSON values."""
     task, summary = policy.dataset, policy.summary
     metrics = [f"pass@{k}" for k in summary.ks]
     return {
@@ -53,7 +53,7 @@ def lm_eval_results(policy: EvaluatedPolicy, params: Params) -> dict[str, Any]:
             }
         },
         "config": {
-            "model": OWN_KEY,
+            "model": REASONLOOP_KEY,
             "model_args": {"policy": policy.name, "weights": policy.weights},
             "limit": None,
             "bootstrap_iters": params.evaluate.resamples,
@@ -61,10 +61,10 @@ def lm_eval_results(policy: EvaluatedPolicy, params: Params) -> dict[str, Any]:
             "random_seed": params.seed,
         },
         "date": policy.evaluated_at.timestamp(),
-        "model_source": OWN_KEY,
+        "model_source": REASONLOOP_KEY,
         "model_name": f"{policy.name}-{policy.weights}",
         "model_name_sanitized": f"{policy.name}-{policy.weights}",
-        OWN_KEY: {
+        REASONLOOP_KEY: {
             "intervals": _intervals(summary),
             "paired_difference": _differences(policy.comparison),
             "lineage": dict(policy.lineage),
@@ -73,7 +73,7 @@ def lm_eval_results(policy: EvaluatedPolicy, params: Params) -> dict[str, Any]:
 
 
 def _scores(summary: EvalSummary) -> dict[str, float | str]:
-    """``METRIC,FILTER`` and ``METRIC_stderr,FILTER``; the harness's ``N/A`` where there is none."""
+    """``METRIC,FILTER`` and ``METRIC_stderr,FILTER``; ``N/A`` without a standard error."""
     rows: dict[str, float | str] = {}
     for name, strict in _FILTERS.items():
         for k in summary.ks:
@@ -126,7 +126,7 @@ def _intervals(summary: EvalSummary) -> dict[str, dict[str, float]]:
 
 
 def _differences(comparison: Comparison) -> dict[str, dict[str, Any]]:
-    """Trained minus base on the same problems: the only figures that may be called a gain."""
+    """Paired differences of trained minus base by k."""
     return {
         f"pass@{k},strict": {
             **asdict(found.interval),

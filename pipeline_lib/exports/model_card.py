@@ -1,9 +1,8 @@
-"""The model card of a trained policy: what it is, what it was made of, and what may be claimed of it.
+"""The model card of a trained policy: training, data, results and limits.
 
-The claims are the report's own sentences, so a card cannot say more than the statistics allow. A
-card stands in ``reports/`` and never in the policy's folder: that folder is sealed by its manifest
-before anything is evaluated, and a file put there later would change the digest that every later
-stage depends on. :func:`export_policy` makes a folder to be published, which has both.
+Claims are the sentences of the report. The card is written to ``reports/``, not to the policy's
+folder, whose manifest is sealed before the evaluation and is an input of later stages.
+:func:`export_policy` makes a folder with both, for publishing.
 """
 
 import pathlib
@@ -22,21 +21,21 @@ from pipeline_lib.storage.files import write_text
 
 CARD_NAME = "model_card.md"
 PUBLISHED_NAME = "README.md"
-"""As model hubs call it."""
+"""Name of the card in a model repository."""
 
 
 def model_card(source: ReportInput, params: Params) -> str:
-    """The card as Markdown with the metadata block that model hubs read.
+    """The card as Markdown with a Hugging Face metadata block.
 
     Args:
         source: the finished run.
-        params: those of the run.
+        params: params of the run.
     """
     found = source.headline
     shown = [
         tables.score_table(source.result.summaries),
         *tables.paired_tables(source.result),
-        tables.compute_table(source.spent),
+        tables.run_compute_table(source.spent),
     ]
     text = "\n\n".join(
         [
@@ -52,16 +51,14 @@ def model_card(source: ReportInput, params: Params) -> str:
             "## Limits",
             *_limits(source, params),
             "## Digests",
-            tables.markdown_tables(
-                [tables.mapping_table("What the run was made of", source.lineage)]
-            ),
+            tables.markdown_tables([tables.mapping_table("Digests of the run", source.lineage)]),
         ]
     )
     return str(ModelCard(f"---\n{_metadata(source, params).to_yaml()}\n---\n\n{text}\n"))
 
 
 def export_policy(policy: pathlib.Path, card: str, output: pathlib.Path) -> None:
-    """Copy a policy's files, checked against its manifest, and its card to a new folder.
+    """Copy a policy's files, verified against the manifest, and its card to a new folder.
 
     Raises:
         BadInputError: ``output`` exists, or the policy is damaged.
@@ -85,7 +82,7 @@ def _name(params: Params) -> str:
 
 
 def _base_model(params: Params) -> str | None:
-    """A hub id, or None for a folder of this machine and for a model made from scratch."""
+    """A hub id; None for a local folder and for a model trained from scratch."""
     model = params.bootstrap.model
     local = model is None or model.startswith((".", "/", "~")) or model.count("/") > 1
     return None if local else model
@@ -130,7 +127,7 @@ def _made_of(source: ReportInput, params: Params) -> str:
     model = params.bootstrap.model
     start = (
         f"a Llama-type model of {params.bootstrap.num_layers} layers and width "
-        f"{params.bootstrap.hidden_size}, made from scratch by {params.bootstrap.steps} supervised "
+        f"{params.bootstrap.hidden_size}, trained from scratch by {params.bootstrap.steps} supervised "
         f"steps on worked solutions at a learning rate of at most {params.bootstrap.lr:.2g}"
         if model is None
         else f"`{_base_model(params) or pathlib.Path(model).name}`"
@@ -141,12 +138,12 @@ def _made_of(source: ReportInput, params: Params) -> str:
     return (
         f"It started from {start} and was trained by {train.method.value.upper()} "
         f"({rounds} of {_phases(source)}{adapted}; seed {params.seed}). "
-        "Rewards and training data come from a verifier, never from a model's opinion."
+        "Rewards and training data come from a verifier, not from a model."
     )
 
 
 def _phases(source: ReportInput) -> str:
-    """Phases of the last round with their logged steps and rates: what was done, not what was asked."""
+    """Phases of the last round with their logged steps and learning rates."""
     rows: dict[str, list[float]] = {}
     for row in source.training_log:
         rows.setdefault(str(row.get("phase", "training")), []).append(float(row.get("lr", 0)))
@@ -163,11 +160,11 @@ def _how_measured(source: ReportInput) -> str:
     comparison, trained = source.result.comparison, source.result.trained
     return (
         f"Brackets are {level(trained.single)} intervals over {comparison.num_problems} held-out "
-        "problems. The strict score asks for the right answer in the format that the prompt asks "
-        "for, the lenient one for the right answer wherever it stands. A difference counts as found "
-        "only if its paired interval misses zero and a sign-flip test over problems agrees. "
-        f"{percent(trained.truncated_fraction)} of the paths were cut off at the token limit; "
-        f"{trained.num_unscored} of {trained.num_paths} paths could not be judged and count in no "
+        "problems. The strict score requires the right answer in the requested format, the lenient "
+        "score the right answer anywhere. A difference is a finding only if its paired interval "
+        "excludes zero and a sign-flip test over problems is significant. "
+        f"{percent(trained.truncated_fraction)} of the paths were truncated at the token limit; "
+        f"{trained.num_unscored} of {trained.num_paths} paths could not be judged and are in no "
         "score."
     )
 
@@ -186,14 +183,14 @@ def _limits(source: ReportInput, params: Params) -> Iterator[str]:
     trained = source.result.trained
     yield (
         f"- Measured on {params.prepare.dataset} alone, at temperature {params.sample.temperature:g} "
-        f"and at most {params.sample.max_new_tokens} new tokens. Nothing is known of other problems, "
-        "languages or prompts."
+        f"and at most {params.sample.max_new_tokens} new tokens. Other problems, languages and "
+        "prompts were not measured."
     )
     yield (
-        "- One training with one seed. The intervals hold for other problems of the same kind, "
-        "not for other trainings."
+        "- One training with one seed. The intervals cover other problems of the same kind, not other "
+        "trainings."
     )
     if params.bootstrap.model is None:
-        yield "- A small model made for one kind of puzzle; it is of no use as a language model."
+        yield "- A small model for one kind of puzzle, not a general language model."
     if trained.num_left_out:
         yield f"- {trained.num_left_out} problems had too few judged paths and are in no score."

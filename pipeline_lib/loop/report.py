@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipeline_lib.exports.model_card import CARD_NAME, model_card
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.finished_run import read_finished_run
-from pipeline_lib.reporting.metrics import metrics
+from pipeline_lib.reporting.metrics_file import build_metrics
 from pipeline_lib.reporting.report import write_report
 from pipeline_lib.storage.files import write_json, write_text
 from pipeline_lib.telemetry import record_work
@@ -40,7 +40,7 @@ def write_reports(run: Run) -> Written:
     sentences = [*found.sentences, *source.limits_of_claim]
     write_json(
         workspace.metrics,
-        metrics(
+        build_metrics(
             source.result,
             seconds=source.seconds,
             total_seconds=source.total_seconds,
@@ -53,7 +53,7 @@ def write_reports(run: Run) -> Written:
     files = write_report(source, workspace.reports)
     write_text(workspace.reports / CARD_NAME, model_card(source, params))
     scores = tables.score_table(source.result.summaries)
-    shown = [scores, *tables.paired_tables(source.result), tables.compute_table(source.spent)]
+    shown = [scores, *tables.paired_tables(source.result), tables.run_compute_table(source.spent)]
     return Written(
         report=files.report,
         title=found.title,

@@ -1,7 +1,7 @@
 """The example problems of the report, with the paths of both policies.
 
-Model output is untrusted: control characters become visible signs, and the template escapes the
-rest. Identical paths of a problem are shown once, with their count.
+Model output is untrusted: control characters are replaced by visible ones, and the template escapes
+the rest. Identical paths of a problem are shown once, with their count.
 """
 
 import itertools
@@ -18,7 +18,7 @@ _CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not 
 
 
 class Outcome(StrEnum):
-    """Outcome of a path. Discarded: its request or its verification failed; it is in no score."""
+    """Outcome of a path. Discarded: request or verification failed; excluded from scores."""
 
     CORRECT = "correct"
     WRONG = "wrong"
@@ -59,33 +59,33 @@ class Example:
     policies: tuple[ExamplePolicy, ...]
 
 
-def examples(
+def pick_examples(
     comparison: Comparison,
     base_groups: Sequence[Group],
     trained_groups: Sequence[Group],
     *,
     limit: int,
 ) -> list[Example]:
-    """Up to ``limit`` problems: at most half of them flips, lost and gained in turn; then a spread.
+    """Pick up to ``limit`` problems: at most half are flips, then evenly spaced others.
 
     Args:
-        comparison: of the two policies.
-        base_groups: all judged paths before training.
-        trained_groups: all judged paths after it.
-        limit: problems to show.
+        comparison: comparison of the two policies.
+        base_groups: judged paths before training.
+        trained_groups: judged paths after training.
+        limit: most problems to show.
     """
     base = {group.problem.id: group for group in base_groups}
     trained = {group.problem.id: group for group in trained_groups}
     flips = dict.fromkeys((flip.problem_id for flip in comparison.gained), "gained")
     flips |= dict.fromkeys((flip.problem_id for flip in comparison.lost), "lost")
-    chosen = _chosen(comparison, sorted(base.keys() & trained.keys()), limit)
+    chosen = _choose(comparison, sorted(base.keys() & trained.keys()), limit)
     return [
         _example({"base": base[name], "trained": trained[name]}, flips.get(name, ""))
         for name in chosen
     ]
 
 
-def _chosen(comparison: Comparison, names: Sequence[str], limit: int) -> list[str]:
+def _choose(comparison: Comparison, names: Sequence[str], limit: int) -> list[str]:
     alternating = itertools.zip_longest(comparison.lost, comparison.gained)
     flips = [flip.problem_id for pair in alternating for flip in pair if flip is not None]
     first = [name for name in flips if name in set(names)][: limit // 2]
@@ -148,7 +148,7 @@ def verdict_reason(member: JudgedPath) -> str:
     verdict = member.verdict
     parts = []
     if verdict.lenient and not verdict.strict:
-        parts.append("right answer, not in the format that was asked for")
+        parts.append("right answer, but not in the requested format")
     elif verdict.status not in {Status.CORRECT, Status.WRONG}:
         parts.append(words(verdict.status.value))
     if member.path.finish_reason is FinishReason.LENGTH:

@@ -1,7 +1,4 @@
-"""What the stages of a run left behind, read into the one value that reports are made of.
-
-Reading only, and from the workspace alone: nothing here asks an orchestrator.
-"""
+"""Reads the results of a finished run from its workspace into the input of the report."""
 
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,10 +8,10 @@ from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.overlap import OverlapSample
-from pipeline_lib.reporting.compute_report import read_curves
-from pipeline_lib.reporting.compute_spent import compute_spent
-from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.curve_files import read_curves
+from pipeline_lib.reporting.metrics_file import TokenCount
 from pipeline_lib.reporting.report import ReportInput
+from pipeline_lib.reporting.run_compute import read_run_compute
 from pipeline_lib.sampling.accounting import engine_time, spent_in
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage import manifests
@@ -32,11 +29,11 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
     """Read everything that a report shows.
 
     Args:
-        workspace: of a run whose evaluation is done.
-        params: those of the run.
+        workspace: workspace of a run whose evaluation is done.
+        params: params of the run.
 
     Raises:
-        BadInputError: a stage is missing, or was done with other params than these.
+        BadInputError: a stage is missing, or was run with other params.
     """
     result = _result(workspace, params)
     problems = workspace.problems("test")
@@ -57,13 +54,13 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
         seconds={stage: seconds[stage] for stage in stages if stage in seconds},
         total_seconds=total_seconds([e for e in events if e.get("stage") in stages]),
         tokens=dict(_tokens(workspace, params.rounds, drawn)),
-        spent=compute_spent(
+        spent=read_run_compute(
             workspace, rounds=params.rounds, control=control is not None and not control.is_base
         ),
         control=control,
         unseen_number_sets=read_json(workspace.problems_report)["unseen_number_sets"],
         spending=_spending(workspace, params.serve),
-        # Each phase of a training counts its own steps; a curve goes over all of them.
+        # Steps are numbered per phase in the log, but continuously in plots.
         training_log=[
             {**row, "step": step}
             for step, row in enumerate(read_json_lines(policy / TRAINING_LOG), start=1)
@@ -98,7 +95,7 @@ def _result(workspace: Workspace, params: Params) -> EvaluationResult:
 
 
 def _events(workspace: Workspace, rounds: int) -> list[Event]:
-    """Without rounds of an earlier, longer run."""
+    """Events without rounds of an earlier, longer run."""
     draws = {None, *(f"round-{number}" for number in range(1, rounds + 1))}
     return [event for event in read_events(workspace.root) if event.get("draw") in draws]
 
@@ -120,7 +117,7 @@ def _tokens(
 
 
 def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float]:
-    """Of all that lies in the workspace, as a budget counts it."""
+    """Spending of the whole workspace, as counted against a budget."""
     spent = spent_in(workspace.root)
     time = engine_time(read_events(workspace.root))
     return {
@@ -153,7 +150,7 @@ def _lineage(workspace: Workspace, params: Params, policy: pathlib.Path) -> dict
         "training data": workspace.round_folders(params.rounds).traindata,
     }
     digests = {name: manifests.read_manifest(path).digest[:16] for name, path in folders.items()}
-    # Where it ran, and by which port or patience, changes nothing of what came out.
+    # Params of execution and serving do not change results.
     settings = params.model_dump(mode="json", exclude={"execution", "serve"})
     settings["engine"] = params.serve.engine
     return {"params": digest_json(settings)[:16], "seed": str(params.seed), **digests}

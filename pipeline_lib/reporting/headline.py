@@ -1,26 +1,26 @@
-"""What may be claimed, in sentences. They are built from findings, so they cannot overclaim."""
+"""The claims of a run as sentences, derived from the findings of paired tests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipeline_lib.evaluation.comparison import Comparison
-from pipeline_lib.evaluation.paired import Finding, PairedDifference
 from pipeline_lib.evaluation.result import EvaluationResult
+from pipeline_lib.evaluation.statistics.paired import DifferenceFinding, PairedDifference
 from pipeline_lib.reporting.wording import level, p_equation, percent, points
 
 FEW_PROBLEMS = 100
-"""Below this the reader is told how large a difference would have been seen."""
+"""With fewer problems a sentence states the smallest detectable difference."""
 
 
 _WITHOUT_CONTROL = (
-    "There was no control (train.control=false), so it is not known how much of this more of the "
-    "base's own training would give."
+    "There was no control (train.control=false), so the part of this difference that more "
+    "supervised training alone would give is unknown."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """One title and the sentences that carry its figures."""
+    """A title and the sentences with its figures."""
 
     title: str
     sentences: tuple[str, ...]
@@ -29,15 +29,15 @@ class Headline:
 EQUAL = "an equal-compute control"
 
 
-def loop_headline(result: EvaluationResult, *, control: str = EQUAL) -> Headline:
-    """Title and sentences of a run: what the loop adds to as much training without it.
+def make_loop_headline(result: EvaluationResult, *, control: str = EQUAL) -> Headline:
+    """Title and sentences of a run: its gain over the control.
 
     Args:
-        result: of the evaluation.
-        control: what the control is, as the title calls it.
+        result: result of the evaluation.
+        control: name of the control in the title.
     """
     if result.over_control is None:
-        found = headline(result.comparison)
+        found = make_headline(result.comparison)
         return Headline(
             title=f"{found.title}, without a control",
             sentences=(*found.sentences, _WITHOUT_CONTROL),
@@ -57,24 +57,24 @@ def _title_over_control(over: Comparison, control: str) -> str:
 def _first_over_control(first: PairedDifference, control: str) -> str:
     change = points(abs(first.interval.value)).lstrip("+")
     match first.finding:
-        case Finding.GAIN:
+        case DifferenceFinding.GAIN:
             return f"The loop adds {change} points of pass@1 to {control}"
-        case Finding.SIGNIFICANTLY_LOWER:
-            return f"No gain over the control: pass@1 is {change} points below more of the same training"
-        case Finding.NO_SIGNIFICANT_GAIN:
-            return "No gain over the control, more of the same training"
+        case DifferenceFinding.SIGNIFICANTLY_LOWER:
+            return f"No gain over the control: pass@1 is {change} points below more supervised training"
+        case DifferenceFinding.NO_SIGNIFICANT_GAIN:
+            return "No gain over the control, more supervised training"
 
 
 def _and_coverage(over: Comparison, k: int) -> str:
     coverage = over.strict[k]
     change = points(abs(coverage.interval.value)).lstrip("+")
     match coverage.finding:
-        case Finding.GAIN:
+        case DifferenceFinding.GAIN:
             return f", and {change} of pass@{k}"
-        case Finding.SIGNIFICANTLY_LOWER:
+        case DifferenceFinding.SIGNIFICANTLY_LOWER:
             return f"; coverage (pass@{k}) is {change} lower"
-        case Finding.NO_SIGNIFICANT_GAIN:
-            gained = over.strict[1].finding is Finding.GAIN
+        case DifferenceFinding.NO_SIGNIFICANT_GAIN:
+            gained = over.strict[1].finding is DifferenceFinding.GAIN
             return f", none of pass@{k}" if gained else ""
 
 
@@ -87,11 +87,11 @@ def _sentences_over_control(result: EvaluationResult, over: Comparison) -> Itera
     if max_k > 1:
         yield _coverage(base.strict[max_k], max_k)
     without_loop = over.strict[1].base - base.strict[1].base
-    yield f"pass@1 of the control itself is {points(without_loop)} points from that of the base."
+    yield f"pass@1 of the control minus that of the base: {points(without_loop)} points."
     yield from _cautions(over)
 
 
-def headline(comparison: Comparison) -> Headline:
+def make_headline(comparison: Comparison) -> Headline:
     """Title and sentences for one policy against another."""
     max_k = max(comparison.strict)
     title = _title(comparison.strict[1])
@@ -103,16 +103,16 @@ def headline(comparison: Comparison) -> Headline:
 def _title(first: PairedDifference) -> str:
     change = points(abs(first.interval.value)).lstrip("+")
     match first.finding:
-        case Finding.GAIN:
+        case DifferenceFinding.GAIN:
             return f"pass@1 rose by {change} points"
-        case Finding.SIGNIFICANTLY_LOWER:
+        case DifferenceFinding.SIGNIFICANTLY_LOWER:
             return f"pass@1 fell by {change} points"
-        case Finding.NO_SIGNIFICANT_GAIN:
+        case DifferenceFinding.NO_SIGNIFICANT_GAIN:
             return "No significant gain in pass@1"
 
 
 def _coverage_clause(coverage: PairedDifference, k: int) -> str:
-    if coverage.finding is not Finding.SIGNIFICANTLY_LOWER:
+    if coverage.finding is not DifferenceFinding.SIGNIFICANTLY_LOWER:
         return ""
     change = points(abs(coverage.interval.value)).lstrip("+")
     return f"; coverage (pass@{k}) fell by {change}"
@@ -127,38 +127,38 @@ def _sentences(comparison: Comparison, max_k: int) -> Iterator[str]:
 
 def _cautions(comparison: Comparison) -> Iterator[str]:
     first, lenient = comparison.strict[1], comparison.lenient[1]
-    if first.finding is Finding.GAIN and lenient.finding is not Finding.GAIN:
+    if first.finding is DifferenceFinding.GAIN and lenient.finding is not DifferenceFinding.GAIN:
         yield (
-            f"The gain is one of format: by the lenient score pass@1 went {_change(lenient)}, "
+            f"The gain is in format only: by the lenient score pass@1 went {_change(lenient)}, "
             "which is no significant gain."
         )
     if comparison.num_problems < FEW_PROBLEMS:
         half_width = (first.interval.high - first.interval.low) / 2
         yield (
-            f"With only {comparison.num_problems} problems a difference of less than about "
-            f"{100 * half_width:.0f} points could not be told from chance."
+            f"With only {comparison.num_problems} problems, differences below about "
+            f"{100 * half_width:.0f} points cannot be distinguished from chance."
         )
     if comparison.num_unpaired:
-        yield f"{comparison.num_unpaired} problems were scored for one policy only and left out."
+        yield f"{comparison.num_unpaired} problems were scored for one policy only and are left out."
 
 
 def _first(first: PairedDifference) -> str:
     match first.finding:
-        case Finding.GAIN:
+        case DifferenceFinding.GAIN:
             return f"pass@1 rose {_change(first)}"
-        case Finding.SIGNIFICANTLY_LOWER:
+        case DifferenceFinding.SIGNIFICANTLY_LOWER:
             return f"pass@1 fell {_change(first)}"
-        case Finding.NO_SIGNIFICANT_GAIN:
+        case DifferenceFinding.NO_SIGNIFICANT_GAIN:
             return f"No significant gain: pass@1 went {_change(first)}"
 
 
 def _coverage(coverage: PairedDifference, k: int) -> str:
     match coverage.finding:
-        case Finding.GAIN:
+        case DifferenceFinding.GAIN:
             return f"Coverage rose: pass@{k} went {_change(coverage)}."
-        case Finding.SIGNIFICANTLY_LOWER:
+        case DifferenceFinding.SIGNIFICANTLY_LOWER:
             return f"Coverage fell: pass@{k} went {_change(coverage)}."
-        case Finding.NO_SIGNIFICANT_GAIN:
+        case DifferenceFinding.NO_SIGNIFICANT_GAIN:
             return f"No significant change of coverage: pass@{k} went {_change(coverage)}."
 
 

@@ -1,8 +1,8 @@
-"""Figures as SVG text that follows light and dark mode, without any state of matplotlib's own.
+"""Plots as SVG text for light and dark mode, without global matplotlib state.
 
-A figure is narrow enough to stand beside another on a desk and alone on a phone. Colours are
-drawn as fixed values and then replaced by CSS variables that the SVG itself defines, so one file
-serves the page, the folder of plots and whatever else shows it.
+A figure fits beside another on a wide screen and alone on a phone. Colours are drawn as fixed
+values and then replaced by CSS variables that the SVG defines, so one file serves the report and
+the folder of plots.
 """
 
 import io
@@ -58,12 +58,12 @@ STYLE: dict[Any, Any] = {
     "ytick.major.size": 0,
 }
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-"""The same figures give the same bytes, whatever the version and the day."""
+"""Metadata is left out, so that equal data give equal bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """One figure: its file stem, what it shows in words, and the SVG text."""
+    """One figure: file stem, title, alternative text, and SVG."""
 
     name: str
     title: str
@@ -104,7 +104,7 @@ def _band(axes: Axes, curve: Mapping[int, Interval], *, color: str, label: str) 
 
 
 def difficulty_plot(summaries: Mapping[str, EvalSummary]) -> Plot:
-    """How many held-out problems have which pass rate, one policy beside another."""
+    """Histogram of pass@1 over the held-out problems, by policy."""
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
         edges = [tenth / 10 for tenth in range(11)]
@@ -133,7 +133,7 @@ def difficulty_plot(summaries: Mapping[str, EvalSummary]) -> Plot:
 def training_plots(rows: Sequence[TrainingRow], names: Sequence[str]) -> list[Plot]:
     """One curve over steps for each of ``names`` that was logged at least twice.
 
-    Phases, such as a warm start and what follows it, have losses of their own: each is a curve.
+    Each training phase, such as a warm start, is a separate curve.
     """
     plots = []
     for name in names:
@@ -157,7 +157,7 @@ def _training_plot(name: str, rows: Sequence[TrainingRow]) -> Plot:
             if len(parts) > 1:
                 _mark_phase(axes, phase, steps[0])
         axes.set_xlabel("step")
-        told = "; ".join(
+        summary = "; ".join(
             f"{f'{phase}, ' if phase else ''}{len(points)} steps from {points[0][1]:.3g} to "
             f"{points[-1][1]:.3g}"
             for phase, points in parts
@@ -165,7 +165,7 @@ def _training_plot(name: str, rows: Sequence[TrainingRow]) -> Plot:
         return Plot(
             name=f"{TRAINING_PREFIX}{name}",
             title=f"Training: {words(name)}",
-            alt=f"{words(name)}: {told}.",
+            alt=f"{words(name)}: {summary}.",
             svg=svg_text(figure),
         )
 
@@ -185,14 +185,14 @@ def _mark_phase(axes: Axes, phase: str, start: float) -> None:
 
 
 def _smoothed(values: Sequence[float]) -> list[float]:
-    """Means over a window of about a tenth of the curve, shorter at its ends."""
+    """Moving average over about a tenth of the curve, with shorter windows at its ends."""
     reach = len(values) // 20
     windows = (values[max(0, i - reach) : i + reach + 1] for i in range(len(values)))
     return [sum(window) / len(window) for window in windows]
 
 
 def seconds_plot(seconds: Mapping[str, float]) -> Plot:
-    """Seconds by stage, in the order of the stages."""
+    """Bar chart of seconds by stage."""
     with mpl.rc_context(STYLE | {"axes.grid.axis": "x"}):
         figure, axes = new_figure()
         axes.barh([words(stage) for stage in seconds], list(seconds.values()), color=_ACCENT)
@@ -208,14 +208,14 @@ def seconds_plot(seconds: Mapping[str, float]) -> Plot:
 
 
 def new_figure(size_inches: tuple[float, float] = _SIZE_INCHES) -> tuple[Figure, Axes]:
-    """An empty figure; to be called, like all drawing, under `STYLE`."""
+    """An empty figure; call it, like all drawing, within `STYLE`."""
     figure = Figure(figsize=size_inches, layout="constrained")
     FigureCanvasSVG(figure)
     return figure, figure.add_subplot()
 
 
 def svg_text(figure: Figure) -> str:
-    """The figure as SVG that follows light and dark mode."""
+    """The figure as SVG for light and dark mode."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
     text = buffer.getvalue()

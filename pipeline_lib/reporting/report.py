@@ -1,7 +1,7 @@
-"""report.html: one file that can be mailed, read on a phone, and asks nothing of any network.
+"""report.html: one self-contained file, readable on a phone, without network requests.
 
-It only shows what it is given. Model output is escaped by the template; there is no script, and
-the page's own policy forbids every request.
+Model output is escaped by the template; there is no script, and the content security policy forbids
+every request.
 """
 
 import base64
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 
 import jinja2
 
-from pipeline_lib.evaluation.compute_result import ComputeCurves
+from pipeline_lib.evaluation.curves.result import ComputeCurves
 from pipeline_lib.evaluation.result import EvaluationResult
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Group
 from pipeline_lib.reporting import plots, tables
-from pipeline_lib.reporting.compute_plots import compute_plots, compute_table
-from pipeline_lib.reporting.compute_spent import ComputeSpent
 from pipeline_lib.reporting.control_text import control_name, control_sentences, number_set_sentence
-from pipeline_lib.reporting.examples import examples
-from pipeline_lib.reporting.headline import Headline, loop_headline
-from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.curve_plots import curve_table, plot_curves
+from pipeline_lib.reporting.examples import pick_examples
+from pipeline_lib.reporting.headline import Headline, make_loop_headline
+from pipeline_lib.reporting.metrics_file import TokenCount
 from pipeline_lib.reporting.plots import TRAINING_PREFIX, Plot, TrainingRow
+from pipeline_lib.reporting.run_compute import RunCompute
 from pipeline_lib.reporting.wording import difference, p_equation, percent
 from pipeline_lib.storage.files import write_text
 from pipeline_lib.training.control_report import ControlReport
@@ -38,26 +38,26 @@ _FLIPS_SHOWN = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportInput:
-    """All that the report shows."""
+    """Content of the report."""
 
     result: EvaluationResult
     seconds: Mapping[str, float]
-    """By stage, in the order of the stages; stages may overlap."""
+    """Seconds by stage, in order; stages may overlap."""
     total_seconds: float
-    """In which any stage was at work."""
-    spent: ComputeSpent
+    """Seconds in which any stage ran."""
+    spent: RunCompute
     control: ControlReport | None
     """None if the run had no control."""
     unseen_number_sets: int | None
-    """Held-out problems with numbers of no training problem; None if it is not Countdown."""
+    """Held-out problems whose numbers occur in no training problem; None if not Countdown."""
     tokens: Mapping[str, TokenCount]
     spending: Mapping[str, str | float]
-    """What drawing paths took: engine, requests, tokens, seconds of engines, cost."""
+    """Spending on sampling: engine, requests, tokens, engine seconds, cost."""
     training_log: Sequence[TrainingRow]
     data_counts: Mapping[str, float]
-    """The data card: how many problems, paths, pairs there are, were kept, were left out."""
+    """Counts of the data card."""
     overlap: Mapping[str, float]
-    """Decontamination: what train and evaluation sets share."""
+    """Overlap between training and evaluation sets."""
     lineage: Mapping[str, str]
     """Digests and versions that identify the run."""
     base_groups: Sequence[Group]
@@ -65,20 +65,20 @@ class ReportInput:
     control_groups: Sequence[Group] | None
     num_examples: int
     shared_runs: Sequence[OverlapSample] = ()
-    """Runs of words that a test and a train question share, to be looked at by a human."""
+    """Word runs shared by a test and a train question, for manual inspection."""
     compute: Sequence[ComputeCurves] = ()
-    """Test-time compute of the policies of which there is any."""
+    """Test-time compute curves, if there are any."""
 
     @property
     def headline(self) -> Headline:
-        """What may be claimed of the run."""
+        """Title and sentences of the run."""
         if self.control is None:
-            return loop_headline(self.result)
-        return loop_headline(self.result, control=control_name(self.control, self.spent))
+            return make_loop_headline(self.result)
+        return make_loop_headline(self.result, control=control_name(self.control, self.spent))
 
     @property
     def limits_of_claim(self) -> tuple[str, ...]:
-        """What the control is, and what the held-out problems share with training problems."""
+        """Sentences about the control, and about overlap of held-out and training problems."""
         of_control = control_sentences(self.control, self.spent) if self.control else ()
         shared = number_set_sentence(self.unseen_number_sets, self.result.base.num_problems)
         return (*of_control, shared) if shared else of_control
@@ -86,16 +86,16 @@ class ReportInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFiles:
-    """What was written."""
+    """Paths of the written files."""
 
     report: pathlib.Path
     plots: tuple[pathlib.Path, ...]
     data: tuple[pathlib.Path, ...]
-    """The figures behind the plots, as CSV."""
+    """Data of the plots, as CSV."""
 
 
 def write_report(source: ReportInput, folder: pathlib.Path) -> ReportFiles:
-    """Write report.html, and below ``plots`` the figures as SVG and their data as CSV."""
+    """Write report.html, and below ``plots`` the plots as SVG and their data as CSV."""
     drawn = _plots(source)
     report = folder / REPORT_NAME
     write_text(report, render(source, drawn))
@@ -120,7 +120,7 @@ def _plots(source: ReportInput) -> dict[str, Plot]:
 
 
 def _data(source: ReportInput) -> dict[str, list[dict[str, object]]]:
-    """Rows behind the plots, by the name of their file; no file without a row."""
+    """Rows of the plots, by file name; empty tables are left out."""
     curves = {name: summary.curve for name, summary in source.result.summaries.items()}
     rows: dict[str, list[dict[str, object]]] = {
         "pass_at_k": [
@@ -134,7 +134,7 @@ def _data(source: ReportInput) -> dict[str, list[dict[str, object]]]:
 
 
 def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
-    """Rows as CSV with a header; a row need not have every column."""
+    """Rows as CSV with a header; missing columns are empty."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, lineterminator="\n")
@@ -164,8 +164,8 @@ def render(source: ReportInput, drawn: Mapping[str, Plot]) -> str:
         plots=drawn,
         training_plots=[drawn[name] for name in drawn if name.startswith(TRAINING_PREFIX)],
         tables=_tables(source),
-        compute=[(compute_plots(curves), compute_table(curves)) for curves in source.compute],
-        examples=examples(
+        compute=[(plot_curves(curves), curve_table(curves)) for curves in source.compute],
+        examples=pick_examples(
             result.comparison, source.base_groups, source.trained_groups, limit=source.num_examples
         ),
     )
@@ -178,16 +178,16 @@ def _tables(source: ReportInput) -> dict[str, tables.Table]:
         "scores": tables.score_table(source.result.summaries),
         **({"over_control": tables.paired_table(over, against="control")} if over else {}),
         "paired": tables.paired_table(comparison),
-        "compute_spent": tables.compute_table(source.spent),
+        "compute_spent": tables.run_compute_table(source.spent),
         "split": tables.split_table(comparison),
         "flips": tables.flip_table(comparison, limit=_FLIPS_SHOWN),
         "statuses": tables.status_table(source.result.summaries),
         "costs": tables.cost_table(source.seconds, source.tokens, total=source.total_seconds),
-        "spending": tables.mapping_table("What drawing paths took", source.spending),
+        "spending": tables.mapping_table("Spending on sampling", source.spending),
         "data": tables.mapping_table("Data card", source.data_counts),
         "overlap": tables.mapping_table("Overlap of train and test", source.overlap),
         "shared": tables.overlap_table(source.shared_runs),
-        "lineage": tables.mapping_table("What the run was made of", source.lineage),
+        "lineage": tables.mapping_table("Digests of the run", source.lineage),
     }
 
 

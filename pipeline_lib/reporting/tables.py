@@ -1,16 +1,16 @@
-"""The report's tables as plain text cells: for HTML, the console and Prefect artifacts alike."""
+"""The tables of the report as text cells, for HTML, console and Prefect artifacts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.evaluation.comparison import Comparison
-from pipeline_lib.evaluation.paired import PairedDifference
 from pipeline_lib.evaluation.result import EvaluationResult
+from pipeline_lib.evaluation.statistics.paired import PairedDifference
 from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Interval
-from pipeline_lib.reporting.compute_spent import ComputeSpent
-from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.metrics_file import TokenCount
+from pipeline_lib.reporting.run_compute import RunCompute
 from pipeline_lib.reporting.wording import (
     count,
     difference,
@@ -28,7 +28,7 @@ EMPTY = "\N{EN DASH}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A caption, column titles and rows of text; the first cell of a row names it."""
+    """Caption, column titles and rows of text; the first cell is the row header."""
 
     caption: str
     columns: tuple[str, ...]
@@ -36,7 +36,7 @@ class Table:
 
 
 def score_table(summaries: Mapping[str, EvalSummary]) -> Table:
-    """pass@k (strict, then lenient), maj@k and accuracy of one path, a column a policy."""
+    """pass@k (strict and lenient), maj@k and single-path accuracy, one column per policy."""
     each = list(summaries.values())
     first = each[0]
     max_k = max(first.ks)
@@ -45,8 +45,8 @@ def score_table(summaries: Mapping[str, EvalSummary]) -> Table:
         *((f"pass@{k}, lenient", *(score(one.lenient[k]) for one in each)) for k in first.ks),
         (f"maj@{max_k}", *(_optional_score(one.majority) for one in each)),
         ("one path", *(score(one.single) for one in each)),
-        ("cut off", *(percent(one.truncated_fraction) for one in each)),
-        ("tokens a path", *(f"{one.mean_completion_tokens:.1f}" for one in each)),
+        ("truncated", *(percent(one.truncated_fraction) for one in each)),
+        ("tokens per path", *(f"{one.mean_completion_tokens:.1f}" for one in each)),
     ]
     return Table(
         caption=f"Scores with {level(first.single)} intervals over {first.num_problems} problems",
@@ -56,7 +56,7 @@ def score_table(summaries: Mapping[str, EvalSummary]) -> Table:
 
 
 def policy_table(summary: EvalSummary) -> Table:
-    """The scores of one policy alone, strict beside lenient."""
+    """Strict and lenient scores of one policy."""
     return Table(
         caption=f"Scores with {level(summary.single)} intervals over {summary.num_problems} problems",
         columns=("score", "strict", "lenient"),
@@ -71,7 +71,7 @@ def _optional_score(interval: Interval | None) -> str:
 
 
 def paired_table(comparison: Comparison, *, against: str = "base") -> Table:
-    """Trained minus ``against`` in points on the same problems, and what may be said of it."""
+    """Trained minus ``against`` in points on the same problems, with findings."""
     named = {
         **{f"pass@{k}": found for k, found in comparison.strict.items()},
         **{f"pass@{k}, lenient": found for k, found in comparison.lenient.items()},
@@ -86,7 +86,7 @@ def paired_table(comparison: Comparison, *, against: str = "base") -> Table:
 
 
 def paired_tables(result: EvaluationResult) -> list[Table]:
-    """Trained minus control, if there is one, then trained minus base."""
+    """Tables of trained minus control, if there is one, and of trained minus base."""
     over = result.over_control
     first = [paired_table(over, against="control")] if over is not None else []
     return [*first, paired_table(result.comparison)]
@@ -97,14 +97,14 @@ def _paired_row(name: str, found: PairedDifference) -> tuple[str, ...]:
 
 
 def split_table(comparison: Comparison) -> Table:
-    """The pass@1 difference as the sum of a reasoning part and a format part."""
+    """The pass@1 difference split into answers and format."""
     parts = {
         "answers (lenient)": comparison.lenient[1],
         "format (strict minus lenient)": comparison.format_share,
         "both (strict)": comparison.strict[1],
     }
     return Table(
-        caption="Where the difference of pass@1 comes from, in points",
+        caption="Difference of pass@1 by cause, in points",
         columns=("part", "difference", "finding"),
         rows=tuple(
             (name, difference(found.interval), found.finding.value) for name, found in parts.items()
@@ -113,7 +113,7 @@ def split_table(comparison: Comparison) -> Table:
 
 
 def flip_table(comparison: Comparison, *, limit: int) -> Table:
-    """Problems that went from mostly wrong to mostly right or back, at most ``limit`` each way."""
+    """Problems whose pass@1 crossed one half, at most ``limit`` in each direction."""
     flips = [
         *(("gained", flip) for flip in comparison.gained[:limit]),
         *(("lost", flip) for flip in comparison.lost[:limit]),
@@ -132,7 +132,7 @@ def flip_table(comparison: Comparison, *, limit: int) -> Table:
 
 
 def status_table(summaries: Mapping[str, EvalSummary]) -> Table:
-    """Paths by what became of them, a column a policy; only statuses that occur."""
+    """Paths by verdict status, one column per policy; only statuses that occur."""
     each = list(summaries.values())
     shown = [status for status in Status if any(one.statuses[status] for one in each)]
     rows = [
@@ -141,24 +141,24 @@ def status_table(summaries: Mapping[str, EvalSummary]) -> Table:
     failures = ("of these, not scored", *(count(one.num_unscored) for one in each))
     left_out = ("problems left out", *(count(one.num_left_out) for one in each))
     return Table(
-        caption="What became of the paths; our own failures are never scored as wrong",
+        caption="Paths by status; failed requests and verifications are not scored",
         columns=("paths", *summaries),
         rows=(*rows, failures, left_out),
     )
 
 
-def compute_table(spent: ComputeSpent) -> Table:
+def run_compute_table(spent: RunCompute) -> Table:
     """Seconds and tokens of loop and control."""
     columns = {"loop": spent.loop, "control": spent.control}
     each = {name: found for name, found in columns.items() if found is not None}
     return Table(
-        caption="Compute of the loop (drawing, verifying, training) and of the control",
+        caption="Compute of the loop (sampling, verifying, training) and of the control",
         columns=("what", *each),
         rows=(
             ("CPU time", *(duration(found.cpu_seconds) for found in each.values())),
             ("GPU time", *(duration(found.gpu_seconds) for found in each.values())),
             ("trained tokens", *(count(found.trained_tokens) for found in each.values())),
-            ("drawn tokens", *(count(found.drawn_tokens) for found in each.values())),
+            ("sampled tokens", *(count(found.drawn_tokens) for found in each.values())),
         ),
     )
 
@@ -166,7 +166,7 @@ def compute_table(spent: ComputeSpent) -> Table:
 def cost_table(
     seconds: Mapping[str, float], tokens: Mapping[str, TokenCount], *, total: float
 ) -> Table:
-    """Seconds and tokens by stage; stages may overlap, so ``total`` seconds are no sum."""
+    """Seconds and tokens by stage; stages may overlap, so ``total`` is not a sum."""
     stages = [*seconds, *(stage for stage in tokens if stage not in seconds)]
     all_tokens = TokenCount(
         prompt=sum(spent.prompt for spent in tokens.values()),
@@ -192,16 +192,16 @@ def _cost_row(name: str, seconds: float | None, tokens: TokenCount | None) -> tu
 
 
 def overlap_table(samples: Sequence[OverlapSample]) -> Table:
-    """The runs of words that test and train questions share, one a test problem."""
+    """Word runs shared by test and train questions, one per test problem."""
     return Table(
-        caption="Words that a test and a train question share; often a theme, at times a repeat",
+        caption="Word runs shared by test and train questions",
         columns=("test problem", "train problem", "shared words"),
         rows=tuple((sample.test_id, sample.train_id, sample.words) for sample in samples),
     )
 
 
 def mapping_table(caption: str, values: Mapping[str, str | float]) -> Table:
-    """Names and values, such as the lineage or the data card's counts."""
+    """A table of names and values."""
     rows = tuple(
         (words(name), value if isinstance(value, str) else count(value))
         for name, value in values.items()
@@ -210,7 +210,7 @@ def mapping_table(caption: str, values: Mapping[str, str | float]) -> Table:
 
 
 def markdown(title: str, sentences: Sequence[str], tables: Sequence[Table]) -> str:
-    """Title, sentences and tables as Markdown, for an artifact of the orchestrator."""
+    """Title, sentences and tables as Markdown."""
     return "\n\n".join([f"# {title}", *sentences, markdown_tables(tables)]) + "\n"
 
 

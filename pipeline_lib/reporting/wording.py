@@ -1,10 +1,10 @@
-"""How figures read, in the report, on the console and in artifacts alike."""
+"""Formats of figures in report, console and artifacts."""
 
 from pipeline_lib.records import Interval
 
 MINUS = "\N{MINUS SIGN}"
 _JOINED = str.maketrans(" ", "\N{NO-BREAK SPACE}")
-"""What belongs together stays on one line."""
+"""No line breaks within a figure."""
 
 
 def percent(fraction: float) -> str:
@@ -41,7 +41,7 @@ def p_value(value: float) -> str:
 
 
 def p_equation(value: float) -> str:
-    """A p-value with its name: ``p = 0.021``, ``p < 0.001``."""
+    """A p-value as an equation: ``p = 0.021``, ``p < 0.001``."""
     relation = "= " if value >= 0.001 else ""
     return f"p {relation}{p_value(value)}".translate(_JOINED)
 
@@ -59,7 +59,7 @@ def duration(seconds: float) -> str:
 
 
 def count(number: float) -> str:
-    """A whole number with narrow spaces between thousands; a broken one with three digits."""
+    """An integer with narrow spaces between thousands; other numbers with three digits."""
     if number != int(number):
         return f"{number:.3g}"
     return f"{int(number):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")

@@ -3,10 +3,10 @@
 import pathlib
 from collections.abc import Iterator, Sequence
 
-from pipeline_lib.evaluation import compute_curves as curves
-from pipeline_lib.evaluation.compute_curves import Measured
-from pipeline_lib.evaluation.compute_result import CURVES_NAME, ComputeCurves, Point
-from pipeline_lib.evaluation.compute_tables import Table, curve_input, table
+from pipeline_lib.evaluation.curves import estimates
+from pipeline_lib.evaluation.curves.estimates import CurveContext
+from pipeline_lib.evaluation.curves.inputs import PathTable, build_curve_input, join_tables
+from pipeline_lib.evaluation.curves.result import CURVES_NAME, ComputeCurves, Point
 from pipeline_lib.params.evaluate import EvaluateParams, Strategy
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.stages.keys import stage_key
@@ -59,22 +59,24 @@ def _tables(part: ComputePart) -> Iterator[pathlib.Path]:
 def _curves(
     drawn: ComputePart, searches: Sequence[ComputePart], evaluate: EvaluateParams
 ) -> ComputeCurves:
-    points = curves.curve_points(drawn.test_time)
+    points = estimates.curve_points(drawn.test_time)
     found = {(part.strategy, part.budget): _table(part) for part in searches}
-    by_point: dict[Point, Table] = {
+    by_point: dict[Point, PathTable] = {
         (strategy, budget): found[
             strategy, budget if strategy is Strategy.BEAM else max(drawn.test_time.budgets)
         ]
         for strategy, budget in points
-        if strategy in curves.SEARCHES
+        if strategy in estimates.SEARCHES
     }
-    source = curve_input(_table(drawn), by_point, points, num_paths=max(drawn.test_time.budgets))
-    return curves.compute_curves(
+    source = build_curve_input(
+        _table(drawn), by_point, points, num_paths=max(drawn.test_time.budgets)
+    )
+    return estimates.estimate_curves(
         source.problems,
         source.labels,
         points,
         drawn.test_time,
-        Measured(
+        CurveContext(
             policy=drawn.policy,
             model=model_identity(drawn.model),
             num_left_out=source.num_left_out,
@@ -85,9 +87,9 @@ def _curves(
     )
 
 
-def _table(part: ComputePart) -> Table:
+def _table(part: ComputePart) -> PathTable:
     folders = part.folders
-    return table(
+    return join_tables(
         read_groups(part.problems, folders.paths, folders.verdicts),
         shards.iter_table(folders.measures),
         shards.iter_table(folders.costs) if part.strategy is not None else (),

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from pipeline_lib.evaluation import path_measures
-from pipeline_lib.evaluation.path_measures import Rescoring
+from pipeline_lib.evaluation.curves import path_measures
+from pipeline_lib.evaluation.curves.path_measures import Rescoring
 from pipeline_lib.records import Path
 from pipeline_lib.serving.decoding.embedded_engine import shared_engine
 from pipeline_lib.serving.decoding.scoring import PolicyScorer

@@ -4,8 +4,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from pipeline_lib.evaluation.search import SearchSetting
-from pipeline_lib.evaluation.search_records import COSTS, SearchRecords, search_problems
+from pipeline_lib.evaluation.curves.search_records import COSTS, SearchRecords, search_problems
+from pipeline_lib.evaluation.search.problem import SearchSetting
 from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.sampling.accounting import PATHS, SPENDING, require_budget
 from pipeline_lib.serving.chat_model import Decoding

@@ -1,1 +1,1 @@
-"""From judged paths to training data, with lineage."""
+"""Training data from judged paths, with lineage."""

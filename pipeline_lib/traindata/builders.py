@@ -1,4 +1,4 @@
-"""The one entry: verified groups become the rows that a training method reads."""
+"""Builds the training rows of a method from judged groups."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.train import Method
 from pipeline_lib.records import Group, Row
-from pipeline_lib.traindata.card import data_card
+from pipeline_lib.traindata.card import make_data_card
 from pipeline_lib.traindata.preferences import build_preferences
 from pipeline_lib.traindata.rollout_groups import build_rollout_groups
 from pipeline_lib.traindata.supervised import build_supervised
@@ -15,7 +15,7 @@ from pipeline_lib.traindata.tables import MAIN_TABLE, WARM_START_TABLE, BuildCon
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainData:
-    """Rows by table, figures about them, and the data card (Markdown)."""
+    """Rows by table, counts, and the data card (Markdown)."""
 
     rows_by_table: Mapping[str, Sequence[Row]]
     counts: Mapping[str, float]
@@ -32,22 +32,22 @@ BUILDERS: Mapping[Method, Callable[[Sequence[Group], BuildContext], Tables]] = {
 
 
 def build(method: Method, groups: Sequence[Group], context: BuildContext) -> TrainData:
-    """Make the training data of ``method``; the same whatever the order of the groups.
+    """Build the training data of ``method``, independent of the order of the groups.
 
     Args:
-        method: which builder.
+        method: training method.
         groups: judged paths by problem.
-        context: all else that decides what the rows are.
+        context: params, prompts and seed.
 
     Raises:
-        BadInputError: no row is left to train on; the message says what became of the problems.
+        BadInputError: there are no rows to train on; the message has the counts.
     """
     tables = BUILDERS[method](groups, context)
     if not tables.rows:
         counts = ", ".join(f"{name}={count}" for name, count in tables.counts.items())
         raise BadInputError(
             f"build: no {method.value} rows ({counts}); sample more paths, widen the bounds in "
-            "build.*, or teach the format first if most paths are wrong in format only"
+            "build.*, or train the format first if most paths are wrong in format only"
         )
     rows_by_table = {MAIN_TABLE[method]: tables.rows}
     if tables.warm_start is not None:
@@ -55,5 +55,5 @@ def build(method: Method, groups: Sequence[Group], context: BuildContext) -> Tra
     return TrainData(
         rows_by_table=rows_by_table,
         counts=tables.counts,
-        card=data_card(method, groups, tables.counts, context),
+        card=make_data_card(method, groups, tables.counts, context),
     )

@@ -1,6 +1,6 @@
-"""The data card: what a reader of the training data has to know, as Markdown.
+"""The data card: Markdown about the origin and content of training data.
 
-It holds nothing that differs from run to run, so equal data have equal cards.
+It has no run-specific values such as times, so equal data have equal cards.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ _WHAT: Mapping[Method, str] = {
 }
 
 
-def data_card(
+def make_data_card(
     method: Method, groups: Sequence[Group], counts: Mapping[str, float], context: BuildContext
 ) -> str:
-    """Method, figures, settings and origin of the rows."""
+    """Method, counts, settings and origin of the rows, as Markdown."""
     return "\n".join(
         [
             f"# Training data for {method.value.upper()}",

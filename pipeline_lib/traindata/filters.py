@@ -1,4 +1,4 @@
-"""Which problems and which paths are worth training on. What is made of them, the builders know."""
+"""Filters of problems by difficulty and of paths by completeness and duplication."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,18 +15,18 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difficulty:
-    """The groups that are neither too easy nor too hard, and what became of the others."""
+    """The groups within the difficulty bounds, and counts of the others."""
 
     kept: Sequence[Group]
     all_right: int
     all_wrong: int
     out_of_bounds: int
-    """Neither all right nor all wrong, but outside the bounds of the params."""
+    """Outside the bounds, but neither all right nor all wrong."""
     unscored: int
-    """Our side failed on every path, so nothing is known."""
+    """Without any scored path."""
 
     def counts(self) -> dict[str, int]:
-        """How many problems went where; together they are all."""
+        """Problems by outcome; the sum is the number of groups."""
         return {
             "problems_kept": len(self.kept),
             "problems_all_right": self.all_right,
@@ -37,16 +37,16 @@ class Difficulty:
 
 
 def pass_rate(group: Group) -> float | None:
-    """Share of the scored paths that are strictly right; None if nothing was scored."""
+    """Share of scored paths that are strictly right; None without scored paths."""
     scored = len(group.scored())
     return group.num_correct(strict=True) / scored if scored else None
 
 
-def by_difficulty(groups: Iterable[Group], params: BuildParams) -> Difficulty:
-    """Keep the groups whose pass rate lies strictly between the bounds.
+def filter_by_difficulty(groups: Iterable[Group], params: BuildParams) -> Difficulty:
+    """Keep the groups whose pass rate is strictly between the bounds.
 
-    Paths of a group that are all right or all wrong have no advantage over each other. Leaving
-    their problems out beforehand stands in for the dynamic sampling of DAPO.
+    Groups that are all right or all wrong have zero group-relative advantage. Dropping their
+    problems beforehand replaces the dynamic sampling of DAPO.
 
     Source: Yu et al. 2025, arXiv:2503.14476, section 3.2.
     """
@@ -67,8 +67,8 @@ def by_difficulty(groups: Iterable[Group], params: BuildParams) -> Difficulty:
     )
 
 
-def path_counts(groups: Sequence[Group]) -> dict[str, int]:
-    """How the paths were judged, the wrong ones split into reasoning and format."""
+def count_paths(groups: Sequence[Group]) -> dict[str, int]:
+    """Counts of paths by verdict, with wrong format counted apart from wrong answers."""
     members = [member for group in groups for member in group.members]
     scored = [member for group in groups for member in group.scored()]
     return {
@@ -80,20 +80,20 @@ def path_counts(groups: Sequence[Group]) -> dict[str, int]:
             member.verdict.lenient is True and member.verdict.strict is False for member in scored
         ),
         "paths_wrong": sum(member.verdict.lenient is False for member in scored),
-        "paths_truncated": sum(not ended(member) for member in scored),
+        "paths_truncated": sum(not is_complete(member) for member in scored),
     }
 
 
-def ended(member: JudgedPath) -> bool:
-    """Whether the path came to an end of its own, so that training on it teaches an end."""
+def is_complete(member: JudgedPath) -> bool:
+    """True if the path ends with an end token and is not empty."""
     return member.path.finish_reason is FinishReason.STOP and bool(member.path.text.strip())
 
 
-def distinct(members: Iterable[JudgedPath]) -> list[JudgedPath]:
-    """The first of every set of duplicates, exact or near, in the order given.
+def deduplicate(members: Iterable[JudgedPath]) -> list[JudgedPath]:
+    """The first of every set of exact or near duplicates, in input order.
 
-    Near duplicates share at least 0.9 (Jaccard) of their runs of 3 tokens; case and white space
-    do not count. Groups are small, so every pair is compared and no sketch is needed.
+    Near duplicates have a Jaccard similarity of at least 0.9 over token 3-grams, ignoring case and
+    white space. Groups are small, so all pairs are compared without MinHash.
     """
     kept: list[tuple[JudgedPath, AbstractSet[str]]] = []
     for member in members:

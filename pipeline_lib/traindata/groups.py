@@ -1,4 +1,4 @@
-"""Problems, sampled paths and verdicts, put together: the input of every builder."""
+"""Joins problems, sampled paths and verdicts into groups, the input of the builders."""
 
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -10,7 +10,7 @@ from pipeline_lib.storage import shards
 from pipeline_lib.verdicts import Verdict
 
 PathKey = tuple[str, int]
-"""Problem id and index of a path."""
+"""Problem id and path index."""
 Key = TypeVar("Key", str, PathKey)
 Item = TypeVar("Item")
 
@@ -20,23 +20,23 @@ def join_groups(
     path_rows: Iterable[Mapping[str, Any]],
     verdict_rows: Iterable[Mapping[str, Any]],
 ) -> list[Group]:
-    """One group per problem, in the order of the problems, its paths in the order of their index.
+    """One group per problem, in the order of the problems, with paths by index.
 
     Raises:
-        CorruptArtifactError: the tables do not belong together: a path without exactly one
-            verdict, a verdict without a path, a problem without paths, or an unknown problem.
+        CorruptArtifactError: the tables are inconsistent: a path without exactly one verdict,
+            a verdict without a path, a problem without paths, or an unknown problem.
     """
     problems = _unique((Problem.from_row(row) for row in problem_rows), "problem", _problem_key)
     paths = _unique((Path.from_row(row) for row in path_rows), "path", _path_key)
     verdicts = _unique(verdict_rows, "verdict", _verdict_key)
-    _refuse("paths have no verdict", paths.keys() - verdicts.keys())
-    _refuse("verdicts have no path", verdicts.keys() - paths.keys())
+    _require_none("paths have no verdict", paths.keys() - verdicts.keys())
+    _require_none("verdicts have no path", verdicts.keys() - paths.keys())
     members: dict[str, list[JudgedPath]] = {}
     for key in sorted(paths):
         judged = JudgedPath(path=paths[key], verdict=Verdict.from_row(verdicts[key]))
         members.setdefault(judged.path.problem_id, []).append(judged)
-    _refuse("problems have no path", problems.keys() - members.keys())
-    _refuse("problems of paths are unknown", members.keys() - problems.keys())
+    _require_none("problems have no path", problems.keys() - members.keys())
+    _require_none("problems of paths are unknown", members.keys() - problems.keys())
     return [Group(problem=problem, members=members[name]) for name, problem in problems.items()]
 
 
@@ -65,11 +65,11 @@ def _unique(items: Iterable[Item], noun: str, key_of: Callable[[Item], Key]) -> 
         if key in found:
             repeated.add(key)
         found[key] = item
-    _refuse(f"{noun}s stand twice", repeated)
+    _require_none(f"{noun}s are duplicated", repeated)
     return found
 
 
-def _refuse(complaint: str, keys: Set[Key]) -> None:
+def _require_none(complaint: str, keys: Set[Key]) -> None:
     if keys:
         raise CorruptArtifactError(
             f"{len(keys)} {complaint} (first: {min(keys)}); run the stages sample and verify again"

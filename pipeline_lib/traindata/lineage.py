@@ -1,4 +1,4 @@
-"""Where a row comes from, as columns of the row itself."""
+"""Lineage columns of training rows."""
 
 import json
 from collections.abc import Sequence
@@ -7,10 +7,7 @@ from pipeline_lib.records import Group, Path, Row
 
 
 def path_lineage(path: Path, *, prefix: str = "") -> Row:
-    """Which path, by which policy, from which prompt and seed.
-
-    ``prefix`` tells the two paths of a pair apart.
-    """
+    """Path id, policy, prompt template and seed; ``prefix`` separates the paths of a pair."""
     origin = path.provenance
     return {
         f"{prefix}path_id": path.id,
@@ -22,7 +19,7 @@ def path_lineage(path: Path, *, prefix: str = "") -> Row:
 
 
 def group_lineage(group: Group) -> Row:
-    """All paths of a group (a JSON list) and their policies, each named once."""
+    """Path ids and seeds of a group (JSON lists) and its distinct policies."""
     paths = [member.path for member in group.members]
     return {
         "path_ids": json.dumps([path.id for path in paths]),

@@ -1,7 +1,7 @@
-"""DPO pairs: a right and a wrong path of one problem, alike in length.
+"""DPO pairs: a right and a wrong path of one problem, matched in length.
 
-A rejected path is wrong by reasoning. One whose answer is right in another format, or in which no
-answer was found, or that hit the token limit, says nothing about reasoning and is in no pair.
+A rejected path has a wrong answer. Paths that are wrong in format only, have no answer, or hit the
+token limit are in no pair.
 """
 
 import math
@@ -10,44 +10,49 @@ from collections.abc import Iterable, Sequence
 
 from pipeline_lib.records import Group, JudgedPath, Pair, Row
 from pipeline_lib.seeding import child_seed
-from pipeline_lib.traindata.filters import by_difficulty, distinct, ended, path_counts
+from pipeline_lib.traindata.filters import (
+    count_paths,
+    deduplicate,
+    filter_by_difficulty,
+    is_complete,
+)
 from pipeline_lib.traindata.lineage import path_lineage
-from pipeline_lib.traindata.tables import BuildContext, Tables, in_seeded_order
+from pipeline_lib.traindata.tables import BuildContext, Tables, shuffle_by_seed
 from pipeline_lib.verdicts import Status
 
 MAX_USES_OF_A_PATH = 2
 WRONG_BY_REASONING = frozenset(
     {Status.WRONG, Status.CRASHED, Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT}
 )
-"""The last four are a candidate program's own doing; where our side failed, nothing is scored."""
+"""The last four are failures of the candidate program, not of the verifier."""
 
 
 def build_preferences(groups: Sequence[Group], context: BuildContext) -> Tables:
     """Pairs from the problems within the difficulty bounds."""
-    difficulty = by_difficulty(groups, context.params)
-    pairs = [pair for group in difficulty.kept for pair in matched_pairs(group, context)]
+    difficulty = filter_by_difficulty(groups, context.params)
+    pairs = [pair for group in difficulty.kept for pair in match_pairs(group, context)]
     rows = [_row(pair, context) for pair in pairs]
     return Tables(
-        rows=in_seeded_order(rows, context.seed, "chosen_path_id", "rejected_path_id"),
+        rows=shuffle_by_seed(rows, context.seed, "chosen_path_id", "rejected_path_id"),
         counts={
-            **path_counts(groups),
+            **count_paths(groups),
             **difficulty.counts(),
             "dpo_rows": len(rows),
             "dpo_problems": len({pair.problem.id for pair in pairs}),
-            **length_bias(pairs),
+            **measure_length_bias(pairs),
         },
     )
 
 
-def matched_pairs(group: Group, context: BuildContext) -> list[Pair]:
-    """At most ``max_pairs_per_problem`` pairs, those least used and closest in length first.
+def match_pairs(group: Group, context: BuildContext) -> list[Pair]:
+    """At most ``max_pairs_per_problem`` pairs, preferring unused paths and similar lengths.
 
-    Length is counted in characters: the longer text has at most ``max_length_ratio`` times those
-    of the shorter. A path stands in at most two pairs; near duplicates count as one path.
+    The longer text has at most ``max_length_ratio`` times the characters of the shorter. A path is
+    in at most two pairs; near duplicates count as one path.
     """
-    members = [member for member in group.members if ended(member)]
-    chosen = distinct(member for member in members if member.verdict.strict)
-    rejected = distinct(member for member in members if wrong_by_reasoning(member))
+    members = [member for member in group.members if is_complete(member)]
+    chosen = deduplicate(member for member in members if member.verdict.strict)
+    rejected = deduplicate(member for member in members if is_wrong_by_reasoning(member))
     candidates = [
         Pair(problem=group.problem, chosen=right, rejected=wrong)
         for right in chosen
@@ -58,8 +63,8 @@ def matched_pairs(group: Group, context: BuildContext) -> list[Pair]:
     return _least_used(candidates, at_most=context.params.max_pairs_per_problem)
 
 
-def wrong_by_reasoning(member: JudgedPath) -> bool:
-    """Whether the answer itself is wrong, by whatever rule it was found."""
+def is_wrong_by_reasoning(member: JudgedPath) -> bool:
+    """True if the answer itself is wrong, not only its format."""
     return member.verdict.lenient is False and member.verdict.status in WRONG_BY_REASONING
 
 
@@ -77,7 +82,7 @@ def _least_used(candidates: Iterable[Pair], *, at_most: int) -> list[Pair]:
     pairs: list[Pair] = []
     remaining = list(candidates)
     while remaining and len(pairs) < at_most:
-        # min() takes the first of equals, hence the closest in length.
+        # Candidates are sorted by length ratio, and min() takes the first of equals.
         best = min(remaining, key=lambda pair: sum(uses[name] for name in _path_ids(pair)))
         pairs.append(best)
         uses.update(_path_ids(best))
@@ -93,10 +98,10 @@ def _path_ids(pair: Pair) -> tuple[str, str]:
     return pair.chosen.path.id, pair.rejected.path.id
 
 
-def length_bias(pairs: Sequence[Pair]) -> dict[str, float]:
-    """Mean characters of chosen and rejected texts, and their ratio; nothing without pairs.
+def measure_length_bias(pairs: Sequence[Pair]) -> dict[str, float]:
+    """Mean characters of chosen and rejected texts, and their ratio; empty without pairs.
 
-    DPO learns length wherever it tells right from wrong; a ratio near 1 says that it does not.
+    DPO learns a length bias if the ratio is far from 1.
     """
     if not pairs:
         return {}

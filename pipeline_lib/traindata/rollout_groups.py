@@ -1,26 +1,26 @@
-"""Online methods: the problems worth drawing new groups for, and rows for a warm start.
+"""Online methods: the problems to sample groups for, and SFT rows for a warm start.
 
-The stored groups choose the problems and can warm the policy up by SFT. They are never trained on
-as if the present policy had drawn them: such a method draws its own.
+Stored groups select the problems and serve the warm start only; they are off-policy, so online
+methods sample their own groups.
 """
 
 from collections.abc import Sequence
 
 from pipeline_lib.records import Group, Row
-from pipeline_lib.traindata.filters import by_difficulty, pass_rate
+from pipeline_lib.traindata.filters import filter_by_difficulty, pass_rate
 from pipeline_lib.traindata.lineage import group_lineage
-from pipeline_lib.traindata.supervised import supervised_counts, supervised_rows
-from pipeline_lib.traindata.tables import BuildContext, Tables, in_seeded_order
+from pipeline_lib.traindata.supervised import count_supervised, make_supervised_rows
+from pipeline_lib.traindata.tables import BuildContext, Tables, shuffle_by_seed
 
 
 def build_rollout_groups(groups: Sequence[Group], context: BuildContext) -> Tables:
-    """The problems within the difficulty bounds, and SFT rows of all that were ever solved."""
-    difficulty = by_difficulty(groups, context.params)
-    warm_start = supervised_rows(groups, context)
+    """Problems within the difficulty bounds, and SFT rows of all solved problems."""
+    difficulty = filter_by_difficulty(groups, context.params)
+    warm_start = make_supervised_rows(groups, context)
     problems = [_problem_row(group, context) for group in difficulty.kept]
     return Tables(
-        rows=in_seeded_order(problems, context.seed, "problem_id"),
-        counts=supervised_counts(groups, warm_start) | difficulty.counts(),
+        rows=shuffle_by_seed(problems, context.seed, "problem_id"),
+        counts=count_supervised(groups, warm_start) | difficulty.counts(),
         warm_start=warm_start,
     )
 

@@ -1,26 +1,26 @@
-"""SFT rows by rejection sampling: the distinct right paths of every problem that has any.
+"""SFT rows by rejection sampling: the distinct right paths of every solved problem.
 
-Worked solutions join them: a policy that reads only what it solves itself forgets other ways to solve.
+Worked solutions are added, so that the policy does not forget other kinds of solution.
 """
 
 from collections.abc import Sequence
 
 from pipeline_lib.records import Group, JudgedPath, Row
-from pipeline_lib.traindata.filters import distinct, ended, path_counts
+from pipeline_lib.traindata.filters import count_paths, deduplicate, is_complete
 from pipeline_lib.traindata.lineage import path_lineage
-from pipeline_lib.traindata.tables import BuildContext, Tables, in_seeded_order
+from pipeline_lib.traindata.tables import BuildContext, Tables, shuffle_by_seed
 
 
 def build_supervised(groups: Sequence[Group], context: BuildContext) -> Tables:
-    """SFT rows. The difficulty bounds do not apply: what is always solved is kept, too."""
-    rows = supervised_rows(groups, context)
-    return Tables(rows=rows, counts=supervised_counts(groups, rows))
+    """SFT rows; the difficulty bounds do not apply."""
+    rows = make_supervised_rows(groups, context)
+    return Tables(rows=rows, counts=count_supervised(groups, rows))
 
 
-def supervised_rows(groups: Sequence[Group], context: BuildContext) -> list[Row]:
-    """Rows {prompt, completion, lineage} of the strictly right paths that ended by themselves.
+def make_supervised_rows(groups: Sequence[Group], context: BuildContext) -> list[Row]:
+    """Rows {prompt, completion, lineage} of the complete, strictly right paths.
 
-    If there is any, worked solutions join them, without lineage: no policy drew them.
+    If there are any, worked solutions are added, with empty lineage.
     """
     rows: list[Row] = [
         {
@@ -35,7 +35,7 @@ def supervised_rows(groups: Sequence[Group], context: BuildContext) -> list[Row]
     ]
     if rows:
         rows += _worked_rows(context.worked, rows[0])
-    return in_seeded_order(rows, context.seed, "path_id")
+    return shuffle_by_seed(rows, context.seed, "path_id")
 
 
 def _worked_rows(worked: Sequence[Row], like: Row) -> list[Row]:
@@ -46,17 +46,17 @@ def _worked_rows(worked: Sequence[Row], like: Row) -> list[Row]:
 
 
 def _right_paths(group: Group, *, shortest: bool) -> list[JudgedPath]:
-    right = [member for member in group.members if member.verdict.strict and ended(member)]
+    right = [member for member in group.members if member.verdict.strict and is_complete(member)]
     if shortest:
         right.sort(key=lambda member: (len(member.path.text), member.path.index))
         return right[:1]
-    return distinct(right)
+    return deduplicate(right)
 
 
-def supervised_counts(groups: Sequence[Group], rows: Sequence[Row]) -> dict[str, int]:
-    """How many rows came of how many paths and problems."""
+def count_supervised(groups: Sequence[Group], rows: Sequence[Row]) -> dict[str, int]:
+    """Counts of paths, problems and rows."""
     drawn = [row for row in rows if row["model"] is not None]
-    return path_counts(groups) | {
+    return count_paths(groups) | {
         "sft_rows": len(rows),
         "sft_problems": len({row["problem_id"] for row in drawn}),
         "sft_worked_rows": len(rows) - len(drawn),

@@ -1,4 +1,4 @@
-"""What a builder is told, what it gives back, and what the tables are called."""
+"""Input, output and table names of the builders."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,37 +17,37 @@ MAIN_TABLE: Mapping[Method, str] = {
 }
 """The table that a method trains on."""
 WARM_START_TABLE = "warm_start"
-"""SFT rows for before an online method."""
+"""SFT rows before an online method."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildContext:
-    """Everything but the groups that decides what the rows are."""
+    """Everything except the groups that determines the rows."""
 
     params: BuildParams
     """Bounds and limits."""
     render: Callable[[Problem], str]
-    """The prompt of a problem, exactly as it was sampled."""
+    """Renders a problem's prompt as for sampling."""
     seed: int
-    """The root seed; it decides the order of the rows and ties between pairs."""
+    """Root seed of the row order and of ties between pairs."""
     verifier_version: str
-    """What judged the paths."""
+    """Version of the verifier that judged the paths."""
     worked: Sequence[Row] = ()
-    """Worked solutions {problem_id, prompt, completion} that join the SFT rows."""
+    """Worked solutions {problem_id, prompt, completion} to add to the SFT rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The rows that a method trains on, and figures about them."""
+    """The rows that a method trains on, and their counts."""
 
     rows: Sequence[Row]
     counts: Mapping[str, float]
     warm_start: Sequence[Row] | None = None
-    """SFT rows for before the method's own training; None if it has no use for any."""
+    """SFT rows before the method's training; None for offline methods."""
 
 
-def in_seeded_order(rows: Iterable[Row], seed: int, *id_columns: str) -> list[Row]:
-    """Shuffle by seed and id, so that the order of the input does not matter."""
+def shuffle_by_seed(rows: Iterable[Row], seed: int, *id_columns: str) -> list[Row]:
+    """Shuffle by seed and id, independent of the input order."""
     return sorted(
         rows, key=lambda row: child_seed(seed, "build", *(row[name] for name in id_columns))
     )

@@ -1,7 +1,7 @@
 """Small judged groups for tests of evaluation and reporting, written as one letter a path.
 
 c: right; f: right, but not in the asked format (lenient only); w: wrong; l: wrong and cut off at
-the length limit; x: our verifier failed; e: our engine failed.
+the length limit; x: the verifier failed; e: the engine failed.
 """
 
 from pipeline_lib.kinds.countdown import CountdownGold
@@ -28,7 +28,7 @@ _VERDICTS = {
 
 
 def judged_path(problem_id: str, index: int, letter: str, *, text: str = "3+5=8") -> JudgedPath:
-    """One path with the verdict that ``letter`` stands for; it has 10 + index tokens."""
+    """One path with the verdict of ``letter``; it has 10 + index tokens."""
     path = Path(
         problem_id=problem_id,
         index=index,

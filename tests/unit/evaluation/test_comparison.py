@@ -4,7 +4,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.comparison import compare
-from pipeline_lib.evaluation.paired import Finding
+from pipeline_lib.evaluation.statistics.paired import DifferenceFinding
 from pipeline_lib.evaluation.summary import evaluate_groups
 from pipeline_lib.params.evaluate import EvaluateParams
 from tests.unit.evaluation.judged_groups import judged_group
@@ -39,8 +39,8 @@ def test_a_gain_of_format_alone_is_told_apart():
     """20 problems go from 2 right in the wrong format to 2 right: strict +0.5, lenient 0."""
     names = [f"p{index}" for index in range(20)]
     found = compared(dict.fromkeys(names, "ffww"), dict.fromkeys(names, "ccww"))
-    assert found.strict[1].finding is Finding.GAIN
-    assert found.lenient[1].finding is Finding.NO_SIGNIFICANT_GAIN
+    assert found.strict[1].finding is DifferenceFinding.GAIN
+    assert found.lenient[1].finding is DifferenceFinding.NO_SIGNIFICANT_GAIN
     assert found.lenient[1].interval.value == 0
     assert found.format_share.interval.value == 0.5
 
@@ -52,7 +52,7 @@ def test_sharpening_is_seen_as_lost_coverage():
     sharp = {name: "cccc" if index < 2 else "wwww" for index, name in enumerate(names)}
     found = compared(base, sharp)
     assert found.strict[2].interval.value == pytest.approx(-0.4)
-    assert found.strict[2].finding is Finding.SIGNIFICANTLY_LOWER
+    assert found.strict[2].finding is DifferenceFinding.SIGNIFICANTLY_LOWER
 
 
 def test_flips_and_mcnemar_look_at_the_same_problems():

@@ -8,7 +8,7 @@ PARAMS = EvaluateParams(num_paths=4, ks=(1, 2), resamples=200)
 
 
 def test_json_round_trip():
-    """What is read back equals what was written, down to every interval and flip."""
+    """JSON round trip, including every interval and flip."""
     base = [judged_group(f"p{i}", "cwwf" if i % 2 else "wwlc") for i in range(12)]
     trained = [judged_group(f"p{i}", "cccx" if i % 3 else "ccwc") for i in range(12)]
     result = evaluate_policies(base, trained, PARAMS, seed=7)

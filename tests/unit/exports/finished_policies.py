@@ -6,8 +6,8 @@ from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.exports.evaluated_policy import EvaluatedPolicy, evaluated_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.reporting.compute_spent import ComputeSpent, Spent
 from pipeline_lib.reporting.report import ReportInput
+from pipeline_lib.reporting.run_compute import RunCompute, TrainingCompute
 from tests.unit.evaluation.judged_groups import judged_group
 
 EVALUATED_AT = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
@@ -24,8 +24,10 @@ def finished(base: list[str], trained: list[str], *, ks: tuple[int, ...]) -> Rep
         result=evaluate_policies(*groups, params, seed=7),
         seconds={},
         total_seconds=0.0,
-        spent=ComputeSpent(
-            loop=Spent(cpu_seconds=0.0, gpu_seconds=0.0, trained_tokens=0, drawn_tokens=0),
+        spent=RunCompute(
+            loop=TrainingCompute(
+                cpu_seconds=0.0, gpu_seconds=0.0, trained_tokens=0, drawn_tokens=0
+            ),
             control=None,
         ),
         control=None,

@@ -42,7 +42,7 @@ def test_scores_stand_side_by_side_with_their_reason(logs):
     found = sample(logs["base"], "p0", 3).scores
     assert (found["strict"].value, found["lenient"].value) == ("I", "C")
     assert found["strict"].answer == "8"
-    assert "not in the format that was asked for" in found["strict"].explanation
+    assert "not in the requested format" in found["strict"].explanation
     cut = sample(logs["base"], "p0", 4)
     assert cut.output.stop_reason == "max_tokens"
     assert "cut off at the token limit" in cut.scores["strict"].explanation
@@ -59,7 +59,7 @@ def test_our_failures_are_errors_without_a_score(logs):
 
 
 def test_figures_are_those_of_the_evaluation(logs):
-    """Trained, strict: pass@1 is (3/6 + 2/4 + 0) / 3 = 1/3; its bounds stand beside it."""
+    """Trained, strict: pass@1 is (3/6 + 2/4 + 0) / 3 = 1/3, with its bounds."""
     metrics = logs["trained"].results.scores[0].metrics
     assert metrics["pass@1"].value == pytest.approx(1 / 3)
     assert metrics["low@1"].value < metrics["pass@1"].value < metrics["high@1"].value
@@ -76,7 +76,7 @@ def test_provenance_stands_with_each_path(logs):
 
 
 def test_model_output_is_shown_as_plain_text(logs):
-    """The viewer is told to render no Markdown and to load no picture."""
+    """The log tells the viewer to render neither Markdown nor images."""
     assert logs["base"].eval.viewer.trust_content is False
 
 

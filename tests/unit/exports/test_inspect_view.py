@@ -32,7 +32,7 @@ def viewer(tmp_path):
 
 
 def answer(url):
-    """What the viewer says, once it runs."""
+    """The viewer's response, once it runs."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         try:

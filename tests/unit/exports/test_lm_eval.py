@@ -30,7 +30,7 @@ def written(base, trained):
 
 
 def test_keys_and_types_are_the_harnesss():
-    """Every key that its result schema asks for, each about the one task, and one of our own."""
+    """Every key that the result schema requires, for the one task, and the key ``reasonloop``."""
     results, _ = written(["ccww", "cwww"], ["cccw", "ccww"])
     assert {key: type(results[key]) for key in KEYS} == KEYS
     assert set(results) == {*KEYS, "reasonloop"}
@@ -76,7 +76,7 @@ def test_one_problem_has_no_standard_error():
 
 
 def test_the_finding_goes_along():
-    """Who reads the two files side by side also reads what the difference is worth."""
+    """Both files contain the paired difference with its finding."""
     _, trained = written(["cwww"] * 7, ["ccww"] + ["cwww"] * 6)
     found = trained["reasonloop"]["paired_difference"]["pass@1,strict"]
     assert found["value"] == pytest.approx(0.25 / 7)

@@ -39,14 +39,16 @@ def test_a_lucky_claim_is_not_made():
 
 
 def test_base_model_is_named_only_if_a_hub_knows_it():
-    """A hub id stands in the metadata; a folder of this machine and a made model do not."""
+    """The metadata name a hub id, but neither a local folder nor a model trained from scratch."""
     hub = card_of(*LUCKY, bootstrap=BootstrapParams(model="Qwen/Qwen2.5-1.5B"))
     assert ModelCard(hub).data.base_model == "Qwen/Qwen2.5-1.5B"
     folder = card_of(*LUCKY, bootstrap=BootstrapParams(model="/srv/secret/my-model"))
     assert ModelCard(folder).data.base_model is None
     assert "`my-model`" in folder
     assert "/srv/secret" not in folder
-    made = "made from scratch by 500 supervised steps on worked solutions at a learning rate of at"
+    made = (
+        "trained from scratch by 500 supervised steps on worked solutions at a learning rate of at"
+    )
     assert f"{made} most 0.002" in card_of(*LUCKY)
 
 

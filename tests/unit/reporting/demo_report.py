@@ -10,9 +10,9 @@ from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Group
-from pipeline_lib.reporting.compute_spent import ComputeSpent, Spent
-from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.metrics_file import TokenCount
 from pipeline_lib.reporting.report import ReportInput, write_report
+from pipeline_lib.reporting.run_compute import RunCompute, TrainingCompute
 from pipeline_lib.training.control_report import ControlReport
 from tests.unit.evaluation.judged_groups import judged_group
 
@@ -46,14 +46,14 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
         result=evaluate_policies(base, trained, params, seed=7, control=control),
         seconds={stage: 3.0 * 2**index for index, stage in enumerate(STAGES)},
         total_seconds=381.0,
-        spent=ComputeSpent(
-            loop=Spent(
+        spent=RunCompute(
+            loop=TrainingCompute(
                 cpu_seconds=212.4,
                 gpu_seconds=0.0,
                 trained_tokens=1_613_000,
                 drawn_tokens=1_204_000,
             ),
-            control=Spent(
+            control=TrainingCompute(
                 cpu_seconds=221.9, gpu_seconds=0.0, trained_tokens=2_520_000, drawn_tokens=0
             ),
         ),

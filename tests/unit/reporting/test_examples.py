@@ -7,7 +7,7 @@ import pytest
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.reporting.examples import Outcome, examples
+from pipeline_lib.reporting.examples import Outcome, pick_examples
 from tests.unit.evaluation.judged_groups import judged_group
 
 PARAMS = EvaluateParams(num_paths=4, ks=(1, 2), resamples=50)
@@ -20,7 +20,7 @@ def shown(base, trained, *, limit=10, text="3+5=8"):
         for policy in (base, trained)
     ]
     comparison = evaluate_policies(*groups, PARAMS, seed=7).comparison
-    return examples(comparison, *groups, limit=limit)
+    return pick_examples(comparison, *groups, limit=limit)
 
 
 def test_flips_come_first_lost_and_gained_in_turn():
@@ -65,7 +65,7 @@ def test_wrong_format_and_cut_off_are_said():
     """A wrong path says whether its answer was right, and whether it ever ended."""
     paths = shown({"p": "fl"}, {"p": "fl"})[0].policies[0].paths
     assert {path.reason for path in paths} == {
-        "right answer, not in the format that was asked for",
+        "right answer, but not in the requested format",
         "unparsed; cut off at the token limit",
     }
 
@@ -75,7 +75,7 @@ def test_a_grid_is_shown_in_rows():
     group = judged_group("p/0", "cc")
     group = replace(group, problem=replace(group.problem, gold=ArcGold(output=((1, 2), (3, 4)))))
     comparison = evaluate_policies([group], [group], PARAMS, seed=7).comparison
-    assert examples(comparison, [group], [group], limit=1)[0].gold == "1 2\n3 4"
+    assert pick_examples(comparison, [group], [group], limit=1)[0].gold == "1 2\n3 4"
 
 
 def test_control_characters_become_visible():

@@ -2,7 +2,7 @@
 
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.reporting.headline import headline, loop_headline
+from pipeline_lib.reporting.headline import make_headline, make_loop_headline
 from tests.unit.evaluation.judged_groups import judged_group
 
 
@@ -13,18 +13,18 @@ def headline_of(base, trained, *, ks=(1, 2)):
         for policy in (base, trained)
     ]
     params = EvaluateParams(num_paths=2 * max(ks), ks=ks, resamples=1000)
-    found = headline(evaluate_policies(*groups, params, seed=7).comparison)
+    found = make_headline(evaluate_policies(*groups, params, seed=7).comparison)
     return found.title, " ".join(found.sentences).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_seven_of_twenty_to_eleven_of_twenty_is_not_a_gain():
-    """The claim of 20 points on 20 problems is refused, and the reader is told what 20 can show."""
+    """20 points on 20 problems are no finding; a sentence states the detectable difference."""
     base = ["cc"] * 7 + ["ww"] * 13
     trained = ["ww"] * 2 + ["cc"] * 11 + ["ww"] * 7
     title, text = headline_of(base, trained, ks=(1,))
     assert title == "No significant gain in pass@1"
     assert "No significant gain: pass@1 went from 35.0 % to 55.0 % (+20.0 points" in text
-    assert "With only 20 problems a difference of less than about" in text
+    assert "With only 20 problems, differences below about" in text
     assert "rose" not in title + text
 
 
@@ -56,7 +56,7 @@ def test_a_loss_is_called_a_loss():
 def test_a_gain_of_format_is_called_one():
     """The same answers, now in the format that was asked for: the lenient score did not move."""
     _, text = headline_of(["ffww"] * 120, ["ccww"] * 120)
-    assert "The gain is one of format" in text
+    assert "The gain is in format only" in text
 
 
 def test_unchanged_coverage_is_not_called_kept():
@@ -66,9 +66,9 @@ def test_unchanged_coverage_is_not_called_kept():
 
 
 def test_unpaired_problems_are_told():
-    """One problem has too few scored paths after training: it is left out, in so many words."""
+    """One problem has too few scored paths after training: a sentence says that it is left out."""
     _, text = headline_of(["ccww"] * 120, ["ccww"] * 119 + ["cxxx"])
-    assert "1 problems were scored for one policy only and left out." in text
+    assert "1 problems were scored for one policy only and are left out." in text
 
 
 def loop_headline_of(base, control, trained, *, ks=(1, 2)):
@@ -78,7 +78,7 @@ def loop_headline_of(base, control, trained, *, ks=(1, 2)):
         for policy in (base, trained, control)
     ]
     params = EvaluateParams(num_paths=2 * max(ks), ks=ks, resamples=1000)
-    found = loop_headline(evaluate_policies(*groups[:2], params, seed=7, control=groups[2]))
+    found = make_loop_headline(evaluate_policies(*groups[:2], params, seed=7, control=groups[2]))
     return found.title, " ".join(found.sentences).replace("\N{NO-BREAK SPACE}", " ")
 
 
@@ -88,13 +88,13 @@ def test_the_title_of_a_run_is_the_gain_over_the_control():
     assert title.startswith("The loop adds 25.0 points of pass@1 to an equal-compute control")
     assert "Over the control on 120 held-out problems: pass@1 rose from 50.0 % to 75.0 %" in text
     assert "Over the base: pass@1 rose from 25.0 % to 75.0 %" in text
-    assert "pass@1 of the control itself is +25.0 points from that of the base." in text
+    assert "pass@1 of the control minus that of the base: +25.0 points." in text
 
 
 def test_a_gain_over_the_base_alone_is_no_gain():
     """Control and trained alike: the title says so, though both are far above the base."""
     title, text = loop_headline_of(["cwww"] * 120, ["cccw"] * 120, ["cccw"] * 120)
-    assert title == "No gain over the control, more of the same training"
+    assert title == "No gain over the control, more supervised training"
     assert "Over the base: pass@1 rose from 25.0 % to 75.0 %" in text
 
 
@@ -110,13 +110,13 @@ def test_coverage_lost_against_the_control_stands_in_the_title():
 def test_below_the_control_is_said():
     """The loop did harm: from 3 of 4 to 1 of 4."""
     title, _ = loop_headline_of(["wwww"] * 60, ["cccw"] * 60, ["cwww"] * 60)
-    assert title.startswith("No gain over the control: pass@1 is 50.0 points below more of")
+    assert title.startswith("No gain over the control: pass@1 is 50.0 points below more")
 
 
 def test_a_run_without_a_control_says_so():
-    """The old claim stands only with the remark that nothing was controlled."""
+    """Without a control the title and the sentences say so."""
     groups = [[judged_group(f"p{n:03d}", letters) for n in range(100)] for letters in ("cw", "cc")]
     params = EvaluateParams(num_paths=2, ks=(1,), resamples=500)
-    found = loop_headline(evaluate_policies(*groups, params, seed=7))
+    found = make_loop_headline(evaluate_policies(*groups, params, seed=7))
     assert found.title == "pass@1 rose by 50.0 points, without a control"
     assert "There was no control" in found.sentences[-1]

@@ -145,7 +145,7 @@ def test_problems_open_by_keyboard(opened):
 
 
 def test_paths_are_filtered_by_what_became_of_them(opened):
-    """The choice 'discarded' leaves only our own failures in view; 'all' brings the rest back."""
+    """The choice 'discarded' shows only failed requests and verifications; 'all' shows every path."""
     page = opened.page
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     page.get_by_label("discarded", exact=True).check()

@@ -46,7 +46,7 @@ def test_nothing_can_leave_the_machine(page):
 
 
 def test_links_and_ids_belong_together(page):
-    """Every section link has its target, and no id stands twice."""
+    """Every section link has its target, and ids are unique."""
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert {a["href"].removeprefix("#") for a in page.all("a")} <= set(ids)
@@ -70,18 +70,20 @@ def test_title_and_headline_are_the_finding(page):
 
 
 def test_the_control_and_what_limits_the_claim_are_told(page):
-    """How it was trained, that the base was stopped early, what both took, which numbers are new."""
+    """Training of the control, early stopping of the base, compute of both, unseen numbers."""
     words = " ".join(page.text.split())
-    assert "990 worked problems (1895 solutions; 1890 steps in schedules of three lengths)" in words
-    assert "pass@1 of the control itself is" in words
+    assert (
+        "990 worked problems (1895 solutions; 1890 steps over schedules of three lengths)" in words
+    )
+    assert "pass@1 of the control minus that of the base:" in words
     assert "The base was stopped early: more supervised steps lower this loss" in words
     assert "Control and loop took 222 and 212 CPU seconds" in words
     assert "No training problem has the numbers of any of the 30 held-out problems." in words
-    assert "Compute of the loop (drawing, verifying, training) and of the control" in words
+    assert "Compute of the loop (sampling, verifying, training) and of the control" in words
 
 
 def test_a_control_that_is_none_is_not_called_equal(source):
-    """Without worked solutions the base stands in, and the title says so."""
+    """Without worked solutions the base is the control, and the title says so."""
     bare = dataclasses.replace(source, control=ControlReport(is_base=True))
     assert "of pass@1 to the base, without a control" in bare.headline.title
     assert "no worked solutions" in bare.limits_of_claim[0]
@@ -105,7 +107,7 @@ def test_a_given_base_was_not_stopped_by_us(source):
 
 
 def test_shared_runs_of_words_are_shown_to_be_looked_at(page, source, tmp_path):
-    """The test and the train problem stand with the words; without any there is no such table."""
+    """The table names test problem, train problem and words; without any it is left out."""
     assert "countdown-train-0031" in page.text
     assert "is read at a rate of pages" in page.text
     clean = write_report(dataclasses.replace(source, shared_runs=()), tmp_path).report

@@ -5,7 +5,7 @@ import pytest
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.reporting import tables
-from pipeline_lib.reporting.metrics import TokenCount
+from pipeline_lib.reporting.metrics_file import TokenCount
 from pipeline_lib.reporting.tables import Table
 from tests.unit.evaluation.judged_groups import judged_group
 from tests.unit.reporting.demo_report import demo_input
@@ -30,7 +30,7 @@ def test_every_row_is_as_wide_as_its_header(source, result):
         tables.flip_table(result.comparison, limit=3),
         tables.status_table(result.summaries),
         tables.paired_table(result.over_control, against="control"),
-        tables.compute_table(source.spent),
+        tables.run_compute_table(source.spent),
         tables.cost_table({"train": 1.0}, {}, total=1.0),
         tables.mapping_table("Lineage", {"model": "abc", "rows": 3}),
     ]

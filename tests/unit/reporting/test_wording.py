@@ -1,4 +1,4 @@
-"""How figures read; non-breaking spaces are compared as plain ones."""
+"""Formats of figures; non-breaking spaces are compared as plain ones."""
 
 import pytest
 

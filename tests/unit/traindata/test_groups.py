@@ -40,9 +40,9 @@ def test_ten_paths_are_ordered_as_numbers():
     [
         (2, lambda rows: rows.pop(), r"1 paths have no verdict \(first: \('a', 2\)\)"),
         (1, lambda rows: rows.pop(), r"1 verdicts have no path \(first: \('a', 2\)\)"),
-        (2, lambda rows: rows.append(rows[0]), r"1 verdicts stand twice \(first: \('b', 0\)\)"),
-        (1, lambda rows: rows.append(rows[0]), r"1 paths stand twice \(first: \('b', 0\)\)"),
-        (0, lambda rows: rows.append(rows[0]), r"1 problems stand twice \(first: b\)"),
+        (2, lambda rows: rows.append(rows[0]), r"1 verdicts are duplicated \(first: \('b', 0\)\)"),
+        (1, lambda rows: rows.append(rows[0]), r"1 paths are duplicated \(first: \('b', 0\)\)"),
+        (0, lambda rows: rows.append(rows[0]), r"1 problems are duplicated \(first: b\)"),
         (0, lambda rows: rows.pop(), r"1 problems of paths are unknown \(first: a\)"),
         (0, lambda rows: rows.append(rows[0] | {"id": "c"}), r"1 problems have no path.*: c\)"),
     ],

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.traindata.filters import ended
+from pipeline_lib.traindata.filters import is_complete
 from pipeline_lib.traindata.preferences import (
     MAX_USES_OF_A_PATH,
     build_preferences,
-    length_bias,
-    matched_pairs,
-    wrong_by_reasoning,
+    is_wrong_by_reasoning,
+    match_pairs,
+    measure_length_bias,
 )
 from tests.unit.traindata.synthetic_groups import VERDICTS, make_context, make_group
 
@@ -26,28 +26,28 @@ def pair_ids(pairs) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("letter", ["f", "o", "u", "m", "h", "e", "W", "r"])
-def test_no_pair_with_a_path_that_is_not_wrong_by_reasoning(letter: str):
+def test_no_pair_with_a_path_that_is_not_is_wrong_by_reasoning(letter: str):
     """Wrong in format only, unparsed, malformed, forged, unscored, truncated: never rejected."""
-    assert matched_pairs(make_group("a", "r" + letter), make_context()) == []
+    assert match_pairs(make_group("a", "r" + letter), make_context()) == []
 
 
 @pytest.mark.parametrize("letter", ["w", "x"])
 def test_wrong_and_crashed_are_rejected(letter: str):
     """A wrong answer and a program that raised are both wrong by reasoning."""
-    assert pair_ids(matched_pairs(make_group("a", "r" + letter), make_context())) == {(0, 1)}
+    assert pair_ids(match_pairs(make_group("a", "r" + letter), make_context())) == {(0, 1)}
 
 
 @pytest.mark.parametrize("letter", ["f", "R"])
 def test_chosen_is_strictly_right_and_ended(letter: str):
     """A right answer in another format, or one cut off after it, is not held up as a model."""
-    assert matched_pairs(make_group("a", letter + "w"), make_context()) == []
+    assert match_pairs(make_group("a", letter + "w"), make_context()) == []
 
 
 def test_length_ratio_bounds_pairs_both_ways():
     """With ratio 2, 10 characters go with 5 and with 20, not with 4 or 21."""
     texts = ["r" * 10, "a" * 4, "b" * 5, "c" * 20, "d" * 21]
     group = make_group("a", "rwwww", texts=texts)
-    assert pair_ids(matched_pairs(group, make_context(max_length_ratio=2))) == {(0, 2), (0, 3)}
+    assert pair_ids(match_pairs(group, make_context(max_length_ratio=2))) == {(0, 2), (0, 3)}
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -55,26 +55,26 @@ def test_closest_in_length_come_first(seed: int):
     """Allowed one pair, 10 characters go with 9 (ratio 1.11), not with 12 (1.2) or 8 (1.25)."""
     group = make_group("a", "rwww", texts=["r" * 10, "a" * 8, "b" * 9, "c" * 12])
     context = make_context(max_pairs_per_problem=1, seed=seed)
-    assert pair_ids(matched_pairs(group, context)) == {(0, 2)}
+    assert pair_ids(match_pairs(group, context)) == {(0, 2)}
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_uses_are_spread_before_they_repeat(seed: int):
     """Two right and two wrong paths, two pairs: all four paths are used once."""
     context = make_context(max_pairs_per_problem=2, seed=seed)
-    pairs = matched_pairs(make_group("a", "rrww"), context)
+    pairs = match_pairs(make_group("a", "rrww"), context)
     assert Counter(index for pair in pair_ids(pairs) for index in pair) == {0: 1, 1: 1, 2: 1, 3: 1}
 
 
 def test_a_path_is_used_at_most_twice():
     """One right path among five wrong ones makes two pairs, though four are allowed."""
-    assert len(matched_pairs(make_group("a", "rwwwww"), make_context())) == MAX_USES_OF_A_PATH
+    assert len(match_pairs(make_group("a", "rwwwww"), make_context())) == MAX_USES_OF_A_PATH
 
 
 def test_duplicate_texts_count_once():
     """Three equal wrong texts make one pair."""
     group = make_group("a", "rwww", texts=["yes", "no", "no", "No "])
-    assert pair_ids(matched_pairs(group, make_context())) == {(0, 1)}
+    assert pair_ids(match_pairs(group, make_context())) == {(0, 1)}
 
 
 @given(paths=letters_and_lengths, most=st.integers(1, 5), ratio=st.floats(1, 4), seed=st.integers())
@@ -83,7 +83,7 @@ def test_laws_of_pairs(paths, most: int, ratio: float, seed: int):
     texts = [chr(97 + index) * length for index, (_, length) in enumerate(paths)]
     group = make_group("a", "".join(letter for letter, _ in paths), texts=texts)
     context = make_context(max_pairs_per_problem=most, max_length_ratio=ratio, seed=seed)
-    pairs = matched_pairs(group, context)
+    pairs = match_pairs(group, context)
     assert len(pairs) == len(pair_ids(pairs)) <= most
     uses = Counter(m.path.id for pair in pairs for m in (pair.chosen, pair.rejected))
     assert all(count <= MAX_USES_OF_A_PATH for count in uses.values())
@@ -91,9 +91,9 @@ def test_laws_of_pairs(paths, most: int, ratio: float, seed: int):
         short, long = sorted((len(pair.chosen.path.text), len(pair.rejected.path.text)))
         assert long <= short * ratio * (1 + 1e-9)
         assert pair.chosen.verdict.strict is True
-        assert wrong_by_reasoning(pair.rejected)
-        assert ended(pair.chosen)
-        assert ended(pair.rejected)
+        assert is_wrong_by_reasoning(pair.rejected)
+        assert is_complete(pair.chosen)
+        assert is_complete(pair.rejected)
 
 
 def test_length_bias_by_hand():
@@ -102,8 +102,8 @@ def test_length_bias_by_hand():
         make_group("a", "rw", texts=["aaaa", "bbbb"]),
         make_group("b", "rw", texts=["cccccccc", "dddd"]),
     ]
-    pairs = [pair for group in groups for pair in matched_pairs(group, make_context())]
-    assert length_bias(pairs) == {
+    pairs = [pair for group in groups for pair in match_pairs(group, make_context())]
+    assert measure_length_bias(pairs) == {
         "chosen_mean_chars": 6.0,
         "rejected_mean_chars": 4.0,
         "chosen_to_rejected_chars": 1.5,

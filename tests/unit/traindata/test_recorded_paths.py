@@ -19,12 +19,12 @@ from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.lines.files import groups_from_lines, verify_lines
 
 PAIRS = {False: 11, True: 16}
-"""Of the public paths, and of our own: of each of four problems as many as may be, which is four."""
+"""Pairs of the public paths and of the bundled ones: four per problem, for four problems."""
 
 
 @pytest.fixture(scope="module")
 def is_made(data_folder, synthetic_data) -> bool:
-    """Whether the paths are our own."""
+    """True for the bundled paths."""
     return data_folder == synthetic_data
 
 
@@ -66,7 +66,7 @@ def test_pairs_are_not_told_apart_by_length(built, is_made):
 
 @pytest.fixture(scope="module")
 def pairs_file(data_folder, tmp_path_factory):
-    """What `reasonloop build` makes of the recorded paths, with its card."""
+    """Rows and card that `reasonloop build` makes of the recorded paths."""
     output = tmp_path_factory.mktemp("pairs") / "pairs.jsonl"
     source = data_folder / "recorded" / "gsm8k_qwen7b_paths.jsonl"
     build_file(source, output, Method.DPO, Params(), workers=1)
@@ -97,7 +97,7 @@ def test_pairs_judged_again_hold(pairs_file, gold_of, is_made, tmp_path):
 
 
 def test_a_second_judge_finds_no_rejected_path_right(pairs_file, gold_of):
-    """math-verify, used plainly, agrees on all pairs: it shares no code with our verifier's rules."""
+    """Plain math-verify, which shares no code with the verifier's rules, agrees on all pairs."""
     quick = {"parsing_timeout": None}
     for row in read_json_lines(pairs_file):
         gold = parse(gold_of[row["problem_id"]], **quick)
@@ -127,7 +127,7 @@ def test_the_card_states_the_length_bias(pairs_file, is_made):
 
 
 def test_every_row_says_where_it_comes_from(pairs_file):
-    """Problem, both paths, policy, template, seed and verifier version stand in each row."""
+    """Each row names problem, both paths, policy, template, seed and verifier version."""
     for row in read_json_lines(pairs_file):
         for side in ("chosen", "rejected"):
             assert row[f"{side}_path_id"].startswith(row["problem_id"])

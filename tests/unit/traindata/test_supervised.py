@@ -1,6 +1,6 @@
 """SFT rows: strictly right, ended, distinct."""
 
-from pipeline_lib.traindata.supervised import supervised_counts, supervised_rows
+from pipeline_lib.traindata.supervised import count_supervised, make_supervised_rows
 from tests.unit.traindata.synthetic_groups import make_context, make_group
 
 
@@ -10,13 +10,13 @@ def path_ids(rows) -> set[str]:
 
 def test_only_strictly_right_and_ended_paths():
     """Of one path of every sort, the right one that ended alone becomes a row."""
-    rows = supervised_rows([make_group("a", "rfwxumheRW")], make_context())
+    rows = make_supervised_rows([make_group("a", "rfwxumheRW")], make_context())
     assert path_ids(rows) == {"a#0"}
 
 
 def test_row_holds_prompt_completion_and_lineage():
     """A row says what is learned, and where from."""
-    (row,) = supervised_rows([make_group("a", "wr")], make_context())
+    (row,) = make_supervised_rows([make_group("a", "wr")], make_context())
     assert row == {
         "problem_id": "a",
         "prompt": "Q a?\n",
@@ -32,27 +32,29 @@ def test_row_holds_prompt_completion_and_lineage():
 
 def test_problems_that_are_always_solved_are_kept():
     """The difficulty bounds are not for SFT: an all-right group gives rows."""
-    assert len(supervised_rows([make_group("a", "rrr")], make_context())) == 3
+    assert len(make_supervised_rows([make_group("a", "rrr")], make_context())) == 3
 
 
 def test_shortest_takes_one_a_problem():
     """Of right paths with 9, 3 and 3 characters the earlier one of 3 is taken."""
     group = make_group("a", "rrrw", texts=["123456789", "1 2", "3 4", "5"])
-    assert path_ids(supervised_rows([group], make_context(correct_paths="shortest"))) == {"a#1"}
+    assert path_ids(make_supervised_rows([group], make_context(correct_paths="shortest"))) == {
+        "a#1"
+    }
 
 
 def test_duplicates_give_one_row():
     """The same text drawn twice is learned once."""
     group = make_group("a", "rrr", texts=["1+1=2", "1+1=2", "2*1=2"])
-    assert path_ids(supervised_rows([group], make_context())) == {"a#0", "a#2"}
+    assert path_ids(make_supervised_rows([group], make_context())) == {"a#0", "a#2"}
 
 
 def test_order_depends_on_the_seed_not_on_the_input():
     """Groups the other way round give the same rows; another seed gives another order."""
     groups = [make_group(name, "rr") for name in "abcdef"]
-    rows = supervised_rows(groups, make_context())
-    assert supervised_rows(groups[::-1], make_context()) == rows
-    other = supervised_rows(groups, make_context(seed=8))
+    rows = make_supervised_rows(groups, make_context())
+    assert make_supervised_rows(groups[::-1], make_context()) == rows
+    other = make_supervised_rows(groups, make_context(seed=8))
     assert other != rows
     assert path_ids(other) == path_ids(rows)
 
@@ -64,7 +66,7 @@ WORKED = [
 
 def test_worked_solutions_join_the_right_paths_without_lineage():
     """Two solutions of one worked problem beside one right path; no policy is named for them."""
-    rows = supervised_rows([make_group("a", "wr")], make_context(worked=WORKED))
+    rows = make_supervised_rows([make_group("a", "wr")], make_context(worked=WORKED))
     assert path_ids(rows) == {"a#1", "w#worked-0", "w#worked-1"}
     (first,) = [row for row in rows if row["path_id"] == "w#worked-0"]
     assert first == {
@@ -82,11 +84,11 @@ def test_worked_solutions_join_the_right_paths_without_lineage():
 
 def test_worked_solutions_alone_are_no_training_data():
     """Without any right path the loop has nothing to add, and the builder refuses."""
-    assert supervised_rows([make_group("a", "ww")], make_context(worked=WORKED)) == []
+    assert make_supervised_rows([make_group("a", "ww")], make_context(worked=WORKED)) == []
 
 
 def test_worked_rows_are_counted_apart():
     """One row of a path, two of a worked problem that no path was drawn for."""
     groups = [make_group("a", "wr")]
-    counts = supervised_counts(groups, supervised_rows(groups, make_context(worked=WORKED)))
+    counts = count_supervised(groups, make_supervised_rows(groups, make_context(worked=WORKED)))
     assert (counts["sft_rows"], counts["sft_problems"], counts["sft_worked_rows"]) == (3, 1, 2)

@@ -1,18 +1,13 @@
 """Generated pairs by class: wrong answers that look right, right ones in another notation.
 
-The classes are those of `benchmarks/siege_math.py`, which counts them for any commit.
+The classes are those of `benchmarks/math_verifier_errors.py`, which counts them for any commit.
 """
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks import (
-    siege_math_containers,
-    siege_math_quantities,
-    siege_math_sentences,
-    siege_math_symbols,
-)
+from benchmarks.lib.math_pairs import containers, quantities, sentences, symbols
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.verification.math.exact.count_nouns import count_noun
@@ -21,10 +16,10 @@ from pipeline_lib.verification.math.exact.units import parse_unit
 from pipeline_lib.verification.math.judge import MathJudge
 
 CLASSES = (
-    *siege_math_quantities.CLASSES,
-    *siege_math_symbols.CLASSES,
-    *siege_math_containers.CLASSES,
-    *siege_math_sentences.CLASSES,
+    *quantities.CLASSES,
+    *symbols.CLASSES,
+    *containers.CLASSES,
+    *sentences.CLASSES,
 )
 WORDS = st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=10)
 FORMS = st.sampled_from(

@@ -1,0 +1,1 @@
+"""Measurements behind the claims of docs/results: `python -m benchmarks.NAME --help`."""

@@ -1,0 +1,1 @@
+"""Generated pairs for `benchmarks.math_verifier_errors`."""

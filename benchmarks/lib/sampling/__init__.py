@@ -1,0 +1,1 @@
+"""Engines, models and hardware limits for `benchmarks.sampling`."""

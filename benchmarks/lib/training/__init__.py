@@ -1,0 +1,1 @@
+"""Cases and trainers for `benchmarks.training`."""

@@ -1,0 +1,1 @@
+"""Item sets and load tests for `benchmarks.verification`."""

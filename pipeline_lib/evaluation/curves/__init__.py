@@ -1,0 +1,1 @@
+"""Test-time compute curves: accuracy of every strategy against its token cost."""

@@ -1,0 +1,1 @@
+"""Label-free beam and tree search over reasoning steps."""

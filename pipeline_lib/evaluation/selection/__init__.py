@@ -1,0 +1,1 @@
+"""Label-free selection among sampled paths: best-of-N and votes."""

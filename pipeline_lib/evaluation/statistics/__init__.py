@@ -1,0 +1,1 @@
+"""Estimates of pass@k and maj@k, confidence intervals, paired tests."""

@@ -1,0 +1,43 @@
+"""Confidence intervals of scores: bootstrap over problems, Wilson for one path per problem."""
+
+from scipy import stats
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.evaluation.statistics import resampling
+from pipeline_lib.evaluation.statistics.resampling import Floats
+from pipeline_lib.records import Interval
+
+_SCORE_SUPPORT = (0.0, 1.0)
+
+
+def score_interval(values_P: Floats, *, resamples: int, level: float, seed: int) -> Interval:
+    """Interval of the mean score over problems.
+
+    Args:
+        values_P: one score in [0, 1] per problem, such as its pass@k.
+        resamples: bootstrap resamples over problems.
+        level: confidence, e.g. 0.95.
+        seed: seed of this interval.
+
+    Raises:
+        BadInputError: there are no problems.
+    """
+    drawn = resampling.resample(values_P, resamples=resamples, seed=seed)
+    return resampling.compute_interval(drawn, level=level, support=_SCORE_SUPPORT, skewed=True)
+
+
+def wilson_interval(num_correct: int, num_problems: int, *, level: float) -> Interval:
+    """Wilson's interval of a proportion: accuracy with one path per problem.
+
+    Raises:
+        BadInputError: there are no problems.
+    """
+    if num_problems == 0:
+        raise BadInputError("no problem for Wilson's interval; evaluate at least one")
+    bounds = stats.binomtest(num_correct, num_problems).proportion_ci(level, method="wilson")
+    return Interval(
+        value=num_correct / num_problems,
+        low=float(bounds.low),
+        high=float(bounds.high),
+        level=level,
+    )

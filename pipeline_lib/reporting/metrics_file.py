@@ -1,0 +1,107 @@
+"""The content of reports/metrics.json, deterministic except for its seconds."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pipeline_lib.evaluation.comparison import Comparison
+from pipeline_lib.evaluation.result import EvaluationResult
+from pipeline_lib.evaluation.statistics.paired import PairedDifference
+from pipeline_lib.evaluation.summary import EvalSummary
+from pipeline_lib.records import Interval
+from pipeline_lib.reporting.run_compute import RunCompute
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCount:
+    """Prompt and completion tokens of a stage."""
+
+    prompt: int
+    completion: int
+
+
+def build_metrics(
+    result: EvaluationResult,
+    *,
+    seconds: Mapping[str, float],
+    total_seconds: float,
+    tokens: Mapping[str, TokenCount],
+    spent: RunCompute,
+    unseen_number_sets: int | None,
+) -> Figures:
+    """All metrics of a run as JSON values.
+
+    Args:
+        result: result of the evaluation.
+        seconds: seconds by stage.
+        total_seconds: seconds in which any stage ran; stages may overlap.
+        tokens: tokens by stage.
+        spent: compute of loop and control.
+        unseen_number_sets: held-out problems whose numbers occur in no training problem; None if
+            the data set is not Countdown.
+    """
+    control, over = result.control, result.over_control
+    return {
+        "base": _policy(result.base),
+        "control": _policy(control) if control is not None else None,
+        "trained": _policy(result.trained),
+        "paired": _paired(result.comparison),
+        "paired_control": _paired(over) if over is not None else None,
+        "num_problems": result.comparison.num_problems,
+        "num_unseen_number_sets": unseen_number_sets,
+        "compute": asdict(spent),
+        "seconds": {**seconds, "total": total_seconds},
+        "tokens": {
+            stage: {"prompt": count.prompt, "completion": count.completion}
+            for stage, count in tokens.items()
+        },
+    }
+
+
+def _policy(summary: EvalSummary) -> Figures:
+    majority = summary.majority
+    return {
+        **{f"pass_at_{k}": _bounds(found) for k, found in summary.strict.items()},
+        "lenient": {f"pass_at_{k}": _bounds(found) for k, found in summary.lenient.items()},
+        **({f"majority_at_{max(summary.ks)}": _bounds(majority)} if majority else {}),
+        "single_sample": _bounds(summary.single),
+        "truncated_fraction": summary.truncated_fraction,
+        "mean_completion_tokens": summary.mean_completion_tokens,
+        "statuses": {status.value: count for status, count in summary.statuses.items()},
+        "verifier_failures": summary.num_unscored,
+        "num_problems": summary.num_problems,
+        "num_left_out": summary.num_left_out,
+    }
+
+
+def _paired(comparison: Comparison) -> Figures:
+    further = {k: found for k, found in comparison.strict.items() if k != 1}
+    single = comparison.single
+    return {
+        "difference": _found(comparison.strict[1]),
+        **{f"pass_at_{k}": _found(found) for k, found in further.items()},
+        "lenient": {f"pass_at_{k}": _found(found) for k, found in comparison.lenient.items()},
+        "format_share": _found(comparison.format_share),
+        "single_sample": {
+            "only_base": single.only_base,
+            "only_trained": single.only_trained,
+            "p_value": single.p_value,
+        },
+        "num_gained": len(comparison.gained),
+        "num_lost": len(comparison.lost),
+        "num_unpaired": comparison.num_unpaired,
+    }
+
+
+def _found(found: PairedDifference) -> Figures:
+    return {
+        **_bounds(found.interval),
+        "p_value": found.p_value,
+        "finding": found.finding.value,
+    }
+
+
+def _bounds(interval: Interval) -> Figures:
+    return {"value": interval.value, "low": interval.low, "high": interval.high}
