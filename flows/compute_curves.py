@@ -5,6 +5,7 @@ import pathlib
 from prefect import flow
 
 from flows.draws import Draw, sample_and_verify
+from flows.run_guard import run_guard
 from flows.runners import cluster, map_bounded, shards_in_flight, task_runner
 from pipeline_lib.loop.verify import VerifyPlan
 from pipeline_lib.params.evaluate import RESCORING, Strategy
@@ -42,19 +43,20 @@ def run_compute_curves(run: Run, policies: tuple[PolicyName, ...]) -> None:
 @flow(name="compute-curves", flow_run_name="compute-curves-{policy}")
 def compute_curves(run: Run, policy: PolicyName) -> None:
     """All strategies of one policy."""
-    drawn = _part(run, policy, _DRAWN)
-    sample_and_verify(run, _draw(run, drawn))
-    _measure(run, plan_part(drawn))
-    searches = _searches(run, policy)
-    planned = [plan_part(part) for part in searches]
-    wanted = not all(is_searched(shard) for shards in planned for shard in shards)
-    # One engine for all searches: to start a server takes longer than to search.
-    with endpoint_for(run.params.serve, run.root, model=drawn.model, wanted=wanted) as endpoint:
+    with run_guard(run):
+        drawn = _part(run, policy, _DRAWN)
+        sample_and_verify(run, _draw(run, drawn))
+        _measure(run, plan_part(drawn))
+        searches = _searches(run, policy)
+        planned = [plan_part(part) for part in searches]
+        wanted = not all(is_searched(shard) for shards in planned for shard in shards)
+        # One engine for all searches: to start a server takes longer than to search.
+        with endpoint_for(run.params.serve, run.root, model=drawn.model, wanted=wanted) as endpoint:
+            for shards in planned:
+                _search(run, [shard.at(endpoint) for shard in shards])
         for shards in planned:
-            _search(run, [shard.at(endpoint) for shard in shards])
-    for shards in planned:
-        _judge(run, shards)
-    write_curves(drawn, searches, run.params.evaluate)
+            _judge(run, shards)
+        write_curves(drawn, searches, run.params.evaluate)
 
 
 def _search(run: Run, shards: list[ComputeShard]) -> None:

@@ -2,6 +2,7 @@
 
 from prefect import flow
 
+from flows.run_guard import run_guard
 from pipeline_lib.stages.latent import LATENT
 from pipeline_lib.stages.stage import Run
 from tasks.stages import stage_task
@@ -10,5 +11,6 @@ from tasks.stages import stage_task
 @flow(name="latent", flow_run_name="latent-{run.params.latent.data.task}")
 def latent(run: Run) -> None:
     """All stages in their order."""
-    for stage in LATENT:
-        stage_task(stage)(stage, run)
+    with run_guard(run):
+        for stage in LATENT:
+            stage_task(stage)(stage, run)

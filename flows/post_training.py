@@ -8,6 +8,7 @@ from prefect.futures import PrefectFuture
 
 from flows.draws import sample_round, verify_round
 from flows.evaluation import evaluate
+from flows.run_guard import run_guard
 from flows.runners import cluster, has_spare_worker, task_runner
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.stages.stage import Run, Stage
@@ -21,13 +22,14 @@ StageFlows = Mapping[str, Callable[[Run], None]]
 @flow(name="post-training", flow_run_name="post-training-{run.params.prepare.dataset}")
 def post_training(run: Run) -> None:
     """The whole loop. What is done under the same key is not done again."""
-    begun: dict[str, PrefectFuture[None]] = {}
-    for stage in LOOP:
-        begun |= _begin_beside(stage, run)
-        if stage.name in begun:
-            begun[stage.name].result()
-        else:
-            _do(stage, run, OWN_FLOWS)
+    with run_guard(run):
+        begun: dict[str, PrefectFuture[None]] = {}
+        for stage in LOOP:
+            begun |= _begin_beside(stage, run)
+            if stage.name in begun:
+                begun[stage.name].result()
+            else:
+                _do(stage, run, OWN_FLOWS)
 
 
 @flow(name="round", flow_run_name="round-{run.round_number}")
@@ -41,7 +43,8 @@ def loop_round(run: Run) -> None:
 @flow(name="stage", flow_run_name="{name}")
 def one_stage(name: str, run: Run) -> None:
     """One stage alone, as DVC runs it; see `one_stage` for those that are one task."""
-    _do(next(stage for stage in LOOP if stage.name == name), run, OWN_FLOWS)
+    with run_guard(run):
+        _do(next(stage for stage in LOOP if stage.name == name), run, OWN_FLOWS)
 
 
 def train_rounds(run: Run) -> None:

@@ -6,7 +6,6 @@ Nothing else in the project knows Ray. The address of a running cluster is taken
 import logging
 import queue
 import signal
-import socket
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.tasks import Task
 
+from flows.ray_address import check_ray_address
 from flows.watch import CHILDREN_POLL_S, children_problem, watched
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
@@ -26,7 +26,6 @@ SHARDS_PER_WORKER = 2
 
 _RAY_PROCESSES = {"raylet", "gcs_server"}
 """Without them nothing is done any more, and Ray takes long to say so."""
-_CONNECT_S = 10.0
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -131,7 +130,7 @@ def cluster(execution: ExecutionParams) -> Iterator[None]:
         )
     import ray  # noqa: PLC0415 - thread runs need no Ray
 
-    _refuse_unreachable(environment("RAY_ADDRESS") or "")
+    check_ray_address()
     # Ray puts a handler of its own in place, under which SIGTERM would end the command with 15.
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -151,20 +150,6 @@ def cluster(execution: ExecutionParams) -> Iterator[None]:
             yield
     finally:
         ray.shutdown()
-
-
-def _refuse_unreachable(address: str) -> None:
-    """Ray itself tries for a minute, and logs each try on the console."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdigit():  # as in "auto"
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
-    except (OSError, OverflowError) as error:
-        raise ReasonloopError(
-            f"RAY_ADDRESS={address}: nothing answers there ({reason_of(error)}); start that cluster, "
-            "or unset the variable to have one on this machine"
-        ) from error
 
 
 def _ray_options(execution: ExecutionParams) -> dict[str, Any]:

@@ -39,6 +39,8 @@ QUIET_ENVIRONMENT = {
     "PREFECT_CLI_COLORS": "false",
     # Each of its threads would report a server that has gone; `watch` does so once.
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
+    # A run whose heartbeats stop is marked as crashed by an automation; the default is 180 s.
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
 }
 
 
@@ -212,4 +214,6 @@ def stop() -> bool:
     for survivor in alive:
         survivor.kill()
     psutil.wait_procs(alive, timeout=STOP_TIMEOUT_S)
+    for left in _LEFT_RUNNING:
+        left.poll()
     return True

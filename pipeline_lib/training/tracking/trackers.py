@@ -40,7 +40,13 @@ class Trackers:
             if name not in _KNOWN:
                 known = ", ".join(sorted(_KNOWN))
                 raise BadInputError(f"execution.report_to: {name} is unknown; known are {known}")
+            is_available = getattr(integration_utils, f"is_{name}_available", None)
+            if is_available is not None and not is_available():
+                raise BadInputError(
+                    f"execution.report_to: {name} is not installed; run `pip install {name}`"
+                )
             try:
+                # Some read their settings from the environment when they are made.
                 _KNOWN[name]()
             except (RuntimeError, ImportError) as error:
                 raise BadInputError(

@@ -65,7 +65,7 @@ def test_a_resumed_run_continues_the_step_numbers(request_for, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("swanlab", "swanlab: SwanLabCallback requires swanlab to be installed. Run `pip install"),
+        ("swanlab", "swanlab is not installed; run `pip install swanlab`"),
         ("bells", "bells is unknown; known are .*dvclive.*wandb"),
     ],
 )

@@ -1,0 +1,44 @@
+"""Admission of a run to its workspace: preflight, then the lease. Needs no Prefect.
+
+The command enters it before a server is started, and every flow of a run enters it by `run_guard`, so
+that a run that a worker or a notebook starts is refused for the same reasons with the same line.
+"""
+
+import pathlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from flows.ray_address import check_ray_address
+from pipeline_lib.loop.preflight import check_params, check_workspace
+from pipeline_lib.stages.stage import Run
+from pipeline_lib.storage.workspace import Workspace
+
+# Contexts are copied into the threads of subflows, and never into another run's process.
+_held: ContextVar[frozenset[pathlib.Path]] = ContextVar("held", default=frozenset())
+
+
+@contextmanager
+def admitted(run: Run) -> Iterator[None]:
+    """Hold the workspace of ``run`` for the block, if everything that it needs is there.
+
+    Nested uses for a workspace that is held already do nothing.
+
+    Raises:
+        BadInputError: the params name something that cannot be used.
+        ReasonloopError: another process holds the workspace, or no Ray answers at RAY_ADDRESS.
+    """
+    root = run.root.resolve()
+    if root in _held.get():
+        yield
+        return
+    check_params(run.params)
+    if run.params.execution.runner == "ray":
+        check_ray_address()
+    with Workspace(root).lease():
+        check_workspace(root, run.params)
+        token = _held.set(_held.get() | {root})
+        try:
+            yield
+        finally:
+            _held.reset(token)

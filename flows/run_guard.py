@@ -1,0 +1,154 @@
+"""The guard of a run: what each flow enters first, whoever started it.
+
+Besides admission (preflight and lease) it does what needs the Prefect run: it tags the run with its
+workspace, ends earlier runs of that workspace whose process has died, and copies the work of tasks
+and Ray workers into the run's log and progress artifacts.
+"""
+
+import contextvars
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+from uuid import UUID
+
+from prefect import get_client, tags
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    FlowRunFilterTags,
+)
+from prefect.client.schemas.objects import StateType
+from prefect.context import FlowRunContext
+from prefect.logging import get_run_logger
+from prefect.states import Crashed
+
+from flows.admission import admitted
+from pipeline_lib.stages.stage import Run
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.telemetry import Event, events_size, read_new_events
+
+REFRESH_S = 1.0
+"""Shortest time between two updates of an artifact."""
+_LIVE = [StateType.RUNNING, StateType.CANCELLING]
+_guarded: contextvars.ContextVar[bool] = contextvars.ContextVar("guarded", default=False)
+
+
+@contextmanager
+def run_guard(run: Run) -> Iterator[None]:
+    """Admit ``run`` and show its work in Prefect for the block; nested uses do nothing.
+
+    Raises:
+        BadInputError: the params name something that cannot be used.
+        ReasonloopError: the workspace is in use, or a service does not answer.
+    """
+    context = FlowRunContext.get()
+    if _guarded.get() or context is None or context.flow_run is None:
+        with admitted(run):
+            yield
+        return
+    own = context.flow_run
+    with admitted(run):
+        tag = workspace_tag(run.workspace)
+        with get_client(sync_client=True) as client:
+            client.update_flow_run(own.id, tags=sorted({*own.tags, tag, *described(run)}))
+            crash_dead_runs(client, tag, own.id)
+        token = _guarded.set(True)
+        try:
+            with tags(tag, *described(run)), _followed(run):
+                yield
+        finally:
+            _guarded.reset(token)
+
+
+def described(run: Run) -> list[str]:
+    """Tags to look for runs by: data set, method, seed."""
+    params = run.params
+    return [params.prepare.dataset, params.train.method, f"seed-{params.seed}"]
+
+
+def workspace_tag(workspace: Workspace) -> str:
+    """The tag of all runs on a workspace. The inode tells apart equal paths of two machines."""
+    root = workspace.root.resolve()
+    return f"workspace {root} {root.stat().st_ino:x}"
+
+
+def crash_dead_runs(client: SyncPrefectClient, tag: str, own: UUID) -> None:
+    """Mark runs with ``tag`` as crashed that are running for the server, while this one has the lease."""
+    dead = client.read_flow_runs(
+        flow_run_filter=FlowRunFilter(
+            tags=FlowRunFilterTags(all_=[tag]),
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_LIVE)),
+        )
+    )
+    for flow_run in dead:
+        if flow_run.id != own:
+            message = "its process has ended; found by the next run of the workspace"
+            client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
+
+
+@contextmanager
+def _followed(run: Run) -> Iterator[None]:
+    """Copy the events of the workspace into Prefect while the block runs."""
+    follower = _Follower(run)
+    stop = threading.Event()
+
+    def follow() -> None:
+        while not stop.wait(REFRESH_S):
+            follower.refresh()
+
+    # The context holds the flow run that log lines and artifacts belong to.
+    context = contextvars.copy_context()
+    thread = threading.Thread(
+        target=context.run, args=(follow,), name="prefect-progress", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        follower.refresh()
+
+
+class _Follower:
+    """One log line per finished stage or draw, one progress artifact per draw and training."""
+
+    def __init__(self, run: Run) -> None:
+        self._root = run.root
+        self._offset = events_size(run.root)
+        self._logger = get_run_logger()
+        self._artifacts: dict[str, UUID] = {}
+        self._done: dict[str, set[int]] = {}
+
+    def refresh(self) -> None:
+        """Read the new events, and show the last state of each draw and training."""
+        new = read_new_events(self._root, self._offset)
+        self._offset = new.offset
+        percent: dict[str, float] = {}
+        for event in new.events:
+            if event["event"] == "work" and event["total"] > 1:
+                percent[event.get("label") or event["stage"]] = self._percent(event)
+            elif event["event"] == "stage":
+                name = " ".join(filter(None, (event["stage"], event.get("draw"))))
+                self._logger.info("%s: %.1f s", name, event["seconds"])
+        for label, value in percent.items():
+            self._show(label, value)
+
+    def _percent(self, event: Event) -> float:
+        """Shards end in any order, so they are counted; steps come in order."""
+        done = self._done.setdefault(event.get("label") or event["stage"], set())
+        done.add(event["done"])
+        finished = event["done"] if event.get("unit") == "step" else len(done)
+        return 100 * float(finished) / float(event["total"])
+
+    def _show(self, label: str, percent: float) -> None:
+        if label in self._artifacts:
+            update_progress_artifact(self._artifacts[label], progress=percent)
+            return
+        key = "".join(c if c.isalnum() else "-" for c in label.lower())
+        created = create_progress_artifact(percent, key=key, description=label)
+        self._artifacts[label] = cast("UUID", created)  # no event loop runs in this thread

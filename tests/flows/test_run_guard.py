@@ -1,0 +1,196 @@
+"""A flow that no command starts is admitted, tagged, followed and cleaned up after like one that is."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from prefect import get_client
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    FlowRunFilter,
+    FlowRunFilterTags,
+    LogFilter,
+    LogFilterFlowRunId,
+)
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows.run_guard import workspace_tag
+from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import digest_file
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.telemetry import events_size, read_events
+
+FLOW = """
+import pathlib, sys
+from flows.post_training import post_training
+from pipeline_lib.params_file import load_params
+from pipeline_lib.stages.stage import Run
+
+params = load_params(profile="smoke", overrides=["execution.runner=thread"])
+post_training(Run(root=pathlib.Path(sys.argv[1]), params=params))
+"""
+"""Enters the flow as a worker does, without the command."""
+
+
+@pytest.fixture
+def client(prefect_server):
+    with (
+        temporary_settings({PREFECT_API_URL: prefect_server.api_url}),
+        get_client(sync_client=True) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def start_flow(reasonloop):
+    """Start the flow in a process of its own, which is killed at the end of the test."""
+    started = []
+
+    def start(workspace):
+        process = subprocess.Popen(
+            [sys.executable, "-c", FLOW, str(workspace)],
+            cwd=REPOSITORY,
+            env=reasonloop.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def runs_on(client, workspace):
+    """The flow runs on a workspace, by name."""
+    tags = FlowRunFilterTags(all_=[workspace_tag(Workspace(workspace))])
+    found = client.read_flow_runs(flow_run_filter=FlowRunFilter(tags=tags), limit=200)
+    return {flow_run.name: flow_run for flow_run in found}
+
+
+def tree(root):
+    return {path: digest_file(path) for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_a_workspace_in_use_is_left_alone(finished_run, client, start_flow):
+    """The state of the second run has the lease's line, and no file has changed."""
+    with Workspace(finished_run).lease():
+        before = tree(finished_run)
+        process = start_flow(finished_run)
+        _, errors = process.communicate(timeout=120)
+        assert tree(finished_run) == before
+    assert process.returncode == 1
+    assert "in use by process" in errors
+    states = [run.state for run in client.read_flow_runs(limit=5, sort="START_TIME_DESC")]
+    refused = [state for state in states if state.is_failed()]
+    assert any(f"in use by process {os.getpid()}" in state.message for state in refused)
+
+
+def test_killed_its_runs_are_crashed_by_the_next(
+    finished_run, reasonloop, client, start_flow, tmp_path
+):
+    """SIGKILL in mid-training leaves a run `Running`; a command is refused while it works, and then
+    goes on from the checkpoint, marks the run as crashed, and ends with the digests of an unbroken
+    run.
+    """
+    process = start_flow(tmp_path)
+    deadline = time.monotonic() + 120
+    while not any(e.get("done", 0) > 110 for e in read_events(tmp_path)):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    arguments = ("run", "--workspace", tmp_path, "--profile", "smoke", "--runner", "thread")
+    refused = reasonloop(*arguments)
+    assert refused.returncode == 1
+    assert f"in use by process {process.pid}" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    begin = events_size(tmp_path)
+    [first] = runs_on(client, tmp_path).values()
+    assert first.state.is_running()
+    done = reasonloop(*arguments)
+    assert done.returncode == 0, done.stderr
+    steps = [
+        event["done"]
+        for event in read_events(tmp_path, offset=begin)
+        if event.get("stage") == "bootstrap" and event["event"] == "work"
+    ]
+    assert steps[0] in {101, 201, 301}
+    killed = client.read_flow_run(first.id)
+    assert killed.state.is_crashed()
+    assert "next run of the workspace" in killed.state.message
+    assert all(
+        run.state.is_completed() for run in runs_on(client, tmp_path).values() if run.id != first.id
+    )
+    for folder in (Workspace(tmp_path).base, Workspace(tmp_path).evaluation_result):
+        unbroken = finished_run / folder.relative_to(tmp_path)
+        assert manifests.read_manifest(folder).digest == manifests.read_manifest(unbroken).digest
+
+
+def test_the_work_is_in_the_log_and_in_artifacts(finished_run, client):
+    """A line a stage in the log of the run, a progress artifact a draw and a training, all at 100 %."""
+    [top] = [run for name, run in runs_on(client, finished_run).items() if "post-training" in name]
+    assert {"countdown", "grpo", "seed-7"} <= set(top.tags)
+    logs = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[top.id])), limit=200)
+    lines = [log.message for log in logs]
+    for stage in ("prepare", "bootstrap", "sample round-1", "train round-1", "evaluate", "report"):
+        assert sum(line.startswith(f"{stage}: ") for line in lines) == 1, stage
+    found = client.read_artifacts(
+        artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[top.id])), limit=50
+    )
+    progress = {one.description: one.data for one in found if one.type == "progress"}
+    draws = {
+        f"{part} evaluate-{name}" for part in ("sample", "verify") for name in ("base", "trained")
+    }
+    assert {
+        "bootstrap",
+        "train",
+        "control",
+        "sample round-1",
+        "verify round-1",
+    } | draws <= progress.keys()
+    assert set(progress.values()) == {100}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("execution.report_to=[mlflow]",), 2, "mlflow"),
+        (("execution.runner=ray",), 1, "RAY_ADDRESS=127.0.0.1:9: no answer"),
+        (("bootstrap.hidden_size=65536", "bootstrap.num_layers=96"), 1, "MiB free"),
+        (("prepare.dataset=gsm8k", "prepare.folder={tmp}"), 2, "gsm8k"),
+    ],
+    ids=["tracker", "ray", "disk", "data"],
+)
+def test_what_is_missing_is_said_before_any_work(reasonloop, tmp_path, arguments, code, words):
+    """A package, a cluster, room on the disk, problems: one line, and not a single event."""
+    (tmp_path / "train.jsonl").write_text('{"question": "1+1?", "answer": "#### 2"}\n', "utf-8")
+    workspace = tmp_path / "run"
+    settings = [part for one in arguments for part in ("--set", one.format(tmp=tmp_path))]
+    environment = dict(reasonloop.environment)
+    if "execution.runner=ray" in arguments:
+        environment["RAY_ADDRESS"] = "127.0.0.1:9"
+    done = subprocess.run(
+        reasonloop.argv("run", "--workspace", workspace, "--profile", "smoke", *settings),
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert events_size(workspace) == 0
