@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from prefect import flow
 from prefect.futures import PrefectFuture
 
+from flows import server
 from flows.draws import sample_round, verify_round
 from flows.evaluation import evaluate
 from flows.run_guard import run_guard
@@ -58,7 +59,7 @@ def train_rounds(run: Run) -> None:
 def report(run: Run) -> None:
     """Metrics, plots, report and model card; the headline as artifacts of the run."""
     with timed_stage(run.root, "report"):
-        write_report(run)
+        write_report(run, server.report_url(run.root))
 
 
 ROUND_FLOWS: StageFlows = {"sample": sample_round, "verify": verify_round}

@@ -6,12 +6,15 @@ behind a guard. `server` starts and stops it.
 """
 
 import os
+import pathlib
 import sys
+
+from flows import report_pages
 
 HOST = "127.0.0.1"
 
 
-def main(port: int) -> None:
+def main(port: int, state: str) -> None:
     """Serve until SIGTERM."""
     # Read when prefect is imported.
     os.environ["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] = f"http://{HOST}:{port}"
@@ -21,9 +24,10 @@ def main(port: int) -> None:
     from pipeline_lib.serving.middleware.host_guard import HostGuard  # noqa: PLC0415 - as above
 
     app = create_app(final=True)
+    app.router.routes.insert(0, report_pages.route(pathlib.Path(state)))
     app.add_middleware(HostGuard)
     uvicorn.run(app, host=HOST, port=port, log_level="info", access_log=False)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])

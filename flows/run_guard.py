@@ -27,6 +27,8 @@ from prefect.logging import get_run_logger
 from prefect.states import Crashed
 
 from flows.admission import admitted
+from flows.failures import failure_line
+from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.stages.stage import Run
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import Event, events_size, read_new_events
@@ -51,7 +53,7 @@ def run_guard(run: Run) -> Iterator[None]:
             yield
         return
     own = context.flow_run
-    with admitted(run):
+    with admitted(run), _explained():
         tag = workspace_tag(run.workspace)
         with get_client(sync_client=True) as client:
             client.update_flow_run(own.id, tags=sorted({*own.tags, tag, *described(run)}))
@@ -62,6 +64,18 @@ def run_guard(run: Run) -> Iterator[None]:
                 yield
         finally:
             _guarded.reset(token)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Failures of the disk, of Ray or of a server as one line, which becomes the run's state."""
+    try:
+        yield
+    except Exception as error:
+        line = None if isinstance(error, ReasonloopError) else failure_line(error)
+        if line is None:
+            raise
+        raise ReasonloopError(line) from error
 
 
 def described(run: Run) -> list[str]:

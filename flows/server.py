@@ -22,6 +22,7 @@ import platformdirs
 import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from flows import report_pages
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.storage.files import read_json, write_json
@@ -87,6 +88,14 @@ def state_folder() -> pathlib.Path:
     """Where the server keeps its database, its log and its address."""
     configured = environment("REASONLOOP_STATE")
     return pathlib.Path(configured or platformdirs.user_state_path("reasonloop"))
+
+
+def report_url(root: pathlib.Path) -> str | None:
+    """Address of a workspace's report at the local server; None if the run uses another server."""
+    local = find()
+    if local is None or local.api_url != environment("PREFECT_API_URL"):
+        return None
+    return local.ui_url + report_pages.register(state_folder(), root.resolve())
 
 
 def _record() -> pathlib.Path:
@@ -156,7 +165,7 @@ def _start() -> LocalServer:
     command = [sys.executable, "-m", "flows.prefect_server"]
     with log.open("ab") as stream:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter, fixed arguments
-            [*command, str(port)],
+            [*command, str(port), str(state_folder())],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,

@@ -9,8 +9,8 @@ from tasks.policies import PLAN
 
 
 @task(**PLAN, task_run_name="write-report")
-def write_report(run: Run) -> None:
-    """Write metrics, plots, report and model card."""
+def write_report(run: Run, url: str | None) -> None:
+    """Write metrics, plots, report and model card; ``url`` is where the UI finds the report."""
     written = report.write_reports(run)
     create_markdown_artifact(written.summary, key="headline", description=written.title)
     create_table_artifact(
@@ -18,4 +18,4 @@ def write_report(run: Run) -> None:
         key="scores",
         description=written.scores.caption,
     )
-    create_link_artifact(written.report.as_uri(), link_text="report.html", key="report")
+    create_link_artifact(url or written.report.as_uri(), link_text="report.html", key="report")

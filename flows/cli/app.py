@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from flows.cli.failures import failure_line
+from flows.failures import failure_line
 from flows.terminal import complain
 from pipeline_lib.errors import BadInputError, ReasonloopError
 

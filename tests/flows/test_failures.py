@@ -12,7 +12,7 @@ from prefect.exceptions import ParameterTypeError, PrefectHTTPStatusError
 from safetensors import SafetensorError
 
 from flows import server
-from flows.cli.failures import failure_line
+from flows.failures import failure_line
 from flows.runners import cluster
 from flows.terminal import complain
 from pipeline_lib.errors import ReasonloopError
@@ -162,7 +162,7 @@ def test_an_address_without_a_cluster_is_one_line(monkeypatch, address):
     monkeypatch.setenv("RAY_ADDRESS", address)
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
     execution = ExecutionParams(runner="ray")
-    with pytest.raises(ReasonloopError, match=f"RAY_ADDRESS={address}: nothing answers"):
+    with pytest.raises(ReasonloopError, match=f"RAY_ADDRESS={address}: no answer"):
         cluster(execution).__enter__()
 
 

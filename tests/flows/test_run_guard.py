@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import httpx
 import pytest
 from prefect import get_client
 from prefect.client.schemas.filters import (
@@ -194,3 +195,20 @@ def test_what_is_missing_is_said_before_any_work(reasonloop, tmp_path, arguments
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
     assert events_size(workspace) == 0
+
+
+def test_the_report_is_a_page_of_the_server(finished_run, client, prefect_server):
+    """The artifact links to it; it has no origin and no scripts; other workspaces are unknown."""
+    [top] = [run for name, run in runs_on(client, finished_run).items() if "post-training" in name]
+    found = client.read_artifacts(
+        artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[top.id])), limit=50
+    )
+    [link] = [one.data for one in found if one.key == "report"]
+    url = link.partition("(")[2].rstrip(")")
+    assert url.startswith(f"{prefect_server.ui_url}/workspaces/")
+    page = httpx.get(url)
+    assert page.text == (finished_run / "reports" / "report.html").read_text("utf-8")
+    assert page.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
+    for other in (url.replace("workspaces/", "workspaces/0"), f"{url}/../metrics.json"):
+        assert httpx.get(other).status_code == 404
+    assert httpx.get(f"{prefect_server.api_url}/health").status_code == 200

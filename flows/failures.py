@@ -4,11 +4,12 @@ Errors that are none of these are bugs, and end in a traceback.
 """
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pipeline_lib.errors import reason_of
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_BROKEN = {errno.EIO, errno.EROFS}
 _FULL_WORDS = ("No space left on device", "Disk quota exceeded")
 _AGAIN = "run the same command again: finished stages and shards are kept"
 
@@ -16,18 +17,34 @@ _AGAIN = "run the same command again: finished stages and shards are kept"
 def failure_line(error: BaseException) -> str | None:
     """The line for ``error``, by what it or any of its causes is; None for a bug."""
     causes = list(_causes(error))
-    for cause in causes:
-        if _is_full(cause):
-            where = getattr(cause, "filename", None) or f"a file or the output ({reason_of(cause)})"
-            return f"{where}: no space left; free some, then {_AGAIN}"
-    for cause in causes:
-        if _is_of(cause, "ray.") and not _is_of_a_worker(cause):
-            return f"Ray has failed ({reason_of(cause)}); {_AGAIN}"
-        if _is_of(cause, "httpx", "httpcore"):
-            said = f"{type(cause).__name__}: {reason_of(cause)}"
-            return f"no answer from the Prefect server, or from an engine's ({said}); {_AGAIN}"
-    if isinstance(error, OSError):
-        return reason_of(error)
+    return (
+        _first(_disk_line, causes)
+        or _first(_service_line, causes)
+        or (reason_of(error) if isinstance(error, OSError) else None)
+    )
+
+
+def _first(
+    line_of: Callable[[BaseException], str | None], causes: Iterable[BaseException]
+) -> str | None:
+    return next(filter(None, map(line_of, causes)), None)
+
+
+def _disk_line(cause: BaseException) -> str | None:
+    if _is_full(cause):
+        where = getattr(cause, "filename", None) or f"a file or the output ({reason_of(cause)})"
+        return f"{where}: no space left; free some, then {_AGAIN}"
+    if isinstance(cause, OSError) and cause.errno in _BROKEN:
+        return f"{reason_of(cause)}; check the disk, then {_AGAIN}"
+    return None
+
+
+def _service_line(cause: BaseException) -> str | None:
+    if _is_of(cause, "ray.") and not _is_of_a_worker(cause):
+        return f"Ray has failed ({reason_of(cause)}); {_AGAIN}"
+    if _is_of(cause, "httpx", "httpcore"):
+        said = f"{type(cause).__name__}: {reason_of(cause)}"
+        return f"no answer from the Prefect server, or from an engine's ({said}); {_AGAIN}"
     return None
 
 
