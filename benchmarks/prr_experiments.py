@@ -44,7 +44,7 @@ from pipeline_lib.params.latent import (
     LatentLossParams,
     LatentModelParams,
     LatentTrainParams,
-    MadeTaskName,
+    SyntheticTaskName,
 )
 
 BRANCHES = 4
@@ -168,7 +168,7 @@ def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.
     if target.exists() or not _claim(claim):
         return
     made = make_task(
-        cast("MadeTaskName", task),
+        cast("SyntheticTaskName", task),
         train=effort.train,
         versions=effort.versions,
         test=VALIDATION + TEST,

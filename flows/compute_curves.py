@@ -31,7 +31,7 @@ _DRAWN = "drawn"
 
 
 def run_compute_curves(run: Run, policies: tuple[PolicyName, ...]) -> None:
-    """The curves of each policy, then their report. What is done, and still holds, stays."""
+    """Compute the curves of each policy and their report; finished work is reused."""
     runner = task_runner(run.params.execution)
     with cluster(run.params.execution):
         for policy in policies:
@@ -42,7 +42,7 @@ def run_compute_curves(run: Run, policies: tuple[PolicyName, ...]) -> None:
 
 @flow(name="compute-curves", flow_run_name="compute-curves-{policy}")
 def compute_curves(run: Run, policy: PolicyName) -> None:
-    """All strategies of one policy."""
+    """Draw, search, judge and measure for one policy."""
     with run_guard(run):
         drawn = _part(run, policy, _DRAWN)
         sample_and_verify(run, _draw(run, drawn))
@@ -50,7 +50,7 @@ def compute_curves(run: Run, policy: PolicyName) -> None:
         searches = _searches(run, policy)
         planned = [plan_part(part) for part in searches]
         wanted = not all(is_searched(shard) for shards in planned for shard in shards)
-        # One engine for all searches: to start a server takes longer than to search.
+        # One engine for all searches: starting a server takes longer than a search.
         with endpoint_for(run.params.serve, run.root, model=drawn.model, wanted=wanted) as endpoint:
             for shards in planned:
                 _search(run, [shard.at(endpoint) for shard in shards])
@@ -65,7 +65,7 @@ def _search(run: Run, shards: list[ComputeShard]) -> None:
 
 
 def _judge(run: Run, shards: list[ComputeShard]) -> None:
-    """Verdicts and answers of what a search found."""
+    """Judge and measure the paths that a search found."""
     in_flight = shards_in_flight(run.params.execution)
     to_verify = plan_verification(_verify_plan(shards[0].part))
     seal_verdicts(map_bounded(verify_shard, to_verify, in_flight=in_flight))
@@ -78,7 +78,7 @@ def _measure(run: Run, shards: list[ComputeShard]) -> None:
 
 
 def _searches(run: Run, policy: PolicyName) -> list[ComputePart]:
-    """A tree grows through all budgets; a beam is another search for each."""
+    """One tree search covers all budgets; beam search runs once per budget."""
     test_time = run.params.test_time
     searches = []
     if Strategy.BEAM in test_time.strategies:
@@ -121,7 +121,7 @@ def _part(
 
 
 def _draw(run: Run, drawn: ComputePart) -> Draw:
-    """The independent paths; both policies draw with the same seeds."""
+    """The independent samples; both policies use the same seeds."""
     paths = max(run.params.test_time.budgets)
     folders = drawn.folders
     return Draw(

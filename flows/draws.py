@@ -1,4 +1,4 @@
-"""N paths per problem, then a verdict for each: fanned out by shards, resumed by shards."""
+"""N paths per problem and a verdict per path; fanned out and resumed by shards."""
 
 import pathlib
 
@@ -18,12 +18,12 @@ from tasks.verification import plan_verification, seal_verdicts, verify_shard
 
 
 class Draw(BaseModel):
-    """Which policy draws paths for which problems into which folders."""
+    """A policy that draws paths for problems into folders."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
-    """Of the subflows: "round-1", "evaluate-base", ..."""
+    """Name in the subflows: "round-1", "evaluate-base", ..."""
     seed_name: str
     """Names the seeds; all evaluated policies share one."""
     problems: pathlib.Path
@@ -31,12 +31,12 @@ class Draw(BaseModel):
     folders: RoundFolders
     params: SampleParams
     stage: str | None = None
-    """The stage to which both parts belong; None: "sample" and "verify"."""
+    """Stage whose time and events both parts count towards; None: "sample" and "verify"."""
 
 
 @flow(name="sample", flow_run_name="sample-{draw.name}")
 def sample(run: Run, draw: Draw) -> None:
-    """Draw the paths."""
+    """Draw the paths of all shards."""
     shards = plan_sampling(_sample_plan(run, draw))
     with endpoint_for(
         run.params.serve,
@@ -51,28 +51,28 @@ def sample(run: Run, draw: Draw) -> None:
 
 @flow(name="verify", flow_run_name="verify-{draw.name}")
 def verify(run: Run, draw: Draw) -> None:
-    """Judge the paths."""
+    """Judge the paths of all shards."""
     shards = plan_verification(_verify_plan(run, draw))
     in_flight = shards_in_flight(run.params.execution)
     seal_verdicts(map_bounded(verify_shard, shards, in_flight=in_flight))
 
 
 def sample_and_verify(run: Run, draw: Draw) -> None:
-    """Both, on the runner of the params."""
+    """Draw and judge, on the runner of the params."""
     runner = task_runner(run.params.execution)
     sample.with_options(task_runner=runner)(run, draw)
     verify.with_options(task_runner=runner)(run, draw)
 
 
 def sample_round(run: Run) -> None:
-    """The stage `sample` in the round of ``run``."""
+    """Stage `sample` in the round of ``run``."""
     runner = task_runner(run.params.execution)
     with timed_stage(run.root, "sample", draw=f"round-{run.round_number}"):
         sample.with_options(task_runner=runner)(run, round_draw(run))
 
 
 def verify_round(run: Run) -> None:
-    """The stage `verify` in the round of ``run``."""
+    """Stage `verify` in the round of ``run``."""
     runner = task_runner(run.params.execution)
     with timed_stage(run.root, "verify", draw=f"round-{run.round_number}"):
         verify.with_options(task_runner=runner)(run, round_draw(run))

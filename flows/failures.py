@@ -1,6 +1,6 @@
 """Failures of the environment as one line: a full disk, a lost server, a lost cluster.
 
-Errors that are none of these are bugs, and end in a traceback.
+All other errors are bugs and end in a traceback.
 """
 
 import errno
@@ -15,7 +15,7 @@ _AGAIN = "run the same command again: finished stages and shards are kept"
 
 
 def failure_line(error: BaseException) -> str | None:
-    """The line for ``error``, by what it or any of its causes is; None for a bug."""
+    """The line for ``error`` or its causes; None for a bug."""
     causes = list(_causes(error))
     return (
         _first(_disk_line, causes)
@@ -49,19 +49,19 @@ def _service_line(cause: BaseException) -> str | None:
 
 
 def _is_of(error: BaseException, *packages: str) -> bool:
-    """Whether its class, or one that this is derived from, belongs to a package."""
+    """True if its class, or a base class, is defined in one of ``packages``."""
     return any(base.__module__.startswith(packages) for base in type(error).__mro__)
 
 
 def _is_of_a_worker(error: BaseException) -> bool:
-    """Whether Ray only passes on what our own code raised in a worker."""
+    """True if Ray only re-raises an error of a task."""
     return any(base.__name__ == "RayTaskError" for base in type(error).__mro__)
 
 
 def _is_full(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno in _FULL:
         return True
-    # Writers in other languages raise errors of their own, with the system's words in them.
+    # Writers in C++ and Rust raise other classes, with the system's message in the text.
     return any(words in str(error) for words in _FULL_WORDS)
 
 

@@ -22,7 +22,7 @@ StageFlows = Mapping[str, Callable[[Run], None]]
 
 @flow(name="post-training", flow_run_name="post-training-{run.params.prepare.dataset}")
 def post_training(run: Run) -> None:
-    """The whole loop. What is done under the same key is not done again."""
+    """The whole loop; work that is done under the same key is reused."""
     with run_guard(run):
         begun: dict[str, PrefectFuture[None]] = {}
         for stage in LOOP:
@@ -35,7 +35,7 @@ def post_training(run: Run) -> None:
 
 @flow(name="round", flow_run_name="round-{run.round_number}")
 def loop_round(run: Run) -> None:
-    """One round after the first."""
+    """The stages of one later round."""
     for stage in LOOP:
         if stage.in_rounds:
             _do(stage, run, ROUND_FLOWS)
@@ -49,7 +49,7 @@ def one_stage(name: str, run: Run) -> None:
 
 
 def train_rounds(run: Run) -> None:
-    """Train in this round, then work through all later rounds."""
+    """Train in this round, then run all later rounds."""
     train = next(stage for stage in LOOP if stage.name == "train")
     _do(train, run, ROUND_FLOWS)
     for number in range(2, run.params.rounds + 1):
@@ -69,7 +69,7 @@ OWN_FLOWS: StageFlows = {
     "evaluate": evaluate,
     "report": report,
 }
-"""What wires the work of a stage; the others are one task."""
+"""Stages with a flow; all others are one task."""
 
 
 def _do(stage: Stage, run: Run, flows: StageFlows) -> None:
@@ -82,7 +82,7 @@ def _do(stage: Stage, run: Run, flows: StageFlows) -> None:
 def _begin_beside(stage: Stage, run: Run) -> dict[str, PrefectFuture[None]]:
     """Start, on a spare worker, the stages that may run beside ``stage``; futures by their names.
 
-    Trainings that share a GPU's memory follow each other.
+    On a GPU, trainings run one after another, since they share its memory.
     """
     if not has_spare_worker(run.params.execution) or trains_on_gpu():
         return {}
@@ -94,13 +94,13 @@ def _begin_beside(stage: Stage, run: Run) -> dict[str, PrefectFuture[None]]:
 
 
 def run_post_training(run: Run) -> None:
-    """The whole loop on the runner of the params."""
+    """Run the loop on the runner of the params."""
     with cluster(run.params.execution):
         post_training.with_options(task_runner=task_runner(run.params.execution))(run)
 
 
 def run_stage(name: str, run: Run) -> None:
-    """One stage on the runner of the params."""
+    """Run one stage on the runner of the params."""
     stage = next(stage for stage in LOOP if stage.name == name)
     fans_out = stage.fans_out == "always" or (
         stage.fans_out == "in later rounds" and run.params.rounds > 1

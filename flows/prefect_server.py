@@ -1,8 +1,8 @@
-"""The local Prefect server as a process of its own, for this machine's own clients: ``python -m`` this.
+"""The local Prefect server as a process: ``python -m flows.prefect_server PORT STATE``.
 
-`prefect server start` serves whatever name a request gives it, and lets pages of any site read the
-answers; a page that rebinds its name could start and delete runs. So the same app is served here
-behind a guard. `server` starts and stops it.
+`prefect server start` accepts any Host header and allows any origin, so a web page could start and
+delete runs by DNS rebinding. The same app is served here behind a host guard, for clients on this
+machine. `server` starts and stops it.
 """
 
 import os

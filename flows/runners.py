@@ -1,6 +1,6 @@
-"""Where tasks run: threads of this process, or Ray, on a laptop as on a cluster.
+"""Task runners: threads of this process, or Ray, local or a cluster.
 
-Nothing else in the project knows Ray. The address of a running cluster is taken from RAY_ADDRESS.
+No other module imports Ray. The address of a running cluster is taken from RAY_ADDRESS.
 """
 
 import logging
@@ -22,15 +22,15 @@ from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import ExecutionParams
 
 SHARDS_PER_WORKER = 2
-"""One at work, and the next at hand when it ends."""
+"""One in work and one queued."""
 
 _RAY_PROCESSES = {"raylet", "gcs_server"}
-"""Without them nothing is done any more, and Ray takes long to say so."""
+"""Without them Ray hangs for minutes before it raises."""
 
 In = TypeVar("In")
 Out = TypeVar("Out")
 
-# Ray workers must talk to the server of this run; each would start one of its own otherwise.
+# Without the address each Ray worker would start a Prefect server.
 _PASSED_ON = ("PREFECT_API_URL", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "DO_NOT_TRACK")
 
 
@@ -45,7 +45,7 @@ def task_runner(execution: ExecutionParams) -> TaskRunner[Any]:
 
 
 def has_spare_worker(execution: ExecutionParams) -> bool:
-    """Whether a second training can run in a worker process while the flow's own process trains.
+    """True if a second training can run in a worker process while the flow's process trains.
 
     Not with threads: two trainings in one process would share torch's generator and thread count.
     """
@@ -81,7 +81,7 @@ def map_bounded(task: Task[[In], Out], items: Iterable[In], *, in_flight: int) -
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """SIGTERM and SIGINT take effect after the block.
+    """Delay SIGTERM and SIGINT until the end of the block.
 
     Prefect serializes much when a task is submitted. An exception of a signal handler would come
     out of that as an error of pydantic's, and the run would end as failed instead of as told to.
@@ -90,7 +90,7 @@ def _signals_held() -> Iterator[None]:
         yield
         return
     held: list[int] = []
-    # None stands for a handler that is no Python function, and cannot be put back.
+    # None: a handler installed from C, which cannot be restored.
     numbers = [n for n in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(n) is not None]
     handlers = {n: signal.signal(n, lambda number, _: held.append(number)) for n in numbers}
     try:
@@ -103,7 +103,7 @@ def _signals_held() -> Iterator[None]:
 
 
 def shards_in_flight(execution: ExecutionParams) -> int:
-    """How many shards are submitted at a time: a few a worker, or a CPU of a running cluster."""
+    """Shards submitted at a time: `SHARDS_PER_WORKER` per worker, or per CPU of a running cluster."""
     workers = execution.workers
     if execution.runner == "ray" and environment("RAY_ADDRESS"):
         import ray  # noqa: PLC0415 - thread runs need no Ray
@@ -131,7 +131,7 @@ def cluster(execution: ExecutionParams) -> Iterator[None]:
     import ray  # noqa: PLC0415 - thread runs need no Ray
 
     check_ray_address()
-    # Ray puts a handler of its own in place, under which SIGTERM would end the command with 15.
+    # Ray replaces the handler; with its own, SIGTERM would end the command with exit code 15.
     handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(**_ray_options(execution))
@@ -157,7 +157,7 @@ def _ray_options(execution: ExecutionParams) -> dict[str, Any]:
     options: dict[str, Any] = {
         "namespace": "reasonloop",
         "log_to_driver": False,
-        # Ray advises about its own settings on each start; a run's console is for the run.
+        # Ray prints advice about its settings at each start.
         "logging_level": logging.ERROR,
         "runtime_env": {"env_vars": {name: value for name, value in passed_on.items() if value}},
     }

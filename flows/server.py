@@ -1,7 +1,7 @@
 """One local Prefect server for all flows, tasks and Ray workers of this user.
 
-Without an API address every Ray worker would start a server of its own, so a run always has one:
-the one that PREFECT_API_URL names, else a local one that is found, or started and left running.
+Without an API address each Ray worker would start a server, so a run always has one: the server at
+PREFECT_API_URL, else a local one, which is started if needed and left running.
 """
 
 import fcntl
@@ -30,15 +30,15 @@ from pipeline_lib.storage.files import read_json, write_json
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 15.0
 _POLL_S = 0.2
-# Servers outlive the run on purpose; a forgotten Popen would complain that its process is alive.
+# Servers outlive the run; a Popen that is collected warns that its process is alive.
 _LEFT_RUNNING: list["subprocess.Popen[bytes]"] = []
 QUIET_ENVIRONMENT = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
-    # The console is ours; the server keeps all logs.
+    # The console shows progress bars; the server keeps all logs.
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_CLI_COLORS": "false",
-    # Each of its threads would report a server that has gone; `watch` does so once.
+    # Each Prefect thread would report a dead server; `watch` does so once.
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     # A run whose heartbeats stop is marked as crashed by an automation; the default is 180 s.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
@@ -57,7 +57,7 @@ class _Record(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalServer:
-    """A server that we started. The start time tells a re-used process id apart."""
+    """A server that `ensure` started. The start time detects a re-used process id."""
 
     pid: int
     started: float
@@ -66,16 +66,16 @@ class LocalServer:
 
     @property
     def api_url(self) -> str:
-        """What PREFECT_API_URL is set to."""
+        """Value of PREFECT_API_URL."""
         return f"http://127.0.0.1:{self.port}/api"
 
     @property
     def ui_url(self) -> str:
-        """What a person opens."""
+        """Address of the UI in a browser."""
         return f"http://127.0.0.1:{self.port}"
 
     def process(self) -> psutil.Process | None:
-        """The running process, or None if it is gone."""
+        """The running process, or None if it has ended."""
         try:
             process = psutil.Process(self.pid)
             same = abs(process.create_time() - self.started) < 1
@@ -85,7 +85,7 @@ class LocalServer:
 
 
 def state_folder() -> pathlib.Path:
-    """Where the server keeps its database, its log and its address."""
+    """Folder of the server's database, log and address."""
     configured = environment("REASONLOOP_STATE")
     return pathlib.Path(configured or platformdirs.user_state_path("reasonloop"))
 
@@ -103,7 +103,7 @@ def _record() -> pathlib.Path:
 
 
 def find() -> LocalServer | None:
-    """The local server that was started earlier and whose process lives, or None."""
+    """The local server, if its process is running; else None."""
     if not _record().is_file():
         return None
     server = _recorded()
@@ -111,7 +111,7 @@ def find() -> LocalServer | None:
 
 
 def _recorded() -> LocalServer | None:
-    """The server of the record file; None if the file is damaged, as after a crash of the machine."""
+    """The server in server.json; None if the file is damaged, as after a power failure."""
     try:
         content = _Record.model_validate(read_json(_record()))
     except (BadInputError, ValidationError):
@@ -120,7 +120,7 @@ def _recorded() -> LocalServer | None:
 
 
 def answers(api_url: str) -> bool:
-    """Whether a Prefect API answers there."""
+    """True if a Prefect API answers at ``api_url``."""
     try:
         return httpx.get(f"{api_url}/health", timeout=5).status_code == httpx.codes.OK
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):  # no answer, or no address
@@ -128,7 +128,7 @@ def answers(api_url: str) -> bool:
 
 
 def ensure() -> str:
-    """Find or start the server, point this process and its children to it, return the UI's address.
+    """Find or start the server, set PREFECT_API_URL to it, and return the UI's address.
 
     Must run before ``prefect`` is imported, since Prefect reads its settings then.
 
@@ -152,7 +152,7 @@ def ensure() -> str:
 
 @contextmanager
 def _start_lock() -> Iterator[None]:
-    """Two runs that begin together must not start two servers."""
+    """Serialize the start: two runs that begin together must not start two servers."""
     state_folder().mkdir(parents=True, exist_ok=True)
     with (state_folder() / "server.lock").open("w", encoding="utf-8") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -164,19 +164,19 @@ def _start() -> LocalServer:
     log = state_folder() / "server.log"
     command = [sys.executable, "-m", "flows.prefect_server"]
     with log.open("ab") as stream:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter, fixed arguments
+        process = subprocess.Popen(  # noqa: S603 - this interpreter, fixed arguments
             [*command, str(port), str(state_folder())],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # it outlives this run, and a Ctrl-C meant for it
+            start_new_session=True,  # it outlives this run and its Ctrl-C
             env={
                 **os.environ,
                 **QUIET_ENVIRONMENT,
-                # The command may have been started in another folder than that of the packages.
+                # The working directory may differ from the folder of the packages.
                 "PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path),
                 "PREFECT_HOME": str(state_folder() / "prefect"),
-                # The UI asks port 4200 otherwise, whatever port serves it.
+                # By default the UI calls port 4200, whatever port serves it.
                 "PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port}/api",
                 "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
             },
@@ -184,13 +184,13 @@ def _start() -> LocalServer:
     _LEFT_RUNNING.append(process)
     started = psutil.Process(process.pid).create_time()
     server = LocalServer(pid=process.pid, started=started, port=port)
-    # At once, so that a server whose starter is killed is found by the next one.
+    # Before it answers: if this process is killed, the next one finds the server.
     write_json(_record(), {"pid": server.pid, "started": server.started, "port": server.port})
     return server
 
 
 def _wait_until_ready(server: LocalServer) -> None:
-    """A server that lives but is slow is waited for: a second one would fight for its database."""
+    """Wait for a slow server too: a second one would share its database."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while not answers(server.api_url):
         if server.process() is None or time.monotonic() > deadline:
@@ -209,7 +209,7 @@ def _free_port() -> int:
 
 
 def stop() -> bool:
-    """Stop the server that we started; False if there was none."""
+    """Stop the local server; False if none is running."""
     if not _record().is_file():
         return False
     server = _recorded()

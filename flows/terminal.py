@@ -1,4 +1,4 @@
-"""The consoles of all commands: what text from outside holds cannot steer a terminal."""
+"""Consoles of the commands; control characters in their text cannot steer the terminal."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from pipeline_lib.terminal_text import one_line, printable
 
 
 class PlainConsole(Console):
-    """Drops control characters from all that is shown; its own colours and bars stay."""
+    """Drops control characters from the text; colours and bars of rich are kept."""
 
     @override
     def render(
@@ -25,6 +25,6 @@ class PlainConsole(Console):
 
 
 def complain(message: str) -> None:
-    """Say in one line on stderr why a command ends."""
+    """Print the reason why a command ends, in one line on stderr."""
     console = PlainConsole(stderr=True, soft_wrap=True, highlight=False)
     console.print(f"reasonloop: {one_line(message)}", markup=False)

@@ -1,7 +1,7 @@
-"""Ends a run whose Prefect server or local Ray has gone, with one line and within seconds.
+"""Watchdogs: end a run within seconds, with one line, if its Prefect server or local Ray has died.
 
-Prefect itself tries again for minutes, in several threads, and then raises what each of them met; Ray
-prints the log of what has died.
+Prefect retries for minutes in several threads and then raises each of their errors; Ray prints the
+log of the dead process.
 """
 
 import os
@@ -23,19 +23,19 @@ PATIENCE_S = 30.0
 """Longest silence of a remote server, or of a local one whose process is alive."""
 SERVER_POLL_S = 1.0
 CHILDREN_POLL_S = 0.2
-"""Ray prints some fifty lines about a second after one has gone."""
+"""Short, because Ray prints some fifty lines about a second after one of its processes dies."""
 _GRACE_S = 5.0
-"""For engines and workers to be stopped by whoever started them."""
+"""Time for context managers to stop engines and workers, before everything left is killed."""
 _SIGNAL = signal.SIGUSR2
 
 
 @contextmanager
 def watched(problem: Callable[[], str | None], *, poll_s: float) -> Iterator[None]:
-    """End this process, exit code 1, once ``problem`` says what is wrong.
+    """End this process with exit code 1 once ``problem`` returns a message.
 
-    The block is left by SystemExit. Should that take long, because Prefect wants to report it to
-    the server, what is left of the process and its children is killed. Outside of the main thread,
-    which alone can be interrupted, nothing is watched.
+    The block is left by SystemExit. If that takes long, because Prefect reports to the dead server,
+    the process and its children are killed. Does nothing outside of the main thread, the only one
+    that signals interrupt.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -51,15 +51,16 @@ def watched(problem: Callable[[], str | None], *, poll_s: float) -> Iterator[Non
 
 
 def server_problem(api_url: str) -> Callable[[], str | None]:
-    """A function that says whether the server at ``api_url`` has gone, to be called again and again."""
+    """A function to poll: a message once the server at ``api_url`` has died, else None."""
     local = server.find()
-    ours = local if local is not None and local.api_url == api_url else None
+    if local is not None and local.api_url != api_url:
+        local = None
     answered_s = time.monotonic()
 
     def problem() -> str | None:
         nonlocal answered_s
-        if ours is not None and ours.process() is None:
-            return f"the Prefect server (process {ours.pid}) has gone"
+        if local is not None and local.process() is None:
+            return f"the Prefect server (process {local.pid}) has died"
         if server.answers(api_url):
             answered_s = time.monotonic()
         silent_s = time.monotonic() - answered_s
@@ -69,13 +70,13 @@ def server_problem(api_url: str) -> Callable[[], str | None]:
 
 
 def children_problem(names: Collection[str]) -> Callable[[], str | None]:
-    """A function that says which of this process' children, by the names of their programs, has gone."""
+    """A function to poll: a message once one of the child processes called ``names`` has died."""
     found = [child for child in psutil.Process().children(recursive=True) if child.name() in names]
 
     def problem() -> str | None:
         for child in found:
             if not child.is_running() or child.status() == psutil.STATUS_ZOMBIE:
-                return f"a process of Ray (process {child.pid}) has gone; is memory short?"
+                return f"a process of Ray (process {child.pid}) has died; is memory short?"
         return None
 
     return problem
@@ -94,8 +95,8 @@ def _watch(problem: Callable[[], str | None], poll_s: float, over: threading.Eve
 def _found(problem: Callable[[], str | None]) -> str | None:
     try:
         return problem()
-    except psutil.NoSuchProcess as error:  # between two looks at it
-        return f"process {error.pid} has gone"
+    except psutil.NoSuchProcess as error:  # it died between two calls
+        return f"process {error.pid} has died"
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:
@@ -103,7 +104,7 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _silence() -> None:
-    """What other threads still say of the same server is not for the console."""
+    """Discard the output of other threads, which report the same server."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123 - a device
         for descriptor in (1, 2):
             os.dup2(nowhere.fileno(), descriptor)

@@ -1,6 +1,6 @@
-"""The root of the command: its commands by import path, and errors as lines and exit codes.
+"""The root command: subcommands by import path, and errors as one line with an exit code.
 
-A command's module is imported when it is called, so that `reasonloop --help` answers at once.
+A subcommand's module is imported when it is called, so `reasonloop --help` starts fast.
 """
 
 import ast
@@ -41,7 +41,7 @@ GROUPS = {
             "flows.cli.prr_data:build_arc",
             "flows.cli.prr_data:build_sudoku",
             "flows.cli.prr_data:build_maze",
-            "flows.cli.prr_data:build_made",
+            "flows.cli.prr_data:build_synthetic",
             "flows.cli.prr_models:train",
             "flows.cli.prr_models:evaluate",
             "flows.cli.prr_models:show",
@@ -61,7 +61,7 @@ GROUPS = {
 
 
 def build_app() -> App:
-    """The command with all its subcommands, none of them imported."""
+    """The root command; no subcommand is imported."""
     app = App(
         name="reasonloop",
         help="Many reasoning paths, one verified loop: sample, verify, train, evaluate.",
@@ -78,7 +78,8 @@ def build_app() -> App:
 
 def _register(app: App, commands: Sequence[str]) -> None:
     for path in commands:
-        # `help` of a lazy command replaces its docstring, and without it the list has no summary.
+        # Cyclopts lists a lazy command without a summary unless `help` is given, and then shows
+        # `help` in place of the docstring; so it is the docstring.
         app.command(path, help=docstring(path))
 
 

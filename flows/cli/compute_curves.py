@@ -25,31 +25,31 @@ console = PlainConsole()
 def compute_curves(
     *,
     policy: Annotated[
-        Literal["base", "trained", "both"], Parameter(help="Which policy of the workspace.")
+        Literal["base", "trained", "both"], Parameter(help="Policy of the workspace.")
     ] = "trained",
     strategies: Annotated[
         str | None,
         Parameter(
             help="Some of single, oracle, likelihood, mean-logprob, self-certainty, majority, "
-            "likelihood-vote, self-certainty-vote, borda-vote, beam and tree, parted by commas; "
-            "without it, test_time.strategies of the params file decides."
+            "likelihood-vote, self-certainty-vote, borda-vote, beam and tree, separated by commas; "
+            "default: test_time.strategies of the params file."
         ),
     ] = None,
     max_paths: Annotated[
         int | None,
         Parameter(
-            help="Largest budget of a problem; the others are the powers of two below it.",
+            help="Largest number of paths per problem; smaller budgets are the powers of two below it.",
             validator=AT_LEAST_ONE,
         ),
     ] = None,
     options: RunOptions = DEFAULT_RUN,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Spend test-time compute on the test problems of a finished run, and draw what it brings.
+    """Plot accuracy against test-time compute for the policies of a finished run.
 
     Accuracy against tokens and against the longest sequential chain of tokens, with intervals over
-    problems, for one path, best-of-N, votes, beam search and tree search. No strategy sees a gold
-    answer; the oracle does, and is shown as an upper bound. Finished shards are taken up again.
+    problems, for one path, best-of-N, votes, beam search and tree search. Only the oracle sees gold
+    answers; it is an upper bound. Finished shards are reused.
 
     **Examples:**
 

@@ -1,4 +1,4 @@
-"""`reasonloop doctor`: what this machine has, what is missing, and what to do about it."""
+"""`reasonloop doctor`: checks of this machine, with a remedy per finding."""
 
 import importlib.metadata
 import platform
@@ -32,7 +32,7 @@ console = PlainConsole()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One line. ``ok`` None means that it is absent and only some work needs it."""
+    """One line of output; ``ok`` is None for an optional part that is missing."""
 
     what: str
     ok: bool | None
@@ -51,7 +51,7 @@ def doctor() -> None:
 
 
 def examine() -> bool:
-    """Print all findings, a line each; False if something that the default run needs is missing."""
+    """Print one line per finding; False if a part that the default run needs is missing."""
     findings = [finding for check in _CHECKS for finding in check()]
     for finding in findings:
         remedy = "" if finding.ok or not finding.remedy else f" [dim]({finding.remedy})[/]"
@@ -153,7 +153,7 @@ def _sandbox() -> Iterator[Finding]:
 
 
 def _reach(tier: str) -> str:
-    """What programs in a tier can still see of the machine, for the tiers in which they see anything."""
+    """What a jailed program can still see, for tiers that hide less than a namespace."""
     return f"; {_LANDLOCK_REACH}" if tier == "landlock" else ""
 
 

@@ -9,6 +9,8 @@ from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
 from flows.terminal import PlainConsole
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.evaluation.arc_score import score_submission, solutions_of, submission_of
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.evaluation.summary import evaluate_groups
 from pipeline_lib.params.whole import Params
@@ -56,6 +58,24 @@ def _print_scores(groups: list[Group], params: Params) -> None:
         f"{summary.num_paths} paths, {summary.num_unscored} not scored; "
         f"{summary.truncated_fraction:.1%} truncated, "
         f"{summary.mean_completion_tokens:.1f} tokens each"
+    )
+    _print_arc_score(groups)
+
+
+def _print_arc_score(groups: list[Group]) -> None:
+    """The score of ARC Prize, with the first two paths of each problem as its attempts."""
+    problems = [group.problem for group in groups]
+    if {problem.kind.name for problem in problems} != {"arc"}:
+        return
+    try:
+        score = score_submission(submission_of(groups), solutions_of(problems))
+    except BadInputError as error:
+        console.print(f"no ARC Prize score: {error}", markup=False, soft_wrap=True)
+        return
+    console.print(
+        f"ARC Prize score: {score.pass_at_2:.1%} of {len(score.puzzles)} puzzles, with the first two "
+        "paths per test input as attempts",
+        soft_wrap=True,
     )
 
 

@@ -31,7 +31,7 @@ def inspect(
     output: Folder = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Write every judged path as Inspect logs, a file a policy (as trained.eval), for `inspect view`.
+    """Write every judged path as Inspect logs, one file per policy, for `inspect view`.
 
     **Examples:**
 
@@ -66,7 +66,7 @@ def lm_eval(
     output: Folder = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Write the scores as lm-evaluation-harness does: one results file a policy.
+    """Write the scores as lm-evaluation-harness does: one results file per policy.
 
     **Example:**
 
@@ -106,16 +106,18 @@ def model(
     output: Annotated[pathlib.Path, Parameter(help="New folder for the model.")],
     adapter: Annotated[
         tuple[pathlib.Path, ...],
-        Parameter(negative="", help="A LoRA adapter's folder to merge; may be repeated, in order."),
+        Parameter(
+            negative="", help="A LoRA adapter's folder to merge; repeatable, merged in order."
+        ),
     ] = (),
     dtype: Annotated[
         Literal["float32", "bfloat16", "float16"] | None,
-        Parameter(help="Precision of the weights; without it, that of the source."),
+        Parameter(help="Precision of the weights; default: that of the source."),
     ] = None,
 ) -> None:
-    """Merge adapters into their base, or change a model's precision: a plain Hugging Face folder.
+    """Merge adapters into their base, or convert the precision, into a plain Hugging Face folder.
 
-    A trained policy is merged already; its adapters stand in `adapters/` beside the weights.
+    A trained policy is already merged; its adapters are in `adapters/` beside the weights.
 
     **Examples:**
 
@@ -123,7 +125,7 @@ def model(
         reasonloop export model models/base --adapter models/policy/adapters/1-sft --output merged
         reasonloop export model Qwen/Qwen2.5-1.5B-Instruct --adapter my-adapter --output merged
     """
-    from pipeline_lib.training.weights.export import export_model  # noqa: PLC0415 - torch takes seconds, --help needs none
+    from pipeline_lib.training.weights.export import export_model  # noqa: PLC0415 - torch is slow
 
     done = export_model(source, output, on_top=adapter, dtype=dtype)
     console.print(

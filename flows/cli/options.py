@@ -15,14 +15,14 @@ from pipeline_lib.stages.systems import STAGES
 if TYPE_CHECKING:
     Engine = str
 else:
-    # The choices of the command line; a type checker takes literals alone.
+    # Choices at run time; a type checker accepts literal values only.
     Engine = Literal[tuple(ENGINES)]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ParamsOptions:
-    """Where the params come from."""
+    """Options for the source of the params."""
 
     params_file: Annotated[pathlib.Path, Parameter(name="--params", help="The params file.")] = (
         PARAMS_FILE
@@ -36,12 +36,12 @@ class ParamsOptions:
         Parameter(
             name="--set",
             negative="",
-            help="KEY=VALUE over both, as in train.lr=1e-4; may be repeated.",
+            help="KEY=VALUE over both, as in train.lr=1e-4; repeatable.",
         ),
     ] = ()
 
     def load(self, *more: str) -> Params:
-        """Read and check them; ``more`` are further overrides."""
+        """Read and check the params; ``more`` are further overrides."""
         return load_params(
             self.params_file, profile=self.profile, overrides=[*self.overrides, *more]
         )
@@ -50,7 +50,7 @@ class ParamsOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Where a run lives and works."""
+    """Options for the workspace, runner and engine of a run."""
 
     workspace: Annotated[
         pathlib.Path,
@@ -61,13 +61,11 @@ class RunOptions:
     ] = REPOSITORY
     runner: Annotated[
         Literal["ray", "thread"] | None,
-        Parameter(
-            help="Where shards run; without it, execution.runner of the params file decides."
-        ),
+        Parameter(help="Task runner of shards; default: execution.runner of the params file."),
     ] = None
     engine: Annotated[
         Engine | None,
-        Parameter(help="What draws paths; without it, serve.engine of the params file decides."),
+        Parameter(help="Rollout engine; default: serve.engine of the params file."),
     ] = None
 
     @property
@@ -85,4 +83,4 @@ if TYPE_CHECKING:
 else:
     StageName = Literal[tuple(STAGES)]
 AT_LEAST_ONE = validators.Number(gte=1)
-Workers = Annotated[int, Parameter(help="Processes that judge.", validator=AT_LEAST_ONE)]
+Workers = Annotated[int, Parameter(help="Verifier processes.", validator=AT_LEAST_ONE)]

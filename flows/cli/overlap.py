@@ -30,10 +30,10 @@ def overlap(
     workspace: Annotated[pathlib.Path, Parameter(help="Folder of the run.")] = REPOSITORY,
     output: Annotated[
         pathlib.Path | None,
-        Parameter(help="JSON file to write; by default reports/overlap.json of the workspace."),
+        Parameter(help="JSON file to write; default: reports/overlap.json of the workspace."),
     ] = None,
 ) -> None:
-    """Compare training questions with every evaluation set by runs of 13 words.
+    """Compare the training questions of a run with evaluation sets by shared 13-grams of words.
 
     The run's own held-out problems are always among the sets. A shared 13-gram is often only a shared
     theme, so the words are written out for review.

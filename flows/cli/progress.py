@@ -1,7 +1,6 @@
-"""Progress bars: of a command that reports its own progress, and of the stages of a run.
+"""Progress bars of one command, and of the stages of a run.
 
-The bars of a run follow the workspace's events, so they show the same for work in this process, in
-threads or in Ray workers.
+The bars of a run read the workspace's events, which threads and Ray workers write as well.
 """
 
 import pathlib
@@ -26,7 +25,7 @@ _REFRESH_S = 0.25
 
 @contextmanager
 def progress_bar(console: Console, title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of what is done and the total; the bar goes away at the end."""
+    """Yield a callback of the number done and the total; the bar is removed at the end."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -39,7 +38,7 @@ def progress_bar(console: Console, title: str) -> Iterator[Callable[[int, int], 
 
 
 class ProgressView:
-    """One bar per stage, or per draw of it, moved by the events that workers write."""
+    """One bar per stage or draw, updated from the events of the workspace."""
 
     def __init__(self, root: pathlib.Path, progress: Progress) -> None:
         self._root = root
@@ -49,7 +48,7 @@ class ProgressView:
         self._done: dict[str, set[int]] = {}
 
     def refresh(self) -> None:
-        """Read the events that came since the last time."""
+        """Read new events and update the bars."""
         new = read_new_events(self._root, self._offset)
         self._offset = new.offset
         for event in new.events:
@@ -62,8 +61,7 @@ class ProgressView:
             self._bars[name] = self._progress.add_task(name, total=event["total"])
         done = self._done.setdefault(name, set())
         done.add(event["done"])
-        # Shards end in any order, so they are counted; steps come in order, and a training that
-        # is continued starts in the middle.
+        # Shards finish in any order, so they are counted; a resumed training starts at a later step.
         completed = event["done"] if event.get("unit") == "step" else len(done)
         self._progress.update(self._bars[name], completed=completed, total=event["total"])
 

@@ -1,4 +1,4 @@
-"""`reasonloop prr`: data of puzzles for latent branches."""
+"""`reasonloop prr build-*`: puzzle data for latent branches."""
 
 import pathlib
 from typing import Annotated
@@ -21,13 +21,13 @@ console = PlainConsole()
 _AT_LEAST_ZERO = validators.Number(gte=0)
 Output = Annotated[
     pathlib.Path,
-    Parameter(name="--output", help="Folder to write; one that was built before is replaced."),
+    Parameter(name="--output", help="Folder to write; an earlier build is replaced."),
 ]
-Seed = Annotated[int, Parameter(help="Versions, places and samples are drawn from it.")]
+Seed = Annotated[int, Parameter(help="Seed of augmentations and subsamples.")]
 CsvFolder = Annotated[pathlib.Path, Parameter(help="Folder with train.csv and test.csv.")]
 Subsample = Annotated[
     int | None,
-    Parameter(help="Take so many training boards at random.", validator=AT_LEAST_ONE),
+    Parameter(help="Number of training boards to sample.", validator=AT_LEAST_ONE),
 ]
 
 
@@ -35,8 +35,8 @@ def build_arc(  # noqa: PLR0913 - the options of a command
     source: Annotated[
         pathlib.Path,
         Parameter(
-            help="Folder that holds a folder of puzzles a subset, or Kaggle's combined files (or the "
-            "beginning of their names)."
+            help="Folder with one folder of puzzles per subset, or Kaggle's combined files (or the "
+            "prefix of their names)."
         ),
     ],
     /,
@@ -47,25 +47,31 @@ def build_arc(  # noqa: PLR0913 - the options of a command
         Parameter(
             consume_multiple=True,
             negative="",
-            help="Subsets in SOURCE, or NAME=PATH for one that stands elsewhere.",
+            help="Subsets in SOURCE, or NAME=PATH for a subset in another folder.",
         ),
     ] = ("training", "evaluation"),
     test_set_name: Annotated[
-        str, Parameter(help="The subset whose test inputs are asked; the others' are trained on.")
+        str,
+        Parameter(
+            help="Subset whose test inputs form the test split; those of other subsets are trained on."
+        ),
     ] = "evaluation",
     num_aug: Annotated[
-        int, Parameter(help="Versions of a puzzle beside itself.", validator=_AT_LEAST_ZERO)
+        int,
+        Parameter(
+            help="Augmented versions per puzzle, besides the original.", validator=_AT_LEAST_ZERO
+        ),
     ] = 1000,
     seed: Seed = 42,
     max_side: Annotated[
         int,
         Parameter(
-            help="Side of the canvas; puzzles with a larger grid are left out.",
+            help="Side of the canvas; puzzles with a larger grid are excluded.",
             validator=validators.Number(gte=1, lte=30),
         ),
     ] = 30,
 ) -> None:
-    """Build the data of ARC: colours permuted, grids turned and mirrored, training pairs moved.
+    """Build ARC data, augmented by colour permutations, rotations, reflections and translations.
 
     The demonstrations of the test set's puzzles are trained on (the setting is transductive). Mixing
     ARC-AGI-2's training set with ARC-AGI-1's evaluation set as test set is refused.
@@ -96,15 +102,19 @@ def build_sudoku(
     *,
     output: Output,
     num_aug: Annotated[
-        int, Parameter(help="Versions of a training board beside itself.", validator=_AT_LEAST_ZERO)
+        int,
+        Parameter(
+            help="Augmented versions per training board, besides the original.",
+            validator=_AT_LEAST_ZERO,
+        ),
     ] = 0,
     subsample_size: Subsample = None,
     min_difficulty: Annotated[
-        int | None, Parameter(help="Leave boards with a lower rating out.")
+        int | None, Parameter(help="Exclude boards with a lower rating.")
     ] = None,
     seed: Seed = 42,
 ) -> None:
-    """Build the data of 9 x 9 Sudoku from CSV files as Sudoku-Extreme has them.
+    """Build 9 x 9 Sudoku data from CSV files in the format of Sudoku-Extreme.
 
     The columns are source, question, answer and rating.
 
@@ -129,7 +139,7 @@ def build_maze(
     subsample_size: Subsample = None,
     seed: Seed = 42,
 ) -> None:
-    """Build the data of mazes from CSV files as Maze-Hard has them.
+    """Build maze data from CSV files in the format of Maze-Hard.
 
     The columns are source, question, answer and rating; the cells are `#`, blank, `S`, `G` and `o`.
 
@@ -143,18 +153,18 @@ def build_maze(
     _build_boards("build mazes", source, Maze(), options, output)
 
 
-def build_made(
+def build_synthetic(
     *,
     output: Annotated[pathlib.Path, Parameter(help="Folder to write.")],
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Make a small task from a seed: `latent.data.task` says which.
+    """Generate a small synthetic task, named by `latent.data.task`, from a seed.
 
     Sudoku of size 4 and 6, with one solution or exactly two, and a rule that only a cue tells.
 
     **Example:**
 
-        reasonloop prr build-made --output data/two --set latent.data.task=sudoku4-two
+        reasonloop prr build-synthetic --output data/two --set latent.data.task=sudoku4-two
     """
     loaded = params.load()
     manifest = synthetic_folder.build_synthetic(

@@ -1,4 +1,4 @@
-"""`reasonloop prr` on models: train, evaluate, show, and the whole as a flow."""
+"""`reasonloop prr train`, `evaluate`, `show` and `run`."""
 
 import pathlib
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.training.tracking.step_log import open_trackers
 
-# Under torchrun every process runs the command, and one of them speaks.
+# Under torchrun each rank runs the command; rank 0 prints.
 console = PlainConsole(quiet=environment("RANK") not in {None, "0"})
 
 Data = Annotated[
@@ -37,17 +37,17 @@ def train(
     data: Data,
     /,
     *,
-    output: Annotated[pathlib.Path, Parameter(help="Folder of the model, which is made.")],
+    output: Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")],
     minutes: Annotated[
         float | None,
         Parameter(
-            help="Stop behind a checkpoint after so long; the same command continues.",
+            help="Time limit; training stops at the next checkpoint, and the same command resumes it.",
             validator=validators.Number(gt=0),
         ),
     ] = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Train latent branches on the training split; a broken training is continued.
+    """Train latent branches on the training split; an interrupted training resumes.
 
     A training that stops because of `--minutes` ends with exit code 3. Several GPUs: torchrun.
 
@@ -58,7 +58,7 @@ def train(
         torchrun --nproc-per-node 8 -m flows.cli prr train data/arc1 --output models/arc1 --profile prr-arc
     """
     loaded = params.load()
-    from pipeline_lib.latent.runs import train_on  # noqa: PLC0415 - torch takes seconds, --help needs none
+    from pipeline_lib.latent.runs import train_on  # noqa: PLC0415 - torch is slow
 
     trackers = open_trackers(
         loaded.execution.report_to,
@@ -85,7 +85,8 @@ def train(
 
 def evaluate(
     models: Annotated[
-        tuple[pathlib.Path, ...], Parameter(help="A trained model; several with the option below.")
+        tuple[pathlib.Path, ...],
+        Parameter(help="A trained model; several with --ensemble-checkpoints."),
     ],
     /,
     *,
@@ -94,19 +95,19 @@ def evaluate(
         pathlib.Path, Parameter(help="Folder for metrics.json, report.html and submission.json.")
     ],
     ensemble_checkpoints: Annotated[
-        bool, Parameter(negative="", help="Let the answers of several models to ARC vote together.")
+        bool, Parameter(negative="", help="Pool the ARC votes of several models.")
     ] = False,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Answer the test split: each way to pick beside the oracle, votes and a submission for ARC.
+    """Evaluate on the test split: each selection rule beside the oracle; votes and submission for ARC.
 
     **Examples:**
 
         reasonloop prr evaluate models/two --data data/two --output reports/two
-        reasonloop prr evaluate models/one --data data/two --output reports/one --set latent.evaluate.rollouts=8 --set latent.evaluate.noise=0.2
+        reasonloop prr evaluate models/one --data data/two --output reports/one --set latent.evaluate.rollouts=8
     """
     loaded = params.load()
-    from pipeline_lib.latent.runs import EvaluationPaths, evaluate_on  # noqa: PLC0415 - torch takes seconds, --help needs none
+    from pipeline_lib.latent.runs import EvaluationPaths, evaluate_on  # noqa: PLC0415 - torch is slow
 
     with progress_bar(console, "evaluate") as moved:
         evaluate_on(
@@ -129,7 +130,9 @@ def show(
     *,
     data: Data,
     output: Annotated[pathlib.Path, Parameter(help="Folder for pictures and report.html.")],
-    examples: Annotated[int, Parameter(help="So many test examples.", validator=AT_LEAST_ONE)] = 8,
+    examples: Annotated[
+        int, Parameter(help="Number of test examples.", validator=AT_LEAST_ONE)
+    ] = 8,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Draw input, target and the answers of all branches for the first test examples, as SVG.
@@ -139,7 +142,7 @@ def show(
         reasonloop prr show models/two --data data/two --output reports/pictures --examples 4
     """
     loaded = params.load()
-    from pipeline_lib.latent.runs import show_on  # noqa: PLC0415 - torch takes seconds, --help needs none
+    from pipeline_lib.latent.runs import show_on  # noqa: PLC0415 - torch is slow
 
     drawn = show_on(
         data.resolve(),
@@ -153,7 +156,7 @@ def show(
 
 
 def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
-    """Data, training and evaluation as one flow in a workspace; what is done already stays.
+    """Run data, training and evaluation as one flow in a workspace; finished stages are reused.
 
     **Examples:**
 
@@ -169,7 +172,7 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
 
 def print_figures(folder: pathlib.Path) -> None:
-    """The table of an evaluation."""
+    """Print the tables of an evaluation."""
     content = read_json(folder / "metrics.json")
     for figures in content["models"]:
         secret = figures["unlabelled_rows"]

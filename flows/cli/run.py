@@ -1,10 +1,18 @@
 """`reasonloop run`: the whole loop."""
 
+from pydantic import TypeAdapter
+
 from flows import server
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
 from flows.cli.orchestrated import orchestrated
-from flows.cli.summary import print_summary
+from flows.cli.tables import print_table
 from flows.terminal import PlainConsole
+from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
+from pipeline_lib.reporting import tables
+from pipeline_lib.reporting.metrics_file import TokenCount
+from pipeline_lib.reporting.run_compute import RunCompute
+from pipeline_lib.stages.loop import LOOP
+from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import Workspace
 
 console = PlainConsole()
@@ -13,7 +21,7 @@ console = PlainConsole()
 def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
     """Run the whole loop: prepare, bootstrap, sample, verify, build, train, evaluate, report.
 
-    Finished stages and shards are taken up again, so the same command continues a broken run.
+    Finished stages and shards are reused, so the same command resumes a broken run.
 
     **Examples:**
 
@@ -27,5 +35,30 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
         from flows.post_training import run_post_training  # noqa: PLC0415 - see `orchestrated`
 
         run_post_training(run)
-    print_summary(Workspace(root), console)
+    _print_summary(Workspace(root))
     console.print(f"Prefect UI: {server.ensure()}", soft_wrap=True)
+
+
+def _print_summary(workspace: Workspace) -> None:
+    """Scores, differences, compute, tokens, seconds and headline of a finished run."""
+    result = EvaluationResult.from_json(
+        (workspace.evaluation_result / RESULT_NAME).read_text("utf-8")
+    )
+    figures = read_json(workspace.metrics)
+    found = figures["seconds"]
+    seconds = {stage.name: found[stage.name] for stage in LOOP if stage.name in found}
+    tokens = {name: TokenCount(**spent) for name, spent in figures["tokens"].items()}
+    print_table(console, tables.score_table(result.summaries))
+    for table in tables.paired_tables(result):
+        print_table(console, table)
+    spent = TypeAdapter(RunCompute).validate_python(figures["compute"])
+    print_table(console, tables.run_compute_table(spent))
+    total = figures["seconds"]["total"]
+    print_table(console, tables.cost_table(seconds, tokens, total=total))
+    console.print(f"\n[bold]{figures['headline']['title']}[/]")
+    for sentence in figures["headline"]["sentences"]:
+        console.print(sentence)
+    console.print(
+        f"\nreport:     {workspace.reports / 'report.html'}", soft_wrap=True, markup=False
+    )
+    console.print(f"metrics:    {workspace.metrics}", soft_wrap=True, markup=False)

@@ -29,28 +29,31 @@ console = PlainConsole()
 
 def serve(
     model: Annotated[
-        str, Parameter(help="A Hugging Face folder or hub id; at a URL, the name it has there.")
+        str,
+        Parameter(
+            help="A Hugging Face folder or hub id; with --engine url, the name that the server uses."
+        ),
     ],
     /,
     *,
     engine: Annotated[
-        Engine | None, Parameter(help="Without it, serve.engine of the params file decides.")
+        Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
     ] = None,
     port: Annotated[
-        int | None, Parameter(help="The first port to try; the next free one is taken.")
+        int | None, Parameter(help="First port to try; the next free one is used.")
     ] = None,
     lora: Annotated[
         tuple[str, ...],
-        Parameter(negative="", help="A LoRA adapter as NAME=FOLDER; may be repeated."),
+        Parameter(negative="", help="A LoRA adapter as NAME=FOLDER; repeatable."),
     ] = (),
     workspace: Annotated[
-        pathlib.Path, Parameter(help="Folder whose logs/ gets the engine's output.")
+        pathlib.Path, Parameter(help="The engine's output is written to logs/ in this folder.")
     ] = DEFAULT_RUN.workspace,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Serve a model to any OpenAI client, on this machine only, until Ctrl-C.
 
-    An engine that crashes or hangs is started again on the same port.
+    An engine that crashes or hangs is restarted on the same port.
 
     **Examples:**
 
@@ -106,7 +109,7 @@ def serve_until_signal(
 def _read_all(texts: Sequence[str]) -> list[Adapter]:
     adapters = {adapter.name: adapter for adapter in map(_read, texts)}
     if len(adapters) < len(texts):
-        raise BadInputError(f"--lora {' '.join(texts)}: a name stands twice; name each differently")
+        raise BadInputError(f"--lora {' '.join(texts)}: a name is given twice; names must differ")
     return list(adapters.values())
 
 
@@ -118,7 +121,7 @@ def _read(text: str) -> Adapter:
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    # A second signal would interrupt the stop of the engine.
+    # A second SIGTERM would interrupt the shutdown of the engine.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + signal.SIGTERM)
 
@@ -128,7 +131,7 @@ def _say(text: str) -> None:
 
 
 def _show(endpoints: Sequence[Endpoint]) -> None:
-    """Print the address, and example requests to copy."""
+    """Print the address and example requests."""
     last = endpoints[-1]
     _say(f"base URL: {last.base_url}")
     for endpoint in endpoints:
@@ -147,12 +150,12 @@ print(answer.choices[0].text)
 
 
 def _follow(engine: RunningEngine) -> None:
-    """Report restarts until the engine is given up."""
+    """Report restarts, until the supervisor stops restarting the engine."""
     _say("serving; Ctrl-C stops it")
     shown = 0
     while True:
         time.sleep(_POLL_S)
         engine.check()
         for reason in engine.restart_reasons[shown:]:
-            _say(f"the engine is started again: {reason}")
+            _say(f"engine restarted: {reason}")
         shown = len(engine.restart_reasons)

@@ -1,4 +1,4 @@
-"""`reasonloop stage` and `reasonloop report`: one stage of the loop."""
+"""`reasonloop stage` and `reasonloop report`: one stage."""
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions, StageName
 from flows.cli.orchestrated import orchestrated
@@ -15,7 +15,7 @@ def stage(
     options: RunOptions = DEFAULT_RUN,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Run one stage of the loop; dvc.yaml calls this.
+    """Run one stage, as dvc.yaml does.
 
     **Example:**
 
@@ -34,7 +34,7 @@ def stage(
 
 
 def report(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
-    """Write metrics.json, plots and report.html of a finished run again.
+    """Rewrite metrics.json, plots and report.html of a finished run.
 
     **Example:**
 

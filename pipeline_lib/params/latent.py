@@ -156,13 +156,13 @@ LATENT_PRESETS = {
 """PRR as tuned here ("ours") and as first described ("brief"); TRM at its published sizes."""
 
 
-MadeTaskName = Literal["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous"]
+SyntheticTaskName = Literal["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous"]
 
 
 class LatentDataParams(Section):
     """Data of a latent model: a synthetic task, or a folder in TRM's format."""
 
-    task: Literal[MadeTaskName, "folder"] = "sudoku4-two"
+    task: Literal[SyntheticTaskName, "folder"] = "sudoku4-two"
     folder: str | None = None
     """Folder of ``task: folder``, as `reasonloop prr build-arc`, build-sudoku and build-maze write it."""
     train_puzzles: Count = 2048

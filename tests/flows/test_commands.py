@@ -157,6 +157,28 @@ def test_evaluate_shows_finish_reasons_and_lengths(tmp_path, capsys):
     assert "3 paths, 1 not scored; 50.0% truncated, 7.0 tokens each" in capsys.readouterr().out
 
 
+def test_arc_paths_are_scored_as_arc_prize_does(tmp_path, capsys):
+    """Two puzzles, one of two test inputs solved in each by one of the first two paths: 50 %."""
+    right, wrong = json.dumps([[1, 2]]), json.dumps([[2, 1]])
+    answers = {
+        "a/0": (wrong, right),
+        "a/1": (wrong, wrong),
+        "b/0": (right, wrong),
+        "b/1": (wrong, "no grid"),
+    }
+    rows = [
+        {"id": f"{name}-{index}", "problem_id": name, "kind": "arc", "gold": [[1, 2]], "text": text}
+        for name, texts in answers.items()
+        for index, text in enumerate(texts)
+    ]
+    paths = tmp_path / "paths.jsonl"
+    paths.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with pytest.raises(SystemExit) as stopped:
+        main(["evaluate", str(paths), "--workers", "1", "--set", "evaluate.ks=[1,2]"])
+    assert stopped.value.code == 0
+    assert "ARC Prize score: 50.0% of 2 puzzles" in capsys.readouterr().out
+
+
 def test_names_are_not_markup(tmp_path, monkeypatch, capsys):
     """Text that looks like a tag of rich, or is not valid Unicode, is printed as it is."""
     monkeypatch.chdir(tmp_path)

@@ -35,7 +35,7 @@ def reasonloop(capsys, tmp_path, monkeypatch):
 
 def test_from_a_synthetic_task_to_pictures(reasonloop, tmp_path):
     """Four commands; metrics are of the ten examples, without the padding of the last batch."""
-    assert reasonloop("build-made --output two")[::2] == (0, "")
+    assert reasonloop("build-synthetic --output two")[::2] == (0, "")
     assert reasonloop("train two --output model")[::2] == (0, "")
     code, shown, error = reasonloop("evaluate model --data two --output found")
     assert (code, error) == (0, "")
@@ -78,7 +78,7 @@ def test_an_arc_evaluation_shows_its_score(reasonloop, tmp_path):
 
 def test_a_training_resumes_after_its_time_limit(reasonloop):
     """With no time left: exit code 3 after each step, and a message to run the same command again."""
-    reasonloop("build-made --output two")
+    reasonloop("build-synthetic --output two")
     for step in (1, 2, 3):
         code, _, error = reasonloop("train two --output model --minutes 0.000001")
         assert code == 3
@@ -90,7 +90,7 @@ def test_a_training_resumes_after_its_time_limit(reasonloop):
 
 def test_a_training_is_logged_by_dvclive(reasonloop, tmp_path):
     """Its four steps are logged beside the model, which equals that of a training without it."""
-    reasonloop("build-made --output two")
+    reasonloop("build-synthetic --output two")
     tracker_args = "--set execution.report_to=[dvclive]"
     assert reasonloop(f"train two --output model {tracker_args}")[::2] == (0, "")
     log = tmp_path / "model.trackers" / "dvclive" / "latent" / "plots" / "metrics" / "loss.tsv"
@@ -116,12 +116,12 @@ def test_a_training_is_logged_by_dvclive(reasonloop, tmp_path):
         ("evaluate nowhere --data two --output found", "no latent model"),
         ("evaluate model model --data two --output found", "--ensemble-checkpoints"),
         ("evaluate model --data two --output found --set latent.evaluate.rollouts=2", "set noise"),
-        ("build-made --output other --set latent.data.task=folder", "go together"),
+        ("build-synthetic --output other --set latent.data.task=folder", "go together"),
     ],
 )
 def test_bad_input_is_one_line(reasonloop, line, words):
     """Problem, place and remedy in one line, exit code 2, and no file is written."""
-    reasonloop("build-made --output two")
+    reasonloop("build-synthetic --output two")
     if "model" in line.split()[1:]:
         assert reasonloop("train two --output model")[0] == 0
     code, shown, error = reasonloop(line)

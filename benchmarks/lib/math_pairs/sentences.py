@@ -7,26 +7,39 @@ from benchmarks.lib.math_pairs.pair import Pair
 
 DENIALS = (
     "not {0}", "not equal to {0}", "never {0}", "anything but {0}", "definitely not {0}", "no longer {0}",
-    "less than {0}", "more than {0}", "at most {0}", "at least {0}", "greater than {0}", "over {0}", "under {0}", "fewer than {0}",
-    "between {0} and {1}", "between {1} and {0}", "half of {0}", "twice {0}", "double {0}", "a third of {0}", "the square root of {0}",
-    "maybe {0}, maybe {1}", "maybe {1}, maybe {0}", "{0} or {1}", "{1} or {0}", "either {1} or {0}", "perhaps {0}", "possibly {0}",
+    "less than {0}", "more than {0}", "at most {0}", "at least {0}", "greater than {0}", "over {0}", "under {0}",
+    "fewer than {0}",
+    "between {0} and {1}", "between {1} and {0}", "half of {0}", "twice {0}", "double {0}", "a third of {0}",
+    "the square root of {0}",
+    "maybe {0}, maybe {1}", "maybe {1}, maybe {0}", "{0} or {1}", "{1} or {0}", "either {1} or {0}", "perhaps {0}",
+    "possibly {0}",
     "probably {0}", "about {0}", "around {0}", "approximately {0}", "roughly {0}", "negative {0}", "minus {0}",
-    "{0} times 2", "{0} plus 1", "{0} minus 1", "{0} squared", "{0} factorial", "{0} and {1}", "{1} and {0}", "1, 2, {1}, {0}", "{0}, {1}, {2}",
-    "{0} unless it rains", "{0} if x is even", "somewhere near {0}", "up to {0}", "{0} more than {1}", "{0} less than {1}", "{0} halves",
-    "neither {0} nor {1}", "{0} divided by 2", "almost {0}", "nearly {0}", "the opposite of {0}", "the inverse of {0}", "10 to the {0}",
+    "{0} times 2", "{0} plus 1", "{0} minus 1", "{0} squared", "{0} factorial", "{0} and {1}", "{1} and {0}",
+    "1, 2, {1}, {0}", "{0}, {1}, {2}",
+    "{0} unless it rains", "{0} if x is even", "somewhere near {0}", "up to {0}", "{0} more than {1}",
+    "{0} less than {1}", "{0} halves",
+    "neither {0} nor {1}", "{0} divided by 2", "almost {0}", "nearly {0}", "the opposite of {0}",
+    "the inverse of {0}", "10 to the {0}",
     "{0} or so", "{0} thousand", "{0} million", "{0} dozen", "cos {0}", "something like {0}", "{0}?",
 )  # fmt: skip
 FRAMES = ("The answer is {}.", "#### {}", "Final answer: {}", "So the result is {}.", "A: {}")
 BARE = (
-    "It is not {0}.", "It isn't {0}.", "It cannot be {0}.", "I doubt that it is {0}.", "It might be {0}.", "It could be {0}.", "I am not sure, {0}?",
-    "I guess {0}.", "We can rule out {0}.", "This is wrong: {0}.", "{0} is not the answer.", "{0} is wrong.", "{0} is incorrect.", "It can't be {0}.",
-    "The answer isn't {0}.", "The answer is unknown, but not {0}.", "The answer cannot be {0}.", "The answer could be {0}.", "The answer might be {0}.",
-    "The answer is wrong: {0}.", "1 2 3 4 {0}", "The candidates are {1}, {2}, {0}", "It is {1} or {0}", "Numbers: 1, 2, 3, 4, {0}", "The answer must not be {0}.",
-    "It does not equal {0}.", "The answer doesn't equal {0}.", "The answer was {1} but could also be {0}", "Pick any of 1, 3, {1}, {0}",
+    "It is not {0}.", "It isn't {0}.", "It cannot be {0}.", "I doubt that it is {0}.", "It might be {0}.",
+    "It could be {0}.", "I am not sure, {0}?",
+    "I guess {0}.", "We can rule out {0}.", "This is wrong: {0}.", "{0} is not the answer.", "{0} is wrong.",
+    "{0} is incorrect.", "It can't be {0}.",
+    "The answer isn't {0}.", "The answer is unknown, but not {0}.", "The answer cannot be {0}.",
+    "The answer could be {0}.", "The answer might be {0}.",
+    "The answer is wrong: {0}.", "1 2 3 4 {0}", "The candidates are {1}, {2}, {0}", "It is {1} or {0}",
+    "Numbers: 1, 2, 3, 4, {0}", "The answer must not be {0}.",
+    "It does not equal {0}.", "The answer doesn't equal {0}.", "The answer was {1} but could also be {0}",
+    "Pick any of 1, 3, {1}, {0}",
 )  # fmt: skip
 PLAIN = (
-    "The answer is {0}.", "#### {0}", "Final answer: {0}", "A: {0}", "The answer is {0} dollars.", "#### She has {0} apples.", "**Answer:** {0}",
-    "Therefore, he pays {0} dollars.", "3 + 4 = 7\nThe answer is {0}", "The answer is: ${0}$.", "The answer is \\({0}\\) meters.", "So she needs {0} eggs.",
+    "The answer is {0}.", "#### {0}", "Final answer: {0}", "A: {0}", "The answer is {0} dollars.",
+    "#### She has {0} apples.", "**Answer:** {0}",
+    "Therefore, he pays {0} dollars.", "3 + 4 = 7\nThe answer is {0}", "The answer is: ${0}$.",
+    "The answer is \\({0}\\) meters.", "So she needs {0} eggs.",
     "#### {0} cm", "x = {0}", "Hence it is {0}.", "The final answer is **{0}**.", "The total is {0}.",
 )  # fmt: skip
 EQUATIONS = (

@@ -80,7 +80,8 @@ def orders() -> Iterator[Pair]:
             yield gold, boxed(gold), True
     for gold, answer in (
         ("A^{-1}B", "BA^{-1}"), ("AB-BA", "0"), ("A^T B", "B A^T"), ("P^{-1}AP", "A"), ("M^{-1}N", "NM^{-1}"),
-        ("\\vec{a} \\times \\vec{b}", "\\vec{b} \\times \\vec{a}"), ("\\mathbf{u} \\times \\mathbf{v}", "\\mathbf{v} \\times \\mathbf{u}"),
+        ("\\vec{a} \\times \\vec{b}", "\\vec{b} \\times \\vec{a}"),
+        ("\\mathbf{u} \\times \\mathbf{v}", "\\mathbf{v} \\times \\mathbf{u}"),
     ):  # fmt: skip
         yield gold, boxed(answer), False
         yield gold, boxed(gold), True

@@ -1,6 +1,7 @@
 """Mazes from the CSV files of Maze-Hard.
 
-Cells are ``#`` wall, blank, ``S``tart, ``G``oal and ``o`` path: tokens 1 to 5 in this order. The answer is the question with the path drawn in.
+Cells are ``#`` wall, blank, ``S``tart, ``G``oal and ``o`` path: tokens 1 to 5 in this order. The
+answer is the question with the path drawn in.
 """
 
 import math

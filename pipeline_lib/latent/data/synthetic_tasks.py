@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.data import synthetic_rules, synthetic_sudoku
 from pipeline_lib.latent.data.dataset_files import PuzzleSet
-from pipeline_lib.params.latent import MadeTaskName
+from pipeline_lib.params.latent import SyntheticTaskName
 from pipeline_lib.seeding import child_random
 
 _MAX_DUPLICATES = 1000
@@ -50,7 +50,7 @@ class SyntheticTask:
 
 
 def make_task(
-    name: MadeTaskName, *, train: int, test: int, versions: int = 1, seed: int
+    name: SyntheticTaskName, *, train: int, test: int, versions: int = 1, seed: int
 ) -> SyntheticTask:
     """Draw a task with ``train`` groups of ``versions`` examples and ``test`` examples.
 
@@ -121,7 +121,7 @@ def _ambiguous(rng: random.Random) -> tuple[Draw, int]:
     return draw, synthetic_rules.VOCAB_SIZE
 
 
-_TASKS: dict[MadeTaskName, Callable[[random.Random], tuple[Draw, int]]] = {
+_TASKS: dict[SyntheticTaskName, Callable[[random.Random], tuple[Draw, int]]] = {
     "sudoku4": _sudoku(synthetic_sudoku.FOUR, givens=6, num_solutions=1),
     "sudoku4-two": _sudoku(synthetic_sudoku.FOUR, givens=11, num_solutions=2),
     "sudoku6": _sudoku(synthetic_sudoku.SIX, givens=26, num_solutions=1),

@@ -45,7 +45,8 @@ _RELATIVE = re.compile(
 """A negation about the counted thing ("flowers that are not roses"), not about the count."""
 _BEFORE = re.compile(
     r"(?:\b(?:than|at most|at least|up to|between|over|under|above|below|about|around|approximately|roughly|"
-    r"nearly|almost|near|hardly|barely|scarcely|divisible by|sqrt|half|half of|third of|quarter of|fraction of|twice|double|triple|root of|root|"
+    r"nearly|almost|near|hardly|barely|scarcely|divisible by|sqrt|half|half of|third of|quarter of"
+    r"|fraction of|twice|double|triple|root of|root|"
     r"square of|cube of|opposite of|inverse of|reciprocal of|power of|multiple of|divisor of|factor of|"
     r"negative|minus|plus|sin|cos|tan|log|ln|to the|except|unless|without|beyond|exceeds?|modulo|mod|"
     r"times|divided by|multiplied by)|[-+*/^<>~])[\s$\\(*]{0,4}$",
@@ -53,9 +54,12 @@ _BEFORE = re.compile(
 )
 """Directly before the number: it is a bound, an operand, or has another sign."""
 _AFTER = re.compile(
-    r"[\s*$\\)]{0,4}(?:times\b(?! (?:a|per|each|every)\b)|minus\b|plus\b|squared\b|cubed\b|factorial\b|halves\b|thirds\b|quarters\b|"
-    r"fourths\b|fifths\b|tenths\b|choose\b|divided\b|multiplied\b|over \$?[\d.]{1,20}(?![\d.]| ?[A-Za-z%])|root\b|mod\b|modulo\b|percent\b|"
-    r"or (?:so|more|less|fewer|\W{0,3}\d)|unless\b|if\b|and then some|short of\b|too (?:many|few|much)\b|(?:more|less|fewer) than\W{1,4}(?:\d|[a-z]\b)|to the\b|"
+    r"[\s*$\\)]{0,4}(?:times\b(?! (?:a|per|each|every)\b)|minus\b|plus\b|squared\b|cubed\b|factorial\b"
+    r"|halves\b|thirds\b|quarters\b|"
+    r"fourths\b|fifths\b|tenths\b|choose\b|divided\b|multiplied\b|over \$?[\d.]{1,20}(?![\d.]"
+    r"| ?[A-Za-z%])|root\b|mod\b|modulo\b|percent\b|"
+    r"or (?:so|more|less|fewer|\W{0,3}\d)|unless\b|if\b|and then some|short of\b|too (?:many|few|much)\b"
+    r"|(?:more|less|fewer) than\W{1,4}(?:\d|[a-z]\b)|to the\b|"
     r"is (?:not|wrong|incorrect|false|excluded)\b|[-+*/^=<>!?]|\.\.)",
     re.IGNORECASE,
 )

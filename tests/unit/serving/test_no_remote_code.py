@@ -10,7 +10,10 @@ from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.pretrained import load_tokenizer
 from pipeline_lib.training.weights import policies
 
-CODE = "import pathlib\npathlib.Path({mark!r}).touch()\nfrom transformers import PretrainedConfig\nclass Own(PretrainedConfig):\n    model_type = 'own'\n"
+CODE = (
+    "import pathlib\npathlib.Path({mark!r}).touch()\nfrom transformers import PretrainedConfig\n"
+    "class Own(PretrainedConfig):\n    model_type = 'own'\n"
+)
 FILES = {
     "config.json": {"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}},
     "tokenizer_config.json": {

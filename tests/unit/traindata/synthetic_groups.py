@@ -21,7 +21,8 @@ VERDICTS = {
     "R": Verdict(status=Status.CORRECT, strict=True, lenient=True),
     "W": Verdict(status=Status.WRONG, strict=False, lenient=False),
 }
-"""Right, wrong in format only (by either status), wrong, crashed, unparsed, malformed, hack, error. Capitals: truncated."""
+"""Right, wrong in format only (by either status), wrong, crashed, unparsed, malformed, hack, error.
+Capitals: truncated."""
 
 
 def make_path(problem_id: str, index: int, text: str, *, truncated: bool = False) -> Path:

@@ -26,7 +26,8 @@ _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _EQUALITY = re.compile(r"=|\\approx|\\equiv")
 _ROUNDING = Fraction(1, 100)
 _NAMED = re.compile(
-    r"(?!\\(?:not|neg?|neq|lnot|sim)(?![a-z]))(?:\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?|\\text\{([^{}]{1,40})\}) ?(?:=|\\approx) ?([^=,;]+)"
+    r"(?!\\(?:not|neg?|neq|lnot|sim)(?![a-z]))(?:\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?"
+    r"|\\text\{([^{}]{1,40})\}) ?(?:=|\\approx) ?([^=,;]+)"
 )
 _CHOICE = re.compile(r"\(?(?:\\text\{ ?)?\(?([A-Ha-h])\)?\.?(?: ?\})?\)?")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z ,.'-]*")

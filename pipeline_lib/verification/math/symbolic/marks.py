@@ -12,13 +12,15 @@ from pipeline_lib.verification.math.exact.comparison import AmbiguousError
 
 _MAX_DOUBLE_FACTORIAL = 300
 _NEGATED = re.compile(
-    r"\\not ?(?:=|\\equiv|\\in|\\subset|<|>|\\le|\\ge|\\sim)?|\\neq?(?![a-z])|!=|<>|\\notin|\\neg|\\lnot|\\nsim|\\sim(?![a-z])|\\n(?:le|ge|leq|geq)(?![a-z])"
+    r"\\not ?(?:=|\\equiv|\\in|\\subset|<|>|\\le|\\ge|\\sim)?|\\neq?(?![a-z])|!=|<>|\\notin|\\neg|\\lnot"
+    r"|\\nsim|\\sim(?![a-z])|\\n(?:le|ge|leq|geq)(?![a-z])"
 )
 _UNEQUAL = re.compile(r"\\not ?=|\\ne(?![a-z])|!=|<>")
 _PRIMED = re.compile(r"(\\[A-Za-z]+|[A-Za-z])(?: ?\^ ?\{? ?((?:\\prime ?)+)\}?|((?:')+))")
 _DIFFERENTIAL = re.compile(r"(?<![A-Za-z\\{])d(?![_A-Za-z'])")
 _TRANSPOSED = re.compile(
-    r"\^ ?(?:\{ ?(?:T|\\top|\\intercal|\\mathsf ?\{?T\}?|\\text\{ ?T ?\}) ?\}|T(?![A-Za-z])|\\top(?![a-z])|\\intercal|\\text\{ ?T ?\})"
+    r"\^ ?(?:\{ ?(?:T|\\top|\\intercal|\\mathsf ?\{?T\}?|\\text\{ ?T ?\}) ?\}|T(?![A-Za-z])"
+    r"|\\top(?![a-z])|\\intercal|\\text\{ ?T ?\})"
 )
 _INVERSE = re.compile(r"[A-Z] ?\^ ?\{ ?-")
 _SPELLED = re.compile(r"[A-Z]{2,}")
@@ -30,7 +32,8 @@ _DEGREES = re.compile(r"(\d+(?:\.\d+)?|\\?[A-Za-z]+|\([^()]*\))\s?\^\\circ")
 _NUMERAL = r"(?:\\text\{ ?)?([0-9A-Fa-f]+)(?: ?\})?"
 _BASE = re.compile(
     _NUMERAL
-    + r" ?_ ?(?:(\d)|\{ ?(?:\\text\{)? ?(?:base )?(\d+|[a-z]+) ?\}? ?\})|([0-9A-Fa-f]+)(?: |\\text\{ ?)+base (\d+|[a-z]+) ?\}?"
+    + r" ?_ ?(?:(\d)|\{ ?(?:\\text\{)? ?(?:base )?(\d+|[a-z]+) ?\}? ?\})|([0-9A-Fa-f]+)(?: "
+    r"|\\text\{ ?)+base (\d+|[a-z]+) ?\}?"
 )
 _BASE_NAMES = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
@@ -40,7 +43,8 @@ _MODULUS = re.compile(
     r"(.*?)[ ,]*\(?(?:\\pmod|\\bmod|\\mod|\\text\{ ?\(?mod ?\}|\bmod\b) ?\{? ?(-?\d+|[A-Za-z])\b ?\}?\)?"
 )
 _FACTOR = re.compile(
-    r" ?(?:\d+(?:\.\d+)?|\\(?:sqrt|frac)(?:\[[^\]]*\])?(?:\{[^{}]*\})+|\\(?!cdot|times|div|le|ge|cup|cap|pm|mp|in|quad|end|begin|right|left)[a-zA-Z]+|[A-Za-z]|\([^()]*\))"
+    r" ?(?:\d+(?:\.\d+)?|\\(?:sqrt|frac)(?:\[[^\]]*\])?(?:\{[^{}]*\})+|\\(?!cdot|times|div|le|ge|cup|cap"
+    r"|pm|mp|in|quad|end|begin|right|left)[a-zA-Z]+|[A-Za-z]|\([^()]*\))"
     r"(?:\^(?:\{[^{}]*\}|\w|\\[a-z]+)|_(?:\{[^{}]*\}|\w)|!)*"
 )
 

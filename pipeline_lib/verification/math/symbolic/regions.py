@@ -16,7 +16,8 @@ ReadNumber = Callable[[str], Any]
 """The SymPy value of an end point, or None."""
 
 _DEFINITE = re.compile(
-    r"\\infty|\\cup|\\cap|\\setminus|\\in(?![a-z])|\\mathbb|[<>]|\\(?:le|leq|leqslant|ge|geq|geqslant|lt|gt|neq?)(?![a-z])"
+    r"\\infty|\\cup|\\cap|\\setminus|\\in(?![a-z])|\\mathbb|[<>]|\\(?:le|leq|leqslant|ge|geq|geqslant|lt"
+    r"|gt|neq?)(?![a-z])"
     r"|\[[^\[\]()]*\)$|^\([^\[\]()]*\]$|\\mid|\{[^{}]*:"
 )
 _RELATIONS = {

@@ -32,7 +32,7 @@ def test_counts_of_published_sets(reference_data, name, puzzles, demonstrations,
 
 
 @pytest.mark.parametrize(("name", "counts"), ARC_COUNTS.items())
-def test_counts_of_made_sets(synthetic_data, name, counts):
+def test_counts_of_synthetic_sets(synthetic_data, name, counts):
     """The same for made puzzles, in one folder or in nested folders."""
     assert tuple(read_subset(synthetic_data / "arc", name).counts.values()) == counts
 

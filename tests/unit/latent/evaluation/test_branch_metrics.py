@@ -141,7 +141,7 @@ def test_no_rows_have_no_shares():
 
 
 tokens = st.integers(1, NUM_TOKENS - 1)
-made_rows = st.integers(1, 4).flatmap(
+rows_of_branches = st.integers(1, 4).flatmap(
     lambda branches: st.lists(
         st.tuples(
             st.lists(
@@ -161,7 +161,7 @@ def counts_of(rows) -> BranchCounts:
     return count_batch(*outcome(answers, scores, labels))
 
 
-@given(made_rows)
+@given(rows_of_branches)
 def test_no_pick_beats_the_oracle(rows):
     """The oracle is at least every pick and at least the mean branch, and none is below 0."""
     counts = counts_of(rows)
@@ -175,7 +175,7 @@ def test_no_pick_beats_the_oracle(rows):
     assert 0 <= metrics.disagreement <= 1
 
 
-@given(made_rows)
+@given(rows_of_branches)
 def test_counts_of_parts_add_up_to_those_of_the_whole(rows):
     """Counts of batches and processes can be added."""
     whole, parts = counts_of(rows), counts_of(rows[:1]) + counts_of(rows[1:])

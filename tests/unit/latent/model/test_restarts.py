@@ -23,7 +23,7 @@ def as_tensor(values) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float32)
 
 
-def made_carry(*, window: int = 5, saving=SAVING, left=LEFT) -> Carry:
+def make_carry(*, window: int = 5, saving=SAVING, left=LEFT) -> Carry:
     """The sums of five rows."""
     return {
         "saving_BK": as_tensor([saving] * 5),
@@ -33,7 +33,7 @@ def made_carry(*, window: int = 5, saving=SAVING, left=LEFT) -> Carry:
     }
 
 
-def made_vectors() -> BranchVectors:
+def make_vectors() -> BranchVectors:
     torch.manual_seed(1)
     return BranchVectors(4, 64, every_step=True)
 
@@ -112,13 +112,13 @@ def test_dead_and_overloaded(saving, left, used, pair):
 
 def test_a_dead_branch_gets_the_vectors_of_the_overloaded_one_with_noise():
     """Initial and step vectors plus noise of deviation 0.5; the window is reset."""
-    vectors = made_vectors()
-    assert moved_rows(vectors, carry=made_carry(), progress=0.5) == [[0], [0]]
+    vectors = make_vectors()
+    assert moved_rows(vectors, carry=make_carry(), progress=0.5) == [[0], [0]]
     for part in vectors.parameters():
         assert (part[0] - part[3]).std().item() == pytest.approx(0.5, rel=0.3)
     generator = torch.Generator()
     assert (
-        reinit_dead_branches(vectors, made_carry(), every=5, progress=0.5, generator=generator)
+        reinit_dead_branches(vectors, make_carry(), every=5, progress=0.5, generator=generator)
         is None
     )
 
@@ -127,14 +127,14 @@ def test_a_dead_branch_gets_the_vectors_of_the_overloaded_one_with_noise():
     ("carry", "progress"),
     [
         (None, 0.5),
-        (made_carry(window=4), 0.5),
-        (made_carry(left=EQUAL), 0.5),
-        (made_carry(), 0.9),
+        (make_carry(window=4), 0.5),
+        (make_carry(left=EQUAL), 0.5),
+        (make_carry(), 0.9),
     ],
 )
 def test_branches_that_are_kept(carry, progress):
     """No reinitialisation within a window, without a pair, or late in training."""
-    assert moved_rows(made_vectors(), carry=carry, progress=progress) == [[], []]
+    assert moved_rows(make_vectors(), carry=carry, progress=progress) == [[], []]
 
 
 def test_a_window_adds_up_steps():
@@ -154,7 +154,7 @@ def test_a_training_step_reinitialises_before_the_forward_pass():
     before = model.branches.step_KD.detach().clone()
     generator = torch.Generator().manual_seed(1)
     output = model.training_step(
-        random_batch(), carry=made_carry(), progress=0.5, generator=generator
+        random_batch(), carry=make_carry(), progress=0.5, generator=generator
     )
     assert output.carry["window_B"].tolist() == [1] * 5
     assert (model.branches.step_KD != before).any(1).tolist() == [True, False, False, False]

@@ -14,7 +14,7 @@ WIDTH = 8
 POSITIONS = 2 + SIZES.seq_len
 
 
-def made_scorer(**changes: Any) -> Scorer:
+def make_scorer(**changes: Any) -> Scorer:
     """A scorer for three branches of width 8, two prefix and seven sequence positions."""
     small = {"width": WIDTH, "heads": 2, "hidden_multiple": 4, "prefix_tokens": 2}
     return Scorer(LatentModelParams(**(small | changes)), SIZES)
@@ -34,13 +34,13 @@ EMBEDDED_BSD = drawn(2, POSITIONS, WIDTH, seed=3)
 @pytest.mark.parametrize("reads", ["all", "first"])
 def test_initial_scores_are_the_bias(reads, certainty, checks):
     """Output layers are zero-initialised, so every score is the bias of -5."""
-    scorer = made_scorer(scorer_reads=reads, scorer_certainty=certainty, scorer_checks=checks)
+    scorer = make_scorer(scorer_reads=reads, scorer_certainty=certainty, scorer_checks=checks)
     assert scorer(LATENTS_BKSD, LOGITS_BKLV, EMBEDDED_BSD).tolist() == [[-5.0] * 3] * 2
 
 
 def test_certainty_features():
     """Tokens of probability 1/2 and 2/3: ln 1/3 in all, and ln 1/2 for the least sure one."""
-    scorer = made_scorer()
+    scorer = make_scorer()
     torch.nn.init.constant_(scorer.certainty.weight, 1.0)
     # Stablemax weights of the logits 1, 0 and -1e9 are 2, 1 and 0.
     logits_BKLV = torch.tensor([[[[1.0, 0, 0], [1.0, 0, -1e9]]]])
@@ -50,7 +50,7 @@ def test_certainty_features():
 
 def test_scores_pass_no_gradient_to_the_logits():
     """Certainty and check change the scores; the logits get no gradient."""
-    scorer = made_scorer(scorer_checks=True)
+    scorer = make_scorer(scorer_checks=True)
     torch.nn.init.normal_(scorer.certainty.weight)
     torch.nn.init.normal_(scorer.check.out.weight)
     logits_BKLV = LOGITS_BKLV.clone().requires_grad_()
@@ -63,7 +63,7 @@ def test_scores_pass_no_gradient_to_the_logits():
 @pytest.mark.parametrize(("reads", "read"), [("all", range(POSITIONS)), ("first", [0])])
 def test_positions_that_the_scorer_reads(reads, read):
     """Scores depend on the latents of exactly these positions."""
-    scorer = made_scorer(scorer_reads=reads)
+    scorer = make_scorer(scorer_reads=reads)
     torch.nn.init.normal_(scorer.out.weight)
     latents_BKSD = LATENTS_BKSD.clone().requires_grad_()
     scores_BK = scorer(latents_BKSD, LOGITS_BKLV, EMBEDDED_BSD)
@@ -74,7 +74,7 @@ def test_positions_that_the_scorer_reads(reads, read):
 
 def test_a_scorer_of_equal_positions_reads_one():
     """With equal positions, reading all and reading the first agree."""
-    first, whole = (made_scorer(scorer_reads=reads) for reads in ("first", "all"))
+    first, whole = (make_scorer(scorer_reads=reads) for reads in ("first", "all"))
     torch.nn.init.normal_(first.out.weight)
     whole.load_state_dict(first.state_dict())
     alike_BKSD = LATENTS_BKSD[:, :, :1].expand_as(LATENTS_BKSD)
@@ -86,7 +86,7 @@ def test_a_scorer_of_equal_positions_reads_one():
 def checked(logits_BKLV: torch.Tensor, embedded_BSD: torch.Tensor) -> torch.Tensor:
     """Scores by a randomly initialised check alone, with zero weight on certainty."""
     torch.manual_seed(4)
-    scorer = made_scorer(scorer_checks=True)
+    scorer = make_scorer(scorer_checks=True)
     torch.nn.init.normal_(scorer.check.out.weight)
     torch.nn.init.zeros_(scorer.check.sure.weight)
     return scorer(LATENTS_BKSD, logits_BKLV, embedded_BSD)
@@ -109,7 +109,7 @@ def test_the_check_learns_a_rule_independent_of_certainty():
     torch.manual_seed(5)
     tokens = torch.nn.Embedding(SIZES.vocab_size, WIDTH)
     right = []
-    scorer = made_scorer(scorer_checks=True)
+    scorer = make_scorer(scorer_checks=True)
     optimizer = torch.optim.AdamW(scorer.parameters(), lr=1e-2)
     for _ in range(300):
         inputs_BL = torch.randint(SIZES.vocab_size, (32, SIZES.seq_len))

@@ -16,7 +16,7 @@ CARRY = {
 """Of a batch of twelve rows."""
 
 
-def made_state(carry: dict[str, torch.Tensor] | None = None, *, step: int = 0) -> RunState:
+def make_state(carry: dict[str, torch.Tensor] | None = None, *, step: int = 0) -> RunState:
     """A training without optimizers."""
     model = small_trm()
     return RunState(model=model, ema=Ema(model, decay=0.9), optimizers=(), carry=carry, step=step)
@@ -27,10 +27,10 @@ def test_rows_keep_their_carry(wrote, reads, tmp_path):
     """Rank r of n has rows r, r + n, ...: written by ``wrote`` of them, read by ``reads``."""
     for rank in range(wrote):
         carried = {name: whole[rank::wrote] for name, whole in CARRY.items()}
-        save_carry(made_state(carried), tmp_path, rank=rank)
-    save_state(made_state(step=5), tmp_path, world=wrote)
+        save_carry(make_state(carried), tmp_path, rank=rank)
+    save_state(make_state(step=5), tmp_path, world=wrote)
     for rank in range(reads):
-        state = made_state()
+        state = make_state()
         devices = Devices(rank=rank, world=reads, device=torch.device("cpu"))
         load_state(state, tmp_path, devices=devices)
         assert state.step == 5
@@ -43,7 +43,7 @@ def test_rows_keep_their_carry(wrote, reads, tmp_path):
 
 def test_a_model_without_carry_resumes(tmp_path):
     """Without a carry there is no carry file, for any number of processes."""
-    save_state(made_state(step=2), tmp_path, world=2)
-    state = made_state({"steps_B": torch.arange(12)})
+    save_state(make_state(step=2), tmp_path, world=2)
+    state = make_state({"steps_B": torch.arange(12)})
     load_state(state, tmp_path, devices=Devices(rank=0, world=1, device=torch.device("cpu")))
     assert (state.step, state.carry) == (2, None)

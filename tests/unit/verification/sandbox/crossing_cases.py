@@ -669,7 +669,10 @@ CLASSES = {
         "Money",
     ),
     "refusing": (
-        "s = Stack()\ntry:\n    s.pop()\nexcept IndexError as e:\n    assert str(e) == 'empty'\nelse:\n    assert s.n == 1",
+        (
+            "s = Stack()\ntry:\n    s.pop()\nexcept IndexError as e:\n"
+            "    assert str(e) == 'empty'\nelse:\n    assert s.n == 1"
+        ),
         "class Stack:\n    n = 0\n    def pop(self): raise IndexError('empty')\n",
         "Stack",
     ),
@@ -696,11 +699,17 @@ CLASSES = {
 NULL_AT_WORST = {
     "len of a small class": (
         "assert len(f([1, 2])) == 2",
-        "class Bag:\n    def __init__(self, x): self.x = x\n    def __len__(self): return len(self.x)\ndef f(x):\n    return Bag(x)",
+        (
+            "class Bag:\n    def __init__(self, x): self.x = x\n"
+            "    def __len__(self): return len(self.x)\ndef f(x):\n    return Bag(x)"
+        ),
     ),
     "truth of a small class": (
         "assert f([1])\nassert not f([])",
-        "class Bag:\n    def __init__(self, x): self.x = x\n    def __len__(self): return len(self.x)\ndef f(x):\n    return Bag(x)",
+        (
+            "class Bag:\n    def __init__(self, x): self.x = x\n"
+            "    def __len__(self): return len(self.x)\ndef f(x):\n    return Bag(x)"
+        ),
     ),
     "attributes of a small class": (
         "assert f(1).value == 1",
@@ -711,7 +720,10 @@ NULL_AT_WORST = {
         "from dataclasses import dataclass\n@dataclass\nclass Box:\n    value: int\ndef f(x):\n    return Box(x)",
     ),
     "objects of the tests' class": (
-        "from dataclasses import dataclass\n@dataclass\nclass Box:\n    value: int\nassert f(1) == Box(1)\nassert isinstance(f(1), Box)",
+        (
+            "from dataclasses import dataclass\n@dataclass\nclass Box:\n    value: int\n"
+            "assert f(1) == Box(1)\nassert isinstance(f(1), Box)"
+        ),
         "from dataclasses import dataclass\n@dataclass\nclass Box:\n    value: int\ndef f(x):\n    return Box(x)",
     ),
     "instance of the tests' class": (
@@ -720,7 +732,12 @@ NULL_AT_WORST = {
     ),
     "an iterator class": (
         "assert list(f(2)) == [2, 1]",
-        "class Down:\n    def __init__(self, n): self.n = n\n    def __iter__(self): return self\n    def __next__(self):\n        if self.n == 0: raise StopIteration\n        self.n -= 1\n        return self.n + 1\ndef f(n):\n    return Down(n)",
+        (
+            "class Down:\n    def __init__(self, n): self.n = n\n"
+            "    def __iter__(self): return self\n    def __next__(self):\n"
+            "        if self.n == 0: raise StopIteration\n        self.n -= 1\n"
+            "        return self.n + 1\ndef f(n):\n    return Down(n)"
+        ),
     ),
     "enum": (
         "assert f(1).name == 'RED'",
@@ -848,10 +865,16 @@ NULL_AT_WORST = {
     ),
     "linked result": (
         "n = f([1, 2])\nassert n.next.value == 2 and n.next.next is None",
-        "class N:\n    def __init__(self, v, n): self.value, self.next = v, n\ndef f(x):\n    n = None\n    for v in reversed(x):\n        n = N(v, n)\n    return n",
+        (
+            "class N:\n    def __init__(self, v, n): self.value, self.next = v, n\ndef f(x):\n"
+            "    n = None\n    for v in reversed(x):\n        n = N(v, n)\n    return n"
+        ),
     ),
     "warning": (
-        "import warnings\nwith warnings.catch_warnings(record=True) as w:\n    warnings.simplefilter('always')\n    f()\nassert len(w) == 1",
+        (
+            "import warnings\nwith warnings.catch_warnings(record=True) as w:\n"
+            "    warnings.simplefilter('always')\n    f()\nassert len(w) == 1"
+        ),
         "import warnings\ndef f():\n    warnings.warn('x')",
     ),
     "NaN beside numbers": (
