@@ -43,7 +43,7 @@ def loop_round(run: Run) -> None:
 
 @flow(name="stage", flow_run_name="{name}")
 def one_stage(name: str, run: Run) -> None:
-    """One stage alone, as DVC runs it; see `one_stage` for those that are one task."""
+    """One stage alone, as DVC runs it. A stage that is one task runs by `one_task_stage`."""
     with run_guard(run):
         _do(next(stage for stage in LOOP if stage.name == name), run, OWN_FLOWS)
 
@@ -63,13 +63,14 @@ def report(run: Run) -> None:
 
 
 ROUND_FLOWS: StageFlows = {"sample": sample_round, "verify": verify_round}
+"""Stages of one round that are more than one task."""
 OWN_FLOWS: StageFlows = {
     **ROUND_FLOWS,
     "train": train_rounds,
     "evaluate": evaluate,
     "report": report,
 }
-"""Stages with a flow; all others are one task."""
+"""Stages of the loop that are more than one task; `train` also runs all later rounds."""
 
 
 def _do(stage: Stage, run: Run, flows: StageFlows) -> None:

@@ -41,7 +41,9 @@ _guarded: contextvars.ContextVar[bool] = contextvars.ContextVar("guarded", defau
 
 @contextmanager
 def run_guard(run: Run) -> Iterator[None]:
-    """Admit ``run`` and show its work in Prefect for the block; nested uses do nothing.
+    """Admit ``run`` and show its work in Prefect for the block.
+
+    Outside a flow run it only admits; nested uses do nothing.
 
     Raises:
         BadInputError: the params name something that cannot be used.
@@ -91,7 +93,10 @@ def workspace_tag(workspace: Workspace) -> str:
 
 
 def crash_dead_runs(client: SyncPrefectClient, tag: str, own: UUID) -> None:
-    """Mark runs with ``tag`` as crashed that are running for the server, while this one has the lease."""
+    """Mark all other runs with ``tag`` that the server lists as running as crashed.
+
+    Run ``own`` holds the lease, so their processes have ended.
+    """
     dead = client.read_flow_runs(
         flow_run_filter=FlowRunFilter(
             tags=FlowRunFilterTags(all_=[tag]),
@@ -153,7 +158,7 @@ class _Follower:
             self._show(label, value)
 
     def _percent(self, event: Event) -> float:
-        """Shards end in any order, so they are counted; steps come in order."""
+        """For a shard ``done`` is its number, so distinct numbers are counted; for a step it is the count."""
         done = self._done.setdefault(event.get("label") or event["stage"], set())
         done.add(event["done"])
         finished = event["done"] if event.get("unit") == "step" else len(done)

@@ -38,7 +38,8 @@ def compute_curves(
     max_paths: Annotated[
         int | None,
         Parameter(
-            help="Largest number of paths per problem; smaller budgets are the powers of two below it.",
+            help="Largest budget: paths, beam branches or tree rollouts per problem; the curve also has "
+            "every power of two below it.",
             validator=AT_LEAST_ONE,
         ),
     ] = None,
@@ -48,7 +49,8 @@ def compute_curves(
     """Plot accuracy against test-time compute for the policies of a finished run.
 
     Accuracy against tokens and against the longest sequential chain of tokens, with intervals over
-    problems, for one path, best-of-N, votes, beam search and tree search. Only the oracle sees gold
+    problems, for one path, best-of-N (oracle, likelihood, mean-logprob, self-certainty), votes, beam
+    search and tree search. Only the oracle sees gold
     answers; it is an upper bound. Finished shards are reused.
 
     **Examples:**

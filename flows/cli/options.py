@@ -29,14 +29,14 @@ class ParamsOptions:
     )
     profile: Annotated[
         str | None,
-        Parameter(help="Values over the params file: a name in profiles/, or a YAML file."),
+        Parameter(help="Overrides the params file: a name in profiles/, or a YAML file."),
     ] = None
     overrides: Annotated[
         tuple[str, ...],
         Parameter(
             name="--set",
             negative="",
-            help="KEY=VALUE over both, as in train.lr=1e-4; repeatable.",
+            help="KEY=VALUE, overrides both, as in train.lr=1e-4; repeatable.",
         ),
     ] = ()
 

@@ -20,8 +20,8 @@ class Method(StrEnum):
 
 ONLINE = frozenset({Method.GRPO, Method.RLOO, Method.PPO})
 """Methods that sample during training, ``group_size`` paths per prompt."""
-_COMPARED = frozenset({Method.GRPO, Method.RLOO})
-"""Online methods whose own advantages compare the paths of a prompt with each other."""
+_GROUP_RELATIVE = frozenset({Method.GRPO, Method.RLOO})
+"""Online methods whose default advantage is relative to the prompt's group."""
 
 
 class Variant(StrEnum):
@@ -63,7 +63,7 @@ class PpoParams(Section):
     clip: Rate = 0.2
     """Clip range of the ratio of new to old probability."""
     value_clip: Positive = 0.2
-    """Clip range of a value around the value at the time of the draw."""
+    """Clip range of the critic's prediction around its prediction at rollout time."""
     value_coef: Annotated[float, Field(ge=0)] = 0.0
     """Weight of the critic's loss in the shared body; 0 trains the value head alone."""
     value_lr: Positive = 3e-3
@@ -71,7 +71,7 @@ class PpoParams(Section):
     kl_coef: Annotated[float, Field(ge=0)] = 0.0
     """KL penalty in the reward: per nat of log-ratio to the policy at the start."""
     minibatches: Count = 4
-    """Minibatches, with one update each, per pass over the paths of a draw."""
+    """Minibatches, with one update each, per pass over a rollout batch."""
 
 
 class TrainParams(Section):
@@ -79,7 +79,7 @@ class TrainParams(Section):
 
     method: Method = Method.SFT
     variant: Variant = Variant.DAPO
-    """The loss of GRPO. Variants differ in their clips only where ``updates_per_rollout`` is above 1."""
+    """The loss of GRPO. Clips have an effect only if ``updates_per_rollout`` is above 1."""
     advantage: str | None = None
     """The group-relative advantage rule of online methods, a name in `advantages.rules.RULES`; null takes
     that of ``variant`` (GRPO), leave-one-out (RLOO), or plain rewards (PPO)."""
@@ -93,10 +93,11 @@ class TrainParams(Section):
     group_size: Annotated[int, Field(ge=1)] = 8
     """Paths per prompt in online methods."""
     updates_per_rollout: Count = 1
-    """Optimizer steps on the paths of one draw in online methods, each counted in ``steps``. In PPO passes
-    over these paths, all within one of ``steps``."""
+    """Optimizer steps per rollout batch, each counted in ``steps``. In PPO: epochs over the batch, all
+    within one step of ``steps``."""
     rollouts: Literal["in_process", "endpoint"] = "in_process"
-    """Source of the paths of online methods: the policy in memory, or the engine of ``serve`` under its adapter."""
+    """Sampler of online methods. in_process: the policy in memory. endpoint: the engine of ``serve``, with
+    the policy's LoRA adapter loaded at every step."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.0
     """Weight of the bonus for the mean entropy of a token, in nats (GRPO and PPO)."""
     warm_start_steps: Whole = 800
@@ -114,7 +115,7 @@ class TrainParams(Section):
 
     @model_validator(mode="after")
     def _group(self) -> "TrainParams":
-        needs_group = self.method in _COMPARED or self.advantage is not None
+        needs_group = self.method in _GROUP_RELATIVE or self.advantage is not None
         if needs_group and self.group_size < 2:
             needing = f"advantage={self.advantage}" if self.advantage else self.method.value.upper()
             raise ValueError(f"group_size={self.group_size}; {needing} needs at least 2")

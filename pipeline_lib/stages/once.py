@@ -23,6 +23,7 @@ class Unit:
     """One piece of a stage's work."""
 
     workspace: pathlib.Path
+    """Root folder."""
     stage: str
     key: str
     """See `stages.keys.stage_key`."""
@@ -36,7 +37,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Content of one shard."""
+    """Rows of one shard, with counts."""
 
     rows: Sequence[Mapping[str, Any]]
     counts: Mapping[str, float] = field(default_factory=dict)
@@ -55,7 +56,7 @@ def make_folder(
     Args:
         unit: the piece of work.
         folder: replaced as a whole, so a reader never sees a partial one.
-        kind: of its manifest.
+        kind: kind of the manifest, part of the reuse check.
         fill: writes the content into an empty folder and returns counts for the manifest.
     """
     found = manifests.current(folder, kind=kind, key=unit.key)

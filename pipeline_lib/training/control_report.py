@@ -15,7 +15,7 @@ class ControlReport:
     """The data of the control, and the checkpoint that was kept."""
 
     is_base: bool
-    """No worked problems to train on, so the control is the base policy itself."""
+    """True without worked problems: nothing was trained, no weights are saved, the base is the control."""
     base_is_given: bool = False
     """The base was given, not made here: its training is unknown."""
     train_problems: int = 0

@@ -230,8 +230,8 @@ def _rollouts(request: TrainingRequest, stack: ExitStack) -> RolloutSettings:
         group_size=request.params.group_size,
         max_new_tokens=request.max_new_tokens,
         updates=request.params.updates_per_rollout,
-        open_for=lambda policy: make_rollout_func(source_of(policy)),
-        external_engine=request.params.rollouts == "endpoint",
+        make_rollouts=lambda policy: make_rollout_func(source_of(policy)),
+        use_sampling_logprobs=request.params.rollouts == "endpoint",
     )
 
 

@@ -16,9 +16,9 @@ MODULE = "pipeline_lib.training.online.trl_internals"
 OVERRIDES = {
     "GroupAdvantages._calculate_rewards",
     "GroupAdvantages._generate_and_score_completions",
-    "GrpoTrainer._generate_and_score_completions",
-    "RlooTrainer._generate_and_score_completions",
-    "RlooTrainer._generate_single_turn",
+    "VerifiedGrpoTrainer._generate_and_score_completions",
+    "VerifiedRlooTrainer._generate_and_score_completions",
+    "VerifiedRlooTrainer._generate_single_turn",
     "UnpaddedLogprobs._compute_loss",
     "UnpaddedLogprobs._get_per_token_logps_and_entropies",
 }

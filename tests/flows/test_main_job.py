@@ -13,6 +13,7 @@ import httpx
 import psutil
 import pytest
 
+from flows.run_guard import workspace_tag
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests
@@ -114,7 +115,12 @@ def test_everything_is_recorded_on_the_server(finished_run, prefect_server):
     own = [run for run in runs if run["parameters"]["run"]["root"] == str(finished_run)]
     parent = min(own, key=lambda run: run["start_time"])
     assert parent["state_type"] == "COMPLETED"
-    assert set(parent["tags"]) == {"countdown", "grpo", "seed-7"}
+    assert set(parent["tags"]) == {
+        "countdown",
+        "grpo",
+        "seed-7",
+        workspace_tag(Workspace(finished_run)),
+    }
     names = {
         run["name"] for run in httpx.post(f"{api}/flow_runs/filter", json={"limit": 50}).json()
     }

@@ -73,10 +73,15 @@ def start_flow(reasonloop):
 
 
 def runs_on(client, workspace):
-    """The flow runs on a workspace, by name."""
+    """The flow runs on a workspace, oldest first."""
     tags = FlowRunFilterTags(all_=[workspace_tag(Workspace(workspace))])
-    found = client.read_flow_runs(flow_run_filter=FlowRunFilter(tags=tags), limit=200)
-    return {flow_run.name: flow_run for flow_run in found}
+    filter_ = FlowRunFilter(tags=tags)
+    return client.read_flow_runs(flow_run_filter=filter_, limit=200, sort="START_TIME_ASC")
+
+
+def first_run(client, workspace):
+    """The run of the whole loop that made a workspace; later tests run it again."""
+    return next(run for run in runs_on(client, workspace) if "post-training" in run.name)
 
 
 def tree(root):
@@ -118,7 +123,7 @@ def test_killed_its_runs_are_crashed_by_the_next(
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     begin = events_size(tmp_path)
-    [first] = runs_on(client, tmp_path).values()
+    [first] = runs_on(client, tmp_path)
     assert first.state.is_running()
     done = reasonloop(*arguments)
     assert done.returncode == 0, done.stderr
@@ -131,9 +136,7 @@ def test_killed_its_runs_are_crashed_by_the_next(
     killed = client.read_flow_run(first.id)
     assert killed.state.is_crashed()
     assert "next run of the workspace" in killed.state.message
-    assert all(
-        run.state.is_completed() for run in runs_on(client, tmp_path).values() if run.id != first.id
-    )
+    assert all(run.state.is_completed() for run in runs_on(client, tmp_path) if run.id != first.id)
     for folder in (Workspace(tmp_path).base, Workspace(tmp_path).evaluation_result):
         unbroken = finished_run / folder.relative_to(tmp_path)
         assert manifests.read_manifest(folder).digest == manifests.read_manifest(unbroken).digest
@@ -141,7 +144,7 @@ def test_killed_its_runs_are_crashed_by_the_next(
 
 def test_the_work_is_in_the_log_and_in_artifacts(finished_run, client):
     """A line a stage in the log of the run, a progress artifact a draw and a training, all at 100 %."""
-    [top] = [run for name, run in runs_on(client, finished_run).items() if "post-training" in name]
+    top = first_run(client, finished_run)
     assert {"countdown", "grpo", "seed-7"} <= set(top.tags)
     logs = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[top.id])), limit=200)
     lines = [log.message for log in logs]
@@ -170,7 +173,7 @@ def test_the_work_is_in_the_log_and_in_artifacts(finished_run, client):
         (("execution.report_to=[mlflow]",), 2, "mlflow"),
         (("execution.runner=ray",), 1, "RAY_ADDRESS=127.0.0.1:9: no answer"),
         (("bootstrap.hidden_size=65536", "bootstrap.num_layers=96"), 1, "MiB free"),
-        (("prepare.dataset=gsm8k", "prepare.folder={tmp}"), 2, "gsm8k"),
+        (("prepare.dataset=gsm8k", "prepare.source={tmp}"), 2, "gsm8k"),
     ],
     ids=["tracker", "ray", "disk", "data"],
 )
@@ -199,7 +202,7 @@ def test_what_is_missing_is_said_before_any_work(reasonloop, tmp_path, arguments
 
 def test_the_report_is_a_page_of_the_server(finished_run, client, prefect_server):
     """The artifact links to it; it has no origin and no scripts; other workspaces are unknown."""
-    [top] = [run for name, run in runs_on(client, finished_run).items() if "post-training" in name]
+    top = first_run(client, finished_run)
     found = client.read_artifacts(
         artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[top.id])), limit=50
     )

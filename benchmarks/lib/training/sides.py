@@ -183,7 +183,7 @@ def grpo_ours(job: Job, meter: Meter) -> None:
             rollouts=RolloutSettings(
                 group_size=case.group_size,
                 max_new_tokens=case.max_new_tokens,
-                open_for=lambda _source: make_rollout_func(live),
+                make_rollouts=lambda _source: make_rollout_func(live),
             ),
             objective=grpo.Objective(),
             lora=LoraParams(),

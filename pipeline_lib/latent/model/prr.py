@@ -1,4 +1,6 @@
-"""PRR: K latents per example pass through one shared recursive core; each gets a learned score.
+"""Parallel latent branches (PRR): K latents per example pass through one shared recursive core.
+
+A learned scorer rates each branch.
 
 Gradients: the core, token embedding, output head and puzzle vectors are always trained, the scorer
 by its own loss. Branch vectors b are always trained, because every step in the gradient adds them.
@@ -8,7 +10,7 @@ inside the gradient steps; by default the last one is one step earlier, and ``co
 extends the gradient to include it. Unused branches may be reinitialised (see `restarts`).
 
 Axes: B rows, K branches (times rollouts in predictions), N = B x K, S positions with the prefix,
-D channels.
+L positions without it, D channels, V tokens of the vocabulary.
 """
 
 import torch
@@ -32,7 +34,7 @@ from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
 
 
 class PrrModel(nn.Module):
-    """Parallel recursive branches; implements `protocol.LatentModel`."""
+    """Parallel latent branches; implements `protocol.LatentModel`."""
 
     def __init__(self, params: LatentModelParams, sizes: Sizes, *, loss: LatentLossParams) -> None:
         super().__init__()
@@ -55,7 +57,10 @@ class PrrModel(nn.Module):
         progress: float,
         generator: torch.Generator | None,
     ) -> StepOutput:
-        """One pass over all steps. The carry accumulates the demand on each branch."""
+        """One pass over all steps; ``progress`` is the share of training steps done, in [0, 1].
+
+        With restarts the carry sums the load of each branch (`losses.branch_demand`).
+        """
         restart_every = self.loss_params.restart_every if self.params.num_branches > 1 else 0
         if carry is not None and not restart_every:
             raise ValueError("PRR without restarts has no carry; carry must be None")
@@ -70,13 +75,13 @@ class PrrModel(nn.Module):
                 noise_BKSD = gaussian(start_BKSD, generator)
                 start_BKSD = start_BKSD + self.params.start_noise * noise_BKSD
             latents_BKSD = self._run_steps(start_BKSD, embedded_BSD, steps=self.params.steps)
-            read_BKSD, asked_BSD = latents_BKSD, embedded_BSD
+            scored_BKSD, question_BSD = latents_BKSD, embedded_BSD
             if self.loss_params.detach_scorer:
-                read_BKSD, asked_BSD = latents_BKSD.detach(), embedded_BSD.detach()
+                scored_BKSD, question_BSD = latents_BKSD.detach(), embedded_BSD.detach()
             logits_BKLV = self._logits(latents_BKSD)
             answers = losses.LossInputs(
                 logits_BKLV=logits_BKLV,
-                scores_BK=self.scorer(read_BKSD, logits_BKLV, asked_BSD),
+                scores_BK=self.scorer(scored_BKSD, logits_BKLV, question_BSD),
                 latents_BKSD=latents_BKSD,
             )
         loss, parts = losses.total_loss(answers, batch, self.loss_params, progress=progress)

@@ -4,7 +4,7 @@ The scheduler of the embedded engine, on token ids alone. Sequences with equal p
 prefill, finished ones leave at once, and waiting ones take their slots. The tokens of a sequence
 follow from its prompt, seed and decoding alone, up to rounding.
 
-Axes: B sequences being decoded, cohort by cohort; R rows of a cohort; V vocabulary.
+Axes: S slots; B sequences being decoded, in the order of cohorts; R rows of a cohort; V vocabulary.
 """
 
 import threading
@@ -33,8 +33,8 @@ __all__ = ["ContinuousBatch", "DrawnToken", "SequenceRequest"]
 
 _ADMISSION_PARTS = 4
 """Sequences join once a quarter of the slots is free, or all of them fit: fewer, larger prefills."""
-_MIN_COHORT_SIZE = 16
-"""Fewer sequences only where fewer join."""
+_MIN_COHORT_LIMIT = 16
+"""Lower bound of the maximum cohort size, which is otherwise a quarter of the slots."""
 
 
 @dataclass(kw_only=True)
@@ -71,8 +71,9 @@ class ContinuousBatch:
 
     @cached_property
     def _prefiller(self) -> Prefiller:
-        shares = self._decode is COHORT_PASS
-        return Prefiller(model=self.model, pad_id=self.pad_id, shares_prefix=shares)
+        # The padded pass also serves sliding-window caches, which do not keep a whole prefix.
+        shares_prefix = self._decode is COHORT_PASS
+        return Prefiller(model=self.model, pad_id=self.pad_id, shares_prefix=shares_prefix)
 
     def add(self, requests: Sequence[SequenceRequest]) -> None:
         """Queue sequences. Those of one call join in descending order of prompt length.
@@ -132,10 +133,12 @@ class ContinuousBatch:
         self._drop_cancelled()
         joining, following = self._admit()
         logits = [self._decode_cohorts()] if self._cohorts else []
-        parts = [*_split(joining, max(_MIN_COHORT_SIZE, self._min_admission)), following]
+        parts = [*_split(joining, max(_MIN_COHORT_LIMIT, self._min_admission)), following]
+        # Each part with the one after it, whose first prompt may share the prefill of the part.
         logits += [self._prefill_cohort(part, after) for part, after in pairwise(parts)]
         if not logits:
             return []
+        # The logits are in the order of the cohorts: decoded ones, then new ones as appended.
         drawn, ended_B = self._table.draw(self._slots(), torch.cat(logits))
         self._release(ended_B)
         with self._lock:

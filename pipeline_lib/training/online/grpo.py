@@ -1,4 +1,4 @@
-"""Group-relative policy optimization by TRL, online: each draw samples new paths and verifies them.
+"""Group-relative policy optimization by TRL, online: each rollout batch is sampled and verified.
 
 Source: Shao et al. 2024 (arXiv:2402.03300); `grpo_variants` lists the losses that followed it.
 """
@@ -19,7 +19,7 @@ from pipeline_lib.training.online.rollout_settings import (
     select_prompts,
     trl_settings,
 )
-from pipeline_lib.training.online.trl_internals import GrpoTrainer
+from pipeline_lib.training.online.trl_internals import VerifiedGrpoTrainer
 from pipeline_lib.training.phases import MakeTrainer, Row
 from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy
@@ -54,8 +54,8 @@ def trainer_factory(
     loss = LOSSES[objective.variant]
     rule = find_rule(objective.advantage or loss.advantage)
 
-    def make(policy: Policy, settings: Mapping[str, Any]) -> GrpoTrainer:
-        return GrpoTrainer(
+    def make(policy: Policy, settings: Mapping[str, Any]) -> VerifiedGrpoTrainer:
+        return VerifiedGrpoTrainer(
             model=policy.model,
             args=GRPOConfig(
                 **settings,
@@ -67,9 +67,9 @@ def trainer_factory(
             processing_class=policy.tokenizer,
             reward_funcs=make_verified_reward(golds, verifier),
             peft_config=make_lora_config(lora),
-            rollout_func=rollouts.open_for(policy.source),
+            rollout_func=rollouts.make_rollouts(policy.source),
             advantage_rule=rule,
-            external_engine=rollouts.external_engine,
+            use_sampling_logprobs=rollouts.use_sampling_logprobs,
         )
 
     return make

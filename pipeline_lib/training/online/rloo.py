@@ -18,7 +18,7 @@ from pipeline_lib.training.online.rollout_settings import (
     select_prompts,
     trl_settings,
 )
-from pipeline_lib.training.online.trl_internals import RlooTrainer
+from pipeline_lib.training.online.trl_internals import VerifiedRlooTrainer
 from pipeline_lib.training.phases import MakeTrainer, Row
 from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy
@@ -45,15 +45,15 @@ def trainer_factory(
     """
     rule = find_rule(advantage or "rloo")
 
-    def make(policy: Policy, settings: Mapping[str, Any]) -> RlooTrainer:
-        return RlooTrainer(
+    def make(policy: Policy, settings: Mapping[str, Any]) -> VerifiedRlooTrainer:
+        return VerifiedRlooTrainer(
             model=policy.model,
             args=RLOOConfig(**settings, **trl_settings(rollouts), epsilon=_CLIP),
             train_dataset=select_prompts(rows, settings, group_size=rollouts.group_size),
             processing_class=policy.tokenizer,
             reward_funcs=make_verified_reward(golds, verifier),
             peft_config=make_lora_config(lora),
-            rollout_func=rollouts.open_for(policy.source),
+            rollout_func=rollouts.make_rollouts(policy.source),
             advantage_rule=rule,
         )
 

@@ -17,16 +17,16 @@ _COLUMNS = ("prompt", "problem_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutSettings:
-    """Source, number and reuse of the paths of a draw."""
+    """Sampler, size and reuse of a rollout batch."""
 
     group_size: int
     """Paths per prompt."""
     max_new_tokens: int
-    open_for: Callable[[str], RolloutFunc]
-    """From a policy's folder or hub id to the source of its paths."""
+    make_rollouts: Callable[[str], RolloutFunc]
+    """Makes the rollout function of TRL for a policy's folder or hub id."""
     updates: int = 1
-    """Optimizer steps on the paths of one draw."""
-    external_engine: bool = False
+    """Optimizer steps per rollout batch."""
+    use_sampling_logprobs: bool = False
     """An engine outside the trainer draws; its rounding makes its policy slightly different."""
 
 

@@ -125,23 +125,23 @@ class GroupAdvantages:
         return count_reused(int(trainer.state.num_input_tokens_seen), passes=trainer.num_iterations)
 
 
-class GrpoTrainer(GroupAdvantages, UnpaddedLogprobs, GRPOTrainer):
+class VerifiedGrpoTrainer(GroupAdvantages, UnpaddedLogprobs, GRPOTrainer):
     """TRL's trainer, with ratios to the policy that drew the paths also where another engine did."""
 
-    def __init__(self, *, external_engine: bool, **options: Any) -> None:
+    def __init__(self, *, use_sampling_logprobs: bool, **options: Any) -> None:
         super().__init__(**options)
-        self._external_engine = external_engine
+        self._use_sampling_logprobs = use_sampling_logprobs
 
     @override
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's result; its old log-probabilities are the trainer's own, except under its own vLLM."""
         scored = super()._generate_and_score_completions(inputs)
-        if self._external_engine:
+        if self._use_sampling_logprobs:
             scored["old_per_token_logps"] = scored["sampling_per_token_logps"]
         return scored
 
 
-class RlooTrainer(GroupAdvantages, UnpaddedLogprobs, RLOOTrainer):
+class VerifiedRlooTrainer(GroupAdvantages, UnpaddedLogprobs, RLOOTrainer):
     """TRL's trainer, with the ``rollout_func`` that TRL offers for GRPO alone."""
 
     def __init__(self, *, rollout_func: RolloutFunc, **options: Any) -> None:

@@ -1,7 +1,9 @@
 """Client of a jailed interpreter: starts it, sends programs, restarts it after a crash.
 
-Replies are never executed or unpickled. The outer process of a jail is killed by its handle, and
-the jail ends with it; it also watches this process and ends when this process does.
+Processes: this client starts the outer process of a jail, which starts the warm interpreter
+(`jail.zygote`). Per run the interpreter forks a candidate, which runs the program, and an examiner,
+which runs the tests. Replies are never executed or unpickled. Killing the outer process ends the
+jail; it also ends when this process does.
 """
 
 import contextlib
@@ -109,7 +111,7 @@ class JailedInterpreter:
         with self._lock:
             for _ in range(_ATTEMPTS):
                 try:
-                    if self._process.returncode is not None:
+                    if self._process.returncode is not None:  # set by `_stop` alone
                         self._start()
                     report = self._run_once(program, suite)
                     break
@@ -241,9 +243,11 @@ def _status_of(report: dict[str, Any]) -> tuple[Status, str]:
         case {"end": "exit", "result": str(content)} if content:
             result = json.loads(content)
             status, detail = Status(result["status"]), result["detail"]
-            if detail == GONE:
+            if status is Status.TIMEOUT:
+                detail = OUT_OF_TIME
+            elif detail == GONE:
                 detail = _describe_exit(report["candidate_status"])
-            return status, OUT_OF_TIME if status is Status.TIMEOUT else detail
+            return status, detail
         case {"end": "exit"}:
             return Status.VERIFIER_ERROR, "the tests process died"
         case _:

@@ -65,12 +65,14 @@ def request_of(base: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., Cont
 
 
 def test_the_control_uses_the_budget_and_keeps_the_lowest_loss(request_of, worked):
-    """Its tokens are the budget within a step of each schedule; the kept loss is the log's lowest,
+    """Its tokens are the budget within one checkpoint interval per schedule; the kept loss is the log's lowest,
     and further training from the saved weights begins at this loss."""
     request = request_of(worked)
     manifest = train_control(request)
     report = read_control_report(request.output)
-    rounding = 3 * SCHEDULE.checkpoint_every * SCHEDULE.batch_size * 20
+    num_schedules, max_row_tokens = 3, 20
+    interval = SCHEDULE.checkpoint_every * SCHEDULE.batch_size * max_row_tokens
+    rounding = num_schedules * interval
     assert 4000 - rounding < tokens_of(manifest).trained < 4000 + rounding
     log = list(read_json_lines(request.output / LOG_NAME))
     losses = [row["validation_loss"] for row in log if "validation_loss" in row]
@@ -93,7 +95,7 @@ def test_twice_the_budget_is_twice_the_tokens(request_of, worked):
 
 
 def test_the_base_is_kept_if_no_step_improves_it(request_of, worked, base):
-    """At a rate of 3 every step raises the loss: the control has the base's weights and reports it."""
+    """At a rate of 3 every step raises the loss: the base's weights are saved, with ``kept_step`` 0."""
     request = request_of(worked, schedule=dataclasses.replace(SCHEDULE, lr=3.0))
     manifest = train_control(request)
     report = read_control_report(request.output)
@@ -121,6 +123,7 @@ def test_a_resumed_control_equals_an_unbroken_one(request_of, worked):
 
     def stop(step: int, _total: int, _metrics: object) -> None:
         steps.append(step)
+        # The first schedule has fewer steps than 12, the first two together have more.
         if len(steps) == 12:
             raise KeyboardInterrupt
 

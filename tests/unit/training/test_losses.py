@@ -108,7 +108,7 @@ def test_loss_on_paper(method, sign, zeros: Policy, tmp_path: pathlib.Path):
         "report_to": "none",
     }
     rollouts = RolloutSettings(
-        group_size=2, max_new_tokens=LIMIT, updates=2, open_for=lambda _source: roll_out
+        group_size=2, max_new_tokens=LIMIT, updates=2, make_rollouts=lambda _source: roll_out
     )
     with silence_libraries():
         trainer = factory_of(method, verifier=NoVerifier(), rollouts=rollouts)(zeros, settings)
@@ -291,7 +291,7 @@ def test_loss_of_a_second_step_on_the_same_paths(method, base, verifier, tmp_pat
     advantages, clips, masks and averaging.
     """
     rollouts = RolloutSettings(
-        group_size=5, max_new_tokens=LIMIT, updates=2, open_for=lambda _source: roll_out
+        group_size=5, max_new_tokens=LIMIT, updates=2, make_rollouts=lambda _source: roll_out
     )
     make_trainer = factory_of(method, verifier=verifier, rollouts=rollouts)
     log, before, after = trained(make_trainer, base, tmp_path, batch=5)
@@ -329,7 +329,9 @@ def test_a_group_without_different_rewards_changes_nothing(method, paths, base, 
             "failed": [False, *[paths is ONE_JUDGED] * 2],
         }
 
-    rollouts = RolloutSettings(group_size=3, max_new_tokens=LIMIT, open_for=lambda _source: drawn)
+    rollouts = RolloutSettings(
+        group_size=3, max_new_tokens=LIMIT, make_rollouts=lambda _source: drawn
+    )
     make_trainer = factory_of(method, verifier=verifier, rollouts=rollouts)
     log, before, after = trained(make_trainer, base, tmp_path, batch=3)
     assert [entry["reward"] for entry in log] == [float(paths is ONE_JUDGED)] * 2

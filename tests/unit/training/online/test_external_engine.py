@@ -76,8 +76,8 @@ def test_the_ratio_is_policy_over_engine(elsewhere, expected, base: pathlib.Path
             rollouts=RolloutSettings(
                 group_size=2,
                 max_new_tokens=8,
-                open_for=lambda _source: unlikelier_by(1.5),
-                external_engine=elsewhere,
+                make_rollouts=lambda _source: unlikelier_by(1.5),
+                use_sampling_logprobs=elsewhere,
             ),
             objective=grpo.Objective(),
             lora=LoraParams(),

@@ -16,7 +16,7 @@ from trl.trainer.rloo_trainer import RLOOTrainer
 
 from pipeline_lib.advantages.rules import AdvantageRule, find_rule
 from pipeline_lib.training.library_logs import silence_libraries
-from pipeline_lib.training.online.trl_internals import GrpoTrainer, RlooTrainer
+from pipeline_lib.training.online.trl_internals import VerifiedGrpoTrainer, VerifiedRlooTrainer
 from pipeline_lib.training.weights.policies import load_policy
 
 PROMPT = {"prompt": "2,3=5\n"}
@@ -61,7 +61,9 @@ def trainer_of(
     """A trainer with the seam, and TRL's config with ``options``."""
     policy = load_policy(str(base))
     trainer_class, own = (
-        (RlooTrainer, {}) if config is RLOOConfig else (GrpoTrainer, {"external_engine": False})
+        (VerifiedRlooTrainer, {})
+        if config is RLOOConfig
+        else (VerifiedGrpoTrainer, {"use_sampling_logprobs": False})
     )
     return trainer_class(
         model=policy.model,

@@ -68,7 +68,7 @@ def changes_weights(
         rollouts=RolloutSettings(
             group_size=4,
             max_new_tokens=64,
-            open_for=lambda _source: make_rollout_func(live),
+            make_rollouts=lambda _source: make_rollout_func(live),
         ),
         objective=Objective(),
         lora=LoraParams(),
