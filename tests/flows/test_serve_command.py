@@ -62,9 +62,25 @@ class Serving:
         return self.process.returncode, errors
 
 
-def test_the_examples_can_be_copied(model, tmp_path):
+@pytest.fixture
+def serve():
+    """Start the command; it is stopped at the end of the test if it is still running."""
+    started = []
+
+    def start(*arguments: object) -> Serving:
+        started.append(Serving(*arguments))
+        return started[-1]
+
+    yield start
+    for serving in started:
+        if serving.process.poll() is None:
+            serving.process.terminate()
+            serving.process.communicate()
+
+
+def test_the_examples_can_be_copied(serve, model, tmp_path):
     """The printed curl and Python examples draw from the real engine; Ctrl-C ends it with code 130."""
-    serving = Serving(model, "--engine", "embedded", "--port", "19100", "--workspace", tmp_path)
+    serving = serve(model, "--engine", "embedded", "--port", "19100", "--workspace", tmp_path)
     text = "".join(serving.lines)
     [curl] = [line for line in serving.lines if line.startswith("curl ")]
     code = text[text.index("from openai") : text.index("serving;")]
@@ -80,17 +96,17 @@ def test_the_examples_can_be_copied(model, tmp_path):
     assert list((tmp_path / "logs").glob("embedded-*.log"))
 
 
-def test_a_restart_is_reported_and_sigterm_ends_the_command(model, tmp_path):
+def test_a_restart_is_reported_and_sigterm_ends_the_command(serve, model, tmp_path):
     """A line reports that the engine was killed. SIGTERM: code 143, and no process is left."""
     environment = small_environment(tmp_path / "environment")
-    serving = Serving(
+    serving = serve(
         *(model, "--engine", "vllm", "--port", "19200", "--workspace", tmp_path),
         *("--set", f"serve.environment={environment}"),
     )
     subreaper, server = serving.family
     server.kill()
     line = serving.process.stdout.readline()
-    assert line.startswith("the engine is started again: it was killed by signal 9")
+    assert line.startswith("engine restarted: it was killed by signal 9")
     family = serving.family
     assert serving.end(signal.SIGTERM) == (143, "")
     assert not [process for process in [subreaper, *family] if process.is_running()]
@@ -106,10 +122,10 @@ def test_a_restart_is_reported_and_sigterm_ends_the_command(model, tmp_path):
         (["MODEL", "--engine", "vllm", "--set", "serve.environment=/none"], "make serve-env"),
     ],
 )
-def test_bad_input_is_one_line(model, tmp_path, arguments, message):
+def test_bad_input_is_one_line(serve, model, tmp_path, arguments, message):
     """Exit code 2, before any process is started."""
     given = [word.replace("MODEL", str(model)) for word in arguments]
-    serving = Serving(*given, "--workspace", tmp_path)
+    serving = serve(*given, "--workspace", tmp_path)
     _, errors = serving.process.communicate(timeout=60)
     assert serving.process.returncode == 2
     assert message in errors
