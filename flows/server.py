@@ -122,9 +122,11 @@ def _recorded() -> LocalServer | None:
 def answers(api_url: str) -> bool:
     """True if a Prefect API answers at ``api_url``."""
     try:
-        return httpx.get(f"{api_url}/health", timeout=5).status_code == httpx.codes.OK
+        # To load the certificates takes longer than the request, which watchdogs repeat each second.
+        answer = httpx.get(f"{api_url}/health", timeout=5, verify=api_url.startswith("https"))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):  # no answer, or no address
         return False
+    return answer.status_code == httpx.codes.OK
 
 
 def ensure() -> str:
