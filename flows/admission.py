@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from flows.ray_address import check_ray_address
-from pipeline_lib.loop.preflight import check_params, check_workspace
+from pipeline_lib.loop.preflight import check_params, check_space, check_writable
 from pipeline_lib.stages.stage import Run
 from pipeline_lib.storage.workspace import Workspace
 
@@ -35,8 +35,9 @@ def admitted(run: Run) -> Iterator[None]:
     check_params(run.params)
     if run.params.execution.runner == "ray":
         check_ray_address()
+    check_writable(root)
     with Workspace(root).lease():
-        check_workspace(root, run.params)
+        check_space(root, run.params)
         token = _held.set(_held.get() | {root})
         try:
             yield

@@ -6,7 +6,6 @@ and Ray workers into the run's log and progress artifacts.
 """
 
 import contextvars
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -28,10 +27,11 @@ from prefect.states import Crashed
 
 from flows.admission import admitted
 from flows.failures import failure_line
+from flows.polling import polled
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.stages.stage import Run
 from pipeline_lib.storage.workspace import Workspace
-from pipeline_lib.telemetry import Event, events_size, read_new_events
+from pipeline_lib.telemetry import WorkFollower, work_label
 
 REFRESH_S = 1.0
 """Shortest time between two updates of an artifact."""
@@ -62,7 +62,8 @@ def run_guard(run: Run) -> Iterator[None]:
             crash_dead_runs(client, tag, own.id)
         token = _guarded.set(True)
         try:
-            with tags(tag, *described(run)), _followed(run):
+            progress = _PrefectProgress(run)
+            with tags(tag, *described(run)), polled(progress.refresh, poll_s=REFRESH_S):
                 yield
         finally:
             _guarded.reset(token)
@@ -109,60 +110,31 @@ def crash_dead_runs(client: SyncPrefectClient, tag: str, own: UUID) -> None:
             client.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
 
 
-@contextmanager
-def _followed(run: Run) -> Iterator[None]:
-    """Copy the events of the workspace into Prefect while the block runs."""
-    follower = _Follower(run)
-    stop = threading.Event()
-
-    def follow() -> None:
-        while not stop.wait(REFRESH_S):
-            follower.refresh()
-
-    # The context holds the flow run that log lines and artifacts belong to.
-    context = contextvars.copy_context()
-    thread = threading.Thread(
-        target=context.run, args=(follow,), name="prefect-progress", daemon=True
-    )
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-        follower.refresh()
-
-
-class _Follower:
+class _PrefectProgress:
     """One log line per finished stage or draw, one progress artifact per draw and training."""
 
     def __init__(self, run: Run) -> None:
-        self._root = run.root
-        self._offset = events_size(run.root)
+        self._work = WorkFollower(run.root)
         self._logger = get_run_logger()
         self._artifacts: dict[str, UUID] = {}
-        self._done: dict[str, set[int]] = {}
 
     def refresh(self) -> None:
-        """Read the new events, and show the last state of each draw and training."""
-        new = read_new_events(self._root, self._offset)
-        self._offset = new.offset
+        """Show the new events. A failure is logged: progress must not end a run."""
+        try:
+            self._show_new()
+        except Exception:
+            self._logger.warning("progress could not be shown", exc_info=True)
+
+    def _show_new(self) -> None:
         percent: dict[str, float] = {}
-        for event in new.events:
+        for event in self._work.read():
             if event["event"] == "work" and event["total"] > 1:
-                percent[event.get("label") or event["stage"]] = self._percent(event)
+                percent[work_label(event)] = 100 * self._work.count(event) / event["total"]
             elif event["event"] == "stage":
                 name = " ".join(filter(None, (event["stage"], event.get("draw"))))
                 self._logger.info("%s: %.1f s", name, event["seconds"])
         for label, value in percent.items():
             self._show(label, value)
-
-    def _percent(self, event: Event) -> float:
-        """For a shard ``done`` is its number, so distinct numbers are counted; for a step it is the count."""
-        done = self._done.setdefault(event.get("label") or event["stage"], set())
-        done.add(event["done"])
-        finished = event["done"] if event.get("unit") == "step" else len(done)
-        return 100 * float(finished) / float(event["total"])
 
     def _show(self, label: str, percent: float) -> None:
         if label in self._artifacts:

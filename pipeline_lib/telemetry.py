@@ -102,6 +102,38 @@ def read_new_events(workspace: pathlib.Path, offset: int) -> NewEvents:
     return NewEvents(events=events, offset=offset + len(whole))
 
 
+class WorkFollower:
+    """Reads the events of a workspace as they are written, and counts finished work."""
+
+    def __init__(self, workspace: pathlib.Path) -> None:
+        self._workspace = workspace
+        self._offset = events_size(workspace)
+        self._shards: dict[str, set[int]] = {}
+
+    def read(self) -> list[Event]:
+        """The events since the last call, oldest first."""
+        new = read_new_events(self._workspace, self._offset)
+        self._offset = new.offset
+        return new.events
+
+    def count(self, event: Event) -> int:
+        """Pieces finished up to a ``work`` event; each event must be counted once, in order.
+
+        Shards finish in any order and ``done`` is a shard's number, so distinct numbers are counted.
+        For a step ``done`` is the count: a resumed training starts at a later step.
+        """
+        if event.get("unit") == "step":
+            return int(event["done"])
+        shards = self._shards.setdefault(work_label(event), set())
+        shards.add(event["done"])
+        return len(shards)
+
+
+def work_label(event: Event) -> str:
+    """Name of the draw, training or stage that a ``work`` event belongs to."""
+    return str(event.get("label") or event["stage"])
+
+
 def read_events(workspace: pathlib.Path, *, offset: int = 0) -> list[Event]:
     """Events from byte ``offset`` on, oldest first."""
     return read_new_events(workspace, offset).events

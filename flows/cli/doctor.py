@@ -153,7 +153,7 @@ def _sandbox() -> Iterator[Finding]:
 
 
 def _reach(tier: str) -> str:
-    """What a jailed program can still see, for tiers that hide less than a namespace."""
+    """Limits of the isolation in ``tier``, for the report; empty for the namespace tier."""
     return f"; {_LANDLOCK_REACH}" if tier == "landlock" else ""
 
 

@@ -4,7 +4,6 @@ The bars of a run read the workspace's events, which threads and Ray workers wri
 """
 
 import pathlib
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,7 +17,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from pipeline_lib.telemetry import Event, events_size, read_new_events
+from flows.polling import polled
+from pipeline_lib.telemetry import Event, WorkFollower, work_label
 
 _REFRESH_S = 0.25
 
@@ -41,28 +41,21 @@ class ProgressView:
     """One bar per stage or draw, updated from the events of the workspace."""
 
     def __init__(self, root: pathlib.Path, progress: Progress) -> None:
-        self._root = root
+        self._work = WorkFollower(root)
         self._progress = progress
-        self._offset = events_size(root)
         self._bars: dict[str, TaskID] = {}
-        self._done: dict[str, set[int]] = {}
 
     def refresh(self) -> None:
         """Read new events and update the bars."""
-        new = read_new_events(self._root, self._offset)
-        self._offset = new.offset
-        for event in new.events:
+        for event in self._work.read():
             if event["event"] == "work":
                 self._show(event)
 
     def _show(self, event: Event) -> None:
-        name: str = event.get("label") or event["stage"]
+        name = work_label(event)
         if name not in self._bars:
             self._bars[name] = self._progress.add_task(name, total=event["total"])
-        done = self._done.setdefault(name, set())
-        done.add(event["done"])
-        # Shards finish in any order, so they are counted; a resumed training starts at a later step.
-        completed = event["done"] if event.get("unit") == "step" else len(done)
+        completed = self._work.count(event)
         self._progress.update(self._bars[name], completed=completed, total=event["total"])
 
 
@@ -75,19 +68,8 @@ def shown_progress(root: pathlib.Path, console: Console) -> Iterator[None]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    stop = threading.Event()
-    with Progress(*columns, console=console) as progress:
-        view = ProgressView(root, progress)
-
-        def follow() -> None:
-            while not stop.wait(_REFRESH_S):
-                view.refresh()
-
-        follower = threading.Thread(target=follow, name="progress", daemon=True)
-        follower.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            follower.join()
-            view.refresh()
+    with (
+        Progress(*columns, console=console) as progress,
+        polled(ProgressView(root, progress).refresh, poll_s=_REFRESH_S),
+    ):
+        yield

@@ -49,26 +49,42 @@ def _is_path(model: str) -> bool:
     return model.startswith((".", "/", "~")) or model.count("/") > 1
 
 
-def check_workspace(root: pathlib.Path, params: Params) -> None:
-    """Check that the workspace can be written and has room for what the run will keep in it.
+def check_writable(root: pathlib.Path) -> None:
+    """Check that files can be written to the workspace.
 
     Raises:
-        ReasonloopError: it cannot, or has not.
+        ReasonloopError: they cannot.
     """
     try:
+        root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=root) as probe:
             probe.write(b"0")
-        free = shutil.disk_usage(root).free
     except OSError as error:
         raise ReasonloopError(
             f"{root}: cannot be written ({reason_of(error)}); pass another --workspace"
         ) from error
-    needed = needed_bytes(params)
+
+
+def check_space(root: pathlib.Path, params: Params) -> None:
+    """Check that the disk has room for what the run will still write; needs the lease.
+
+    Raises:
+        ReasonloopError: it has not.
+    """
+    free = shutil.disk_usage(root).free
+    needed = needed_bytes(params) - _written_bytes(root)
     if free < needed:
         raise ReasonloopError(
             f"{root}: {free / 2**20:.0f} MiB free, and the run will need about "
             f"{needed / 2**20:.0f} MiB; free some, or pass a --workspace on another disk"
         )
+
+
+def _written_bytes(root: pathlib.Path) -> int:
+    """Bytes of results that exist: a resumed run needs room for the rest alone."""
+    folders = (root / "data", root / "models")
+    files = (file for folder in folders for file in folder.rglob("*") if file.is_file())
+    return sum(file.stat().st_size for file in files)
 
 
 def needed_bytes(params: Params) -> int:
