@@ -115,6 +115,7 @@ def test_killed_its_runs_are_crashed_by_the_next(
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGSTOP)  # it would end its training while the command starts
     arguments = ("run", "--workspace", tmp_path, "--profile", "smoke", "--runner", "thread")
     refused = reasonloop(*arguments)
     assert refused.returncode == 1
