@@ -7,7 +7,7 @@ SERVE := .venv-serve
 DEVICE ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
 SOURCES := flows tasks pipeline_lib tests benchmarks
 
-.PHONY: help install demo test test-slow test-gpu mutants check format serve-env docs clean
+.PHONY: help install demo test test-slow test-gpu mutants check format experiments serve-env docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -46,6 +46,9 @@ check: install ## format, lint, types, import contracts, dead code
 format: install ## write the format, fix what the linter can fix
 	$(BIN)/ruff check --quiet --fix $(SOURCES)
 	$(BIN)/ruff format --quiet $(SOURCES)
+
+experiments: install ## the experiments of DVC: figures and the params that differ, without dependencies
+	$(BIN)/dvc exp show --no-pager --only-changed --drop '.*/' --keep '.*(pass_at|gain_over)|p_value'
 
 serve-env: $(SERVE)/.installed-$(DEVICE) ## a second environment with vLLM, for the GPU if there is one
 

@@ -1,4 +1,4 @@
-"""Strict reading of params.yaml, a profile over it, and overrides over both."""
+"""Strict reading of params.yaml, a profile over it, and overrides over both; setting of one key."""
 
 import json
 import pathlib
@@ -17,6 +17,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.table import check_data_set
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.serving.engines.table import check_engine
+from pipeline_lib.storage.files import write_text
 from pipeline_lib.terminal_text import one_line
 
 PARAMS_FILE = REPOSITORY / "params.yaml"
@@ -124,6 +125,26 @@ def load_params(
     except BadInputError as error:
         raise BadInputError(f"{', '.join(sources)}: {error}") from error
     return params
+
+
+def set_param(path: pathlib.Path, dotted_key: str, value: str) -> None:
+    """Replace the value of a key in a params file; the rest of its text, comments included, stays.
+
+    Raises:
+        BadInputError: the file cannot be read, or does not have the key.
+    """
+    _read_yaml(path)  # refuses what cannot be edited
+    text = path.read_text("utf-8")
+    node: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+    for name in dotted_key.split("."):
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        node = next((below for key, below in pairs if key.value == name), None)
+    if node is None:
+        raise BadInputError(f"{path}: has no key {dotted_key!r}; add it with the value {value!r}")
+    before, after = text[: node.start_mark.index], text[node.end_mark.index :]
+    written = yaml.safe_dump([value], default_flow_style=True, width=len(value) + 80)
+    space = "" if before.endswith(" ") else " "
+    write_text(path, f"{before}{space}{written.strip()[1:-1]}{after}")
 
 
 def _cut(text: str) -> str:

@@ -35,6 +35,10 @@ GROUPS = {
         "The local Prefect server that runs are recorded on.",
         ("flows.cli.server:start", "flows.cli.server:status", "flows.cli.server:stop"),
     ),
+    "data": (
+        "Raw data from outside the repository, under DVC.",
+        ("flows.cli.data:import_",),
+    ),
     "prr": (
         "Parallel latent branches (PRR): data in the files of TRM and HRM, training, evaluation.",
         (

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pipeline_lib.exports.model_card import CARD_NAME, model_card
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.finished_run import read_finished_run
-from pipeline_lib.reporting.metrics_file import build_metrics
+from pipeline_lib.reporting.metrics_file import build_metrics, build_summary
 from pipeline_lib.reporting.report import write_report
+from pipeline_lib.reporting.revision import read_revision
 from pipeline_lib.storage.files import write_json, write_text
 from pipeline_lib.telemetry import record_work
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from pipeline_lib.reporting.tables import Table
     from pipeline_lib.stages.stage import Run
+
+SUMMARY_NAME = "summary.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +38,7 @@ def write_reports(run: Run) -> Written:
     """Write all files of the report, on every call, since durations differ between runs."""
     workspace, params = run.workspace, run.params
     record_work(run.root, "report", done=1, total=1)
-    source = read_finished_run(workspace, params)
+    source = replace(read_finished_run(workspace, params), revision=read_revision())
     found = source.headline
     sentences = [*found.sentences, *source.limits_of_claim]
     write_json(
@@ -50,6 +53,7 @@ def write_reports(run: Run) -> Written:
         )
         | {"headline": {"title": found.title, "sentences": sentences}},
     )
+    write_json(workspace.reports / SUMMARY_NAME, build_summary(source.result))
     files = write_report(source, workspace.reports)
     write_text(workspace.reports / CARD_NAME, model_card(source, params))
     scores = tables.score_table(source.result.summaries)

@@ -67,11 +67,14 @@ def _compute_sentences(spent: RunCompute) -> Iterator[str]:
     assert control is not None
     unit = "GPU" if loop.gpu_seconds else "CPU"
     control_s, loop_s = _seconds(control, unit), _seconds(loop, unit)
+    known = control_s is not None and loop_s is not None
+    took = f"took {control_s:.0f} and {loop_s:.0f} {unit} seconds and " if known else ""
     yield (
-        f"Control and loop took {control_s:.0f} and {loop_s:.0f} {unit} seconds and trained on "
-        f"{count(control.trained_tokens)} and {count(loop.trained_tokens)} tokens; the loop also "
-        f"sampled {count(loop.drawn_tokens)} tokens."
+        f"Control and loop {took}trained on {count(control.trained_tokens)} and "
+        f"{count(loop.trained_tokens)} tokens; the loop also sampled {count(loop.drawn_tokens)} tokens."
     )
+    if not known:
+        yield "Their seconds are unknown, since part of the work was done in another workspace."
 
 
 def control_name(report: ControlReport, spent: RunCompute) -> str:
@@ -80,12 +83,14 @@ def control_name(report: ControlReport, spent: RunCompute) -> str:
         return "the base, without a control"
     assert spent.control is not None
     unit = "GPU" if spent.loop.gpu_seconds else "CPU"
-    loop = _seconds(spent.loop, unit)
-    share = _seconds(spent.control, unit) / loop if loop else 1.0
+    control, loop = _seconds(spent.control, unit), _seconds(spent.loop, unit)
+    if control is None or loop is None:
+        return "a control whose seconds are unknown"
+    share = control / loop if loop else 1.0
     if share < _LEAST_SHARE:
         return f"a control of {percent(share)} of its {unit} seconds"
     return "an equal-compute control"
 
 
-def _seconds(spent: TrainingCompute, unit: str) -> float:
+def _seconds(spent: TrainingCompute, unit: str) -> float | None:
     return spent.gpu_seconds if unit == "GPU" else spent.cpu_seconds

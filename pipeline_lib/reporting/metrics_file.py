@@ -1,4 +1,4 @@
-"""The content of reports/metrics.json, deterministic except for its seconds."""
+"""The content of reports/metrics.json, deterministic except for its seconds, and of summary.json."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -57,6 +57,28 @@ def build_metrics(
             stage: {"prompt": count.prompt, "completion": count.completion}
             for stage, count in tokens.items()
         },
+    }
+
+
+def build_summary(result: EvaluationResult) -> Figures:
+    """The few figures that experiments are compared by, as a flat mapping; deterministic."""
+    against, over = (
+        ("base", result.comparison)
+        if result.over_control is None
+        else ("control", result.over_control)
+    )
+    gain, strict = over.strict[1], result.trained.strict
+    return {
+        **{f"pass_at_{k}": strict[k].value for k in sorted({1, max(strict)})},
+        **{
+            f"{name}_pass_at_1": summary.strict[1].value
+            for name, summary in result.summaries.items()
+            if name != "trained"
+        },
+        f"gain_over_{against}": gain.interval.value,
+        "p_value": gain.p_value,
+        "truncated_fraction": result.trained.truncated_fraction,
+        "mean_completion_tokens": result.trained.mean_completion_tokens,
     }
 
 

@@ -9,7 +9,7 @@ import csv
 import io
 import pathlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import jinja2
 
@@ -68,6 +68,8 @@ class ReportInput:
     """Word runs shared by a test and a train question, for manual inspection."""
     compute: Sequence[ComputeCurves] = ()
     """Test-time compute curves, if there are any."""
+    revision: Mapping[str, str] = field(default_factory=dict)
+    """Revision of the repository that wrote the report; empty outside of a repository."""
 
     @property
     def headline(self) -> Headline:
@@ -188,6 +190,7 @@ def _tables(source: ReportInput) -> dict[str, tables.Table]:
         "overlap": tables.mapping_table("Overlap of train and test", source.overlap),
         "shared": tables.overlap_table(source.shared_runs),
         "lineage": tables.mapping_table("Digests of the run", source.lineage),
+        "revision": tables.mapping_table("Revision that wrote this report", source.revision),
     }
 
 

@@ -13,11 +13,15 @@ from pipeline_lib.telemetry import Event, read_events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingCompute:
-    """Compute of a training with its sampling and verification; repeated work counts in seconds."""
+    """Compute of a training with its sampling and verification; repeated work counts in seconds.
 
-    cpu_seconds: float
+    Seconds are None if part of the work was not done in this workspace: DVC brings results from a remote
+    or into the temporary folder of an experiment, but no events.
+    """
+
+    cpu_seconds: float | None
     """Of the run's processes and its verifiers; without servers."""
-    gpu_seconds: float
+    gpu_seconds: float | None
     trained_tokens: int
     """Tokens of forward and backward passes, counted once per pass."""
     drawn_tokens: int
@@ -59,7 +63,9 @@ def read_run_compute(workspace: Workspace, *, rounds: int, control: bool) -> Run
     return RunCompute(
         loop=replace(
             loop,
-            gpu_seconds=loop.gpu_seconds + drawing.gpu_seconds,
+            gpu_seconds=None
+            if loop.gpu_seconds is None
+            else loop.gpu_seconds + drawing.gpu_seconds,
             drawn_tokens=loop.drawn_tokens + int(drawn),
         ),
         control=of_control,
@@ -70,9 +76,14 @@ def _spent(
     events: Sequence[Event], keys: Set[str], policies: Sequence[Manifest]
 ) -> TrainingCompute:
     own = [event for event in events if event.get("key") in keys]
+    recorded = {event["key"] for event in own} == keys
+
+    def seconds(name: str) -> float | None:
+        return sum(float(event.get(name, 0)) for event in own) if recorded else None
+
     return TrainingCompute(
-        cpu_seconds=sum(float(event.get("cpu_seconds", 0)) for event in own),
-        gpu_seconds=sum(float(event.get("gpu_seconds", 0)) for event in own),
+        cpu_seconds=seconds("cpu_seconds"),
+        gpu_seconds=seconds("gpu_seconds"),
         trained_tokens=int(sum(policy.counts["trained_tokens"] for policy in policies)),
         drawn_tokens=int(sum(policy.counts["drawn_tokens"] for policy in policies)),
     )

@@ -155,12 +155,16 @@ def run_compute_table(spent: RunCompute) -> Table:
         caption="Compute of the loop (sampling, verifying, training) and of the control",
         columns=("what", *each),
         rows=(
-            ("CPU time", *(duration(found.cpu_seconds) for found in each.values())),
-            ("GPU time", *(duration(found.gpu_seconds) for found in each.values())),
+            ("CPU time", *(_optional_duration(found.cpu_seconds) for found in each.values())),
+            ("GPU time", *(_optional_duration(found.gpu_seconds) for found in each.values())),
             ("trained tokens", *(count(found.trained_tokens) for found in each.values())),
             ("sampled tokens", *(count(found.drawn_tokens) for found in each.values())),
         ),
     )
+
+
+def _optional_duration(seconds: float | None) -> str:
+    return EMPTY if seconds is None else duration(seconds)
 
 
 def cost_table(

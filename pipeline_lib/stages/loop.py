@@ -3,6 +3,12 @@
 from pipeline_lib.stages.stage import Stage
 
 _ENGINE = ("serve.engine", "serve.options")
+_CONTROL = (
+    *("control", "method", "lr", "steps", "batch_size", "micro_batch_size", "warmup_fraction"),
+    *("group_size", "updates_per_rollout", "warm_start_steps", "warm_start_batch_size"),
+    *("warm_start_lr", "checkpoint_every", "threads", "lora"),
+)
+"""Params of training that the control's schedule and budget follow."""
 
 LOOP = (
     Stage(
@@ -10,6 +16,7 @@ LOOP = (
         summary="Load or generate the problems and split them.",
         modules=("pipeline_lib.loop.prepare",),
         function="prepare",
+        imported=("data/raw",),
         params=("seed", "prepare"),
         outputs=("data/problems",),
     ),
@@ -79,7 +86,10 @@ LOOP = (
         modules=("pipeline_lib.loop.control",),
         function="control",
         inputs=("data/problems", "data/paths", "models/base"),
-        params=("seed", "rounds", "bootstrap.model", "bootstrap.validation_fraction", "train"),
+        params=(
+            *("seed", "rounds", "bootstrap.model", "bootstrap.validation_fraction"),
+            *(f"train.{name}" for name in _CONTROL),
+        ),
         outputs=("models/control",),
         trains=True,
         beside="train",
@@ -112,8 +122,10 @@ LOOP = (
             *("seed", "rounds", "prepare", "bootstrap", "sample"),
             *("verify", "build", "train", "evaluate", "report"),
         ),
-        outputs=("reports/report.html", "reports/model_card.md"),
-        metrics=("reports/metrics.json",),
-        plots=("reports/plots",),
+        outputs=(
+            *("reports/report.html", "reports/model_card.md"),
+            *("reports/metrics.json", "reports/plots"),
+        ),
+        metrics=("reports/summary.json",),
     ),
 )

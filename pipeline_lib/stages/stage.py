@@ -61,11 +61,13 @@ class Stage:
     """Function of the first module that does all of the work of a `Run`; None: the stage has a flow."""
     inputs: tuple[str, ...] = ()
     """Folders that earlier stages write, relative to the workspace."""
+    imported: tuple[str, ...] = ()
+    """Folders of data that is not made here, relative to the repository."""
     params: tuple[str, ...] = ()
     """Dotted keys of params.yaml that the result depends on."""
     outputs: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
-    plots: tuple[str, ...] = ()
+    """Outputs with the figures that experiments are compared by."""
     in_rounds: bool = False
     """Done in every round of the loop."""
     fans_out: Literal["always", "in later rounds", "never"] = "never"

@@ -119,7 +119,7 @@ class Workspace:
 
     @property
     def reports(self) -> pathlib.Path:
-        """metrics.json, plots/, report.html."""
+        """metrics.json, summary.json, plots/, report.html."""
         return self.root / "reports"
 
     @property

@@ -1,28 +1,78 @@
-"""dvc.yaml and the table of stages: generated, ordered, and complete."""
+"""The dvc.yaml files and the table of stages: generated, ordered, and complete."""
 
 import importlib
 import inspect
+import subprocess
 from typing import get_args
 
 import pytest
 import yaml
 
 from flows.cli.options import StageName
-from flows.cli.stages import DVC_FILE, code_of, dvc_text
+from flows.cli.stages import DVC_FILES, code_of, dvc_text
 from flows.post_training import OWN_FLOWS
 from pipeline_lib.params.whole import Params
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.stages.keys import import_closure, source_file
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.stages.systems import STAGES, SYSTEMS
+from tests.architecture.param_reads import reads_of
+from tests.architecture.test_params import product_sources
 
-PIPELINE = yaml.safe_load(DVC_FILE.read_text("utf-8"))["stages"]
 
-
-def test_dvc_yaml_is_the_table_of_stages():
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_dvc_yaml_is_the_table_of_stages(system):
     """`reasonloop stages --write-dvc` updates a stale file."""
-    assert DVC_FILE.read_text("utf-8") == dvc_text()
-    assert list(PIPELINE) == list(STAGES)
+    text = DVC_FILES[system].path.read_text("utf-8")
+    assert text == dvc_text(system)
+    assert list(yaml.safe_load(text)["stages"]) == [stage.name for stage in SYSTEMS[system]]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_code_and_params_of_dvc_yaml_are_found_from_its_folder(system):
+    """Each file of code, and the params file, is at its path as seen from the folder of dvc.yaml."""
+    file = DVC_FILES[system]
+    for stage in yaml.safe_load(file.path.read_text("utf-8"))["stages"].values():
+        named = {name for param in stage["params"] if isinstance(param, dict) for name in param}
+        code = {name for name in stage["deps"] if "pipeline_lib" in name}
+        assert code
+        for name in code | named:
+            assert (file.folder / name).resolve().is_relative_to(REPOSITORY)
+            assert (file.folder / name).exists()
+
+
+def test_outputs_are_not_in_git():
+    """What the stages write is ignored; digests of raw data, and the folder itself, are in git."""
+    written = [
+        (DVC_FILES[system].folder / path).relative_to(REPOSITORY).as_posix()
+        for system, stages in SYSTEMS.items()
+        for stage in stages
+        for path in (*stage.outputs, *stage.metrics)
+    ]
+    kept = ["data/raw/.gitignore", "data/raw/gsm8k.dvc"]
+    raw = ["data/raw/gsm8k/train.jsonl", "data/gsm8k/train.jsonl"]
+    listed = subprocess.run(
+        ["git", "check-ignore", "--no-index", *written, *raw, *kept],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(listed.stdout.split()) == {*written, *raw}
+
+
+def test_params_of_the_control_are_those_that_it_reads():
+    """A new rate of a method's own does not train the control again; every param of its code does."""
+    sources = product_sources()
+    params = {path for path in sources if path.parent.name == "params"}
+    control = next(stage for stage in LOOP if stage.name == "control")
+    read = {source_file(name) for module in control.modules for name in import_closure(module)}
+    read -= params
+    reads = reads_of(
+        [text for path, text in sources.items() if path not in read], [sources[p] for p in read]
+    )
+    listed = {key.removeprefix("train.") for key in control.params if key.startswith("train.")}
+    assert listed == {name for owner, name in reads if owner == "TrainParams"}
 
 
 def test_every_stage_is_a_choice_of_the_command():

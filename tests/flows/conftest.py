@@ -11,6 +11,8 @@ import pytest
 
 from flows import server
 from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.stages.loop import LOOP
+from tests.flows.dvc_repositories import Checkout, copy_repository, stages_in
 
 RUN_TIMEOUT_S = 280
 SAME_KERNELS = {
@@ -90,3 +92,16 @@ def two_rounds(reasonloop, tmp_path_factory) -> pathlib.Path:
     )
     assert done.returncode == 0, done.stderr + done.stdout
     return workspace
+
+
+@pytest.fixture(scope="session")
+def reproduced(reasonloop, tmp_path_factory) -> Checkout:
+    """A repository with imported raw data, in which `dvc repro` has run all stages, committed."""
+    made = copy_repository(tmp_path_factory.mktemp("repository"), reasonloop.environment)
+    raw = tmp_path_factory.mktemp("downloads") / "notes"
+    raw.mkdir()
+    (raw / "notes.txt").write_text("not read: the problems of the smoke profile are generated\n")
+    made.reasonloop("data", "import", str(raw))
+    assert stages_in(made.dvc("repro")) == {stage.name for stage in LOOP}
+    made.commit("a run")
+    return made

@@ -8,7 +8,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.train import Method
 from pipeline_lib.params.whole import Params
-from pipeline_lib.params_file import RENAMED, load_params
+from pipeline_lib.params_file import RENAMED, load_params, set_param
 
 
 def write(folder: pathlib.Path, content: str, name: str = "params.yaml") -> pathlib.Path:
@@ -193,3 +193,39 @@ def test_environment_reads_one_variable(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("REASONLOOP_ABSENT", raising=False)
     assert environment("REASONLOOP_TEST") == "here"
     assert environment("REASONLOOP_ABSENT") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a:\n  b: null # why\nc: 1\n", "a:\n  b: data/x # why\nc: 1\n"),
+        ("a: {b: 'old', c: 1}\n", "a: {b: data/x, c: 1}\n"),
+        ("a:\n  b:\nc: 1\n", "a:\n  b: data/x\nc: 1\n"),
+        ("b: x\na:\n  c:\n    b: x\n  b: [1,\n    2]\n", "b: x\na:\n  c:\n    b: x\n  b: data/x\n"),
+    ],
+)
+def test_one_value_is_set_in_a_file(tmp_path: pathlib.Path, text: str, written: str):
+    """Nothing but the value of that key changes."""
+    path = tmp_path / "params.yaml"
+    path.write_text(text, "utf-8")
+    set_param(path, "a.b", "data/x")
+    assert path.read_text("utf-8") == written
+
+
+@pytest.mark.parametrize("value", ["null", "7", "a: b", "it's # no comment", "x" * 200, "é"])
+def test_a_set_value_is_read_as_that_text(tmp_path: pathlib.Path, value: str):
+    """Also text that would be a number, a mapping or a comment."""
+    path = tmp_path / "params.yaml"
+    path.write_text("prepare: {source: null}\n", "utf-8")
+    set_param(path, "prepare.source", value)
+    assert load_params(path).prepare.source == value
+
+
+@pytest.mark.parametrize("text", ["a: 1\n", "{}\n", "", "a:\n  c: 1\n"])
+def test_a_key_that_is_not_in_the_file_is_not_set(tmp_path: pathlib.Path, text: str):
+    """The message names file and key, and the file is as before."""
+    path = tmp_path / "params.yaml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(BadInputError, match=r"params\.yaml: has no key 'a\.b'; add it"):
+        set_param(path, "a.b", "x")
+    assert path.read_text("utf-8") == text

@@ -110,7 +110,6 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
             "template": "9c1d2e3f4a5b6c7d",
             "verifier": "countdown 1",
             "params": "e4" * 32,
-            "dvc_revision": "4814b06",
         },
         base_groups=base,
         trained_groups=trained,

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.reporting.metrics_file import TokenCount, build_metrics
+from pipeline_lib.reporting.metrics_file import TokenCount, build_metrics, build_summary
 from pipeline_lib.reporting.run_compute import RunCompute, TrainingCompute
 from tests.unit.evaluation.judged_groups import judged_group
 
@@ -15,13 +15,20 @@ CONTROL = TrainingCompute(cpu_seconds=3.5, gpu_seconds=0.0, trained_tokens=160, 
 PARAMS = EvaluateParams(num_paths=4, ks=(1, 2), resamples=200)
 
 
+BASE = [judged_group("a", "cwww"), judged_group("b", "ffxl")]
+TRAINED = [judged_group("a", "cccc"), judged_group("b", "cwww")]
+
+
 @pytest.fixture
-def figures():
-    base = [judged_group("a", "cwww"), judged_group("b", "ffxl")]
-    trained = [judged_group("a", "cccc"), judged_group("b", "cwww")]
+def result():
     control = [judged_group("a", "ccww"), judged_group("b", "wwww")]
+    return evaluate_policies(BASE, TRAINED, PARAMS, seed=7, control=control)
+
+
+@pytest.fixture
+def figures(result):
     return build_metrics(
-        evaluate_policies(base, trained, PARAMS, seed=7, control=control),
+        result,
         seconds={"sample": 2.5, "train": 4.0},
         total_seconds=5.0,
         tokens={"sample": TokenCount(prompt=10, completion=20)},
@@ -75,3 +82,28 @@ def test_the_control_has_figures_of_its_own(figures):
 def test_plain_json(figures):
     """Everything survives JSON unchanged: no NaN, no object, no key but text."""
     assert json.loads(json.dumps(figures, allow_nan=False)) == figures
+
+
+def test_the_summary_is_a_few_of_the_figures(result, figures):
+    """Eight numbers, equal to those of metrics.json; trained pass@1 0.625 and pass@2 0.75 by hand."""
+    summary = build_summary(result)
+    assert summary == {
+        "pass_at_1": figures["trained"]["pass_at_1"]["value"],
+        "pass_at_2": figures["trained"]["pass_at_2"]["value"],
+        "base_pass_at_1": figures["base"]["pass_at_1"]["value"],
+        "control_pass_at_1": figures["control"]["pass_at_1"]["value"],
+        "gain_over_control": figures["paired_control"]["difference"]["value"],
+        "p_value": figures["paired_control"]["difference"]["p_value"],
+        "truncated_fraction": figures["trained"]["truncated_fraction"],
+        "mean_completion_tokens": figures["trained"]["mean_completion_tokens"],
+    }
+    assert summary["pass_at_1"] == pytest.approx(0.625)
+    assert summary["pass_at_2"] == pytest.approx(0.75)
+
+
+def test_without_a_control_the_gain_is_over_the_base():
+    """trained 0.625 minus base 0.125 = 0.5, under a name of its own."""
+    result = evaluate_policies(BASE, TRAINED, PARAMS, seed=7)
+    summary = build_summary(result)
+    assert summary["gain_over_base"] == pytest.approx(0.5)
+    assert not {name for name in summary if "control" in name}

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.report import write_report
 from pipeline_lib.training.control_report import ControlReport
 from tests.unit.reporting.demo_report import HOSTILE, demo_input
@@ -96,6 +97,30 @@ def test_a_control_with_less_compute_is_not_called_equal(source):
         loop = dataclasses.replace(spent.loop, cpu_seconds=seconds)
         other = dataclasses.replace(source, spent=dataclasses.replace(spent, loop=loop))
         assert words in other.headline.title.replace("\N{NO-BREAK SPACE}", " ")
+
+
+@pytest.mark.parametrize("side", ["loop", "control"])
+def test_seconds_of_another_workspace_are_unknown(source, side):
+    """Neither zero nor equal: title, sentences and table say that they are not known."""
+    spent = source.spent
+    unknown = dataclasses.replace(getattr(spent, side), cpu_seconds=None, gpu_seconds=None)
+    other = dataclasses.replace(source, spent=dataclasses.replace(spent, **{side: unknown}))
+    assert "to a control whose seconds are unknown" in other.headline.title
+    sentences = " ".join(other.limits_of_claim)
+    assert "Control and loop trained on" in sentences
+    assert "done in another workspace" in sentences
+    rows = {name: cells for name, *cells in tables.run_compute_table(other.spent).rows}
+    assert rows["CPU time"][["loop", "control"].index(side)] == tables.EMPTY
+
+
+def test_the_revision_is_shown_where_there_is_one(page, source, tmp_path):
+    """Commit, changes and lock in a table of their own; without a repository no table."""
+    assert "Revision that wrote this report" not in page.text
+    revision = {"commit": "4814b06", "uncommitted changes": "params.yaml"}
+    written = write_report(dataclasses.replace(source, revision=revision), tmp_path).report
+    text = written.read_text(encoding="utf-8")
+    assert "Revision that wrote this report" in text
+    assert all(value in text for value in revision.values())
 
 
 def test_a_given_base_was_not_stopped_by_us(source):
