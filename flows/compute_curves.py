@@ -5,8 +5,9 @@ import pathlib
 from prefect import flow
 
 from flows.draws import Draw, sample_and_verify
+from flows.fan_out import map_bounded
 from flows.run_guard import run_guard
-from flows.runners import cluster, map_bounded, shards_in_flight, task_runner
+from flows.runners import cluster, shards_in_flight, task_runner
 from pipeline_lib.loop.verify import VerifyPlan
 from pipeline_lib.params.evaluate import RESCORING, Strategy
 from pipeline_lib.stages.stage import Run

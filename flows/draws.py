@@ -1,20 +1,27 @@
 """N paths per problem and a verdict per path; fanned out and resumed by shards."""
 
 import pathlib
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from prefect import flow
+from prefect.futures import PrefectFuture
 from pydantic import BaseModel, ConfigDict
 
-from flows.runners import map_bounded, shards_in_flight, task_runner
-from pipeline_lib.loop.sample import SamplePlan
-from pipeline_lib.loop.verify import VerifyPlan
+from flows.fan_out import Chain, map_bounded
+from flows.runners import shards_in_flight, task_runner, without_cpu
+from pipeline_lib.loop.sample import SamplePlan, SampleShard
+from pipeline_lib.loop.verify import VerifyPlan, VerifyShard
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.stages.stage import Run
 from pipeline_lib.storage.workspace import RoundFolders
 from pipeline_lib.telemetry import timed_stage
 from tasks.sampling import plan_sampling, sample_shard, seal_paths
-from tasks.serving import endpoint_for
+from tasks.serving import draws_in_workers, endpoint_for
 from tasks.verification import plan_verification, seal_verdicts, verify_shard
+
+DrawAll = Callable[[Iterable[SampleShard]], list[SampleShard]]
 
 
 class Draw(BaseModel):
@@ -37,16 +44,8 @@ class Draw(BaseModel):
 @flow(name="sample", flow_run_name="sample-{draw.name}")
 def sample(run: Run, draw: Draw) -> None:
     """Draw the paths of all shards."""
-    shards = plan_sampling(_sample_plan(run, draw))
-    with endpoint_for(
-        run.params.serve,
-        run.root,
-        model=str(draw.policy),
-        wanted=not all(shard.done for shard in shards),
-    ) as endpoint:
-        to_draw = [shard.at(endpoint) for shard in shards]
-        in_flight = shards_in_flight(run.params.execution)
-        seal_paths(map_bounded(sample_shard, to_draw, in_flight=in_flight))
+    in_flight = shards_in_flight(run.params.execution)
+    seal_paths(_drawn(run, draw, partial(map_bounded, sample_shard, in_flight=in_flight)))
 
 
 @flow(name="verify", flow_run_name="verify-{draw.name}")
@@ -57,11 +56,39 @@ def verify(run: Run, draw: Draw) -> None:
     seal_verdicts(map_bounded(verify_shard, shards, in_flight=in_flight))
 
 
+@flow(name="sample-and-verify", flow_run_name="sample-and-verify-{draw.name}")
+def _sample_and_verify(run: Run, draw: Draw) -> None:
+    """Draw the paths of all shards, and judge those of each shard as soon as they are written."""
+    execution = run.params.execution
+
+    def submit_sampling(shard: SampleShard) -> PrefectFuture[SampleShard]:
+        with nullcontext() if draws_in_workers(run.params.serve) else without_cpu(execution):
+            return sample_shard.submit(shard)
+
+    chain = Chain(
+        submit_sampling,
+        verify_shard.submit,
+        follow=partial(_to_verify, run, draw),
+        in_flight=shards_in_flight(execution),
+    )
+    with _timed(run, draw, "verify"):
+        with _timed(run, draw, "sample"):
+            seal_paths(_drawn(run, draw, chain.firsts))
+        seal_verdicts(chain.seconds())
+
+
 def sample_and_verify(run: Run, draw: Draw) -> None:
-    """Draw and judge, on the runner of the params."""
-    runner = task_runner(run.params.execution)
-    sample.with_options(task_runner=runner)(run, draw)
-    verify.with_options(task_runner=runner)(run, draw)
+    """Draw and judge, on the runner of the params; the result is that of `sample`, then `verify`."""
+    execution = run.params.execution
+    # While a server draws, the tasks of sampling only wait, beside a full set of verifiers.
+    waiting = 0 if draws_in_workers(run.params.serve) else execution.workers
+    runner = task_runner(execution, waiting=waiting)
+    _sample_and_verify.with_options(task_runner=runner)(run, draw)
+
+
+def sample_and_verify_round(run: Run) -> None:
+    """Stages `sample` and `verify` in the round of ``run``."""
+    sample_and_verify(run, round_draw(run))
 
 
 def sample_round(run: Run) -> None:
@@ -88,6 +115,27 @@ def round_draw(run: Run) -> Draw:
         folders=run.folders,
         params=run.params.sample,
     )
+
+
+def _drawn(run: Run, draw: Draw, draw_all: DrawAll) -> list[SampleShard]:
+    """All shards, drawn by ``draw_all`` while the engine is up."""
+    shards = plan_sampling(_sample_plan(run, draw))
+    with endpoint_for(
+        run.params.serve,
+        run.root,
+        model=str(draw.policy),
+        wanted=not all(shard.done for shard in shards),
+    ) as endpoint:
+        return draw_all([shard.at(endpoint) for shard in shards])
+
+
+def _to_verify(run: Run, draw: Draw, drawn: SampleShard) -> VerifyShard:
+    plan = _verify_plan(run, draw)
+    return VerifyShard(plan=plan, index=drawn.index, num_shards=drawn.plan.num_shards)
+
+
+def _timed(run: Run, draw: Draw, stage: str) -> AbstractContextManager[None]:
+    return nullcontext() if draw.stage else timed_stage(run.root, stage, draw=draw.name)
 
 
 def _sample_plan(run: Run, draw: Draw) -> SamplePlan:

@@ -7,7 +7,7 @@ from prefect import flow
 from prefect.futures import PrefectFuture
 
 from flows import server
-from flows.draws import sample_round, verify_round
+from flows.draws import sample_and_verify_round, sample_round, verify_round
 from flows.evaluation import evaluate
 from flows.run_guard import run_guard
 from flows.runners import cluster, has_spare_worker, task_runner
@@ -30,7 +30,7 @@ def post_training(run: Run) -> None:
             if stage.name in begun:
                 begun[stage.name].result()
             else:
-                _do(stage, run, OWN_FLOWS)
+                _do(stage, run, {**OWN_FLOWS, **STREAMED})
 
 
 @flow(name="round", flow_run_name="round-{run.round_number}")
@@ -38,7 +38,7 @@ def loop_round(run: Run) -> None:
     """The stages of one later round."""
     for stage in LOOP:
         if stage.in_rounds:
-            _do(stage, run, ROUND_FLOWS)
+            _do(stage, run, STREAMED)
 
 
 @flow(name="stage", flow_run_name="{name}")
@@ -51,7 +51,7 @@ def one_stage(name: str, run: Run) -> None:
 def train_rounds(run: Run) -> None:
     """Train in this round, then run all later rounds."""
     train = next(stage for stage in LOOP if stage.name == "train")
-    _do(train, run, ROUND_FLOWS)
+    _do(train, run, {})
     for number in range(2, run.params.rounds + 1):
         loop_round(run.in_round(number))
 
@@ -62,15 +62,16 @@ def report(run: Run) -> None:
         write_report(run, server.report_url(run.root))
 
 
-ROUND_FLOWS: StageFlows = {"sample": sample_round, "verify": verify_round}
-"""Stages of one round that are more than one task."""
 OWN_FLOWS: StageFlows = {
-    **ROUND_FLOWS,
+    "sample": sample_round,
+    "verify": verify_round,
     "train": train_rounds,
     "evaluate": evaluate,
     "report": report,
 }
 """Stages of the loop that are more than one task; `train` also runs all later rounds."""
+STREAMED: StageFlows = {"sample": sample_and_verify_round, "verify": lambda _run: None}
+"""The flow of `sample` where `verify` follows: it judges each shard as soon as it is drawn."""
 
 
 def _do(stage: Stage, run: Run, flows: StageFlows) -> None:

@@ -4,16 +4,13 @@ No other module imports Ray. The address of a running cluster is taken from RAY_
 """
 
 import logging
-import queue
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
-from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
-from prefect.tasks import Task
 
 from flows.ray_address import check_ray_address
 from flows.watch import CHILDREN_POLL_S, children_problem, watched
@@ -27,17 +24,14 @@ SHARDS_PER_WORKER = 2
 _RAY_PROCESSES = {"raylet", "gcs_server"}
 """Without them Ray hangs for minutes before it raises."""
 
-In = TypeVar("In")
-Out = TypeVar("Out")
-
 # Without the address each Ray worker would start a Prefect server.
 _PASSED_ON = ("PREFECT_API_URL", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "DO_NOT_TRACK")
 
 
-def task_runner(execution: ExecutionParams) -> TaskRunner[Any]:
-    """The runner that ``execution`` asks for."""
+def task_runner(execution: ExecutionParams, *, waiting: int = 0) -> TaskRunner[Any]:
+    """The runner that ``execution`` asks for; ``waiting`` more threads are for tasks that only wait."""
     if execution.runner == "thread":
-        return ThreadPoolTaskRunner(max_workers=execution.workers)
+        return ThreadPoolTaskRunner(max_workers=execution.workers + waiting)
     from prefect_ray import RayTaskRunner  # noqa: PLC0415 - thread runs need no Ray
 
     runner: TaskRunner[Any] = RayTaskRunner(init_kwargs=_ray_options(execution))
@@ -52,54 +46,16 @@ def has_spare_worker(execution: ExecutionParams) -> bool:
     return execution.runner == "ray" and execution.workers > 1
 
 
-def map_bounded(task: Task[[In], Out], items: Iterable[In], *, in_flight: int) -> list[Out]:
-    """Results of ``task`` for each item, in order; at most ``in_flight`` are submitted at a time.
-
-    When any of them ends the next item is taken, so a long table holds neither tasks nor items in
-    memory. The first failure is raised as it comes; what is done by then stays done, and nothing
-    more is submitted.
-    """
-    ended: queue.SimpleQueue[PrefectFuture[Out]] = queue.SimpleQueue()
-    pending: dict[PrefectFuture[Out], int] = {}
-    results: dict[int, Out] = {}
-
-    def collect_one() -> None:
-        future = ended.get()
-        results[pending.pop(future)] = future.result()
-
-    for index, item in enumerate(items):
-        with _signals_held():
-            future = task.submit(item)
-        pending[future] = index
-        future.add_done_callback(ended.put)
-        if len(pending) == in_flight:
-            collect_one()
-    while pending:
-        collect_one()
-    return [results[index] for index in range(len(results))]
-
-
 @contextmanager
-def _signals_held() -> Iterator[None]:
-    """Delay SIGTERM and SIGINT until the end of the block.
-
-    Prefect serializes much when a task is submitted. An exception of a signal handler would come
-    out of that as an error of pydantic's, and the run would end as failed instead of as told to.
-    """
-    if threading.current_thread() is not threading.main_thread():
+def without_cpu(execution: ExecutionParams) -> Iterator[None]:
+    """Tasks that are submitted in the block only wait, so they take no CPU of a node of Ray's."""
+    if execution.runner == "thread":
         yield
         return
-    held: list[int] = []
-    # None: a handler installed from C, which cannot be restored.
-    numbers = [n for n in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(n) is not None]
-    handlers = {n: signal.signal(n, lambda number, _: held.append(number)) for n in numbers}
-    try:
+    from prefect_ray.context import remote_options  # noqa: PLC0415 - thread runs need no Ray
+
+    with remote_options(num_cpus=0):
         yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for came in held:
-            signal.raise_signal(came)
 
 
 def shards_in_flight(execution: ExecutionParams) -> int:

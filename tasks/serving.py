@@ -13,6 +13,11 @@ LOGS = "logs"
 """Folder of the workspace with the engines' logs."""
 
 
+def draws_in_workers(serve: ServeParams) -> bool:
+    """True if each worker computes with the policy itself, on its GPU if it has one."""
+    return engine_named(serve.engine).in_process
+
+
 @contextmanager
 def endpoint_for(
     serve: ServeParams, root: pathlib.Path, *, model: str, wanted: bool
@@ -21,7 +26,7 @@ def endpoint_for(
 
     Not a task: the engine is a child of the flow's process and outlives single tasks.
     """
-    if engine_named(serve.engine).in_process or not wanted:
+    if draws_in_workers(serve) or not wanted:
         yield None
         return
     with serving_engine(serve, model=model, log_folder=root / LOGS) as engine:

@@ -177,7 +177,7 @@ def cost_table(
         completion=sum(spent.completion for spent in tokens.values()),
     )
     return Table(
-        caption="Time and tokens by stage",
+        caption="Time and tokens by stage (stages may overlap)",
         columns=("stage", "time", "prompt tokens", "completion tokens"),
         rows=(
             *(_cost_row(stage, seconds.get(stage), tokens.get(stage)) for stage in stages),

@@ -66,8 +66,10 @@ def test_summary_and_metrics(finished_run):
     assert metrics["num_problems"] == metrics["num_unseen_number_sets"] == 24
     stages = {"prepare", "bootstrap", "sample", "verify", "build", "train", "control", "evaluate"}
     assert stages <= metrics["seconds"].keys()
-    # On threads the stages follow each other; times of day are recorded to the millisecond.
-    total = sum(metrics["seconds"][stage] for stage in stages)
+    # On threads the stages follow each other, but for `sample`, whose time lies within that of
+    # `verify`; times of day are recorded to the millisecond.
+    total = sum(metrics["seconds"][stage] for stage in stages - {"sample"})
+    assert metrics["seconds"]["sample"] < metrics["seconds"]["verify"]
     assert metrics["seconds"]["total"] == pytest.approx(total, abs=0.02)
     for word in ("pass@1", "pass@4", "Prefect UI: http://127.0.0.1", "report.html", "train"):
         assert word in printed
@@ -124,7 +126,7 @@ def test_everything_is_recorded_on_the_server(finished_run, prefect_server):
     names = {
         run["name"] for run in httpx.post(f"{api}/flow_runs/filter", json={"limit": 50}).json()
     }
-    assert {"sample-round-1", "verify-round-1", "evaluate-policies"} <= names
+    assert {"sample-and-verify-round-1", "evaluate-policies"} <= names
     tasks = httpx.post(f"{api}/task_runs/filter", json={"limit": 200}).json()
     task_names = {run["name"] for run in tasks}
     assert {

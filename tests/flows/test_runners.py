@@ -16,7 +16,14 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from flows.runners import SHARDS_PER_WORKER, cluster, map_bounded, shards_in_flight, task_runner
+from flows.fan_out import Chain, map_bounded
+from flows.runners import (
+    SHARDS_PER_WORKER,
+    cluster,
+    shards_in_flight,
+    task_runner,
+    without_cpu,
+)
 from pipeline_lib.params.whole import ExecutionParams
 
 GIVE_UP_S = 60.0
@@ -141,6 +148,139 @@ def test_a_dead_worker_loses_no_result(execution, tmp_path):
         pytest.skip("a thread dies with its process")
     jobs = [(tmp_path, number) for number in range(6)]
     assert mapped(dies_once, jobs, execution, in_flight=3) == list(range(6))
+
+
+@task
+def noted_first(job: tuple[pathlib.Path, int]) -> tuple[pathlib.Path, int]:
+    folder, number = job
+    (folder / f"first-{number}").touch()
+    return folder, number
+
+
+@task
+def noted_second(job: tuple[pathlib.Path, int]) -> int:
+    folder, number = job
+    assert (folder / f"first-{number}").exists()
+    (folder / f"second-{number}").touch()
+    return number * number
+
+
+@dataclass
+class ChainJobs:
+    """An iterable that records, whenever an item is taken, how many items are through."""
+
+    folder: pathlib.Path
+    count: int
+    through_when_taken: list[int] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[tuple[pathlib.Path, int]]:
+        for number in range(self.count):
+            self.through_when_taken.append(len(list(self.folder.glob("second-*"))))
+            yield self.folder, number
+
+
+def chained(first, second, items, execution, *, in_flight, between=lambda: None):
+    """The results of a flow that only chains."""
+
+    @flow(task_runner=task_runner(execution))
+    def fan_out():
+        chain = Chain(
+            first.submit, second.submit, follow=lambda result: result, in_flight=in_flight
+        )
+        firsts = chain.firsts(items)
+        between()
+        return firsts, chain.seconds()
+
+    return fan_out()
+
+
+@pytest.mark.parametrize("in_flight", [1, 4])
+def test_a_chain_is_bounded_and_in_order(execution, tmp_path, in_flight):
+    """An item is taken only while fewer than ``in_flight`` earlier ones lack their second result."""
+    jobs = ChainJobs(tmp_path, 12)
+    firsts, seconds = chained(noted_first, noted_second, jobs, execution, in_flight=in_flight)
+    assert [number for _, number in firsts] == list(range(12))
+    assert seconds == [number * number for number in range(12)]
+    # An item is taken before there is room for it, so one more may be unfinished.
+    assert all(through > n - in_flight - 1 for n, through in enumerate(jobs.through_when_taken))
+
+
+@task
+def last_waits_for_a_second(job: tuple[pathlib.Path, int]) -> tuple[pathlib.Path, int]:
+    folder, number = job
+    deadline = time.monotonic() + GIVE_UP_S
+    while number == 7 and not (folder / "second-0").exists():
+        assert time.monotonic() < deadline, "no second task before the end of the first ones"
+        time.sleep(0.01)
+    (folder / f"first-{number}").touch()
+    return folder, number
+
+
+def test_second_tasks_run_among_the_first(execution, tmp_path):
+    """The last first task ends only after a second one has ended."""
+    jobs = [(tmp_path, number) for number in range(8)]
+    _, seconds = chained(last_waits_for_a_second, noted_second, jobs, execution, in_flight=4)
+    assert seconds == [number * number for number in range(8)]
+
+
+@task
+def waits_for_the_end_of_sampling(job: tuple[pathlib.Path, int]) -> int:
+    folder, number = job
+    deadline = time.monotonic() + GIVE_UP_S
+    while number == 3 and not (folder / "between").exists():
+        assert time.monotonic() < deadline, "the first results came only after all second ones"
+        time.sleep(0.01)
+    return number
+
+
+def test_first_results_do_not_wait_for_second_ones(execution, tmp_path):
+    """What follows the first tasks, such as stopping an engine, runs beside the last second ones."""
+    jobs = [(tmp_path, number) for number in range(4)]
+    _, seconds = chained(
+        *(noted_first, waits_for_the_end_of_sampling, jobs, execution),
+        in_flight=4,
+        between=(tmp_path / "between").touch,
+    )
+    assert seconds == [0, 1, 2, 3]
+
+
+@task
+def second_fails(job: tuple[pathlib.Path, int]) -> int:
+    if job[1] == 0:
+        raise ValueError("the second task is bad")
+    return job[1]
+
+
+def test_a_failed_second_task_ends_the_first_ones(execution, tmp_path):
+    """Its failure is raised unchanged, long before all items are taken."""
+    jobs = ChainJobs(tmp_path, 50)
+    with pytest.raises(ValueError, match="the second task is bad"):
+        chained(noted_first, second_fails, jobs, execution, in_flight=4)
+    assert len(jobs.through_when_taken) <= 6
+
+
+@task
+def meets_three_others(job: tuple[pathlib.Path, int]) -> int:
+    folder, number = job
+    (folder / str(number)).touch()
+    deadline = time.monotonic() + GIVE_UP_S
+    while len(list(folder.iterdir())) < 4:
+        assert time.monotonic() < deadline, "the four tasks do not run at the same time"
+        time.sleep(0.01)
+    return number
+
+
+def test_waiting_tasks_take_no_worker(execution, tmp_path):
+    """Two tasks that only wait, as for a server, run beside two others on two workers."""
+
+    @flow(task_runner=task_runner(execution, waiting=2))
+    def all_at_once():
+        futures = [meets_three_others.submit((tmp_path, number)) for number in (0, 1)]
+        with without_cpu(execution):
+            futures += [meets_three_others.submit((tmp_path, number)) for number in (2, 3)]
+        return [future.result() for future in futures]
+
+    assert all_at_once() == [0, 1, 2, 3]
 
 
 class StopRequested(BaseException):

@@ -1,0 +1,159 @@
+"""Fan-out of tasks over shards, with a bound on the tasks in flight."""
+
+import queue
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from prefect.futures import PrefectFuture
+from prefect.tasks import Task
+
+In = TypeVar("In")
+Mid = TypeVar("Mid")
+Next = TypeVar("Next")
+Out = TypeVar("Out")
+Submit = Callable[[In], PrefectFuture[Out]]
+"""Submits a task for one item: the ``submit`` of a task, or a function around it."""
+
+
+def map_bounded(task: Task[[In], Out], items: Iterable[In], *, in_flight: int) -> list[Out]:
+    """Results of ``task`` for each item, in order; at most ``in_flight`` are submitted at a time.
+
+    When any of them ends the next item is taken, so a long table holds neither tasks nor items in
+    memory. The first failure is raised as it comes; what is done by then stays done, and nothing
+    more is submitted.
+    """
+    submitted = _InFlight()
+    results: dict[int, Out] = {}
+    for index, item in enumerate(items):
+        submitted.submit(task.submit, item, partial(results.__setitem__, index))
+        if len(submitted) == in_flight:
+            submitted.end_one()
+    while submitted:
+        submitted.end_one()
+    return _in_order(results)
+
+
+class Chain(Generic[In, Mid, Next, Out]):
+    """Two tasks per item, the second submitted as soon as the first has ended.
+
+    An item is in flight from the submission of its first task to the end of its second. At most half
+    of the items in flight are in tasks of one kind, so neither kind takes the workers of the other.
+    A second task goes before the first task of a further item. Failures end it as in `map_bounded`.
+    """
+
+    def __init__(
+        self,
+        first: Submit[In, Mid],
+        second: Submit[Next, Out],
+        *,
+        follow: Callable[[Mid], Next],
+        in_flight: int,
+    ) -> None:
+        """Chain the tasks that ``first`` and ``second`` submit.
+
+        ``follow`` makes the item of the second task from the result of the first.
+        """
+        self._first = first
+        self._second = second
+        self._follow = follow
+        self._in_flight = in_flight
+        self._of_a_kind = max(1, in_flight // 2)
+        self._submitted = _InFlight()
+        self._waiting: deque[tuple[int, Next]] = deque()
+        self._begun = 0
+        self._running_seconds = 0
+        self._firsts: dict[int, Mid] = {}
+        self._seconds: dict[int, Out] = {}
+
+    def firsts(self, items: Iterable[In]) -> list[Mid]:
+        """Results of the first task for each item, in order; second tasks may be unfinished then."""
+        for index, item in enumerate(items):
+            while not self._has_room():
+                self._submitted.end_one()
+            self._begun += 1
+            self._submitted.submit(self._first, item, partial(self._end_first, index))
+        while len(self._firsts) < self._begun:
+            self._submitted.end_one()
+        return _in_order(self._firsts)
+
+    def seconds(self) -> list[Out]:
+        """Results of the second task for each item, in order, when all have ended."""
+        while self._submitted:
+            self._submitted.end_one()
+        return _in_order(self._seconds)
+
+    def _has_room(self) -> bool:
+        running_firsts = self._begun - len(self._firsts)
+        unfinished = self._begun - len(self._seconds)
+        return running_firsts < self._of_a_kind and unfinished < self._in_flight
+
+    def _end_first(self, index: int, result: Mid) -> None:
+        self._firsts[index] = result
+        self._waiting.append((index, self._follow(result)))
+        self._submit_waiting()
+
+    def _end_second(self, index: int, result: Out) -> None:
+        self._running_seconds -= 1
+        self._seconds[index] = result
+        self._submit_waiting()
+
+    def _submit_waiting(self) -> None:
+        while self._waiting and self._running_seconds < self._of_a_kind:
+            index, item = self._waiting.popleft()
+            self._running_seconds += 1
+            self._submitted.submit(self._second, item, partial(self._end_second, index))
+
+
+class _InFlight:
+    """Submitted tasks that have not ended."""
+
+    def __init__(self) -> None:
+        self._ended: queue.SimpleQueue[PrefectFuture[Any]] = queue.SimpleQueue()
+        self._receivers: dict[PrefectFuture[Any], Callable[[Any], None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._receivers)
+
+    def submit(self, task: Submit[In, Out], item: In, on_result: Callable[[Out], None]) -> None:
+        """Submit the task for ``item``."""
+        with _signals_held():
+            future = task(item)
+        self._receivers[future] = on_result
+        future.add_done_callback(self._ended.put)
+
+    def end_one(self) -> None:
+        """Wait until any task ends, and pass on its result; a failure is raised."""
+        future = self._ended.get()
+        self._receivers.pop(future)(future.result())
+
+
+def _in_order(results: dict[int, Out]) -> list[Out]:
+    return [results[index] for index in range(len(results))]
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Delay SIGTERM and SIGINT until the end of the block.
+
+    Prefect serializes much when a task is submitted. An exception of a signal handler would come
+    out of that as an error of pydantic's, and the run would end as failed instead of as told to.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    # None: a handler installed from C, which cannot be restored.
+    numbers = [n for n in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(n) is not None]
+    handlers = {n: signal.signal(n, lambda number, _: held.append(number)) for n in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for came in held:
+            signal.raise_signal(came)
