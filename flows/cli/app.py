@@ -52,6 +52,10 @@ GROUPS = {
             "flows.cli.prr_models:run",
         ),
     ),
+    "stream": (
+        "Verification over Kafka topics.",
+        ("flows.cli.stream:verify", "flows.cli.stream:publish"),
+    ),
     "export": (
         "A finished run, or a model, in the formats of other tools.",
         (

@@ -3,12 +3,12 @@
 import pathlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
-from pipeline_lib.records import Path, Problem, Row
+from pipeline_lib.records import Row
 from pipeline_lib.sampling.accounting import Spent, budget_reached, spent_on
 from pipeline_lib.sampling.paths import sample_paths
 from pipeline_lib.serving.chat_model import ChatModel
@@ -18,6 +18,7 @@ from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.storage.files import check_output, write_json_lines
 from pipeline_lib.storage.shards import split
 from pipeline_lib.verification.golds import open_gold_check
+from pipeline_lib.verification.lines.format import path_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,19 +91,3 @@ def _started_engine(
         serve = serve.model_copy(update={"model": model})
     with serving_engine(serve, model=model, log_folder=log_folder) as running:
         yield rollout_engine(model, serve, endpoint=running.endpoint, batch_size=batch_size)
-
-
-def path_line(path: Path, problem: Problem) -> Row:
-    """A path with its problem, as a line that `reasonloop verify`, `build` and `evaluate` read."""
-    return {
-        "id": path.id,
-        "problem_id": problem.id,
-        "kind": problem.kind.name,
-        "question": problem.question,
-        **problem.kind.write_line(problem.gold),
-        **asdict(path.provenance),
-        "finish_reason": path.finish_reason.value,
-        "prompt_tokens": path.prompt_tokens,
-        "completion_tokens": path.completion_tokens,
-        "text": path.text if path.error is None else None,
-    }

@@ -14,8 +14,7 @@ from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.loop.sample_file import path_line
-from pipeline_lib.verification.lines.format import read_lines
+from pipeline_lib.verification.lines.format import path_line, read_lines
 from tests.unit.evaluation.judged_groups import judged_group
 
 ANSWERS = [

@@ -119,18 +119,27 @@ def _judge_lines(
     done = 0
     with open_verifier(params, workers=workers) as verifier:
         while chunk := list(itertools.islice(lines, CHUNK_LINES)):
-            yield from _judge_chunk(chunk, verifier)
+            yield from judge_lines(chunk, verifier)
             done += len(chunk)
             if on_progress is not None:
                 on_progress(done, total)
 
 
-def _judge_chunk(chunk: Sequence[Line], verifier: Verifier) -> Iterator[JudgedLine]:
-    drawn = [line for line in chunk if line.finish_reason is not FinishReason.ERROR]
+def judge_lines(lines: Sequence[Line], verifier: Verifier) -> list[JudgedLine]:
+    """One verdict per line, in order; a line whose request failed has no score.
+
+    Raises:
+        SandboxUnavailableError: a line is code, and no sandbox tier is available.
+    """
+    drawn = [line for line in lines if line.finish_reason is not FinishReason.ERROR]
     verdicts = iter(verifier.judge([Item(gold=line.gold, text=line.text) for line in drawn]))
-    for line in chunk:
-        failed = line.finish_reason is FinishReason.ERROR
-        yield JudgedLine(line=line, verdict=_NOT_SAMPLED if failed else next(verdicts))
+    return [
+        JudgedLine(
+            line=line,
+            verdict=_NOT_SAMPLED if line.finish_reason is FinishReason.ERROR else next(verdicts),
+        )
+        for line in lines
+    ]
 
 
 def _judged_path(judged: JudgedLine, *, index: int) -> JudgedPath:

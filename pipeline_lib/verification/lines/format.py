@@ -11,7 +11,7 @@ they are.
 
 import pathlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from pydantic import (
@@ -31,7 +31,7 @@ from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.kinds.line_fields import Name
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.kinds.table import KINDS
-from pipeline_lib.records import FinishReason
+from pipeline_lib.records import FinishReason, Path, Problem, Row
 from pipeline_lib.storage.files import numbered_json_lines
 
 
@@ -101,18 +101,33 @@ def read_lines(path: pathlib.Path) -> Iterator[Line]:
         problem_id = common.problem_id or common.id or f"line-{number}"
         index = seen.get(problem_id, 0)
         seen[problem_id] = index + 1
-        yield Line(
-            id=common.id or f"{problem_id}#{index}",
-            problem_id=problem_id,
-            question=common.question,
-            model=common.model,
-            gold=gold,
-            text=common.text,
-            finish_reason=common.finish_reason,
-            prompt_tokens=common.prompt_tokens,
-            completion_tokens=common.completion_tokens,
-            label=common.label,
-        )
+        yield _line(common, gold, name=common.id or f"{problem_id}#{index}", problem_id=problem_id)
+
+
+def parse_line(row: Mapping[str, Any], *, where: str, unnamed: str) -> Line:
+    """The line of one JSON object; ``unnamed`` is its id if it has none.
+
+    Raises:
+        BadInputError: it cannot be used; with ``where`` and the key.
+    """
+    common, gold = _parsed(row, where=where)
+    name = common.id or unnamed
+    return _line(common, gold, name=name, problem_id=common.problem_id or name)
+
+
+def _line(common: _CommonFields, gold: Gold, *, name: str, problem_id: str) -> Line:
+    return Line(
+        id=name,
+        problem_id=problem_id,
+        question=common.question,
+        model=common.model,
+        gold=gold,
+        text=common.text,
+        finish_reason=common.finish_reason,
+        prompt_tokens=common.prompt_tokens,
+        completion_tokens=common.completion_tokens,
+        label=common.label,
+    )
 
 
 def _parsed(row: Mapping[str, Any], *, where: str) -> tuple[_CommonFields, Gold]:
@@ -127,3 +142,19 @@ def _parsed(row: Mapping[str, Any], *, where: str) -> tuple[_CommonFields, Gold]
         key = ".".join(str(part) for part in first["loc"]) or "gold"
         message = first["msg"].removeprefix("Value error, ")
         raise BadInputError(f"{where}: {key}: {message}") from error
+
+
+def path_line(path: Path, problem: Problem) -> Row:
+    """A path with its problem, as a line that `reasonloop verify`, `build` and `evaluate` read."""
+    return {
+        "id": path.id,
+        "problem_id": problem.id,
+        "kind": problem.kind.name,
+        "question": problem.question,
+        **problem.kind.write_line(problem.gold),
+        **asdict(path.provenance),
+        "finish_reason": path.finish_reason.value,
+        "prompt_tokens": path.prompt_tokens,
+        "completion_tokens": path.completion_tokens,
+        "text": path.text if path.error is None else None,
+    }

@@ -1,0 +1,1 @@
+"""Verification over Kafka topics, an extra; no stage depends on it."""

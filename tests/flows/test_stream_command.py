@@ -1,0 +1,197 @@
+"""`reasonloop stream` as a process: killed, stopped, joined by another member."""
+
+import collections
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from flows.cli.app import main
+from tests.unit.streams.topics import Topics, cluster_for_tests
+
+NUM_LINES = 10_000
+GROUP = "judges"
+GIVE_UP_S = 240.0
+
+
+@pytest.fixture(scope="module")
+def address():
+    with cluster_for_tests() as found:
+        yield found
+
+
+@pytest.fixture
+def topics(address):
+    return Topics(address)
+
+
+@pytest.fixture
+def start(reasonloop, topics, tmp_path):
+    """Start a bridge as a process of its own; the processes left at the end are killed."""
+    config = tmp_path / "client.properties"
+    # A killed member is missed after 6 s, the least that brokers allow.
+    config.write_text("session.timeout.ms=6000\n", "utf-8")
+    started = []
+
+    def begin(source, target):
+        log = (tmp_path / f"bridge-{len(started)}.log").open("wb")
+        with log:
+            process = subprocess.Popen(
+                reasonloop.argv(
+                    *("stream", "verify", "--brokers", topics.brokers, "--config", config),
+                    *("--from", source, "--to", target, "--group", GROUP),
+                ),
+                env=reasonloop.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        process.log = pathlib.Path(log.name)
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def lines(count):
+    """Half of them right; each line has an id and a verdict of its own."""
+    return [
+        {
+            "id": f"line-{number}",
+            "kind": "countdown",
+            "numbers": [3, 5, number],
+            "target": 8 + number,
+            "text": f"3+5=8\n8+{number}={8 + number}" if number % 2 else f"3*5=15\n{number}",
+        }
+        for number in range(count)
+    ]
+
+
+def wait_for(condition, process=None):
+    deadline_s = time.monotonic() + GIVE_UP_S
+    while not condition():
+        assert process is None or process.poll() is None, process.log.read_text("utf-8")
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def stop(process):
+    """End the bridge by SIGTERM; its output."""
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(GIVE_UP_S) == 0, process.log.read_text("utf-8")
+    return process.log.read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_three_kills_lose_nothing(start, topics):
+    """10,000 lines with three SIGKILLs at random: after removal of equal repeats, one verdict a line,
+    and the one that `reasonloop verify` gives."""
+    source, target = topics.make("in"), topics.make("out")
+    topics.send(source, lines(NUM_LINES))
+    places = random.Random(7)
+    process = start(source, target)
+    for kill in range(3):
+        most = NUM_LINES * (kill + 1) // 4
+        count = places.randrange(most // 2, most)
+        wait_for(lambda count=count: topics.count(target) > count, process)
+        time.sleep(places.random() / 10)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert topics.committed(source, GROUP) < NUM_LINES, "the kill came too late"
+        process = start(source, target)
+    wait_for(lambda: topics.committed(source, GROUP) == NUM_LINES, process)
+    stop(process)
+    rows = [tuple(row.items()) for row in topics.values(target)]
+    repeats = len(rows) - NUM_LINES
+    assert repeats >= 0
+    distinct = [dict(row) for row in dict.fromkeys(rows)]
+    assert collections.Counter(row["id"] for row in distinct) == {
+        f"line-{number}": 1 for number in range(NUM_LINES)
+    }
+    right = {row["id"] for row in distinct if row["lenient"]}
+    assert right == {f"line-{number}" for number in range(NUM_LINES) if number % 2}
+    print(f"{repeats} repeated verdicts")
+
+
+@pytest.mark.slow
+def test_sigterm_drains(start, topics):
+    """What was taken is answered and committed: a second bridge repeats nothing."""
+    source, target = topics.make("in"), topics.make("out")
+    topics.send(source, lines(NUM_LINES))
+    process = start(source, target)
+    wait_for(lambda: topics.count(target) > 0, process)
+    printed = stop(process)
+    done = topics.count(target)
+    assert 0 < done < NUM_LINES
+    assert f"{done} judged, 0 refused" in printed
+    assert topics.committed(source, GROUP) == done
+    process = start(source, target)
+    wait_for(lambda: topics.committed(source, GROUP) == NUM_LINES, process)
+    stop(process)
+    assert topics.count(target) == NUM_LINES
+
+
+@pytest.mark.slow
+def test_a_second_member_shares_the_topic(start, topics):
+    """Members that join and leave while lines are judged lose none."""
+    source, target = topics.make("in"), topics.make("out")
+    topics.send(source, lines(NUM_LINES // 2))
+    first = start(source, target)
+    wait_for(lambda: topics.count(target) > 0, first)
+    second = start(source, target)
+    for part in range(5):
+        topics.send(source, lines(NUM_LINES // 10))
+        time.sleep(2)
+        if part == 3:
+            stop(first)
+    wait_for(lambda: topics.committed(source, GROUP) == NUM_LINES, second)
+    counts = [int(stop(second).rpartition(" judged")[0].split()[-1])]
+    assert counts[0] > 0
+    ids = collections.Counter(row["id"] for row in topics.values(target))
+    assert set(ids) == {f"line-{number}" for number in range(NUM_LINES // 2)}
+    assert all(ids[f"line-{number}"] >= 6 for number in range(NUM_LINES // 10))
+
+
+def test_without_the_extra(monkeypatch, capsys):
+    """One line with the command to install it, exit code 2."""
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    for name in ("kafka", "bridge", "messages", "publish"):
+        monkeypatch.delitem(sys.modules, f"pipeline_lib.streams.{name}", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        main(["stream", "verify", "--brokers", "127.0.0.1:1", "--from", "a", "--to", "b"])
+    assert ended.value.code == 2
+    printed = capsys.readouterr().err
+    assert "confluent_kafka is not installed" in printed
+    assert "pip install 'reasonloop[kafka]'" in printed
+    assert len(printed.strip().splitlines()) == 1
+
+
+def test_publish_without_a_run(topics, tmp_path, capsys):
+    """An empty workspace: one line, exit code 2."""
+    with pytest.raises(SystemExit) as ended:
+        main(["stream", "publish", str(tmp_path), "--brokers", topics.brokers, "--to", "trial"])
+    assert ended.value.code == 2
+    assert "no sealed paths" in capsys.readouterr().err
+
+
+def test_publish_a_finished_run(finished_run, topics, capsys):
+    """The paths of round 1 and of three evaluated policies, each with a verdict."""
+    prefix = f"trial-{topics.token}"
+    with pytest.raises(SystemExit) as ended:
+        main(["stream", "publish", str(finished_run), "--brokers", topics.brokers, "--to", prefix])
+    assert not ended.value.code
+    paths, verdicts = f"{prefix}.paths", f"{prefix}.verdicts"
+    assert topics.count(paths) == topics.count(verdicts) > 0
+    assert f"{topics.count(paths)} paths to {paths}" in capsys.readouterr().out.replace("\n", " ")
+    draws = {row["id"].partition("/")[0] for row in topics.values(paths)}
+    assert draws == {"round-1", "evaluate-base", "evaluate-control", "evaluate-trained"}
