@@ -7,6 +7,7 @@ A data-set item is a Problem, a sampled chain is a Path; "task" always means a P
 
 import dataclasses
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -130,8 +131,13 @@ class Path:
         apart = {"provenance", "service"}
         own = {f.name: row[f.name] for f in dataclasses.fields(cls) if f.name not in apart}
         own["finish_reason"] = FinishReason(own["finish_reason"])
-        provenance = Provenance(**{f.name: row[f.name] for f in dataclasses.fields(Provenance)})
-        return cls(**own, provenance=provenance)
+        origin = {f.name: _shared(row[f.name]) for f in dataclasses.fields(Provenance)}
+        return cls(**own, provenance=Provenance(**origin))
+
+
+def _shared(value: Any) -> Any:
+    """One object for equal strings: all paths of a draw have the same digests."""
+    return sys.intern(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,45 +1,37 @@
 """Events of a run (work done, seconds, tokens), one JSON line each, outside every digest.
 
 Durations differ between runs, so they are in no hashed record. They are written to
-``telemetry/events.jsonl`` of the workspace, which the console and the report read. Events are ``work``
-(a shard or a step was done), ``stage`` (a stage that did work ended), ``spending`` (the usage of the
-engine for a shard) and ``training-end`` (the time after the last step of a training).
+``telemetry/events.jsonl`` of the workspace, which the console and the report read. Events are ``begin``
+(a shard, a training or other work began), ``work`` (a shard or a step was done), ``stage`` (a stage that
+did work ended), ``spending`` (the usage of the engine for a shard) and ``training-end`` (the time after
+the last step of a training).
 """
 
 import json
 import os
 import pathlib
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 EVENTS_FILE = pathlib.Path("telemetry") / "events.jsonl"
-SERVICE_FILE = pathlib.Path("telemetry") / "service.jsonl"
-"""Serving statistics per path; a file of its own, since the events are read repeatedly."""
+BEGIN = "begin"
 Event = dict[str, Any]
 
 
 def record_event(workspace: pathlib.Path, name: str, **fields: Any) -> None:
     """Append one event."""
     event = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": name, **fields}
-    _append(workspace / EVENTS_FILE, [event])
-
-
-def record_service(workspace: pathlib.Path, rows: Sequence[Event]) -> None:
-    """Append one line per path to telemetry/service.jsonl."""
-    _append(workspace / SERVICE_FILE, rows)
-
-
-def _append(target: pathlib.Path, rows: Sequence[Event]) -> None:
-    """All lines in one ``write`` in append mode, so processes do not interleave."""
+    target = workspace / EVENTS_FILE
     target.parent.mkdir(parents=True, exist_ok=True)
-    lines = b"".join(json.dumps(row, sort_keys=True).encode() + b"\n" for row in rows)
     descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(descriptor, lines)
+        # One `write` in append mode, so processes do not interleave.
+        os.write(descriptor, json.dumps(event, sort_keys=True).encode() + b"\n")
     finally:
         os.close(descriptor)
 
@@ -49,6 +41,30 @@ def record_work(
 ) -> None:
     """Record that shard or step ``done`` of ``total`` of a stage was completed."""
     record_event(workspace, "work", stage=stage, done=done, total=total, **fields)
+
+
+def count_retried(events: Sequence[Event]) -> int:
+    """Attempts that ended without a result: their worker, node or run ended, or they failed.
+
+    Work that was never finished is not counted.
+    """
+    begun = Counter(_piece(event) for event in events if event["event"] == BEGIN)
+    done = Counter(_piece(event) for event in events if event["event"] == "work")
+    # Of a training, number 0, the steps are recorded as done, under their numbers.
+    ended = (piece for piece in begun if done[piece] or piece.number == 0)
+    return sum(max(0, begun[piece] - max(1, done[piece])) for piece in ended)
+
+
+class _Piece(NamedTuple):
+    """Identity of a piece of work."""
+
+    key: str | None
+    number: int
+    label: str
+
+
+def _piece(event: Event) -> _Piece:
+    return _Piece(event.get("key"), event["done"], work_label(event))
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Result of an evaluation of base, control and trained policy, serializable as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -44,17 +44,20 @@ class EvaluationResult:
 
 
 def evaluate_policies(
-    base: Sequence[Group],
-    trained: Sequence[Group],
+    base: Iterable[Group],
+    trained: Iterable[Group],
     params: EvaluateParams,
     *,
     seed: int,
-    control: Sequence[Group] | None = None,
+    control: Iterable[Group] | None = None,
 ) -> EvaluationResult:
-    """Summarise the policies on the same problems and compare them problem by problem."""
-    before = evaluate_groups(base, params, seed=seed)
-    after = evaluate_groups(trained, params, seed=seed)
-    beside = evaluate_groups(control, params, seed=seed) if control is not None else None
+    """Summarise the policies on the same problems and compare them problem by problem.
+
+    Of groups that are read from tables, those of one policy are in memory at a time.
+    """
+    before = evaluate_groups(list(base), params, seed=seed)
+    after = evaluate_groups(list(trained), params, seed=seed)
+    beside = evaluate_groups(list(control), params, seed=seed) if control is not None else None
     return EvaluationResult(
         base=before,
         trained=after,

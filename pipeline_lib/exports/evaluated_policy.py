@@ -50,7 +50,7 @@ def evaluated_policies(
             name=name,
             dataset=dataset,
             summary=result.summaries[name],
-            groups=groups,
+            groups=list(groups),
             comparison=result.comparison,
             lineage=source.lineage,
             evaluated_at=evaluated_at,

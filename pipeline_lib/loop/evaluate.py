@@ -9,7 +9,7 @@ from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Unit, make_folder
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import write_text
-from pipeline_lib.traindata.groups import read_groups
+from pipeline_lib.traindata.groups import GroupTable
 from pipeline_lib.training.control_report import read_control_report
 
 if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
@@ -50,7 +50,7 @@ def compare(run: Run) -> None:
 
     def fill(fresh: pathlib.Path) -> None:
         groups = {
-            name: read_groups(problems, folder.paths, folder.verdicts)
+            name: GroupTable(problems=problems, paths=folder.paths, verdicts=folder.verdicts)
             for name, folder in folders.items()
         }
         result = evaluate_policies(

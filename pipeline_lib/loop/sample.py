@@ -9,7 +9,7 @@ from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling import paths
-from pipeline_lib.sampling.accounting import record_spending, require_budget
+from pipeline_lib.sampling.accounting import DrawnShard, record_spending, require_budget
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.gpus import visible_gpus
@@ -102,10 +102,10 @@ def sample(shard: SampleShard) -> None:
             _problems(shard), engine, plan.params, seed=plan.seed, draw=plan.draw
         )
         record_spending(
-            plan.workspace,
+            DrawnShard(
+                workspace=plan.workspace, table=plan.output, draw=plan.draw, index=shard.index
+            ),
             drawn,
-            draw=plan.draw,
-            shard=shard.index,
             engine_seconds=time.perf_counter() - start,
             gpus=0 if engine_named(plan.serve.engine).is_external else visible_gpus(),
         )
@@ -123,8 +123,10 @@ def sample(shard: SampleShard) -> None:
 
 
 def _problems(shard: SampleShard) -> list[Problem]:
-    rows = shards.split(shards.read_table(shard.plan.problems), shard.plan.params.shard_size)
-    return [Problem.from_row(row) for row in rows[shard.index]]
+    size = shard.plan.params.shard_size
+    start = shard.index * size
+    rows = shards.read_slice(shard.plan.problems, start, start + size)
+    return [Problem.from_row(row) for row in rows]
 
 
 def seal(drawn: Sequence[SampleShard]) -> Manifest:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipeline_lib.cpu_time import Laps
 from pipeline_lib.serving.gpus import visible_gpus
+from pipeline_lib.stages.once import record_begin
 from pipeline_lib.telemetry import record_event, record_work
 from pipeline_lib.training.phases import Progress
 
@@ -31,6 +32,8 @@ def record_steps(workspace: pathlib.Path, stage: str, *, key: str) -> Iterator[P
 
     def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
         nonlocal steps
+        if steps == 0:
+            record_begin(workspace, stage, key=key)
         steps += 1
         record_work(workspace, stage, done=step, total=total, unit="step", **spent())
 

@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline_lib.errors import CorruptArtifactError
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Path, Problem
 from pipeline_lib.stages.keys import stage_key
@@ -61,9 +62,8 @@ def verify(shard: VerifyShard) -> None:
 
     def judge() -> Rows:
         paths = [Path.from_row(row) for row in shards.read_shard(plan.paths, shard.index)]
-        problems = [Problem.from_row(row) for row in shards.iter_table(plan.problems)]
         with pooled_verifier(plan.params) as verifier:
-            verdicts = judge_paths(paths, problems, verifier)
+            verdicts = judge_paths(paths, _problems(shard, paths), verifier)
         return Rows(rows=verdict_rows(paths, verdicts), counts=verdict_counts(verdicts))
 
     unit = Unit(
@@ -75,6 +75,27 @@ def verify(shard: VerifyShard) -> None:
         label=plan.label,
     )
     make_shard(unit, plan.output, kind=KIND, rows=judge)
+
+
+def _problems(shard: VerifyShard, paths: Sequence[Path]) -> list[Problem]:
+    """The problems of a shard's paths: a slice, since all shards but the last have equally many.
+
+    Raises:
+        CorruptArtifactError: the table does not hold them there.
+    """
+    table = shard.plan.problems
+    drawn = {path.problem_id for path in paths}
+    start = shard.index * len(drawn)
+    if shard.index == shard.num_shards - 1:
+        start = int(manifests.read_manifest(table).counts["rows"]) - len(drawn)
+    rows = shards.read_slice(table, start, start + len(drawn))
+    problems = [Problem.from_row(row) for row in rows]
+    if unknown := drawn - {problem.id for problem in problems}:
+        raise CorruptArtifactError(
+            f"{table}: problem {min(unknown)!r} of {shard.plan.paths} is not there; run the stage "
+            "sample again"
+        )
+    return problems
 
 
 def seal(judged: Sequence[VerifyShard]) -> Manifest:

@@ -5,13 +5,14 @@ the rest. Identical paths of a problem are shown once, with their count.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline_lib.evaluation.comparison import Comparison
 from pipeline_lib.records import FinishReason, Group, JudgedPath
 from pipeline_lib.reporting.wording import words
+from pipeline_lib.traindata.groups import pick_groups, problem_ids
 from pipeline_lib.verdicts import Status
 
 _CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
@@ -61,8 +62,8 @@ class Example:
 
 def pick_examples(
     comparison: Comparison,
-    base_groups: Sequence[Group],
-    trained_groups: Sequence[Group],
+    base_groups: Iterable[Group],
+    trained_groups: Iterable[Group],
     *,
     limit: int,
 ) -> list[Example]:
@@ -74,11 +75,11 @@ def pick_examples(
         trained_groups: judged paths after training.
         limit: most problems to show.
     """
-    base = {group.problem.id: group for group in base_groups}
-    trained = {group.problem.id: group for group in trained_groups}
     flips = dict.fromkeys((flip.problem_id for flip in comparison.gained), "gained")
     flips |= dict.fromkeys((flip.problem_id for flip in comparison.lost), "lost")
-    chosen = _choose(comparison, sorted(base.keys() & trained.keys()), limit)
+    names = sorted(problem_ids(base_groups) & problem_ids(trained_groups))
+    chosen = _choose(comparison, names, limit)
+    base, trained = (pick_groups(groups, set(chosen)) for groups in (base_groups, trained_groups))
     return [
         _example({"base": base[name], "trained": trained[name]}, flips.get(name, ""))
         for name in chosen
@@ -88,8 +89,9 @@ def pick_examples(
 def _choose(comparison: Comparison, names: Sequence[str], limit: int) -> list[str]:
     alternating = itertools.zip_longest(comparison.lost, comparison.gained)
     flips = [flip.problem_id for pair in alternating for flip in pair if flip is not None]
-    first = [name for name in flips if name in set(names)][: limit // 2]
-    rest = [name for name in names if name not in set(flips)]
+    known, flipped = set(names), set(flips)
+    first = [name for name in flips if name in known][: limit // 2]
+    rest = [name for name in names if name not in flipped]
     room = min(limit - len(first), len(rest))
     return [*first, *(rest[index * len(rest) // room] for index in range(room))]
 

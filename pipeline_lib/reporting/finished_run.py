@@ -17,8 +17,14 @@ from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_json, read_json, read_json_lines
 from pipeline_lib.storage.workspace import Workspace
-from pipeline_lib.telemetry import Event, read_events, stage_seconds, total_seconds
-from pipeline_lib.traindata.groups import read_groups
+from pipeline_lib.telemetry import (
+    Event,
+    count_retried,
+    read_events,
+    stage_seconds,
+    total_seconds,
+)
+from pipeline_lib.traindata.groups import GroupTable
 from pipeline_lib.training.control_report import read_control_report
 
 TRAINING_LOG = "training_log.jsonl"
@@ -40,7 +46,7 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
     control = read_control_report(workspace.control) if params.train.control else None
     drawn = [name for name in _POLICIES if name != "control" or (control and not control.is_base)]
     groups = {
-        name: read_groups(problems, folders.paths, folders.verdicts)
+        name: GroupTable(problems=problems, paths=folders.paths, verdicts=folders.verdicts)
         for name in drawn
         for folders in [workspace.evaluation(name)]
     }
@@ -119,7 +125,8 @@ def _tokens(
 def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float]:
     """Spending of the whole workspace, as counted against a budget."""
     spent = spent_in(workspace.root)
-    time = engine_time(read_events(workspace.root))
+    events = read_events(workspace.root)
+    time = engine_time(events)
     return {
         "engine": serve.engine,
         "requests": spent.requests,
@@ -129,6 +136,7 @@ def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float
         "engine seconds": f"{time.engine_seconds:.1f}",
         "GPU seconds": f"{time.gpu_seconds:.1f}",
         "cost at the prices of serve": f"{spent.cost(serve):.4f}",
+        "retried (all stages)": count_retried(events),
     }
 
 

@@ -8,7 +8,7 @@ import base64
 import csv
 import io
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import jinja2
@@ -60,9 +60,10 @@ class ReportInput:
     """Overlap between training and evaluation sets."""
     lineage: Mapping[str, str]
     """Digests and versions that identify the run."""
-    base_groups: Sequence[Group]
-    trained_groups: Sequence[Group]
-    control_groups: Sequence[Group] | None
+    base_groups: Iterable[Group]
+    """Judged paths by problem; a table is read anew on each pass."""
+    trained_groups: Iterable[Group]
+    control_groups: Iterable[Group] | None
     num_examples: int
     shared_runs: Sequence[OverlapSample] = ()
     """Word runs shared by a test and a train question, for manual inspection."""

@@ -14,11 +14,13 @@ from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Path
 from pipeline_lib.serving.engines.table import is_in_process
-from pipeline_lib.storage.shards import shard_manifests
-from pipeline_lib.telemetry import Event, interval, record_event, record_service, union_seconds
+from pipeline_lib.storage.shards import shard_manifests, shard_name, write_rows
+from pipeline_lib.telemetry import Event, interval, record_event, union_seconds
 
 PATHS = "paths"
 """Kind of the tables that hold sampled paths."""
+SERVICE_FOLDER = pathlib.Path("telemetry") / "service"
+"""Serving statistics by path, in parquet files beside the events, one per shard of each table."""
 SPENDING = "spending"
 """Name of the event of one drawn shard."""
 
@@ -102,32 +104,45 @@ def budget_reached(spent: Spent, serve: ServeParams) -> str | None:
     return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnShard:
+    """Identity of a drawn shard."""
+
+    workspace: pathlib.Path
+    table: pathlib.Path
+    """Folder of its paths."""
+    draw: str
+    """Name of the draw, which seeds it; evaluated policies share one."""
+    index: int
+
+    @property
+    def name(self) -> pathlib.Path:
+        """The table, relative to the workspace."""
+        return self.table.relative_to(self.workspace)
+
+
 def record_spending(
-    workspace: pathlib.Path,
-    paths: Sequence[Path],
-    *,
-    draw: str,
-    shard: int,
-    engine_seconds: float,
-    gpus: int = 0,
+    shard: DrawnShard, paths: Sequence[Path], *, engine_seconds: float, gpus: int = 0
 ) -> None:
-    """Record a drawn shard: an event with its usage, and the service data of each path."""
+    """Record a drawn shard: an event with its usage, and a file with the service data of each path."""
     engine = paths[0].provenance.engine
     record_event(
-        workspace,
+        shard.workspace,
         SPENDING,
-        draw=draw,
-        shard=shard,
+        draw=shard.draw,
+        table=shard.name.as_posix(),
+        shard=shard.index,
         engine=engine,
         engine_seconds=engine_seconds,
         gpus=gpus,
         **asdict(spent_on(paths)),
     )
-    served = [(path.id, path.service) for path in paths if path.service is not None]
-    record_service(
-        workspace,
-        [{"draw": draw, "engine": engine, "path": name, **asdict(one)} for name, one in served],
-    )
+    rows = [
+        {"path": path.id, "engine": engine, **asdict(path.service)}
+        for path in paths
+        if path.service is not None
+    ]
+    write_rows(shard.workspace / SERVICE_FOLDER / shard.name / shard_name(shard.index), rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +160,8 @@ def engine_time(events: Iterable[Event]) -> EngineTime:
     Engines in worker processes run in parallel, so their seconds add up. A server is shared: it counts
     as working while any worker waits for it.
     """
-    last = {(e["draw"], e["shard"]): e for e in events if e["event"] == SPENDING}
+    # Evaluated policies share the name of their draw, which seeds it, but no table.
+    last = {(e["draw"], e.get("table"), e["shard"]): e for e in events if e["event"] == SPENDING}
     alone = [e for e in last.values() if is_in_process(e["engine"])]
     shared = [e for e in last.values() if not is_in_process(e["engine"])]
     seconds = sum(float(e["engine_seconds"]) for e in alone)

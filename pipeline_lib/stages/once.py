@@ -4,7 +4,9 @@ A result is reused if it is complete, undamaged and made under the same key. Oth
 done, its result is sealed, and a ``work`` event with its seconds is recorded.
 """
 
+import os
 import pathlib
+import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline_lib.cpu_time import shard_meter
+from pipeline_lib.params.environment import environment
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.telemetry import record_work
+from pipeline_lib.telemetry import BEGIN, record_event, record_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +82,29 @@ def make_shard(unit: Unit, table: pathlib.Path, *, kind: str, rows: Callable[[],
     return found
 
 
+def record_begin(
+    workspace: pathlib.Path, stage: str, *, key: str, number: int = 0, **fields: Any
+) -> None:
+    """Record that a piece of work begins on this host: shard ``number`` (from 1), or a training (0)."""
+    record_event(
+        workspace,
+        BEGIN,
+        stage=stage,
+        key=key,
+        done=number,
+        host=platform.node(),
+        pid=os.getpid(),
+        devices=environment("CUDA_VISIBLE_DEVICES"),
+        **fields,
+    )
+
+
 @contextmanager
 def record_unit(unit: Unit) -> Iterator[dict[str, Any]]:
-    """Record the block as work of ``unit``; entries of the yielded dict are added to the event."""
+    """Record the block as work of ``unit``; entries of the yielded dict are added to the last event."""
     fields: dict[str, Any] = {}
+    label = {"label": unit.label} if unit.label else {}
+    record_begin(unit.workspace, unit.stage, key=unit.key, number=unit.index + 1, **label)
     start = time.perf_counter()
     with shard_meter().block() as block:
         yield fields
@@ -94,6 +116,6 @@ def record_unit(unit: Unit) -> Iterator[dict[str, Any]]:
         key=unit.key,
         cpu_seconds=block.cpu_seconds,
         worker_seconds=time.perf_counter() - start,
-        **({"label": unit.label} if unit.label else {}),
+        **label,
         **fields,
     )

@@ -101,14 +101,14 @@ def read_manifest(folder: pathlib.Path, *, manifest_name: str = MANIFEST_NAME) -
         ) from error
 
 
-def check(folder: pathlib.Path, manifest: Manifest) -> None:
-    """Compare every file with its digest.
+def check(folder: pathlib.Path, manifest: Manifest, *, names: Iterable[str] | None = None) -> None:
+    """Compare every file, or those of ``names``, with its digest.
 
     Raises:
         CorruptArtifactError: a file is missing or differs; the message names it.
     """
-    for name, entry in manifest.files.items():
-        path = folder / name
+    for name in manifest.files if names is None else names:
+        path, entry = folder / name, manifest.files[name]
         if not path.is_file():
             raise CorruptArtifactError(f"{path}: missing; run the stage that wrote it again")
         if digest_file(path) != entry.sha256:

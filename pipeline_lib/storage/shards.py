@@ -39,8 +39,7 @@ def write_shard(
     counts: Mapping[str, float] | None = None,
 ) -> Manifest:
     """Write the rows of one shard, then its manifest."""
-    with atomic_file(folder / shard_name(index)) as temporary:
-        pq.write_table(pa.Table.from_pylist([_make_encodable(row) for row in rows]), temporary)
+    write_rows(folder / shard_name(index), rows)
     return manifests.seal(
         folder,
         kind=kind,
@@ -49,6 +48,12 @@ def write_shard(
         counts={"rows": len(rows), **(counts or {})},
         manifest_name=_manifest_name(index),
     )
+
+
+def write_rows(path: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as one parquet file, atomically, without a manifest."""
+    with atomic_file(path) as temporary:
+        pq.write_table(pa.Table.from_pylist([_make_encodable(row) for row in rows]), temporary)
 
 
 def _make_encodable(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,10 +132,26 @@ def write_table(
 
 def iter_table(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a sealed folder, shard by shard, each checked before it is read."""
+    for rows in iter_shards(folder):
+        yield from rows
+
+
+def iter_shards(folder: pathlib.Path) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of each shard of a sealed folder, checked before it is read."""
     manifest = manifests.read_manifest(folder)
-    manifests.check(folder, manifest)
     for name in sorted(manifest.files):
-        yield from _read_rows(folder / name)
+        manifests.check(folder, manifest, names=[name])
+        yield _read_rows(folder / name)
+
+
+def read_column(folder: pathlib.Path, name: str) -> list[Any]:
+    """One column of a sealed folder, without a check of its files."""
+    files = sorted(manifests.read_manifest(folder).files)
+    return [
+        value
+        for file in files
+        for value in pq.read_table(folder / file, columns=[name])[name].to_pylist()
+    ]
 
 
 def read_table(folder: pathlib.Path) -> list[dict[str, Any]]:
@@ -138,9 +159,34 @@ def read_table(folder: pathlib.Path) -> list[dict[str, Any]]:
     return list(iter_table(folder))
 
 
+def read_slice(folder: pathlib.Path, start: int, stop: int) -> list[dict[str, Any]]:
+    """Rows ``start`` to ``stop`` - 1 of a table of :func:`write_table`; fewer at its end.
+
+    Reads and checks only the shards that hold them, so the time does not grow with the table.
+
+    Raises:
+        CorruptArtifactError: the content of one of them differs from its manifest.
+    """
+    # All shards but the last are equally long.
+    size = max(1, int(shard_manifest(folder, 0).counts["rows"]))
+    rows: list[dict[str, Any]] = []
+    for index in range(start // size, -(-stop // size)):
+        if not (folder / _manifest_name(index)).is_file():
+            break
+        manifests.check(folder, shard_manifest(folder, index))
+        begin = index * size
+        table = _read_arrow(folder / shard_name(index))
+        rows += table.slice(max(0, start - begin), stop - max(start, begin)).to_pylist()
+    return rows
+
+
 def _read_rows(path: pathlib.Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = _read_arrow(path).to_pylist()
+    return rows
+
+
+def _read_arrow(path: pathlib.Path) -> pa.Table:
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+        return pq.read_table(path)
     except pa.ArrowException as error:
         raise CorruptArtifactError(f"{path}: not a parquet file ({error})") from error
-    return rows

@@ -66,9 +66,10 @@ class ComputeShard:
 
     def problems(self) -> list[Problem]:
         """Problems of this shard."""
-        part = self.part
-        rows = shards.split(shards.read_table(part.problems), part.sample.shard_size)
-        return [Problem.from_row(row) for row in rows[self.index]]
+        size = self.part.sample.shard_size
+        start = self.index * size
+        rows = shards.read_slice(self.part.problems, start, start + size)
+        return [Problem.from_row(row) for row in rows]
 
     def unit(self, *, key: str, label: str) -> Unit:
         """This shard as a unit of the stage; ``label`` names its progress bar."""

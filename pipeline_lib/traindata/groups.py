@@ -1,7 +1,9 @@
 """Joins problems, sampled paths and verdicts into groups, the input of the builders."""
 
+import itertools
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pipeline_lib.errors import CorruptArtifactError
@@ -40,9 +42,47 @@ def join_groups(
     return [Group(problem=problem, members=members[name]) for name, problem in problems.items()]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTable:
+    """The groups of three sealed tables, read shard by shard on each pass."""
+
+    problems: pathlib.Path
+    paths: pathlib.Path
+    verdicts: pathlib.Path
+
+    def __iter__(self) -> Iterator[Group]:
+        """The groups in the order of the problems; one shard is in memory.
+
+        Raises:
+            CorruptArtifactError: the tables are inconsistent; see :func:`join_groups`.
+        """
+        problem_rows = shards.iter_table(self.problems)
+        path_shards, verdict_shards = map(shards.iter_shards, (self.paths, self.verdicts))
+        for path_rows, verdict_rows in itertools.zip_longest(
+            path_shards, verdict_shards, fillvalue=()
+        ):
+            # All paths of a problem are in one shard.
+            number = len({row["problem_id"] for row in path_rows})
+            yield from join_groups(itertools.islice(problem_rows, number), path_rows, verdict_rows)
+        rest = {row["id"] for row in problem_rows}
+        _require_none("problems have no path", rest)
+
+
 def read_groups(problems: pathlib.Path, paths: pathlib.Path, verdicts: pathlib.Path) -> list[Group]:
-    """The groups of three sealed tables; see :func:`join_groups`."""
-    return join_groups(*(shards.iter_table(table) for table in (problems, paths, verdicts)))
+    """All groups of three sealed tables; see :func:`join_groups`."""
+    return list(GroupTable(problems=problems, paths=paths, verdicts=verdicts))
+
+
+def problem_ids(groups: Iterable[Group]) -> set[str]:
+    """The problems of ``groups``; of a table only their ids are read."""
+    if isinstance(groups, GroupTable):
+        return set(shards.read_column(groups.problems, "id"))
+    return {group.problem.id for group in groups}
+
+
+def pick_groups(groups: Iterable[Group], names: Container[str]) -> dict[str, Group]:
+    """The groups of the problems ``names``, by problem."""
+    return {group.problem.id: group for group in groups if group.problem.id in names}
 
 
 def _problem_key(problem: Problem) -> str:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pipeline_lib.telemetry import (
     EVENTS_FILE,
+    count_retried,
     events_size,
     read_events,
     read_new_events,
@@ -78,6 +79,29 @@ def test_stage_seconds_take_the_last_of_each_draw():
         {"event": "stage", "stage": "report", "seconds": 1},
     ]
     assert stage_seconds(events) == {"sample": 7.0, "report": 1.0}
+
+
+def begin(number, *, key="k", label="draw"):
+    return {"event": "begin", "stage": "sample", "label": label, "key": key, "done": number}
+
+
+def work(number, *, key="k", label="draw"):
+    return {**begin(number, key=key, label=label), "event": "work"}
+
+
+def test_attempts_without_a_result_are_counted():
+    """Shard 1 of draw a takes 3 attempts: 2; shard 2 one, and shard 1 of draw b one: none. Shard 4 was
+    deleted after its end and drawn again: none. Shard 5 never ended. A training is begun twice: 1.
+    """
+    events = [
+        *(begin(1, label="a"), begin(1, label="a"), begin(1, label="a"), work(1, label="a")),
+        *(begin(2, label="a"), work(2, label="a"), begin(1, label="b"), work(1, label="b")),
+        *(begin(4), work(4), begin(4), work(4), begin(5), begin(5)),
+        *(begin(0, key="t", label="train"), work(1, key="t", label="train")),
+        *(begin(0, key="t", label="train"), work(2, key="t", label="train")),
+    ]
+    assert count_retried(events) == 3
+    assert count_retried([event for event in events if event["event"] == "work"]) == 0
 
 
 def test_a_line_being_written_is_read_once_it_is_whole(tmp_path):

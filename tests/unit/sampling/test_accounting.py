@@ -1,9 +1,9 @@
 """Accounting: usage and cost of shards, and the budget check before the next one."""
 
-import json
 import subprocess
 import sys
 
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline_lib.errors import BudgetReachedError
@@ -11,6 +11,8 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import FinishReason, Path, Provenance, Service
 from pipeline_lib.sampling.accounting import (
     PATHS,
+    SERVICE_FOLDER,
+    DrawnShard,
     EngineTime,
     Spent,
     engine_time,
@@ -21,7 +23,7 @@ from pipeline_lib.sampling.accounting import (
 )
 from pipeline_lib.sampling.paths import path_counts
 from pipeline_lib.storage.shards import write_shard
-from pipeline_lib.telemetry import SERVICE_FILE, read_events
+from pipeline_lib.telemetry import read_events
 
 
 def path(problem_id, index, *, prompt=10, cached=0, completion=5, opens=False):
@@ -155,12 +157,16 @@ def test_another_process_sees_the_same_total(tmp_path):
 
 
 def test_every_path_s_service_is_on_record(tmp_path):
-    """Engine, latency and cached tokens of each path are in telemetry, not in the path's row."""
+    """Engine, latency and cached tokens of each path are in a file of the shard, not in the path's row;
+    the events have one line for the shard.
+    """
     paths = [path("a", 0, cached=3), path("a", 1)]
-    record_spending(tmp_path, paths, draw="round-1", shard=0, engine_seconds=2.0, gpus=1)
-    rows = [json.loads(line) for line in (tmp_path / SERVICE_FILE).read_text().splitlines()]
+    table = tmp_path / "data" / "paths"
+    shard = DrawnShard(workspace=tmp_path, table=table, draw="round-1", index=3)
+    record_spending(shard, paths, engine_seconds=2.0, gpus=1)
+    service = tmp_path / SERVICE_FOLDER / "data" / "paths" / "part-00003.parquet"
+    rows = pq.read_table(service).to_pylist()
     assert rows[0] == {
-        "draw": "round-1",
         "engine": "vllm",
         "path": "a#0",
         "latency_s": 0.5,
@@ -184,6 +190,15 @@ def spending(shard, *, engine, end, seconds, gpus=0):
         "engine_seconds": seconds,
         "gpus": gpus,
     }
+
+
+def test_evaluated_policies_share_a_draw_but_no_table():
+    """Base 3 s and trained policy 4 s draw by the same seeds: 7 s, not the last of the two."""
+    events = [
+        {**spending(0, engine="embedded", end=5, seconds=3.0), "table": "base/paths"},
+        {**spending(0, engine="embedded", end=9, seconds=4.0), "table": "trained/paths"},
+    ]
+    assert engine_time(events).engine_seconds == 7.0
 
 
 def test_workers_of_one_server_wait_together():

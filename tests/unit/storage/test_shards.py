@@ -1,6 +1,7 @@
 """Parquet shards: complete, checked, resumable, equal bytes for equal rows."""
 
 import pathlib
+import tempfile
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from pipeline_lib.errors import CorruptArtifactError
 from pipeline_lib.storage.shards import (
     finished_shard,
     read_shard,
+    read_slice,
     read_table,
     seal_table,
     shard_manifest,
@@ -79,6 +81,26 @@ def test_corrupt_shard_is_named_and_made_again(tmp_path: pathlib.Path):
             read()
     assert finished_shard(tmp_path, 1, kind="rows", key="k") is None
     assert finished_shard(tmp_path, 0, kind="rows", key="k") is not None
+
+
+@given(start=st.integers(0, 6), stop=st.integers(0, 6), shard_size=st.integers(1, 6))
+def test_a_slice_is_that_of_the_list(start: int, stop: int, shard_size: int):
+    """Rows of any range are those of the whole table, whatever its shards; beyond its end there are none."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        write_table(folder, ROWS, kind="rows", key="k", shard_size=shard_size)
+        assert read_slice(folder, start, stop) == ROWS[start:stop]
+
+
+def test_a_slice_reads_only_its_shards(tmp_path: pathlib.Path):
+    """With the second of three shards damaged, the rows of the others are read, and its own are refused."""
+    write_table(tmp_path, ROWS, kind="rows", key="k", shard_size=2)
+    target = tmp_path / shard_name(1)
+    target.write_bytes(target.read_bytes()[:-1] + b"?")
+    assert read_slice(tmp_path, 0, 2) == ROWS[:2]
+    assert read_slice(tmp_path, 4, 5) == ROWS[4:]
+    with pytest.raises(CorruptArtifactError, match=r"part-00001\.parquet: sha256 differs"):
+        read_slice(tmp_path, 1, 3)
 
 
 def test_sealing_removes_shards_beyond_the_table(tmp_path: pathlib.Path):

@@ -6,7 +6,8 @@ import pytest
 
 from pipeline_lib.errors import CorruptArtifactError
 from pipeline_lib.records import Group, Row
-from pipeline_lib.traindata.groups import join_groups
+from pipeline_lib.storage import shards
+from pipeline_lib.traindata.groups import GroupTable, join_groups, pick_groups, problem_ids
 from tests.unit.traindata.synthetic_groups import make_group
 
 GROUPS = [make_group("b", "rw"), make_group("a", "wwr")]
@@ -53,3 +54,49 @@ def test_tables_that_do_not_belong_together_are_refused(table: int, change, comp
     change(tables[table])
     with pytest.raises(CorruptArtifactError, match=complaint):
         join_groups(*tables)
+
+
+def write_tables(root, groups, *, shard_size):
+    """The tables as a run writes them: paths and verdicts in shards of ``shard_size`` problems."""
+    table = GroupTable(problems=root / "problems", paths=root / "paths", verdicts=root / "verdicts")
+    problems = [group.problem.row() for group in groups]
+    shards.write_table(table.problems, problems, kind="problems", key="k", shard_size=3)
+    pieces = shards.split(groups, shard_size)
+    for index, piece in enumerate(pieces):
+        _, paths, verdicts = tables_of(piece)
+        shards.write_shard(table.paths, index, paths, kind="paths", key="k")
+        shards.write_shard(table.verdicts, index, verdicts, kind="verdicts", key="k")
+    for folder in (table.paths, table.verdicts):
+        shards.seal_table(folder, len(pieces), kind="any", key="k")
+    return table
+
+
+@pytest.mark.parametrize("shard_size", [1, 2, 5, 9])
+def test_groups_of_tables_are_read_by_shards(tmp_path, shard_size):
+    """7 problems in shards of any size give the same groups in their order, on each pass."""
+    groups = [
+        make_group(name, "rw" if number % 2 else "w") for number, name in enumerate("gcafbed")
+    ]
+    table = write_tables(tmp_path, groups, shard_size=shard_size)
+    assert list(table) == groups
+    assert list(table) == groups
+    assert problem_ids(table) == problem_ids(groups) == set("abcdefg")
+    assert pick_groups(table, {"f"}) == {"f": groups[3]}
+
+
+def test_a_problem_beyond_the_shards_is_refused(tmp_path):
+    """A problem without paths, after those of the last shard."""
+    groups = [make_group(name, "rw") for name in "abcd"]
+    table = write_tables(tmp_path, groups, shard_size=2)
+    shards.seal_table(table.paths, 1, kind="any", key="k")
+    shards.seal_table(table.verdicts, 1, kind="any", key="k")
+    with pytest.raises(CorruptArtifactError, match=r"2 problems have no path \(first: c\)"):
+        list(table)
+
+
+def test_verdicts_beyond_the_paths_are_refused(tmp_path):
+    """A shard of verdicts without one of paths."""
+    table = write_tables(tmp_path, [make_group(name, "rw") for name in "ab"], shard_size=1)
+    shards.seal_table(table.paths, 1, kind="any", key="k")
+    with pytest.raises(CorruptArtifactError, match="verdicts have no path"):
+        list(table)
