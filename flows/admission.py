@@ -26,7 +26,7 @@ def admitted(run: Run) -> Iterator[None]:
 
     Raises:
         BadInputError: the params name something that cannot be used.
-        ReasonloopError: another process holds the workspace, or no Ray answers at RAY_ADDRESS.
+        ReasonloopError: another process holds the workspace, or its Ray does not answer.
     """
     root = run.root.resolve()
     if root in _held.get():
@@ -34,7 +34,7 @@ def admitted(run: Run) -> Iterator[None]:
         return
     check_params(run.params)
     if run.params.execution.runner == "ray":
-        check_ray_address()
+        check_ray_address(run.params.execution)
     check_writable(root)
     with Workspace(root).lease():
         check_space(root, run.params)

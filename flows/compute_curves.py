@@ -7,7 +7,7 @@ from prefect import flow
 from flows.draws import Draw, sample_and_verify
 from flows.fan_out import map_bounded
 from flows.run_guard import run_guard
-from flows.runners import cluster, shards_in_flight, task_runner
+from flows.runners import asking_for, cluster, shards_in_flight, task_runner
 from pipeline_lib.loop.verify import VerifyPlan
 from pipeline_lib.params.evaluate import RESCORING, Strategy
 from pipeline_lib.stages.stage import Run
@@ -34,7 +34,7 @@ _DRAWN = "drawn"
 def run_compute_curves(run: Run, policies: tuple[PolicyName, ...]) -> None:
     """Compute the curves of each policy and their report; finished work is reused."""
     runner = task_runner(run.params.execution)
-    with cluster(run.params.execution):
+    with cluster(run.params.execution, run.root):
         for policy in policies:
             with timed_stage(run.root, STAGE, draw=policy):
                 compute_curves.with_options(task_runner=runner)(run, policy)
@@ -61,21 +61,34 @@ def compute_curves(run: Run, policy: PolicyName) -> None:
 
 
 def _search(run: Run, shards: list[ComputeShard]) -> None:
-    in_flight = shards_in_flight(run.params.execution)
-    seal_search(map_bounded(search_shard, shards, in_flight=in_flight))
+    execution = run.params.execution
+    in_flight = shards_in_flight(execution)
+    # Policies score steps in the worker, whatever engine draws them.
+    with asking_for(execution, "sample", uses_gpu=True):
+        searched = map_bounded(search_shard, shards, in_flight=in_flight)
+    seal_search(searched)
 
 
 def _judge(run: Run, shards: list[ComputeShard]) -> None:
     """Judge and measure the paths that a search found."""
     in_flight = shards_in_flight(run.params.execution)
     to_verify = plan_verification(_verify_plan(shards[0].part))
-    seal_verdicts(map_bounded(verify_shard, to_verify, in_flight=in_flight))
+    with asking_for(run.params.execution, "verify"):
+        judged = map_bounded(verify_shard, to_verify, in_flight=in_flight)
+    seal_verdicts(judged)
     _measure(run, shards)
 
 
 def _measure(run: Run, shards: list[ComputeShard]) -> None:
-    in_flight = shards_in_flight(run.params.execution)
-    seal_measures(map_bounded(measure_shard, shards, in_flight=in_flight))
+    execution = run.params.execution
+    in_flight = shards_in_flight(execution)
+    with (
+        asking_for(execution, "sample", uses_gpu=True)
+        if shards[0].part.rescored
+        else asking_for(execution, "verify")
+    ):
+        measured = map_bounded(measure_shard, shards, in_flight=in_flight)
+    seal_measures(measured)
 
 
 def _searches(run: Run, policy: PolicyName) -> list[ComputePart]:

@@ -10,7 +10,7 @@ from prefect.futures import PrefectFuture
 from pydantic import BaseModel, ConfigDict
 
 from flows.fan_out import Chain, map_bounded
-from flows.runners import shards_in_flight, task_runner, without_cpu
+from flows.runners import asking_for, shards_in_flight, task_runner
 from pipeline_lib.loop.sample import SamplePlan, SampleShard
 from pipeline_lib.loop.verify import VerifyPlan, VerifyShard
 from pipeline_lib.params.paths import SampleParams
@@ -45,7 +45,9 @@ class Draw(BaseModel):
 def sample(run: Run, draw: Draw) -> None:
     """Draw the paths of all shards."""
     in_flight = shards_in_flight(run.params.execution)
-    seal_paths(_drawn(run, draw, partial(map_bounded, sample_shard, in_flight=in_flight)))
+    with _asking_to_sample(run):
+        drawn = _drawn(run, draw, partial(map_bounded, sample_shard, in_flight=in_flight))
+    seal_paths(drawn)
 
 
 @flow(name="verify", flow_run_name="verify-{draw.name}")
@@ -53,7 +55,9 @@ def verify(run: Run, draw: Draw) -> None:
     """Judge the paths of all shards."""
     shards = plan_verification(_verify_plan(run, draw))
     in_flight = shards_in_flight(run.params.execution)
-    seal_verdicts(map_bounded(verify_shard, shards, in_flight=in_flight))
+    with asking_for(run.params.execution, "verify"):
+        judged = map_bounded(verify_shard, shards, in_flight=in_flight)
+    seal_verdicts(judged)
 
 
 @flow(name="sample-and-verify", flow_run_name="sample-and-verify-{draw.name}")
@@ -62,12 +66,16 @@ def _sample_and_verify(run: Run, draw: Draw) -> None:
     execution = run.params.execution
 
     def submit_sampling(shard: SampleShard) -> PrefectFuture[SampleShard]:
-        with nullcontext() if draws_in_workers(run.params.serve) else without_cpu(execution):
+        with _asking_to_sample(run):
             return sample_shard.submit(shard)
+
+    def submit_verification(shard: VerifyShard) -> PrefectFuture[VerifyShard]:
+        with asking_for(execution, "verify"):
+            return verify_shard.submit(shard)
 
     chain = Chain(
         submit_sampling,
-        verify_shard.submit,
+        submit_verification,
         follow=partial(_to_verify, run, draw),
         in_flight=shards_in_flight(execution),
     )
@@ -127,6 +135,12 @@ def _drawn(run: Run, draw: Draw, draw_all: DrawAll) -> list[SampleShard]:
         wanted=not all(shard.done for shard in shards),
     ) as endpoint:
         return draw_all([shard.at(endpoint) for shard in shards])
+
+
+def _asking_to_sample(run: Run) -> AbstractContextManager[None]:
+    """Tasks of sampling draw on a device of their own, or wait for a server."""
+    draws = draws_in_workers(run.params.serve)
+    return asking_for(run.params.execution, "sample", uses_gpu=draws, waits=not draws)
 
 
 def _to_verify(run: Run, draw: Draw, drawn: SampleShard) -> VerifyShard:

@@ -1,7 +1,6 @@
 """The verified loop: the stages of `LOOP` in their order; `train` runs all later rounds."""
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 
 from prefect import flow
 from prefect.futures import PrefectFuture
@@ -10,7 +9,7 @@ from flows import server
 from flows.draws import sample_and_verify_round, sample_round, verify_round
 from flows.evaluation import evaluate
 from flows.run_guard import run_guard
-from flows.runners import cluster, has_spare_worker, task_runner
+from flows.runners import asking_for, cluster, has_spare_worker, ray_gpus, task_runner
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.stages.stage import Run, Stage
 from pipeline_lib.telemetry import timed_stage
@@ -53,7 +52,7 @@ def train_rounds(run: Run) -> None:
     train = next(stage for stage in LOOP if stage.name == "train")
     _do(train, run, {})
     for number in range(2, run.params.rounds + 1):
-        loop_round(run.in_round(number))
+        loop_round.with_options(task_runner=task_runner(run.params.execution))(run.in_round(number))
 
 
 def report(run: Run) -> None:
@@ -77,27 +76,41 @@ STREAMED: StageFlows = {"sample": sample_and_verify_round, "verify": lambda _run
 def _do(stage: Stage, run: Run, flows: StageFlows) -> None:
     if stage.name in flows:
         flows[stage.name](run)
+    elif stage.trains and _trains_in_worker(run):
+        with asking_for(run.params.execution, "train", uses_gpu=True):
+            stage_task(stage).submit(stage, run).result()
     else:
         stage_task(stage)(stage, run)
+
+
+def _trains_in_worker(run: Run) -> bool:
+    """True on a Ray with GPUs, of which each training takes one.
+
+    An engine that a training starts stays with the flow's process, since it would outlive a worker.
+    """
+    return run.params.train.rollouts == "in_process" and ray_gpus(run.params.execution) > 0
 
 
 def _begin_beside(stage: Stage, run: Run) -> dict[str, PrefectFuture[None]]:
     """Start, on a spare worker, the stages that may run beside ``stage``; futures by their names.
 
-    On a GPU, trainings run one after another, since they share its memory.
+    On one GPU, trainings run one after another, since they share its memory.
     """
-    if not has_spare_worker(run.params.execution) or trains_on_gpu():
+    execution = run.params.execution
+    has_room = ray_gpus(execution) > 1 if _trains_in_worker(run) else not trains_on_gpu()
+    if not has_spare_worker(execution) or not has_room:
         return {}
-    return {
-        other.name: stage_task(other).submit(other, run)
-        for other in LOOP
-        if other.beside == stage.name
-    }
+    with asking_for(execution, "train", uses_gpu=True):
+        return {
+            other.name: stage_task(other).submit(other, run)
+            for other in LOOP
+            if other.beside == stage.name
+        }
 
 
 def run_post_training(run: Run) -> None:
     """Run the loop on the runner of the params."""
-    with cluster(run.params.execution):
+    with cluster(run.params.execution, run.root):
         post_training.with_options(task_runner=task_runner(run.params.execution))(run)
 
 
@@ -107,5 +120,8 @@ def run_stage(name: str, run: Run) -> None:
     fans_out = stage.fans_out == "always" or (
         stage.fans_out == "in later rounds" and run.params.rounds > 1
     )
-    with cluster(run.params.execution) if fans_out else nullcontext():
+    if not fans_out:
         one_stage(name, run)
+        return
+    with cluster(run.params.execution, run.root):
+        one_stage.with_options(task_runner=task_runner(run.params.execution))(name, run)

@@ -4,17 +4,32 @@ import socket
 
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
+from pipeline_lib.params.whole import ExecutionParams
 
+_VARIABLE = "RAY_ADDRESS"
 _CONNECT_S = 10.0
 
 
-def check_ray_address() -> None:
-    """Connect to RAY_ADDRESS, if it is set: Ray retries for a minute, with a line on the console each.
+def ray_address(execution: ExecutionParams) -> str | None:
+    """Address of the cluster that ``execution`` or the environment names; None: one on this machine."""
+    return execution.ray_address or environment(_VARIABLE) or None
+
+
+def ray_place(execution: ExecutionParams) -> str:
+    """The cluster in messages: the setting with its address."""
+    if execution.ray_address:
+        return f"execution.ray_address={execution.ray_address}"
+    found = environment(_VARIABLE)
+    return f"{_VARIABLE}={found}" if found else "on this machine"
+
+
+def check_ray_address(execution: ExecutionParams) -> None:
+    """Connect to the cluster, if one is named: Ray retries for a minute, with a line each time.
 
     Raises:
         ReasonloopError: no process listens there.
     """
-    address = environment("RAY_ADDRESS") or ""
+    address = ray_address(execution) or ""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():  # as in "auto"
         return
@@ -22,6 +37,6 @@ def check_ray_address() -> None:
         socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
     except (OSError, OverflowError) as error:
         raise ReasonloopError(
-            f"RAY_ADDRESS={address}: no answer ({reason_of(error)}); start that cluster, "
-            "or unset the variable to have one on this machine"
+            f"{ray_place(execution)}: no answer ({reason_of(error)}); start that cluster, "
+            "or unset it to have one on this machine"
         ) from error

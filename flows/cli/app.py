@@ -28,6 +28,7 @@ COMMANDS = (
     "flows.cli.serve:serve",
     "flows.cli.overlap:overlap",
     "flows.cli.stages:stages",
+    "flows.cli.kuberay:kuberay",
     "flows.cli.doctor:doctor",
 )
 GROUPS = {

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import json
 import pathlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -50,7 +51,7 @@ class ParamsOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Options for the workspace, runner and engine of a run."""
+    """Options for the workspace, runner, cluster and engine of a run."""
 
     workspace: Annotated[
         pathlib.Path,
@@ -63,6 +64,13 @@ class RunOptions:
         Literal["ray", "thread"] | None,
         Parameter(help="Task runner of shards; default: execution.runner of the params file."),
     ] = None
+    ray_address: Annotated[
+        str | None,
+        Parameter(
+            help="A running Ray cluster, as in 10.0.0.5:6379 or auto; default: execution.ray_address "
+            "of the params file, else RAY_ADDRESS, else Ray is started on this machine."
+        ),
+    ] = None
     engine: Annotated[
         Engine | None,
         Parameter(help="Rollout engine; default: serve.engine of the params file."),
@@ -70,9 +78,13 @@ class RunOptions:
 
     @property
     def overrides(self) -> list[str]:
-        """Runner and engine as overrides of the params."""
-        runner = [f"execution.runner={self.runner}"] if self.runner else []
-        return runner + ([f"serve.engine={self.engine}"] if self.engine else [])
+        """Runner, cluster and engine as overrides of the params."""
+        given = {
+            "execution.runner": self.runner,
+            "execution.ray_address": self.ray_address,
+            "serve.engine": self.engine,
+        }
+        return [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
 
 
 DEFAULT_PARAMS = ParamsOptions()

@@ -4,7 +4,9 @@ The result of a stage depends on its own section, on ``seed`` and on its inputs.
 no result, so no DVC stage depends on it.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from pipeline_lib.params.evaluate import EvaluateParams, ReportParams, StrategyParams
 from pipeline_lib.params.latent import LatentParams
@@ -15,9 +17,28 @@ from pipeline_lib.params.paths import (
     SampleParams,
     VerifyParams,
 )
-from pipeline_lib.params.sections import Count, Section, Whole
+from pipeline_lib.params.sections import Count, Positive, Section, Whole
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import TrainParams
+
+
+class TaskResources(Section):
+    """What a Ray task of one kind takes of its node."""
+
+    num_cpus: Positive = 1.0
+    num_gpus: Annotated[float, Field(ge=0)] | None = None
+    """null: one GPU for work that can use it, if the cluster has any; else none."""
+    memory_mb: Count | None = None
+    """null: not counted."""
+
+
+class ResourceParams(Section):
+    """Resources by kind of task."""
+
+    sample: TaskResources = TaskResources()
+    """Sampling and search."""
+    verify: TaskResources = TaskResources()
+    train: TaskResources = TaskResources()
 
 
 class ExecutionParams(Section):
@@ -25,6 +46,9 @@ class ExecutionParams(Section):
 
     runner: Literal["ray", "thread"] = "ray"
     workers: Count = 2
+    ray_address: str | None = None
+    """Of a running cluster; null: the variable RAY_ADDRESS, else Ray is started on this machine."""
+    resources: ResourceParams = ResourceParams()
     report_to: tuple[str, ...] = ()
     """Experiment trackers of trainings: dvclive, tensorboard, wandb, trackio and others."""
 

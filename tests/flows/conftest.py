@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from benchmarks.lib.recorded_paths import write_paths, write_problems
 from flows import server
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.stages.loop import LOOP
+from pipeline_lib.storage.workspace import Workspace
 from tests.flows.dvc_repositories import Checkout, copy_repository, stages_in
 
 RUN_TIMEOUT_S = 280
@@ -105,3 +107,12 @@ def reproduced(reasonloop, tmp_path_factory) -> Checkout:
     assert stages_in(made.dvc("repro")) == {stage.name for stage in LOOP}
     made.commit("a run")
     return made
+
+
+@pytest.fixture(scope="session")
+def recorded_paths(tmp_path_factory) -> pathlib.Path:
+    """A workspace of 80,000 paths in four shards, which take a while to be verified."""
+    workspace = Workspace(tmp_path_factory.mktemp("recorded"))
+    write_problems(workspace.problems("train"), 8000)
+    write_paths(workspace.round_folders(1).paths, problems=8000, paths_each=10, shard_size=2000)
+    return workspace.root

@@ -164,6 +164,9 @@ def test_an_address_without_a_cluster_is_one_line(monkeypatch, address):
     execution = ExecutionParams(runner="ray")
     with pytest.raises(ReasonloopError, match=f"RAY_ADDRESS={address}: no answer"):
         cluster(execution).__enter__()
+    named = ExecutionParams(runner="ray", ray_address="127.0.0.1:2")
+    with pytest.raises(ReasonloopError, match=r"execution\.ray_address=127\.0\.0\.1:2: no answer"):
+        cluster(named).__enter__()
 
 
 @pytest.mark.parametrize(
