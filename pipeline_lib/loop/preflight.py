@@ -9,6 +9,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.problems.table import GENERATED
 from pipeline_lib.serving.engines.table import ENGINES, check_engine, engine_named
+from pipeline_lib.storage.workspace import Workspace
 
 _FLOAT_BYTES = 4
 _BYTES_PER_TOKEN = 4
@@ -84,7 +85,8 @@ def _written_bytes(root: pathlib.Path) -> int:
     """Bytes of results that exist: a resumed run needs room for the rest alone."""
     folders = (root / "data", root / "models")
     files = (file for folder in folders for file in folder.rglob("*") if file.is_file())
-    return sum(file.stat().st_size for file in files)
+    releases = Workspace(root).releases
+    return sum(file.stat().st_size for file in files if releases not in file.parents)
 
 
 def needed_bytes(params: Params) -> int:

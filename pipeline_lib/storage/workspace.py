@@ -113,6 +113,11 @@ class Workspace:
         models = self.root / "models"
         return models / "policy" if last else models / "rounds" / str(round_number)
 
+    @property
+    def releases(self) -> pathlib.Path:
+        """Released policies; no stage writes them."""
+        return self.root / "models" / "released"
+
     def trackers(self, training: str) -> pathlib.Path:
         """Files of experiment trackers of a training: "round-1", "control"."""
         return self.root / "logs" / "trackers" / training

@@ -1,0 +1,1 @@
+"""Promotion: a candidate compared with the released policy, and the folder of releases."""
