@@ -68,5 +68,6 @@ $(SERVE)/.installed-cuda: constraints-serve-cuda.txt
 docs: install ## the API reference, in site/
 	PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/pdoc -o site flows tasks pipeline_lib
 
-clean: ## what a run wrote, and the caches; the environment stays
-	rm -rf data models reports telemetry logs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## what a run wrote, and the caches; the environment and releases stay
+	rm -rf data reports telemetry logs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	if test -d models; then find models -mindepth 1 -maxdepth 1 ! -name released -exec rm -rf {} +; fi

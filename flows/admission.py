@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from flows.ray_address import check_ray_address
+from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.loop.preflight import check_params, check_space, check_writable
 from pipeline_lib.stages.stage import Run
 from pipeline_lib.storage.workspace import Workspace
@@ -35,11 +36,31 @@ def admitted(run: Run) -> Iterator[None]:
     check_params(run.params)
     if run.params.execution.runner == "ray":
         check_ray_address(run.params.execution)
+    with held(root):
+        check_space(root, run.params)
+        yield
+
+
+@contextmanager
+def held(root: pathlib.Path) -> Iterator[None]:
+    """Hold the workspace in ``root``, an absolute path, for the block.
+
+    Raises:
+        ReasonloopError: another process holds it, or it cannot be written.
+    """
     check_writable(root)
     with Workspace(root).lease():
-        check_space(root, run.params)
         token = _held.set(_held.get() | {root})
         try:
             yield
         finally:
             _held.reset(token)
+
+
+def is_held(root: pathlib.Path) -> bool:
+    """True if a process holds the workspace in ``root``."""
+    try:
+        with Workspace(root).lease():
+            return False
+    except ReasonloopError:
+        return True

@@ -20,12 +20,12 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
     FlowRunFilterTags,
 )
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 from prefect.states import Crashed
 
-from flows.admission import admitted
+from flows.admission import admitted, held
 from flows.failures import failure_line
 from flows.polling import polled
 from pipeline_lib.errors import ReasonloopError
@@ -57,9 +57,7 @@ def run_guard(run: Run) -> Iterator[None]:
     own = context.flow_run
     with admitted(run), _explained():
         tag = workspace_tag(run.workspace)
-        with get_client(sync_client=True) as client:
-            client.update_flow_run(own.id, tags=sorted({*own.tags, tag, *described(run)}))
-            crash_dead_runs(client, tag, own.id)
+        _claim(own, [tag, *described(run)])
         token = _guarded.set(True)
         try:
             progress = _PrefectProgress(run)
@@ -67,6 +65,28 @@ def run_guard(run: Run) -> Iterator[None]:
                 yield
         finally:
             _guarded.reset(token)
+
+
+@contextmanager
+def workspace_guard(workspace: Workspace) -> Iterator[None]:
+    """Hold ``workspace`` for the block of a flow that reads a finished run, and tag the flow run.
+
+    Raises:
+        ReasonloopError: the workspace is in use.
+    """
+    context = FlowRunContext.get()
+    assert context is not None
+    assert context.flow_run is not None
+    with held(workspace.root), _explained():
+        _claim(context.flow_run, [workspace_tag(workspace)])
+        yield
+
+
+def _claim(own: FlowRun, labels: list[str]) -> None:
+    """Tag the run with ``labels``, the workspace's tag first, and end dead runs of the workspace."""
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(own.id, tags=sorted({*own.tags, *labels}))
+        crash_dead_runs(client, labels[0], own.id)
 
 
 @contextmanager

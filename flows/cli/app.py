@@ -25,6 +25,7 @@ COMMANDS = (
     "flows.cli.evaluate:evaluate",
     "flows.cli.stage:report",
     "flows.cli.compute_curves:compute_curves",
+    "flows.cli.promote:promote",
     "flows.cli.serve:serve",
     "flows.cli.overlap:overlap",
     "flows.cli.stages:stages",

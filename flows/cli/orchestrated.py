@@ -32,11 +32,22 @@ def orchestrated(root: pathlib.Path, params: Params, console: Console) -> Iterat
     """
     signal.signal(signal.SIGTERM, _terminate)
     run = Run(root=root, params=params)
-    with admitted(run):
-        console.print(f"Prefect UI: {server.ensure()}", soft_wrap=True)
-        gone = server_problem(environment("PREFECT_API_URL") or "")
-        with watched(gone, poll_s=SERVER_POLL_S), shown_progress(root, console):
-            yield run
+    with admitted(run), served(console), shown_progress(root, console):
+        yield run
+
+
+@contextmanager
+def served(console: Console) -> Iterator[None]:
+    """A Prefect server for the block, which is left by SystemExit if the server dies.
+
+    Raises:
+        ReasonloopError: no server can be started.
+    """
+    signal.signal(signal.SIGTERM, _terminate)
+    console.print(f"Prefect UI: {server.ensure()}", soft_wrap=True)
+    gone = server_problem(environment("PREFECT_API_URL") or "")
+    with watched(gone, poll_s=SERVER_POLL_S):
+        yield
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

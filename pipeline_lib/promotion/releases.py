@@ -195,16 +195,21 @@ class Releases:
             BadInputError: there is no release before.
             CorruptArtifactError: the release before is damaged.
         """
+        self._require_current()  # before the folder is made
         with self._changing():
-            current = self.current()
-            if current is None:
-                raise BadInputError(f"{self.root}: nothing is released; name another --releases")
+            current = self._require_current()
             if current.record.facts.replaces is None:
                 raise BadInputError(f"{self.root}: {current.name} is the first; none is before it")
             before = self.read(current.record.facts.replaces)
             before.check()
             self._point(before)
             return before
+
+    def _require_current(self) -> Release:
+        current = self.current()
+        if current is None:
+            raise BadInputError(f"{self.root}: nothing is released; name another --releases")
+        return current
 
     def _point(self, release: Release) -> None:
         """Replace the link; the folder is synced before and after, so that the link never dangles."""

@@ -77,6 +77,7 @@ def test_back_follows_what_was_replaced(tmp_path, releases):
     """1, 2, back to 1, then 3 replaces 1: back from 3 is 1, not the withdrawn 2."""
     with pytest.raises(BadInputError, match="nothing is released"):
         releases.back()
+    assert not releases.root.exists()
     released(run(tmp_path / "a", weights="a"), releases)
     with pytest.raises(BadInputError, match="release 1 is the first"):
         releases.back()
