@@ -25,8 +25,9 @@ def main(port: int, state: str) -> None:
 
     app = create_app(final=True)
     app.router.routes.insert(0, report_pages.route(pathlib.Path(state)))
-    app.add_middleware(HostGuard)
-    uvicorn.run(app, host=HOST, port=port, log_level="info", access_log=False)
+    # Around the app, not in it: the server's own clients call the app without a network, by another name,
+    # and the actions of automations would be refused.
+    uvicorn.run(HostGuard(app), host=HOST, port=port, log_level="info", access_log=False)
 
 
 if __name__ == "__main__":
