@@ -15,6 +15,7 @@ from pipeline_lib.storage.workspace import RoundFolders
 from pipeline_lib.telemetry import timed_stage
 from pipeline_lib.test_time.parts import STAGE, ComputePart, ComputeShard
 from pipeline_lib.test_time.preflight import PolicyName
+from tasks.gpu import gpu_slot
 from tasks.serving import endpoint_for
 from tasks.test_time import (
     is_searched,
@@ -82,11 +83,9 @@ def _judge(run: Run, shards: list[ComputeShard]) -> None:
 def _measure(run: Run, shards: list[ComputeShard]) -> None:
     execution = run.params.execution
     in_flight = shards_in_flight(execution)
-    with (
-        asking_for(execution, "sample", uses_gpu=True)
-        if shards[0].part.rescored
-        else asking_for(execution, "verify")
-    ):
+    rescored = any(shard.part.rescored for shard in shards)
+    asking = asking_for(execution, "sample" if rescored else "verify", uses_gpu=rescored)
+    with gpu_slot(wanted=rescored), asking:
         measured = map_bounded(measure_shard, shards, in_flight=in_flight)
     seal_measures(measured)
 

@@ -21,6 +21,7 @@ def main(port: int, state: str) -> None:
     import uvicorn  # noqa: PLC0415 - with prefect
     from prefect.server.api.server import create_app  # noqa: PLC0415 - see above
 
+    from flows import email_block  # noqa: F401, PLC0415 - a notification can name this block
     from pipeline_lib.serving.middleware.host_guard import HostGuard  # noqa: PLC0415 - as above
 
     app = create_app(final=True)

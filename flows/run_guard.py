@@ -33,6 +33,8 @@ from pipeline_lib.stages.stage import Run
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import WorkFollower, work_label
 
+RUN_TAG = "reasonloop"
+"""Tag of all runs, by which automations find them."""
 REFRESH_S = 1.0
 """Shortest time between two updates of an artifact."""
 _LIVE = [StateType.RUNNING, StateType.CANCELLING]
@@ -57,11 +59,11 @@ def run_guard(run: Run) -> Iterator[None]:
     own = context.flow_run
     with admitted(run), _explained():
         tag = workspace_tag(run.workspace)
-        _claim(own, [tag, *described(run)])
+        _claim(own, tag, [RUN_TAG, *described(run)])
         token = _guarded.set(True)
         try:
             progress = _PrefectProgress(run)
-            with tags(tag, *described(run)), polled(progress.refresh, poll_s=REFRESH_S):
+            with tags(RUN_TAG, tag, *described(run)), polled(progress.refresh, poll_s=REFRESH_S):
                 yield
         finally:
             _guarded.reset(token)
@@ -78,15 +80,15 @@ def workspace_guard(workspace: Workspace) -> Iterator[None]:
     assert context is not None
     assert context.flow_run is not None
     with held(workspace.root), _explained():
-        _claim(context.flow_run, [workspace_tag(workspace)])
+        _claim(context.flow_run, workspace_tag(workspace), [RUN_TAG])
         yield
 
 
-def _claim(own: FlowRun, labels: list[str]) -> None:
-    """Tag the run with ``labels``, the workspace's tag first, and end dead runs of the workspace."""
+def _claim(own: FlowRun, workspace: str, labels: list[str]) -> None:
+    """Tag the run with ``workspace`` and ``labels``, and end dead runs with the tag ``workspace``."""
     with get_client(sync_client=True) as client:
-        client.update_flow_run(own.id, tags=sorted({*own.tags, *labels}))
-        crash_dead_runs(client, labels[0], own.id)
+        client.update_flow_run(own.id, tags=sorted({*own.tags, workspace, *labels}))
+        crash_dead_runs(client, workspace, own.id)
 
 
 @contextmanager

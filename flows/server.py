@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import httpx
 import platformdirs
@@ -164,31 +164,57 @@ def _start_lock() -> Iterator[None]:
 def _start() -> LocalServer:
     port = _free_port()
     log = state_folder() / "server.log"
-    command = [sys.executable, "-m", "flows.prefect_server"]
     with log.open("ab") as stream:
         process = subprocess.Popen(  # noqa: S603 - this interpreter, fixed arguments
-            [*command, str(port), str(state_folder())],
+            _command(port),
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # it outlives this run and its Ctrl-C
-            env={
-                **os.environ,
-                **QUIET_ENVIRONMENT,
-                # The working directory may differ from the folder of the packages.
-                "PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path),
-                "PREFECT_HOME": str(state_folder() / "prefect"),
-                # By default the UI calls port 4200, whatever port serves it.
-                "PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port}/api",
-                "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-            },
+            env=_environment(port),
         )
     _LEFT_RUNNING.append(process)
-    started = psutil.Process(process.pid).create_time()
-    server = LocalServer(pid=process.pid, started=started, port=port)
     # Before it answers: if this process is killed, the next one finds the server.
+    return _recorded_as(process.pid, port)
+
+
+def become(port: int | None) -> NoReturn:
+    """Turn this process into the local server, for a service manager that watches it.
+
+    Raises:
+        ReasonloopError: a local server is running.
+    """
+    with _start_lock():
+        if running := find():
+            raise ReasonloopError(
+                f"the local server runs as process {running.pid}; `reasonloop server stop` stops it"
+            )
+        chosen = port or _free_port()
+        _recorded_as(os.getpid(), chosen)
+    os.execve(sys.executable, _command(chosen), _environment(chosen))  # noqa: S606 - no shell
+
+
+def _recorded_as(pid: int, port: int) -> LocalServer:
+    server = LocalServer(pid=pid, started=psutil.Process(pid).create_time(), port=port)
     write_json(_record(), {"pid": server.pid, "started": server.started, "port": server.port})
     return server
+
+
+def _command(port: int) -> list[str]:
+    return [sys.executable, "-m", "flows.prefect_server", str(port), str(state_folder())]
+
+
+def _environment(port: int) -> dict[str, str]:
+    return {
+        **os.environ,
+        **QUIET_ENVIRONMENT,
+        # The working directory may differ from the folder of the packages.
+        "PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path),
+        "PREFECT_HOME": str(state_folder() / "prefect"),
+        # By default the UI calls port 4200, whatever port serves it.
+        "PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    }
 
 
 def _wait_until_ready(server: LocalServer) -> None:

@@ -8,6 +8,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.running_engine import serving_engine
+from tasks.gpu import gpu_slot
 
 LOGS = "logs"
 """Folder of the workspace with the engines' logs."""
@@ -24,10 +25,14 @@ def endpoint_for(
 ) -> Iterator[Endpoint | None]:
     """Yield the endpoint of ``model``; None if workers sample in process or ``wanted`` is False.
 
+    Holds the slot of the GPU for the block, whichever process has the model.
+
     Not a task: the engine is a child of the flow's process and outlives single tasks.
     """
-    if draws_in_workers(serve) or not wanted:
-        yield None
-        return
-    with serving_engine(serve, model=model, log_folder=root / LOGS) as engine:
-        yield engine.endpoint
+    external = engine_named(serve.engine).is_external
+    with gpu_slot(wanted=wanted and not external):
+        if draws_in_workers(serve) or not wanted:
+            yield None
+            return
+        with serving_engine(serve, model=model, log_folder=root / LOGS) as engine:
+            yield engine.endpoint

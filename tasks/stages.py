@@ -6,13 +6,14 @@ from prefect.tasks import Task
 from pipeline_lib.serving.gpus import visible_gpus
 from pipeline_lib.stages.stage import Run, Stage
 from pipeline_lib.telemetry import timed_stage
+from tasks.gpu import gpu_slot
 from tasks.policies import PLAN, TRAINING
 
 
 def do_stage(stage: Stage, run: Run) -> None:
     """Do the work of ``stage`` in this process and record its time."""
     draw = {"draw": f"round-{run.round_number}"} if stage.in_rounds else {}
-    with timed_stage(run.root, stage.name, **draw):
+    with gpu_slot(wanted=stage.trains), timed_stage(run.root, stage.name, **draw):
         stage.work()(run)
 
 

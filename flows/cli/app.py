@@ -31,6 +31,7 @@ COMMANDS = (
     "flows.cli.stages:stages",
     "flows.cli.kuberay:kuberay",
     "flows.cli.doctor:doctor",
+    "flows.cli.deploy:deploy",
 )
 GROUPS = {
     "server": (

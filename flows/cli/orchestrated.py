@@ -32,8 +32,13 @@ def orchestrated(root: pathlib.Path, params: Params, console: Console) -> Iterat
     """
     signal.signal(signal.SIGTERM, _terminate)
     run = Run(root=root, params=params)
-    with admitted(run), served(console), shown_progress(root, console):
-        yield run
+    with admitted(run), served(console):
+        from prefect import tags  # noqa: PLC0415 - see above
+
+        from flows.run_guard import RUN_TAG  # noqa: PLC0415 - as above
+
+        with tags(RUN_TAG), shown_progress(root, console):
+            yield run
 
 
 @contextmanager

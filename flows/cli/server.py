@@ -1,18 +1,40 @@
 """`reasonloop server`: the local Prefect server."""
 
+from typing import Annotated
+
+from cyclopts import Parameter, validators
+
 from flows import server
 from flows.terminal import PlainConsole
+from pipeline_lib.errors import BadInputError
 
 console = PlainConsole()
+_PORT = validators.Number(gte=1, lt=2**16)
 
 
-def start() -> None:
+def start(
+    *,
+    foreground: Annotated[
+        bool, Parameter(negative="", help="Be the server, for a service manager that watches it.")
+    ] = False,
+    port: Annotated[
+        int | None,
+        Parameter(help="With --foreground; default: a free one.", validator=_PORT),
+    ] = None,
+) -> None:
     """Find or start the local Prefect server and print the address of its UI.
 
-    **Example:**
+    **Examples:**
 
         reasonloop server start
+        reasonloop server start --foreground --port 4200
     """
+    if foreground:
+        server.become(port)
+    if port is not None:
+        raise BadInputError(
+            "--port: only with --foreground; a server in the background takes a free one"
+        )
     console.print(f"Prefect UI: {server.ensure()}")
 
 

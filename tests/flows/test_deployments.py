@@ -1,0 +1,400 @@
+"""Deployments on a real server with a real process worker: registered, run, refused, cleaned up after."""
+
+import datetime as dt
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from flows.prefect_file import PREFECT_FILE
+from pipeline_lib.params_file import load_params
+from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import digest_file
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.telemetry import events_size
+from tests.flows.conftest import SAME_KERNELS
+from tests.flows.deployed_site import Mail, Posts, Site, work_done
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+CANARY = "canary-0b7e4d"
+"""Part of the webhook's address, and the value of a secret variable."""
+SETTINGS = [
+    *("execution.runner=thread", "execution.workers=1", "sample.shard_size=2"),
+    *("prepare.test_problems=8", "evaluate.resamples=100", "train.control=false"),
+]
+"""Small, with many shards: 16 of sampling."""
+COMMAND = ("--profile", "smoke", *(part for one in SETTINGS for part in ("--set", one)))
+HEARTBEAT_S = 30.0
+SOURCES = ("flows", "tasks", "pipeline_lib", "profiles", ".dvc", "dvc.yaml", "constraints.txt")
+
+
+@pytest.fixture(scope="module")
+def receivers():
+    servers = [
+        ThreadingHTTPServer(("127.0.0.1", 0), Posts),
+        socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mail),
+    ]
+    threads = []
+    for server in servers:
+        server.posted = []
+        server.daemon_threads = True
+        threads.append(threading.Thread(target=server.serve_forever))
+        threads[-1].start()
+    yield servers
+    for server, thread in zip(servers, threads, strict=True):
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory, receivers):
+    """An empty server, stopped at the end with all workers."""
+    receiver, mail = receivers
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PREFECT", "RAY", "REASONLOOP_"))
+    }
+    environment |= SAME_KERNELS | {
+        "PYTHONPATH": str(REPOSITORY),
+        "REASONLOOP_STATE": str(tmp_path_factory.mktemp("state")),
+        "PREFECT_HOME": str(tmp_path_factory.mktemp("prefect-home")),
+        "REASONLOOP_WEBHOOK_URL": f"http://127.0.0.1:{receiver.server_port}/plain/{CANARY}",
+        "REASONLOOP_SLACK_URL": f"http://127.0.0.1:{receiver.server_port}/slack/{CANARY}",
+        "REASONLOOP_EMAIL_URL": (
+            f"mailto://127.0.0.1:{mail.server_address[1]}?from=loop@example.org"
+            f"&to=person@example.org&mode=insecure&name={CANARY}"
+        ),
+        "HF_TOKEN": CANARY,
+    }
+    found = Site(tmp_path_factory.mktemp("worker"), environment, receiver, mail)
+    assert found.command("server", "start").returncode == 0
+    try:
+        yield found
+    finally:
+        while found.workers:
+            found.stop_worker()
+        found.command("server", "stop")
+
+
+@pytest.fixture
+def registered(site):
+    site.deploy()
+    return site
+
+
+@pytest.fixture
+def worker(registered):
+    """A site with a worker."""
+    registered.start_worker()
+    yield registered
+    if registered.workers:
+        registered.stop_worker()
+
+
+@pytest.fixture(scope="module")
+def unbroken(site):
+    """The workspace of an uninterrupted run by the command."""
+    root = site.folder / "unbroken"
+    done = site.command("run", "--workspace", root, *COMMAND)
+    assert done.returncode == 0, done.stderr
+    return root
+
+
+def smoke(workspace: pathlib.Path | str) -> dict[str, Any]:
+    return {"workspace": str(workspace), "profile": "smoke", "overrides": SETTINGS}
+
+
+def tree(root: pathlib.Path) -> dict[pathlib.Path, str]:
+    return {path: digest_file(path) for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def results(root: pathlib.Path) -> list[str]:
+    workspace = Workspace(root)
+    folders = (workspace.base, workspace.policy(1, rounds=1), workspace.evaluation_result)
+    return [manifests.read_manifest(folder).digest for folder in folders]
+
+
+def edited(site: Site, name: str, **changes: Any) -> pathlib.Path:
+    """prefect.yaml with other values for one deployment."""
+    content = yaml.safe_load(PREFECT_FILE.read_text("utf-8"))
+    [found] = [one for one in content["deployments"] if one["name"] == name]
+    found |= changes
+    path = site.folder / "prefect.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+def test_deploy_again_changes_nothing(site):
+    """An empty server gets all; a second time nothing is written; a dry run writes nothing; an edit
+    changes that deployment alone; `--remove` leaves none.
+    """
+    empty = site.listed()
+    planned = site.deploy("--dry-run")
+    assert "to create deployment post-training/nightly" in planned
+    assert site.listed() == empty
+    first = site.deploy()
+    names = {"post-training/nightly", "evaluate/weekly", "reproduce/on-demand"}
+    assert {line.split()[-1] for line in first.splitlines() if "deployment" in line} >= names
+    assert "unchanged" not in first
+    once = site.listed()
+    assert len(once["automations"]) == 3
+    assert len(once["blocks"]) == 3
+    again = site.deploy()
+    assert "created" not in again
+    assert "changed  " not in again.replace("unchanged", "")
+    assert site.listed() == once
+    changed = site.deploy("--file", edited(site, "weekly", parameters={"profile": "smoke"}))
+    assert [line for line in changed.splitlines() if line.startswith("changed")] == [
+        "changed   deployment evaluate/weekly"
+    ]
+    site.deploy("--remove")
+    left = site.listed()
+    assert not any(left.values()), left
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"run": {"root": "/tmp/x", "params": {"seed": -1}}},
+        {"run": {"root": "/tmp/x", "params": {"train": {"steps": 0}}}},
+        {"overrides": ["train.lr"]},
+        {"overrides": 3},
+        {"worksapce": "/tmp/x"},
+    ],
+    ids=["range", "nested range", "no assignment", "type", "name"],
+)
+def test_the_server_refuses_what_the_flow_would(registered, parameters):
+    """Values out of range, of another type, or under an unknown name never become a run."""
+    answer = registered.asked("post-training/nightly", parameters)
+    assert answer.status_code in {httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY}
+
+
+def test_the_file_is_checked(site):
+    """A key that Prefect would ignore, and an entry point that does not exist, are one line each."""
+    for changes, words in (
+        ({"shcedules": []}, "deployments.1.shcedules"),
+        ({"entrypoint": "flows.deployments.evaluation"}, "no flow at flows.deployments.evaluation"),
+    ):
+        done = site.command("deploy", "--file", edited(site, "weekly", **changes))
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_nightly_runs_from_its_schedule_and_alone(site, unbroken):
+    """A schedule a minute or two ahead starts the run; it completes with the digests of the command,
+    its params and report are artifacts; a second one at the same time is cancelled; the weekly
+    evaluation of the same workspace completes.
+    """
+    soon = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=170)
+    schedule = {"cron": f"{soon.minute} {soon.hour} * * *", "timezone": "UTC"}
+    site.deploy("--file", edited(site, "nightly", schedules=[schedule], parameters=smoke("night")))
+    site.start_worker()
+    try:
+        root = site.folder / "night"
+        site.await_work(root, "bootstrap", 1)
+        [working] = site.runs(
+            flow_runs={"state": {"type": {"any_": ["RUNNING"]}}},
+            deployments={"name": {"any_": ["nightly"]}},
+        )
+        second = site.start("post-training/nightly")
+        assert site.awaited(second, "Cancelled")["state"]["type"] == "CANCELLED"
+        done = site.awaited(working["id"], "Completed")
+        assert done["auto_scheduled"]
+        assert results(root) == results(unbroken)
+        artifacts = site.artifacts(working["id"])
+        assert f"Workspace `{root}`" in artifacts["params"]
+        assert "runner: thread" in artifacts["params"]
+        assert "report.html" in artifacts["report"]
+        weekly = site.start("evaluate/weekly", **smoke(root))
+        site.awaited(weekly, "Completed")
+    finally:
+        site.stop_worker()
+
+
+def test_a_workspace_in_use_is_left_alone(worker, unbroken):
+    """A worker's run ends with the lease's line while this process holds the workspace, and changes
+    no file; while a worker's run holds it, the command ends with that line.
+    """
+    with Workspace(unbroken).lease():
+        before = tree(unbroken)
+        refused = worker.start("post-training/nightly", **smoke(unbroken))
+        state = worker.awaited(refused, "Failed")["state"]
+        assert tree(unbroken) == before
+    assert f"in use by process {os.getpid()}" in state["message"]
+    root = worker.folder / "held"
+    run_id = worker.start("post-training/nightly", **smoke(root))
+    holder = worker.await_work(root, "bootstrap", 1)
+    done = worker.command("run", "--workspace", root, *COMMAND)
+    assert done.returncode == 1
+    assert f"in use by process {holder}" in done.stderr
+    assert done.stderr.count("\n") == 1
+    worker.awaited(run_id, "Completed")
+
+
+def test_killed_with_its_worker(worker, unbroken):
+    """SIGKILL of worker and flow in mid-sampling: within two heartbeats the automation marks the run
+    and its subflow runs as crashed, and each channel has one notification without a secret; the
+    next run goes on after the finished shards and ends with the digests of an unbroken run.
+    """
+    worker.receiver.posted.clear()
+    worker.mail.posted.clear()
+    root = worker.folder / "killed"
+    run_id = worker.start("post-training/nightly", **smoke(root))
+    worker.kill(worker.await_work(root, "sample", 2))
+    killed_at = time.monotonic()
+    below = [one["id"] for one in worker.below(run_id)]
+    assert len(below) >= 2
+    for one in [run_id, *below]:
+        if worker.run(one)["state"]["type"] != "COMPLETED":
+            state = worker.awaited(one, "Crashed", within_s=3 * HEARTBEAT_S)["state"]
+            assert "no heartbeat" in state["message"]
+    waited_s = time.monotonic() - killed_at
+    print(f"crashed after {waited_s:.1f} s")
+    assert waited_s < 2 * HEARTBEAT_S + 15  # the server looks every five seconds
+    begin, before = events_size(root), work_done(root, "sample")
+    worker.start_worker()
+    again = worker.start("post-training/nightly", **smoke(root))
+    worker.awaited(again, "Completed")
+    after = work_done(root, "sample", offset=begin)
+    # A shard whose manifest was written in the moment of the kill may lack its event.
+    assert not set(before) & set(after)
+    assert 15 <= len(before) + len(after) <= 16
+    assert results(root) == results(unbroken)
+    by_path = dict(worker.receiver.posted)
+    assert len(worker.receiver.posted) == len(by_path) == 2
+    plain = json.loads(by_path[f"/plain/{CANARY}"])
+    assert plain["deployment"] == "nightly"
+    assert plain["state"] == "Crashed"
+    assert plain["run_id"] == run_id
+    assert "post-training/nightly" in json.loads(by_path[f"/slack/{CANARY}"])["text"]
+    assert len(worker.mail.posted) == 1
+    assert "Crashed" in worker.mail.posted[0]
+    assert not any(CANARY in body for body in by_path.values())
+
+
+def test_killed_alone_it_is_crashed_at_once_by_the_next_run(worker):
+    """SIGKILL of the flow alone, whose worker reports it; the command that comes next marks what is
+    still listed as running before it does any work.
+    """
+    root = worker.folder / "restarted"
+    run_id = worker.start("post-training/nightly", **smoke(root))
+    holder = worker.await_work(root, "bootstrap", 2)
+    os.kill(holder, signal.SIGKILL)
+    done = worker.command("run", "--workspace", root, *COMMAND)
+    assert done.returncode == 0, done.stderr
+    for one in [run_id, *(found["id"] for found in worker.below(run_id))]:
+        assert worker.run(one)["state"]["type"] == "CRASHED"
+
+
+def test_no_address_is_kept_in_clear(registered):
+    """The addresses and the token are in no file of server, worker or runs."""
+    folders = [
+        registered.state,
+        registered.folder,
+        pathlib.Path(registered.environment["PREFECT_HOME"]),
+    ]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert any(path.name.endswith(".db") for path in files)
+    assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
+
+
+@pytest.fixture
+def checkout(site, tmp_path):
+    """The sources as a repository of their own, with a DVC remote and an upstream."""
+    root = tmp_path / "checkout"
+    for name in SOURCES:
+        source = REPOSITORY / name
+        ignore = shutil.ignore_patterns("__pycache__", "cache", "tmp", "config.local")
+        if source.is_dir():
+            shutil.copytree(source, root / name, ignore=ignore)
+        else:
+            shutil.copy(source, root / name)
+    shutil.copy(REPOSITORY / ".gitignore", root)
+    params = load_params(profile="smoke", overrides=SETTINGS)
+    text = yaml.safe_dump(params.model_dump(mode="json"))
+    (root / "params.yaml").write_text(text, encoding="utf-8")
+    for command in (
+        ["git", "init", "-q", "--bare", tmp_path / "upstream.git"],
+        ["git", "init", "-q", "-b", "main"],
+        ["git", "config", "user.name", "a test"],
+        ["git", "config", "user.email", "test@example.org"],
+        [sys.executable, "-m", "dvc", "remote", "add", "-q", "-d", "store", tmp_path / "store"],
+        ["git", "add", "-A"],
+        ["git", "commit", "-q", "-m", "sources"],
+        ["git", "remote", "add", "origin", tmp_path / "upstream.git"],
+        ["git", "push", "-q", "-u", "origin", "main"],
+    ):
+        subprocess.run(command, cwd=root, check=True)
+    return root
+
+
+def output(root: pathlib.Path, *command: str) -> str:
+    return subprocess.run(
+        command, cwd=root, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_reproduce_commits_and_pushes(worker, checkout):
+    """`reproduce/on-demand` runs the stages, and leaves a commit of dvc.lock alone, upstream, whose
+    data is in the remote; a changed file is refused before any work.
+    """
+    asked = {"repository": str(checkout), "targets": ["report"]}
+    worker.awaited(worker.start("reproduce/on-demand", **asked), "Completed")
+    assert output(checkout, "git", "show", "--name-only", "--format=") == "dvc.lock"
+    assert output(checkout, "git", "status", "--porcelain") == ""
+    assert output(checkout, "git", "rev-parse", "HEAD") == output(
+        checkout, "git", "rev-parse", "origin/main"
+    )
+    assert any((checkout.parent / "store").rglob("*"))
+    (checkout / "params.yaml").write_text("seed: 8\n", encoding="utf-8")
+    state = worker.awaited(worker.start("reproduce/on-demand", **asked), "Failed")["state"]
+    assert "uncommitted changes" in state["message"]
+
+
+def test_the_units_of_systemd(site, tmp_path):
+    """The server's command runs as one process in the foreground, which the other commands find and
+    SIGTERM ends; the worker's unit has the folder and the server's address.
+    """
+    printed = site.deploy("--systemd")
+    server, worker = printed.split("# ~/.config/systemd/user/reasonloop-worker")
+    assert f"WorkingDirectory={site.folder}\n" in worker
+    assert "PREFECT_API_URL=http://127.0.0.1:4200/api\n" in worker
+    [line] = [one for one in server.splitlines() if one.startswith("ExecStart=")]
+    command = shlex.split(line.removeprefix("ExecStart="))
+    assert command[-2:] == ["--port", "4200"]
+    own = Site(
+        tmp_path, site.environment | {"REASONLOOP_STATE": str(tmp_path)}, site.receiver, site.mail
+    )
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command[:-2], cwd=tmp_path, env=own.environment, stdout=log, stderr=log
+        )
+    try:
+        deadline = time.monotonic() + 120
+        while f"running, process {process.pid}," not in own.command("server", "status").stdout:
+            assert time.monotonic() < deadline
+        assert (
+            "http://127.0.0.1:" in own.command("server", "start").stdout
+        )  # waits until it answers
+    finally:
+        process.terminate()
+    assert process.wait(timeout=60) is not None
+    assert "not running" in own.command("server", "status").stdout
