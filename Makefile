@@ -7,7 +7,7 @@ SERVE := .venv-serve
 DEVICE ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
 SOURCES := flows tasks pipeline_lib tests benchmarks
 
-.PHONY: help install demo test test-slow test-gpu mutants check format experiments serve-env docs clean
+.PHONY: help install demo test test-slow test-gpu faults mutants check format experiments serve-env docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -31,6 +31,10 @@ test-slow: install ## the slow tests
 
 test-gpu: install ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
+
+faults: install ## the tests that cause faults, slow ones included, and docs/reliability.md from their results
+	-$(BIN)/python -m pytest -m "fault and not gpu" --junitxml=build/faults.xml
+	$(BIN)/python -m benchmarks.reliability build/faults.xml
 
 mutants: install ## which small errors the tests notice: a sample, in an hour; goes on where it was
 	mkdir -p build

@@ -39,6 +39,13 @@ def data_folder(request: pytest.FixtureRequest) -> pathlib.Path:
     return request.getfixturevalue(request.param)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Record the fault of a test in its report, from which docs/reliability.md is made."""
+    for item in items:
+        for marker in item.iter_markers("fault"):
+            item.user_properties += zip(("fault", "outcome"), marker.args, strict=True)
+
+
 class FolderScheduling(LoadScopeScheduling):
     """All tests of a folder run on one worker, so that their shared servers and runs are made once."""
 

@@ -157,6 +157,7 @@ def test_ray_and_threads_give_the_same_result(finished_run, reasonloop, tmp_path
     assert digests(tmp_path) == digests(finished_run)
 
 
+@pytest.mark.fault("SIGKILL in sampling", "resumes")
 def test_a_run_killed_while_sampling_is_resumed(finished_run, reasonloop, tmp_path):
     """SIGKILL after the first shards: they are not sampled twice, and the result is the same."""
     for part in ("data/problems", "models/base"):
@@ -203,6 +204,7 @@ def test_a_run_killed_while_sampling_is_resumed(finished_run, reasonloop, tmp_pa
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.fault("SIGTERM or SIGINT while Ray works", "cleaned up")
 def test_signals_end_the_run_with_their_code(finished_run, reasonloop, tmp_path, number, code):
     """Interrupted while Ray works, the command leaves no process and names the signal."""
     for part in ("data/problems", "models/base"):
@@ -296,6 +298,7 @@ def test_policies_are_evaluated_on_paths_of_equal_seeds(finished_run):
     assert not seeds & {row["seed"] for row in iter_table(workspace.round_folders(1).paths)}
 
 
+@pytest.mark.fault("second run on a workspace in use", "refused")
 def test_a_concurrent_run_is_refused(finished_run, reasonloop):
     """A workspace that another process holds is not changed; one line names the process."""
     with Workspace(finished_run).lease():
@@ -327,6 +330,7 @@ def test_bad_input_is_one_line(reasonloop, tmp_path, arguments, words):
     assert not (tmp_path / "models").exists()
 
 
+@pytest.mark.fault("data file cut short", "refused")
 def test_truncated_data_is_refused(reasonloop, tmp_path):
     """A JSON-lines file that ends within a line is named with the line's number."""
     folder = tmp_path / "gsm8k"

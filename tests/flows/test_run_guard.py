@@ -88,6 +88,7 @@ def tree(root):
     return {path: digest_file(path) for path in sorted(root.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.fault("second run without the command", "refused")
 def test_a_workspace_in_use_is_left_alone(finished_run, client, start_flow):
     """The state of the second run has the lease's line, and no file has changed."""
     with Workspace(finished_run).lease():
@@ -102,6 +103,7 @@ def test_a_workspace_in_use_is_left_alone(finished_run, client, start_flow):
     assert any(f"in use by process {os.getpid()}" in state.message for state in refused)
 
 
+@pytest.mark.fault("SIGKILL in training, without the command", "resumes")
 def test_killed_its_runs_are_crashed_by_the_next(
     finished_run, reasonloop, client, start_flow, tmp_path
 ):

@@ -142,6 +142,7 @@ def dies_once(job: tuple[pathlib.Path, int]) -> int:
     return number
 
 
+@pytest.mark.fault("Ray worker killed", "continues")
 def test_a_dead_worker_loses_no_result(execution, tmp_path):
     """Ray runs the task of a killed worker again; the order of results is kept."""
     if execution.runner == "thread":

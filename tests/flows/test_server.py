@@ -35,6 +35,7 @@ def test_concurrent_runs_share_one_server(tmp_path):
     assert not [process for process in family if process.is_running()]
 
 
+@pytest.mark.fault("process id of a dead server in use again", "continues")
 def test_a_reused_process_id_is_not_the_server(tmp_path, monkeypatch):
     """A record whose process id now belongs to another process is ignored."""
     monkeypatch.setenv("REASONLOOP_STATE", str(tmp_path))

@@ -61,6 +61,7 @@ def test_missing_file_is_named(folder: pathlib.Path):
         check(folder, read_manifest(folder))
 
 
+@pytest.mark.fault("manifest of an old schema", "one line")
 def test_old_schema_version_says_what_to_do(folder: pathlib.Path):
     """A manifest of another program version is refused by readers and made again by writers."""
     content = read_json(folder / MANIFEST_NAME)
@@ -75,6 +76,7 @@ def test_old_schema_version_says_what_to_do(folder: pathlib.Path):
 @pytest.mark.parametrize(
     "content", ["", "[]", '{"schema_version": 1}', '{"schema_version": 1, "kind": 3}']
 )
+@pytest.mark.fault("manifest damaged", "one line")
 def test_damaged_manifest_is_named(folder: pathlib.Path, content: str):
     """Any other schema version is named in the error."""
     (folder / MANIFEST_NAME).write_text(content)

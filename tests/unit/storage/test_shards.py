@@ -71,6 +71,7 @@ def test_finished_shard_is_taken_up_for_its_key_only(tmp_path: pathlib.Path):
     assert finished_shard(tmp_path, 4, kind="rows", key="k") is None
 
 
+@pytest.mark.fault("shard damaged", "resumes")
 def test_corrupt_shard_is_named_and_made_again(tmp_path: pathlib.Path):
     """Readers get an error with the file's name; for writers the shard is not finished."""
     write_table(tmp_path, ROWS, kind="rows", key="k", shard_size=2)

@@ -92,6 +92,7 @@ def test_an_interrupted_draw_is_drawn_again(method, half_solved, request_for, tm
     assert steps == [4, 5, 6]
 
 
+@pytest.mark.fault("damaged checkpoint", "resumes")
 def test_a_damaged_newest_checkpoint_costs_two_steps_and_changes_nothing(request_for, tmp_path):
     """Broken at 5 with a truncated checkpoint of step 4: it resumes from step 2."""
     unbroken = train_policy(request_for(Method.SFT, tmp_path / "unbroken"))
@@ -183,6 +184,7 @@ def run_and_kill(request: TrainingRequest, *, after: int) -> int:
         *(pytest.param(m, marks=pytest.mark.slow) for m in Method if m is not Method.GRPO),
     ],
 )
+@pytest.mark.fault("SIGKILL at a random step of a training", "resumes")
 def test_sigkill_at_a_random_step_changes_nothing(method, half_solved, request_for, tmp_path):
     """Killed after one of steps 1 to 5, then resumed, against an unbroken run: all files are equal,
     and the weights differ from those of the base.
@@ -199,6 +201,7 @@ def test_sigkill_at_a_random_step_changes_nothing(method, half_solved, request_f
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", Method)
+@pytest.mark.fault("SIGKILL twice in a training", "resumes")
 def test_two_kills_change_nothing(method, half_solved, request_for, tmp_path):
     """With LoRA: killed after steps 3 and 5, against an unbroken run."""
     train = {"entropy_coef": 0, "lora": {"enabled": True}}

@@ -143,6 +143,7 @@ if sys.argv[1] == "kill":
 
 
 @pytest.mark.parametrize(("how", "code"), [("end", 0), ("kill", -signal.SIGKILL)])
+@pytest.mark.fault("SIGKILL or end of a verifier's process", "cleaned up")
 def test_nothing_outlives_the_process(how, code):
     """However it ends, by exit or by a signal: its math processes and its jails are gone with it."""
     done = subprocess.run(

@@ -112,6 +112,7 @@ def test_a_killed_subreaper_leaves_nothing_behind(small, tmp_path):
     os.kill((everyone - set(pids)).pop(), signal.SIGKILL)
 
 
+@pytest.mark.fault("SIGKILL of an engine's starter", "cleaned up")
 def test_no_engine_outlives_the_process_that_started_it(small, tmp_path):
     """After SIGKILL of the starter, every process of the engine ends."""
     environment = small().environment

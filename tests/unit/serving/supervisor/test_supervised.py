@@ -98,6 +98,7 @@ def test_an_engine_without_adapter_routes(small, model, tmp_path):
     assert not (tmp_path / "logs").exists()
 
 
+@pytest.mark.fault("engine killed", "continues")
 def test_a_crashed_engine_is_restarted_on_the_same_port(opened):
     """The server is killed; another process then serves the same endpoint."""
     with opened() as engine:
@@ -109,6 +110,7 @@ def test_a_crashed_engine_is_restarted_on_the_same_port(opened):
         assert engine.restart_reasons[0].startswith("it was killed by signal 9")
 
 
+@pytest.mark.fault("engine hung", "continues")
 def test_a_hung_engine_with_an_open_port_is_restarted(opened):
     """SIGSTOP: the kernel still accepts connections, but there is no response."""
     with opened(hang_timeout_s=HANG_S) as engine:
@@ -176,6 +178,7 @@ def test_the_error_of_a_failed_start_has_the_reason(opened, tmp_path):
 
 
 @pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.fault("engine's port taken", "continues")
 def test_a_port_that_is_taken_during_the_start(opened, tmp_path, shared):
     """The engine is started again on another port.
 
