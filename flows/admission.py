@@ -13,10 +13,17 @@ from flows.ray_address import check_ray_address
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.loop.preflight import check_params, check_space, check_writable
 from pipeline_lib.stages.stage import Run
+from pipeline_lib.stages.systems import STAGES
+from pipeline_lib.storage.leftovers import remove_leftovers
 from pipeline_lib.storage.workspace import Workspace
 
 # Contexts are copied into the threads of subflows, and never into another run's process.
 _held: ContextVar[frozenset[pathlib.Path]] = ContextVar("held", default=frozenset())
+
+_OUTPUTS = [
+    "data/compute",
+    *(path for s in STAGES.values() for path in (*s.outputs, *s.metrics, *s.plots)),
+]
 
 
 @contextmanager
@@ -37,6 +44,7 @@ def admitted(run: Run) -> Iterator[None]:
     if run.params.execution.runner == "ray":
         check_ray_address(run.params.execution)
     with held(root):
+        remove_leftovers(root / output for output in _OUTPUTS)
         check_space(root, run.params)
         yield
 

@@ -14,11 +14,19 @@ from pipeline_lib.storage.files import write_text
 KIND = "checkpoint"
 DONE_NAME = "DONE"
 _PREFIX = "checkpoint-"
+_WORK = ".work"
 
 
 def work_folder(output: pathlib.Path, key: str) -> pathlib.Path:
     """Folder of the checkpoints for ``key``: next to the output, which the stage may clear."""
-    return output.with_name(f".{output.name}.work") / key[:16]
+    return output.with_name(f".{output.name}{_WORK}") / key[:16]
+
+
+def output_of(work: pathlib.Path) -> pathlib.Path | None:
+    """The output whose work folders, one per key, are in ``work``; None if it is another folder."""
+    if not work.name.startswith(".") or not work.name.endswith(_WORK):
+        return None
+    return work.with_name(work.name[1 : -len(_WORK)])
 
 
 def discard(work: pathlib.Path) -> None:
