@@ -1,6 +1,6 @@
 """Task runners: threads of this process, or Ray, local or a cluster.
 
-Only this module and `ray_nodes` import Ray.
+Only this module, `ray_nodes` and `ray_watch` import Ray.
 """
 
 import importlib
@@ -16,16 +16,13 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.node_probe import PACKAGES
 from flows.ray_address import check_ray_address, ray_address, ray_place
-from flows.watch import CHILDREN_POLL_S, children_problem, watched
+from flows.ray_watch import ray_watched
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import ExecutionParams
 
 SHARDS_PER_WORKER = 2
 """One in work and one queued."""
-
-_RAY_PROCESSES = {"raylet", "gcs_server"}
-"""Without them Ray hangs for minutes before it raises."""
 
 _PASSED_ON = (
     # Without the address each Ray worker would start a Prefect server.
@@ -137,7 +134,7 @@ def cluster(execution: ExecutionParams, root: pathlib.Path | None = None) -> Ite
         # Ray takes the code to ship when it connects.
         with _connected(execution, ships_code=True) if ships_code else nullcontext():
             ray_nodes.check_resources(execution)
-            with watched(children_problem(_RAY_PROCESSES), poll_s=CHILDREN_POLL_S):
+            with ray_watched(execution):
                 yield
 
 

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -19,8 +19,10 @@ from flows import server
 from flows.terminal import complain
 from pipeline_lib.errors import ReasonloopError
 
-PATIENCE_S = 30.0
-"""Longest silence of a remote server, or of a local one whose process is alive."""
+PATIENCE_S = 60.0
+"""Longest silence of a remote server, or of a local one whose process is alive. Prefect's clients retry as
+long, so a server that is started again in this time ends no run.
+"""
 SERVER_POLL_S = 1.0
 CHILDREN_POLL_S = 0.2
 """Short, because Ray prints some fifty lines about a second after one of its processes dies."""
@@ -55,28 +57,45 @@ def server_problem(api_url: str) -> Callable[[], str | None]:
     local = server.find()
     if local is not None and local.api_url != api_url:
         local = None
+    silence = silence_problem(api_url, lambda: server.answers(api_url), patience_s=PATIENCE_S)
+
+    def problem() -> str | None:
+        if local is not None and local.process() is None:
+            return f"the Prefect server (process {local.pid}) has died"
+        return silence()
+
+    return problem
+
+
+def silence_problem(
+    name: str, answers: Callable[[], bool], *, patience_s: float
+) -> Callable[[], str | None]:
+    """A function to poll: a message once ``answers`` has been False for ``patience_s``, else None."""
     answered_s = time.monotonic()
 
     def problem() -> str | None:
         nonlocal answered_s
-        if local is not None and local.process() is None:
-            return f"the Prefect server (process {local.pid}) has died"
-        if server.answers(api_url):
+        if answers():
             answered_s = time.monotonic()
         silent_s = time.monotonic() - answered_s
-        return f"{api_url} gives no answer for {silent_s:.0f} s" if silent_s > PATIENCE_S else None
+        return f"{name} gives no answer for {silent_s:.0f} s" if silent_s > patience_s else None
 
     return problem
 
 
 def children_problem(names: Collection[str]) -> Callable[[], str | None]:
     """A function to poll: a message once one of the child processes called ``names`` has died."""
-    found = [child for child in psutil.Process().children(recursive=True) if child.name() in names]
+    children = psutil.Process().children(recursive=True)
+    return processes_problem([child for child in children if child.name() in names])
+
+
+def processes_problem(processes: Sequence[psutil.Process]) -> Callable[[], str | None]:
+    """A function to poll: a message once one of ``processes``, those of Ray, has died, else None."""
 
     def problem() -> str | None:
-        for child in found:
-            if not child.is_running() or child.status() == psutil.STATUS_ZOMBIE:
-                return f"a process of Ray (process {child.pid}) has died; is memory short?"
+        for process in processes:
+            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+                return f"a process of Ray (process {process.pid}) has died; is memory short?"
         return None
 
     return problem

@@ -15,6 +15,7 @@ from flows import server
 from flows.failures import failure_line
 from flows.runners import cluster
 from flows.terminal import complain
+from flows.watch import silence_problem
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.whole import ExecutionParams
 
@@ -154,6 +155,14 @@ def test_a_child_that_has_gone_ends_the_run():
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "a process of Ray" in done.stderr
+
+
+def test_silence_is_counted_from_the_last_answer():
+    """A service that has answered within the patience is not reported; a silent one is, with its name."""
+    answers = iter([False, True, False])
+    patient = silence_problem("the cluster", lambda: next(answers), patience_s=60)
+    assert [patient() for _ in range(3)] == [None, None, None]
+    assert "the cluster gives no answer" in silence_problem("the cluster", bool, patience_s=0)()
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
