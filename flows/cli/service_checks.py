@@ -1,0 +1,136 @@
+"""Checks of `reasonloop doctor` of what else a run may use: server, workers, Ray, engine, DVC."""
+
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import httpx
+
+from flows import server
+from flows.cli.finding import Finding, answer_of
+from flows.ray_address import check_ray_address
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params.environment import environment
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.serving.engines.engine import environment_python
+from pipeline_lib.serving.engines.table import engine_named
+
+_ENGINE_PACKAGES = ("vllm", "sglang")
+_LIST_ENGINES = (
+    "from importlib.util import find_spec; "
+    f"print(*(name for name in {_ENGINE_PACKAGES} if find_spec(name)))"
+)
+
+
+def prefect_server() -> Iterator[Finding]:
+    """The Prefect server that runs use, and the workers of its pools."""
+    configured = environment("PREFECT_API_URL")
+    found = server.find()
+    if configured:
+        alive = server.answers(configured)
+        detail, remedy = configured, "start that server, or unset PREFECT_API_URL"
+    else:
+        alive = found is None or server.answers(found.api_url)
+        detail = f"UI at {found.ui_url}" if found else "not running; a run starts one"
+        remedy = "it does not answer: reasonloop server stop"
+    yield Finding(what="Prefect server", ok=alive, detail=detail, remedy=remedy)
+    api_url = configured or (found.api_url if found else None)
+    if alive and api_url:
+        yield from _work_pools(api_url)
+
+
+def _work_pools(api_url: str) -> Iterator[Finding]:
+    from prefect import get_client  # noqa: PLC0415 - takes a second
+    from prefect.client.schemas.objects import WorkerStatus  # noqa: PLC0415 - as above
+    from prefect.settings import PREFECT_API_URL, temporary_settings  # noqa: PLC0415 - as above
+
+    try:
+        with (
+            temporary_settings({PREFECT_API_URL: api_url}),
+            get_client(sync_client=True) as client,
+        ):
+            workers = {
+                pool.name: client.read_workers_for_work_pool(pool.name)
+                for pool in client.read_work_pools()
+            }
+    except httpx.HTTPError as error:
+        remedy = "the server's log says why"
+        yield Finding(what="work pools", ok=False, detail=type(error).__name__, remedy=remedy)
+        return
+    if not workers:
+        detail = "none; only deployments need one"
+        yield Finding(what="work pools", ok=None, detail=detail)
+    for pool, listed in workers.items():
+        online = [worker.name for worker in listed if worker.status is WorkerStatus.ONLINE]
+        yield Finding(
+            what=f"work pool {pool}",
+            ok=True if online else None,
+            detail=f"worker {', '.join(online)} is online" if online else "no worker is online",
+            remedy=f"deployments wait for one: prefect worker start --pool {pool}",
+        )
+
+
+def ray() -> Iterator[Finding]:
+    """The address of a running cluster."""
+    address = environment("RAY_ADDRESS")
+    refusal = ""
+    try:
+        check_ray_address()
+    except ReasonloopError as error:
+        refusal = str(error)
+    detail = f"a cluster answers at {address}" if address else "local; started by each run"
+    yield Finding(what="Ray", ok=not refusal, detail=refusal or detail)
+
+
+def engine(serve: ServeParams) -> Iterator[Finding]:
+    """The virtual environment of the engines that run as servers."""
+    wanted = serve.engine in _ENGINE_PACKAGES
+    try:
+        interpreter = environment_python(serve)
+    except BadInputError as error:
+        yield Finding(
+            what="serve environment",
+            ok=False if wanted else None,
+            detail=str(error) if wanted else f"none; serve.engine={serve.engine} needs none",
+            remedy="" if wanted else "only for engines vllm and sglang: make serve-env",
+        )
+        return
+    # Isolated: PYTHONPATH would show it the packages of this environment.
+    installed = set((answer_of([interpreter, "-I", "-c", _LIST_ENGINES]) or "").split())
+    yield Finding(
+        what="serve environment",
+        ok=engine_named(serve.engine).name in installed if wanted else bool(installed) or None,
+        detail=f"{interpreter} has {' and '.join(sorted(installed)) or 'no engine'}",
+        remedy=f"install {serve.engine if wanted else 'vllm'} there: make serve-env",
+    )
+
+
+def dvc() -> Iterator[Finding]:
+    """The DVC repository of the working directory or of the clone, and its default remote."""
+    here = pathlib.Path.cwd()
+    roots = (one for one in (here, *here.parents, REPOSITORY) if (one / ".dvc").is_dir())
+    root = next(roots, None)
+    yield Finding(
+        what="DVC repository",
+        ok=True if root else None,
+        detail=str(root or "none; only dvc repro needs one"),
+        remedy="dvc init",
+    )
+    if root is None:
+        return
+    command = [sys.executable, "-m", "dvc"]
+    name = answer_of([*command, "--cd", str(root), "remote", "default"])
+    if not name:
+        detail = "none; only dvc push and pull need one"
+        yield Finding(
+            what="DVC remote", ok=None, detail=detail, remedy="dvc remote add -d NAME URL"
+        )
+        return
+    listed = answer_of([*command, "--cd", str(root), "ls-url", f"remote://{name}"])
+    yield Finding(
+        what="DVC remote",
+        ok=listed is not None,
+        detail=f"{name} {'answers' if listed is not None else 'does not answer'}",
+        remedy=f"dvc ls-url remote://{name} says why; the first dvc push makes a missing folder",
+    )

@@ -1,0 +1,184 @@
+"""`reasonloop doctor`: each check on a machine that passes it and on one that does not."""
+
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from prefect import get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows.cli import machine_checks, service_checks
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.repository import REPOSITORY
+from tests.faults.small_disk import small_disk
+
+
+def findings(done):
+    """The findings of `doctor --json` by their names."""
+    return {one["what"]: one for one in json.loads(done.stdout)["findings"]}
+
+
+def test_doctor_prints_a_line_for_each_part(reasonloop):
+    """The tier in use is named; a line that is not ok has a remedy; the exit code is the worst line's."""
+    done = reasonloop("doctor")
+    passed = "sandbox tier landlock: self-test passed"
+    assert passed not in done.stdout or "by stat they see names" in done.stdout
+    lines = done.stdout.splitlines()
+    for what in ("Prefect server", "Ray", "memory", "open files", "disk", "write access", "DVC"):
+        assert any(line.split(maxsplit=1)[1].startswith(what) for line in lines), what
+    assert any("sandbox tier" in line and "in use" in line for line in lines)
+    assert (done.returncode == 1) == any(line.startswith("missing") for line in lines)
+
+
+@pytest.mark.slow
+def test_doctor_finds_what_is_wrong(reasonloop, tmp_path):
+    """A dead cluster, an engine that is not installed and 100 descriptors: findings, exit code 1."""
+    limited = (
+        f"import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (100, {resource.getrlimit(7)[1]}))"
+    )
+    argv = reasonloop.argv("doctor", "--json", "--engine", "vllm")
+    argv += ["--set", "serve.environment=.no-such"]
+    done = subprocess.run(
+        [sys.executable, "-c", f"{limited}; import os, sys; os.execv({argv[0]!r}, {argv!r})"],
+        cwd=REPOSITORY,
+        env={**reasonloop.environment, "RAY_ADDRESS": "127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    found = findings(done)
+    assert json.loads(done.stdout)["ok"] is False
+    wrong = {what for what, one in found.items() if one["ok"] is False}
+    assert {"Ray", "serve environment", "open files"} <= wrong
+    assert "RAY_ADDRESS=127.0.0.1:9: no answer" in found["Ray"]["detail"]
+    assert ".no-such" in found["serve environment"]["detail"]
+    assert found["open files"]["detail"] == "at most 100 per process"
+    assert found["Prefect server"]["ok"] is True
+
+
+def test_a_disk_that_cannot_be_written(tmp_path):
+    """A read-only mount of 1 MiB: no room and no write access."""
+    with small_disk(tmp_path / "disk", mib=1) as disk:
+        disk.remount("ro")
+        room, access = machine_checks.disk(disk.root / "run")
+    assert room.ok is False
+    assert access.ok is False
+    assert "Read-only file system" in access.detail
+
+
+def test_an_environment_with_an_engine(tmp_path, monkeypatch):
+    """A virtual environment has an engine if the engine's package can be found in it."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    serve = ServeParams(engine="vllm", environment=str(tmp_path / "env"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
+    (tmp_path / "elsewhere" / "vllm").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "vllm" / "__init__.py").touch()
+    (missing,) = service_checks.engine(serve)
+    assert missing.ok is False
+    packages = next((tmp_path / "env" / "lib").glob("python*")) / "site-packages"
+    (packages / "vllm.py").touch()
+    (found,) = service_checks.engine(serve)
+    assert found.ok is True
+    assert found.detail.endswith("has vllm")
+
+
+@pytest.mark.slow
+def test_the_dvc_remote_is_asked(tmp_path, monkeypatch):
+    """None is optional; a folder with pushed data answers; a folder that is gone does not."""
+    monkeypatch.chdir(tmp_path)
+    dvc = [sys.executable, "-m", "dvc"]
+
+    def remote():
+        return list(service_checks.dvc())[1]
+
+    subprocess.run([*dvc, "init", "--no-scm", "-q"], check=True)
+    assert remote().ok is None
+    subprocess.run([*dvc, "remote", "add", "-q", "-d", "store", tmp_path / "store"], check=True)
+    (tmp_path / "file").write_text("x")
+    subprocess.run([*dvc, "add", "-q", "file"], check=True)
+    subprocess.run([*dvc, "push", "-q"], check=True)
+    assert remote().ok is True
+    (tmp_path / "store").rename(tmp_path / "gone")
+    assert remote().ok is False
+
+
+@pytest.mark.slow
+def test_a_work_pool_needs_a_worker(prefect_server, reasonloop):
+    """A pool without a worker is named; with one that runs, the worker is."""
+    with (
+        temporary_settings({PREFECT_API_URL: prefect_server.api_url}),
+        get_client(sync_client=True) as client,
+    ):
+        client.create_work_pool(WorkPoolCreate(name="night", type="process"))
+        try:
+            (idle,) = service_checks._work_pools(prefect_server.api_url)
+            assert idle.ok is None
+            assert "--pool night" in idle.remedy
+            assert _with_a_worker(prefect_server, reasonloop).ok is True
+        finally:
+            client.delete_work_pool("night")
+
+
+def _with_a_worker(prefect_server, reasonloop):
+    """The finding once a worker of the pool is online, or the last one after a minute."""
+    command = ["prefect", "worker", "start", "--pool", "night", "--name", "owl"]
+    worker = subprocess.Popen(
+        [sys.executable, "-m", *command],
+        env=reasonloop.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        (found,) = service_checks._work_pools(prefect_server.api_url)
+        while not found.ok and time.monotonic() < deadline:
+            time.sleep(0.5)
+            (found,) = service_checks._work_pools(prefect_server.api_url)
+        return found
+    finally:
+        os.killpg(worker.pid, signal.SIGTERM)
+        worker.wait(60)
+
+
+@pytest.mark.slow
+def test_doctor_works_installed(reasonloop, tmp_path):
+    """From a wheel, outside of the clone: no params.yaml, no constraints, and no traceback."""
+    copy = tmp_path / "source"
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
+    for name in filter(None, tracked):
+        if (REPOSITORY / name).is_file() and name.startswith(
+            ("flows", "tasks", "pipeline", "pyp", "README", "LICENSE")
+        ):
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes((REPOSITORY / name).read_bytes())
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    options = ["--no-deps", "--no-index", "--no-build-isolation"]
+    installed = tmp_path / "installed"
+    subprocess.run([*pip, *options, "--target", installed, copy], check=True)
+    code = "import flows, sys; print(flows.__file__, file=sys.stderr); from flows.cli.app import main; main(['doctor', '--json'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**reasonloop.environment, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert pathlib.Path(done.stderr.strip()).is_relative_to(installed)
+    found = findings(done)
+    assert found["torch"]["ok"] is True
+    assert found["DVC repository"]["ok"] is None
+    assert found["Prefect server"]["ok"] is True
