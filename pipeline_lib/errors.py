@@ -1,10 +1,13 @@
 """Errors that a user can act on, with the exit code of the command. Bugs are not wrapped."""
 
+import difflib
+from collections.abc import Iterable
 from typing import ClassVar
 
 from pipeline_lib.terminal_text import one_line
 
 _REASON_CHARACTERS = 300
+_NAME_CHARACTERS = 100
 
 
 class ReasonloopError(Exception):
@@ -40,3 +43,9 @@ class SandboxUnavailableError(ReasonloopError):
 def reason_of(error: BaseException) -> str:
     """The message of another library's error on one line, or the name of its type if it has none."""
     return one_line(str(error), most=_REASON_CHARACTERS) or type(error).__name__
+
+
+def suggestion(name: str, known: Iterable[str], *, prefix: str = "") -> str:
+    """``"; did you mean 'x'?"`` with the known name that is most like ``name``; empty if none is."""
+    close = difflib.get_close_matches(name[:_NAME_CHARACTERS].lower(), list(known), n=1)
+    return f"; did you mean {prefix + close[0]!r}?" if close else ""

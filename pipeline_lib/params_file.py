@@ -4,15 +4,15 @@ import json
 import pathlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from typing_extensions import override
 
 from pipeline_lib.advantages.rules import find_rule
-from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.errors import BadInputError, reason_of, suggestion
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.table import check_data_set
 from pipeline_lib.repository import REPOSITORY
@@ -155,10 +155,31 @@ def _first_problem(error: ValidationError) -> str:
     first = error.errors()[0]
     key = _cut(".".join(str(part) for part in first["loc"])) or "(top level)"
     if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}; see params.yaml for the keys there are"
+        return (
+            f"unknown key {key!r}{_known_like(key) or ';'} see params.yaml for the keys there are"
+        )
     message = first["msg"].removeprefix("Value error, ")
     shown = "" if isinstance(first["input"], dict) else f" (got {_cut(repr(first['input']))})"
     return f"{key}: {message}{shown}"
+
+
+def _known_like(key: str) -> str:
+    """A suggestion for an unknown dotted key: the same name in another section, or a similar key."""
+    known = list(_keys(Params, ""))
+    section, dot, name = key.rpartition(".")
+    elsewhere = [one for one in known if one.endswith(f".{name}")]
+    if len(elsewhere) == 1:
+        return f"; did you mean {elsewhere[0]!r}?"
+    beside = [one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == section]
+    return suggestion(name, beside, prefix=section + dot)
+
+
+def _keys(section: type[BaseModel], prefix: str) -> Iterator[str]:
+    for name, field in section.model_fields.items():
+        yield f"{prefix}{name}"
+        below = field.annotation
+        if isinstance(below, type) and issubclass(below, BaseModel):
+            yield from _keys(below, f"{prefix}{name}.")
 
 
 def _read_yaml(path: pathlib.Path) -> dict[str, Any]:
@@ -202,7 +223,8 @@ def _profile_path(profile: str) -> pathlib.Path:
     known = sorted(found.stem for found in PROFILES_FOLDER.glob("*.yaml"))
     if profile not in known:
         raise BadInputError(
-            f"--profile {_cut(profile)}: no such profile; there are {', '.join(known)}"
+            f"--profile {_cut(profile)}: no such profile{suggestion(profile, known) or ';'} "
+            f"there are {', '.join(known)}"
         )
     return PROFILES_FOLDER / f"{profile}.yaml"
 

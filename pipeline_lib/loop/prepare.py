@@ -10,8 +10,9 @@ from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Unit, record_unit
 from pipeline_lib.storage import manifests, shards
-from pipeline_lib.storage.files import digest_file, digest_json, write_json
+from pipeline_lib.storage.files import digest_file, digest_json, read_json, write_json
 from pipeline_lib.storage.workspace import SPLITS
+from pipeline_lib.telemetry import record_event
 from pipeline_lib.verification.golds import open_gold_check
 
 if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
@@ -29,6 +30,7 @@ def prepare(run: Run) -> None:
     folders = [workspace.problems(split) for split in SPLITS]
     current = all(manifests.current(folder, kind=KIND, key=key) for folder in folders)
     if current and workspace.problems_report.is_file():
+        _note_small_splits(run)
         return
     with record_unit(Unit(workspace=run.root, stage="prepare", key=key)):
         with open_gold_check() as gold_problem:
@@ -37,6 +39,16 @@ def prepare(run: Run) -> None:
         for split in SPLITS:
             rows = [problem.row() for problem in getattr(splits, split)]
             shards.write_table(workspace.problems(split), rows, kind=KIND, key=key)
+    _note_small_splits(run)
+
+
+def _note_small_splits(run: Run) -> None:
+    report = read_json(run.workspace.problems_report)
+    for split, wanted in report["wanted"].items():
+        drawn = report["drawn"][split]
+        if drawn < wanted:
+            text = f"prepare.{split}_problems={wanted}: the data set leaves {drawn} for this split"
+            record_event(run.root, "note", text=text)
 
 
 def _source(folder: str | None) -> dict[str, str]:

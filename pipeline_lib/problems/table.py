@@ -1,8 +1,8 @@
 """All data sets by the value of ``prepare.dataset``. A new one is a module and a line here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, suggestion
 from pipeline_lib.problems.arc_grids import ARC, CONCEPT_ARC
 from pipeline_lib.problems.data_set import DataSet
 from pipeline_lib.problems.math_word import GSM8K, MATH, YEARLY_CONTEST
@@ -47,6 +47,7 @@ def check_data_set(name: str) -> None:
         raise _unknown(name, (GENERATED, *DATA_SETS))
 
 
-def _unknown(name: str, known: Iterable[str]) -> BadInputError:
+def _unknown(name: str, known: Collection[str]) -> BadInputError:
     shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
-    return BadInputError(f"data set {shown} is unknown; there are {', '.join(known)}")
+    close = suggestion(name, known)
+    return BadInputError(f"data set {shown} is unknown{close or ';'} there are {', '.join(known)}")

@@ -61,13 +61,14 @@ def verify_lines(
     """Judge ``source`` and write one verdict per line to ``output``, in order.
 
     Raises:
-        BadInputError: a line cannot be used, or ``output`` cannot be written or is ``source``;
-            nothing is judged or written.
+        BadInputError: a line cannot be used, two have one id, or ``output`` cannot be written or is
+            ``source``; nothing is judged or written.
         SandboxUnavailableError: there is code to judge and no sandbox tier is available.
     """
     check_output(output, source=source)
     tally = LineTally()
-    judged = _judge_lines(source, params, workers=workers, on_progress=on_progress)
+    total = sum(1 for _ in read_lines(source, distinct=True))
+    judged = _judge_lines(source, total, params, workers=workers, on_progress=on_progress)
     write_json_lines(output, _tally_rows(judged, tally))
     return tally.summary()
 
@@ -92,8 +93,9 @@ def groups_from_lines(
         SandboxUnavailableError: there is code to judge and no sandbox tier is available.
     """
     problems = _problems(source)
+    total = sum(1 for _ in read_lines(source))
     members: dict[str, list[JudgedPath]] = {name: [] for name in problems}
-    for judged in _judge_lines(source, params, workers=workers, on_progress=on_progress):
+    for judged in _judge_lines(source, total, params, workers=workers, on_progress=on_progress):
         group = members[judged.line.problem_id]
         group.append(_judged_path(judged, index=len(group)))
     return [Group(problem=problem, members=members[name]) for name, problem in problems.items()]
@@ -112,9 +114,13 @@ def _problems(source: pathlib.Path) -> dict[str, Problem]:
 
 
 def _judge_lines(
-    source: pathlib.Path, params: VerifyParams, *, workers: int, on_progress: OnProgress | None
+    source: pathlib.Path,
+    total: int,
+    params: VerifyParams,
+    *,
+    workers: int,
+    on_progress: OnProgress | None,
 ) -> Iterator[JudgedLine]:
-    total = sum(1 for _ in read_lines(source))
     lines = read_lines(source)
     done = 0
     with open_verifier(params, workers=workers) as verifier:

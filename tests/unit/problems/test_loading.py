@@ -170,7 +170,9 @@ def test_param_names_a_generated_or_a_loaded_set():
     """`prepare.dataset` takes every name of the table and Countdown; another is refused in a line."""
     for name in ("countdown", *DATA_SETS):
         check_data_set(name)
-    with pytest.raises(BadInputError, match="'gsm' is unknown; there are countdown, gsm8k"):
+    with pytest.raises(
+        BadInputError, match=r"'gsm' is unknown; did you mean 'gsm8k'\? there are countdown"
+    ):
         load_params(overrides=["prepare.dataset=gsm"])
 
 

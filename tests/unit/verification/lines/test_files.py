@@ -99,6 +99,16 @@ def test_a_bad_line_stops_everything(tmp_path, source):
     assert progress == []
 
 
+def test_a_repeated_id_is_refused(tmp_path, source):
+    """Its verdicts could not be told apart; both lines are named. Lines without an id need none."""
+    with source.open("a", encoding="utf-8") as stream:
+        stream.write('{"problem_id": "p", "gold": "5", "text": "5"}\n' * 2)
+        stream.write('{"id": "b", "gold": "5", "text": "5"}\n')
+    with pytest.raises(BadInputError, match=r"in\.jsonl:10: id: 'b' is also at line 2"):
+        verify_lines(source, tmp_path / "out.jsonl", VerifyParams())
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 def test_the_input_is_never_overwritten(source):
     """Reading and writing the same file is refused."""
     with pytest.raises(BadInputError, match="is the input itself"):
