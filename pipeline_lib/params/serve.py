@@ -1,10 +1,15 @@
 """Params of the rollout engine."""
 
+import re
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from pipeline_lib.params.sections import Count, Positive, Section
+
+_SECRET_OPTIONS = {"--api-key", "--hf-token"}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ServeParams(Section):
@@ -48,4 +53,23 @@ class ServeParams(Section):
             raise ValueError(
                 f"budget_money={self.budget_money} with both prices 0; set the prices, or budget_tokens"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _no_secrets(self) -> "ServeParams":
+        # Params are recorded by Prefect and in the report, so the messages do not show the values.
+        if "@" in urlsplit(self.url or "").netloc:
+            raise ValueError(
+                "url holds a user or password; put the key into the api_key_env variable"
+            )
+        if not _VARIABLE.fullmatch(self.api_key_env):
+            raise ValueError(
+                "api_key_env is no name of a variable; the key itself does not belong here"
+            )
+        for option in self.options:
+            name = option.partition("=")[0].replace("_", "-")
+            if name in _SECRET_OPTIONS:
+                raise ValueError(
+                    f"options: {name} is a secret; set its variable (HF_TOKEN) instead"
+                )
         return self

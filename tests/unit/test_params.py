@@ -64,7 +64,10 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("tran: {lr: 1}", "unknown key 'tran'; see params.yaml"),
+        ("tran: {lr: 1}", "unknown key 'tran'; did you mean 'train'? see params.yaml"),
+        ("train: {leaning: 1}", "unknown key 'train.leaning'; see params.yaml"),
+        ("train: {lrr: 1}", "unknown key 'train.lrr'; did you mean 'train.lr'? see params.yaml"),
+        ("resamples: 1", "unknown key 'resamples'; did you mean 'evaluate.resamples'? see"),
         ("train: {rate: 1}", "unknown key 'train.rate'"),
         ("train: {lr: fast}", "train.lr: Input should be a valid number (got 'fast')"),
         ("train: {lr: 5 m}", "train.lr: Input should be a valid number (got '5 m')"),
@@ -172,6 +175,10 @@ def test_missing_file_and_profile_are_named(tmp_path: pathlib.Path):
         BadInputError, match=r"--profile absent: no such profile; there are .*smoke"
     ):
         load_params(profile="absent")
+    with pytest.raises(
+        BadInputError, match=r"--profile smok: .*; did you mean 'smoke'\? there are"
+    ):
+        load_params(profile="smok")
 
 
 def test_undecodable_file_is_named(tmp_path: pathlib.Path):
@@ -229,3 +236,19 @@ def test_a_key_that_is_not_in_the_file_is_not_set(tmp_path: pathlib.Path, text: 
     with pytest.raises(BadInputError, match=r"params\.yaml: has no key 'a\.b'; add it"):
         set_param(path, "a.b", "x")
     assert path.read_text("utf-8") == text
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("serve: {engine: url, url: 'http://me:s3cr3t@host/v1'}", "serve: url holds a user or"),
+        ("serve: {api_key_env: sk-s3cr3t}", "serve: api_key_env is no name of a variable"),
+        ("serve: {options: ['--api-key=s3cr3t']}", "serve: options: --api-key is a secret"),
+        ("serve: {options: [--hf_token, s3cr3t]}", "serve: options: --hf-token is a secret"),
+    ],
+)
+def test_secrets_are_refused_and_not_shown(tmp_path: pathlib.Path, content: str, complaint: str):
+    """Params are recorded; the message names the key and not the value."""
+    message = error_of(tmp_path, content)
+    assert complaint in message
+    assert "s3cr3t" not in message
