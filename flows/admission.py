@@ -5,18 +5,25 @@ that a run that a worker or a notebook starts is refused for the same reasons wi
 """
 
 import pathlib
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from flows.ray_address import check_ray_address
+from flows.failures import RUN_AGAIN
+from flows.ray_address import check_ray_address, ray_address
+from flows.watch import WORKSPACE_POLL_S, watched
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.loop.preflight import check_params, check_space, check_writable
+from pipeline_lib.params.environment import environment
+from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.stages.stage import Run
 from pipeline_lib.stages.systems import STAGES
 from pipeline_lib.storage.leftovers import remove_leftovers
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.storage.workspace import Lease, Workspace
 
+_RAY_MIB = 64
 # Contexts are copied into the threads of subflows, and never into another run's process.
 _held: ContextVar[frozenset[pathlib.Path]] = ContextVar("held", default=frozenset())
 
@@ -34,7 +41,8 @@ def admitted(run: Run) -> Iterator[None]:
 
     Raises:
         BadInputError: the params name something that cannot be used.
-        ReasonloopError: another process holds the workspace, or its Ray does not answer.
+        ReasonloopError: another process holds the workspace, its Ray does not answer, a disk has no
+            room, or the workspace vanishes during the block.
     """
     root = run.root.resolve()
     if root in _held.get():
@@ -43,6 +51,7 @@ def admitted(run: Run) -> Iterator[None]:
     check_params(run.params)
     if run.params.execution.runner == "ray":
         check_ray_address(run.params.execution)
+        _check_ray_room(run.params.execution)
     with held(root):
         remove_leftovers(root / output for output in _OUTPUTS)
         check_space(root, run.params)
@@ -57,10 +66,11 @@ def held(root: pathlib.Path) -> Iterator[None]:
         ReasonloopError: another process holds it, or it cannot be written.
     """
     check_writable(root)
-    with Workspace(root).lease():
+    with Workspace(root).lease() as lease:
         token = _held.set(_held.get() | {root})
         try:
-            yield
+            with _present(root, lease):
+                yield
         finally:
             _held.reset(token)
 
@@ -72,3 +82,32 @@ def is_held(root: pathlib.Path) -> bool:
             return False
     except ReasonloopError:
         return True
+
+
+def _check_ray_room(execution: ExecutionParams) -> None:
+    """Without room for its files, a Ray on this machine fails after a minute, for no stated reason."""
+    if ray_address(execution):
+        return
+    folder = environment("RAY_TMPDIR") or tempfile.gettempdir()
+    free_mib = shutil.disk_usage(folder).free >> 20
+    if free_mib < _RAY_MIB:
+        raise ReasonloopError(
+            f"{folder}: {free_mib} MiB free, and Ray keeps logs and objects there; free "
+            f"{_RAY_MIB} MiB, set RAY_TMPDIR to another disk, or use --runner thread"
+        )
+
+
+@contextmanager
+def _present(root: pathlib.Path, lease: Lease) -> Iterator[None]:
+    """End the block with one line if the workspace vanishes: its files would go to another disk."""
+
+    def problem() -> str | None:
+        return f"{root}: the workspace has vanished; mount it again" if lease.is_lost() else None
+
+    with watched(problem, poll_s=WORKSPACE_POLL_S):
+        try:
+            yield
+        except Exception as error:
+            if found := problem():
+                raise ReasonloopError(f"{found}, then {RUN_AGAIN}") from error
+            raise

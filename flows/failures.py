@@ -4,6 +4,8 @@ All other errors are bugs and end in a traceback.
 """
 
 import errno
+import functools
+import pathlib
 from collections.abc import Callable, Iterable, Iterator
 
 from pipeline_lib.errors import reason_of
@@ -11,14 +13,21 @@ from pipeline_lib.errors import reason_of
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _BROKEN = {errno.EIO, errno.EROFS}
 _FULL_WORDS = ("No space left on device", "Disk quota exceeded")
-_AGAIN = "run the same command again: finished stages and shards are kept"
+_TORCH_WRITER_WORDS = ("unexpected pos ", "PytorchStreamWriter failed")
+"""Of torch.save to a path, which loses the system's message."""
+RUN_AGAIN = "run the same command again: finished stages and shards are kept"
 
 
-def failure_line(error: BaseException) -> str | None:
-    """The line for ``error`` or its causes; None for a bug."""
+def failure_line(error: BaseException, *, root: pathlib.Path | None = None) -> str | None:
+    """The line for ``error`` or its causes; None for a bug.
+
+    Args:
+        error: what ended the command or the flow.
+        root: the workspace, which is named where a library's error names no file.
+    """
     causes = list(_causes(error))
     return (
-        _first(_disk_line, causes)
+        _first(functools.partial(_disk_line, root=root), causes)
         or _first(_service_line, causes)
         or (reason_of(error) if isinstance(error, OSError) else None)
     )
@@ -30,21 +39,26 @@ def _first(
     return next(filter(None, map(line_of, causes)), None)
 
 
-def _disk_line(cause: BaseException) -> str | None:
+def _disk_line(cause: BaseException, *, root: pathlib.Path | None) -> str | None:
+    named = getattr(cause, "filename", None)
     if _is_full(cause):
-        where = getattr(cause, "filename", None) or f"a file or the output ({reason_of(cause)})"
-        return f"{where}: no space left; free some, then {_AGAIN}"
+        where = named or root or f"a file or the output ({reason_of(cause)})"
+        return f"{where}: no space left; free some, then {RUN_AGAIN}"
     if isinstance(cause, OSError) and cause.errno in _BROKEN:
-        return f"{reason_of(cause)}; check the disk, then {_AGAIN}"
+        place = "" if named or root is None else f"{root}: "
+        return f"{place}{reason_of(cause)}; check the disk, then {RUN_AGAIN}"
+    if isinstance(cause, RuntimeError) and any(w in str(cause) for w in _TORCH_WRITER_WORDS):
+        where = root or f"a file of torch ({reason_of(cause)})"
+        return f"{where}: no space left, or the disk fails; see to it, then {RUN_AGAIN}"
     return None
 
 
 def _service_line(cause: BaseException) -> str | None:
     if _is_of(cause, "ray.") and not _is_of_a_worker(cause):
-        return f"Ray has failed ({reason_of(cause)}); {_AGAIN}"
+        return f"Ray has failed ({reason_of(cause)}); {RUN_AGAIN}"
     if _is_of(cause, "httpx", "httpcore"):
         said = f"{type(cause).__name__}: {reason_of(cause)}"
-        return f"no answer from the Prefect server, or from an engine's ({said}); {_AGAIN}"
+        return f"no answer from the Prefect server, or from an engine's ({said}); {RUN_AGAIN}"
     return None
 
 

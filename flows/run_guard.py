@@ -6,6 +6,7 @@ and Ray workers into the run's log and progress artifacts.
 """
 
 import contextvars
+import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -57,7 +58,7 @@ def run_guard(run: Run) -> Iterator[None]:
             yield
         return
     own = context.flow_run
-    with admitted(run), _explained():
+    with _explained(run.root), admitted(run):
         tag = workspace_tag(run.workspace)
         _claim(own, tag, [RUN_TAG, *described(run)])
         token = _guarded.set(True)
@@ -79,7 +80,7 @@ def workspace_guard(workspace: Workspace) -> Iterator[None]:
     context = FlowRunContext.get()
     assert context is not None
     assert context.flow_run is not None
-    with held(workspace.root), _explained():
+    with _explained(workspace.root), held(workspace.root):
         _claim(context.flow_run, workspace_tag(workspace), [RUN_TAG])
         yield
 
@@ -92,12 +93,12 @@ def _claim(own: FlowRun, workspace: str, labels: list[str]) -> None:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained(root: pathlib.Path) -> Iterator[None]:
     """Failures of the disk, of Ray or of a server as one line, which becomes the run's state."""
     try:
         yield
     except Exception as error:
-        line = None if isinstance(error, ReasonloopError) else failure_line(error)
+        line = None if isinstance(error, ReasonloopError) else failure_line(error, root=root)
         if line is None:
             raise
         raise ReasonloopError(line) from error
@@ -155,6 +156,8 @@ class _PrefectProgress:
             elif event["event"] == "stage":
                 name = " ".join(filter(None, (event["stage"], event.get("draw"))))
                 self._logger.info("%s: %.1f s", name, event["seconds"])
+            elif event["event"] == "note":
+                self._logger.warning("%s", event["text"])
         for label, value in percent.items():
             self._show(label, value)
 

@@ -16,6 +16,7 @@ from types import FrameType
 import psutil
 
 from flows import server
+from flows.failures import RUN_AGAIN
 from flows.terminal import complain
 from pipeline_lib.errors import ReasonloopError
 
@@ -24,6 +25,7 @@ PATIENCE_S = 60.0
 long, so a server that is started again in this time ends no run.
 """
 SERVER_POLL_S = 1.0
+WORKSPACE_POLL_S = 1.0
 CHILDREN_POLL_S = 0.2
 """Short, because Ray prints some fifty lines about a second after one of its processes dies."""
 _GRACE_S = 5.0
@@ -104,7 +106,7 @@ def processes_problem(processes: Sequence[psutil.Process]) -> Callable[[], str |
 def _watch(problem: Callable[[], str | None], poll_s: float, over: threading.Event) -> None:
     while not over.wait(poll_s):
         if found := _found(problem):
-            complain(f"{found}; run the same command again: finished stages and shards are kept")
+            complain(f"{found}; {RUN_AGAIN}")
             _silence()
             signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
             time.sleep(_GRACE_S)

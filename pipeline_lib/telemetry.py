@@ -3,10 +3,12 @@
 Durations differ between runs, so they are in no hashed record. They are written to
 ``telemetry/events.jsonl`` of the workspace, which the console and the report read. Events are ``begin``
 (a shard, a training or other work began), ``work`` (a shard or a step was done), ``stage`` (a stage that
-did work ended), ``spending`` (the usage of the engine for a shard) and ``training-end`` (the time after
-the last step of a training).
+did work ended), ``spending`` (the usage of the engine for a shard), ``training-end`` (the time after the
+last step of a training) and ``note`` (a sentence for the user, such as that a split is smaller than asked
+for).
 """
 
+import errno
 import json
 import os
 import pathlib
@@ -28,12 +30,23 @@ def record_event(workspace: pathlib.Path, name: str, **fields: Any) -> None:
     event = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": name, **fields}
     target = workspace / EVENTS_FILE
     target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    line = json.dumps(event, sort_keys=True).encode() + b"\n"
+    descriptor = os.open(target, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        # One `write` in append mode, so processes do not interleave.
-        os.write(descriptor, json.dumps(event, sort_keys=True).encode() + b"\n")
+        _write_lines(descriptor, line)
+    except OSError as error:
+        error.filename = str(target)
+        raise
     finally:
         os.close(descriptor)
+
+
+def _write_lines(descriptor: int, lines: bytes) -> None:
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":  # a full disk cut the last line
+        lines = b"\n" + lines
+    if os.write(descriptor, lines) < len(lines):  # the last bytes of a disk
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def record_work(

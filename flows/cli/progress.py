@@ -5,7 +5,7 @@ The bars of a run read the workspace's events, which threads and Ray workers wri
 
 import pathlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from rich.console import Console
 from rich.progress import (
@@ -46,10 +46,16 @@ class ProgressView:
         self._bars: dict[str, TaskID] = {}
 
     def refresh(self) -> None:
-        """Read new events and update the bars."""
+        """Read new events and update the bars; none on a broken disk, which the run itself reports."""
+        with suppress(OSError):
+            self._show_new()
+
+    def _show_new(self) -> None:
         for event in self._work.read():
             if event["event"] == "work":
                 self._show(event)
+            elif event["event"] == "note":
+                self._progress.console.print(event["text"], markup=False, soft_wrap=True)
 
     def _show(self, event: Event) -> None:
         name = work_label(event)

@@ -9,14 +9,18 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.problems.table import GENERATED
 from pipeline_lib.serving.engines.table import ENGINES, check_engine, engine_named
+from pipeline_lib.storage.manifests import MANIFEST_NAME
 from pipeline_lib.storage.workspace import Workspace
 
 _FLOAT_BYTES = 4
 _BYTES_PER_TOKEN = 4
 _BYTES_PER_PATH = 300
 """Of a path's row and verdict, besides its text."""
-_COPIES = 2 * 3
+_CHECKPOINT_COPIES = 2 * 3
 """Checkpoints kept by a training, each with the weights and two moments of AdamW."""
+_TRAININGS_AT_ONCE = 2
+"""The control runs beside the rounds; checkpoints of a finished training are removed."""
+_EVALUATED = ("base", "control", "trained")
 
 
 def check_params(params: Params) -> None:
@@ -73,7 +77,7 @@ def check_space(root: pathlib.Path, params: Params) -> None:
         ReasonloopError: it has not.
     """
     free = shutil.disk_usage(root).free
-    needed = needed_bytes(params) - _written_bytes(root)
+    needed = needed_bytes(root, params)
     if free < needed:
         raise ReasonloopError(
             f"{root}: {free / 2**20:.0f} MiB free, and the run will need about "
@@ -81,24 +85,32 @@ def check_space(root: pathlib.Path, params: Params) -> None:
         )
 
 
-def _written_bytes(root: pathlib.Path) -> int:
-    """Bytes of results that exist: a resumed run needs room for the rest alone."""
-    folders = (root / "data", root / "models")
-    files = (file for folder in folders for file in folder.rglob("*") if file.is_file())
-    releases = Workspace(root).releases
-    return sum(file.stat().st_size for file in files if releases not in file.parents)
-
-
-def needed_bytes(params: Params) -> int:
-    """Estimate of what a run from nothing writes: policies, checkpoints of two trainings, paths."""
-    weights = _weight_bytes(params)
-    policies = 2 + params.rounds  # the base, its control, and one per round
-    num_paths = (
-        params.rounds * params.prepare.train_problems * params.sample.num_paths
-        + 3 * params.prepare.test_problems * params.evaluate.num_paths
-    )
+def needed_bytes(root: pathlib.Path, params: Params) -> int:
+    """Estimate of what a run in ``root`` will still write: policies, checkpoints, paths."""
+    workspace = Workspace(root)
+    rounds = range(1, params.rounds + 1)
+    policies = (workspace.policy(number, rounds=params.rounds) for number in rounds)
+    missing = sum(not _is_sealed(each) for each in (workspace.base, workspace.control, *policies))
+    copies = missing + min(missing, _TRAININGS_AT_ONCE) * _CHECKPOINT_COPIES
+    checkpoints = sum(map(_bytes_in, (root / "models").glob(".*")))
+    drawn = params.prepare.train_problems * params.sample.num_paths
+    evaluated = params.prepare.test_problems * params.evaluate.num_paths
+    draws = [(workspace.round_folders(number), drawn) for number in rounds]
+    draws += [(workspace.evaluation(policy), evaluated) for policy in _EVALUATED]
     path_bytes = _BYTES_PER_PATH + _BYTES_PER_TOKEN * params.sample.max_new_tokens
-    return weights * (policies + 2 * _COPIES) + num_paths * path_bytes
+    return max(0, copies * _weight_bytes(params) - checkpoints) + sum(
+        max(0, num_paths * path_bytes - _bytes_in(folders.paths) - _bytes_in(folders.verdicts))
+        for folders, num_paths in draws
+        if not _is_sealed(folders.verdicts)
+    )
+
+
+def _is_sealed(folder: pathlib.Path) -> bool:
+    return (folder / MANIFEST_NAME).is_file()
+
+
+def _bytes_in(folder: pathlib.Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def _weight_bytes(params: Params) -> int:

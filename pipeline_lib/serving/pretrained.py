@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar
 
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.serving.chat_model import ChatFormat
@@ -57,6 +58,8 @@ def load_pretrained(loader: Callable[..., Any], source: str, **options: Any) -> 
     Raises:
         BadInputError: ``source`` cannot be found or read.
     """
+    # Its bars would mix with those of the command, and with the one line of an error.
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         # By default, transformers prompts on the terminal.
         return loader(source, trust_remote_code=False, **options)

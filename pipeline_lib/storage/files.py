@@ -44,17 +44,24 @@ def atomic_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        yield temporary
-        _sync(temporary)
-        temporary.replace(target)
-        _sync(target.parent)
+        with named_errors(path):
+            yield temporary
+            _sync(temporary)
+            temporary.replace(target)
+            _sync(target.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def named_errors(path: pathlib.Path) -> Iterator[None]:
+    """Give errors of the system that name no file, as those of writing do, the name ``path``."""
+    try:
+        yield
     except OSError as error:
-        # Errors of writing (a full disk) name no file.
         if error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def check_output(path: pathlib.Path, *, source: pathlib.Path | None = None) -> None:

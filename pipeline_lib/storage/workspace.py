@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.storage.files import named_errors
 
 SPLITS = ("bootstrap", "train", "test")
 
@@ -46,6 +47,24 @@ class LatentFolders:
     evaluation: pathlib.Path
     trackers: pathlib.Path
     """Files of experiment trackers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A held lock of a workspace."""
+
+    path: pathlib.Path
+    descriptor: int
+
+    def is_lost(self) -> bool:
+        """True if the locked file is no longer at its path: the workspace was removed or unmounted."""
+        try:
+            held = os.fstat(self.descriptor)
+            return not os.path.samestat(self.path.stat(), held)
+        except FileNotFoundError:
+            return True
+        except OSError:  # released, or a broken disk, which the next write reports
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +167,7 @@ class Workspace:
         )
 
     @contextmanager
-    def lease(self) -> Iterator[None]:
+    def lease(self) -> Iterator[Lease]:
         """Lock the workspace for one writer.
 
         The kernel releases the lock with the open file, so a killed holder leaves no stale lock.
@@ -167,7 +186,7 @@ class Workspace:
                     f"{self.root}: in use by process {stream.read().strip() or 'unknown'}; "
                     "wait for it, or pass another --workspace"
                 ) from error
-            stream.truncate(0)
-            stream.write(str(os.getpid()))
-            stream.flush()
-            yield
+            with named_errors(path):
+                os.ftruncate(stream.fileno(), 0)
+                os.write(stream.fileno(), str(os.getpid()).encode())
+            yield Lease(path=path, descriptor=stream.fileno())

@@ -6,8 +6,12 @@ import subprocess
 import sys
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import ray.exceptions
+import safetensors.torch
+import torch
 from prefect.exceptions import ParameterTypeError, PrefectHTTPStatusError
 from safetensors import SafetensorError
 
@@ -18,6 +22,8 @@ from flows.terminal import complain
 from flows.watch import silence_problem
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.whole import ExecutionParams
+from pipeline_lib.telemetry import read_events, record_event
+from tests.faults.small_disk import small_disk
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "data/paths/0.jsonl")
 
@@ -52,6 +58,45 @@ def test_environment_failures_are_one_line(error, words):
     line = failure_line(error)
     assert words in line
     assert "\n" not in line
+
+
+def _write_torch(path):
+    torch.save({"a": torch.zeros(200_000)}, path)
+
+
+def _write_safetensors(path):
+    safetensors.torch.save_file({"a": torch.zeros(200_000)}, path)
+
+
+def _write_parquet(path):
+    pq.write_table(pa.table({"a": [os.urandom(1000).hex() for _ in range(500)]}), path)
+
+
+@pytest.mark.parametrize("write", [_write_torch, _write_safetensors, _write_parquet])
+@pytest.mark.parametrize("room_kib", [0, 100])
+def test_writers_of_libraries_on_a_full_disk(tmp_path, write, room_kib):
+    """Their real errors, which name no file, are one line with the workspace."""
+    with small_disk(tmp_path / "disk", mib=1) as disk:
+        disk.fill(leave_kib=room_kib)
+        with pytest.raises(Exception, match=r"space left|unexpected pos") as caught:
+            write(disk.root / "file")
+    line = failure_line(caught.value, root=disk.root)
+    assert line.startswith(f"{disk.root}: no space left")
+
+
+def test_events_on_a_full_disk(tmp_path):
+    """An event that does not fit raises with the file's name; with room again, no line is joined to
+    what was written of it.
+    """
+    with small_disk(tmp_path / "disk", mib=1) as disk:
+        root = disk.root / "run"
+        record_event(root, "first")
+        disk.fill(leave_kib=4)
+        with pytest.raises(OSError, match=r"No space left on device: '.*events.jsonl'"):
+            record_event(root, "long", text="x" * 20_000)
+        disk.empty()
+        record_event(root, "last")
+        assert [event["event"] for event in read_events(root)] == ["first", "last"]
 
 
 def test_the_server_s_refusal_is_one_line():

@@ -7,23 +7,43 @@ from pipeline_lib.loop import preflight
 from pipeline_lib.params.whole import Params
 from pipeline_lib.storage.workspace import Workspace
 
+WEIGHTS = 4 * 12 * 4 * 128**2
+"""Bytes of a policy of 4 layers of width 128."""
+PATH = 300 + 4 * 32
+"""Bytes of a path of 32 tokens with its verdict."""
 
-def test_a_resumed_run_needs_room_for_the_rest_alone(tmp_path, monkeypatch):
-    """100 bytes are needed and 50 free: refused with 60 bytes of a release, which the run does not
-    write; accepted with 60 bytes of a result.
+
+def test_the_estimate_counts_what_is_missing(tmp_path):
+    """From nothing: 4 policies and 2 trainings with 6 copies, 2 rounds and 3 evaluations. Afterwards
+    less by what is sealed, and by what is there of the rest; nothing at the end.
     """
-    monkeypatch.setattr(preflight, "needed_bytes", lambda _params: 100)
-    monkeypatch.setattr(
-        preflight.shutil, "disk_usage", lambda _root: type("Disk", (), {"free": 50})
-    )
-    released = Workspace(tmp_path).releases / "1"
-    released.mkdir(parents=True)
-    (released / "model.safetensors").write_bytes(bytes(60))
-    with pytest.raises(ReasonloopError, match="MiB free"):
-        preflight.check_space(tmp_path, Params())
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "part").write_bytes(bytes(60))
-    preflight.check_space(tmp_path, Params())
+    params, workspace = Params(), Workspace(tmp_path)
+    paths = (2 * 8000 * 6 + 3 * 400 * 16) * PATH
+    assert preflight.needed_bytes(tmp_path, params) == (4 + 12) * WEIGHTS + paths
+    seal(workspace.base)
+    seal(workspace.round_folders(1).verdicts)
+    workspace.round_folders(2).paths.mkdir(parents=True)
+    (workspace.round_folders(2).paths / "part").write_bytes(bytes(60))
+    rest = paths - 8000 * 6 * PATH - 60
+    assert preflight.needed_bytes(tmp_path, params) == (3 + 12) * WEIGHTS + rest
+    for folder in (workspace.control, *(workspace.policy(n, rounds=2) for n in (1, 2))):
+        seal(folder)
+    seal(workspace.round_folders(2).verdicts)
+    for policy in ("base", "control", "trained"):
+        seal(workspace.evaluation(policy).verdicts)
+    assert preflight.needed_bytes(tmp_path, params) == 0
+
+
+def seal(folder):
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").touch()
+
+
+def test_a_disk_without_room_is_refused(tmp_path):
+    """The message has what is free and what is needed: a policy of 2^40 weights fits no disk."""
+    params = Params.model_validate({"bootstrap": {"hidden_size": 2**18, "num_layers": 2}})
+    with pytest.raises(ReasonloopError, match=r"MiB free, and the run will need about \d+ MiB"):
+        preflight.check_space(tmp_path, params)
 
 
 def test_a_workspace_that_cannot_be_made_is_refused(tmp_path):

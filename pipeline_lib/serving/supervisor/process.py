@@ -25,6 +25,8 @@ GRACE_S = 10.0
 _KILL_TIMEOUT_S = 20.0
 _SUBREAPER = pathlib.Path(__file__).with_name("subreaper.py")
 _TAIL_BYTES = 64 * 1024
+_LOG_BYTES = 4096
+"""A block of a file system: with less room, nothing can be added to a log."""
 _TAIL_LINES = 3
 _LINE_CHARACTERS = 240
 _TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -148,7 +150,11 @@ class EngineProcess:
         lines = [" ".join(_TERMINAL_CODES.sub("", line).split()) for line in text.splitlines()]
         errors = [line for line in lines if "Error" in line or "error:" in line]
         shown = [line[-_LINE_CHARACTERS:] for line in (errors or lines) if line][-_TAIL_LINES:]
-        return f"{' | '.join(shown) or 'it printed nothing'} (all of it: {self.log})"
+        return f"{' | '.join(shown) or self._why_silent()} (all of it: {self.log})"
+
+    def _why_silent(self) -> str:
+        full = shutil.disk_usage(self.log).free < _LOG_BYTES
+        return "no space left for its log" if full else "it printed nothing"
 
 
 def _session_of(process: psutil.Process) -> int | None:
