@@ -171,7 +171,8 @@ def test_a_served_model_writes_no_secret(canaries, unbroken):
             "--problems",
             "4",
         )
-        at = ("--set", "serve.engine=url", "--set", f"serve.url={url}", *TINY)
+        tokenizer = ("--set", f"serve.tokenizer={model}")  # the model has no chat template
+        at = ("--set", "serve.engine=url", "--set", f"serve.url={url}", *tokenizer, *TINY)
         assert canaries("sample", name, *output, *at) == 0
         assert canaries("sample", "other", *output, *at) == 2
         nowhere = ("--set", "serve.engine=url", "--set", "serve.url=http://127.0.0.1:9/v1", *TINY)
