@@ -42,9 +42,9 @@ def at_work(workspace, stage: str) -> bool:
     )
 
 
-def goes_on(start, workspace, unbroken, *runner: str, **environment: str | None) -> None:
+def goes_on(start, workspace, unbroken, *runner: str) -> None:
     """The same run ends with the digests of an unbroken one and leaves nothing behind."""
-    again = start.run(workspace, *(runner or THREADS), **environment)
+    again = start.run(workspace, *(runner or THREADS))
     assert again.wait() == 0, again.stderr
     assert digests(workspace) == digests(unbroken)
     assert temporary_files(workspace) == []
@@ -96,25 +96,6 @@ def test_a_full_disk_ends_a_stage(start, unbroken, tmp_path, stage, room_kib):
         assert all(expected[name] == digest for name, digest in digests(workspace).items())
         if stage == "report":
             assert (workspace / "reports" / "report.html").is_file()
-
-
-@pytest.mark.slow
-@pytest.mark.fault("disk full under workspace and server's database", "resumes")
-def test_a_full_disk_of_run_and_server(start, unbroken, tmp_path):
-    """All on one disk, which is full in mid-training: one line, whichever of the two writes first."""
-    with small_disk(tmp_path / "disk", mib=32) as disk:
-        own = {"REASONLOOP_STATE": str(disk.root / "state"), "PREFECT_API_URL": None}
-        own |= {"PREFECT_HOME": str(disk.root / "home")}
-        workspace = disk.root / "run"
-        try:
-            failed = start.run(workspace, *THREADS, **own)
-            failed.until(lambda: at_work(workspace, "bootstrap"))
-            disk.fill()
-            ends_in_one_line(failed)
-            disk.empty()
-            goes_on(start, workspace, unbroken, **own)
-        finally:
-            assert start("server", "stop", **own).wait() == 0
 
 
 @pytest.mark.slow
