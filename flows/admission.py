@@ -29,7 +29,7 @@ _held: ContextVar[frozenset[pathlib.Path]] = ContextVar("held", default=frozense
 
 _OUTPUTS = [
     "data/compute",
-    *(path for s in STAGES.values() for path in (*s.outputs, *s.metrics, *s.plots)),
+    *(path for s in STAGES.values() for path in (*s.outputs, *s.metrics)),
 ]
 
 

@@ -8,10 +8,11 @@ import httpx
 
 from flows import server
 from flows.cli.finding import Finding, answer_of
-from flows.ray_address import check_ray_address
+from flows.ray_address import check_ray_address, ray_address, ray_place
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.serving.engines.engine import environment_python
 from pipeline_lib.serving.engines.table import engine_named
@@ -71,15 +72,17 @@ def _work_pools(api_url: str) -> Iterator[Finding]:
         )
 
 
-def ray() -> Iterator[Finding]:
+def ray(execution: ExecutionParams) -> Iterator[Finding]:
     """The address of a running cluster."""
-    address = environment("RAY_ADDRESS")
     refusal = ""
     try:
-        check_ray_address()
+        check_ray_address(execution)
     except ReasonloopError as error:
         refusal = str(error)
-    detail = f"a cluster answers at {address}" if address else "local; started by each run"
+    known = ray_address(execution) is not None
+    detail = (
+        f"a cluster answers ({ray_place(execution)})" if known else "local; started by each run"
+    )
     yield Finding(what="Ray", ok=not refusal, detail=refusal or detail)
 
 

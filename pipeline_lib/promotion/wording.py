@@ -8,8 +8,8 @@ from pipeline_lib.promotion.releases import Facts, Release
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.headline import make_headline
 from pipeline_lib.reporting.run_compute import TrainingCompute
-from pipeline_lib.reporting.tables import EMPTY, Table
-from pipeline_lib.reporting.wording import count, difference, duration, level, percent
+from pipeline_lib.reporting.tables import Table
+from pipeline_lib.reporting.wording import EMPTY, count, difference, known_duration, level, percent
 
 _FLIPS_SHOWN = 10
 
@@ -110,8 +110,7 @@ _OTHER_TEMPLATES = "The two policies were asked with different prompt templates.
 
 
 def _drawing(cost: Cost) -> str:
-    seconds = cost.seconds_per_1000_paths
-    return duration(seconds) if seconds is not None else EMPTY
+    return known_duration(cost.seconds_per_1000_paths)
 
 
 def _making(side: Evaluated, read: Callable[[TrainingCompute], str]) -> str:
@@ -119,8 +118,8 @@ def _making(side: Evaluated, read: Callable[[TrainingCompute], str]) -> str:
 
 
 _MAKING: tuple[tuple[str, Callable[[TrainingCompute], str]], ...] = (
-    ("CPU time of its run", lambda spent: duration(spent.cpu_seconds)),
-    ("GPU time of its run", lambda spent: duration(spent.gpu_seconds)),
+    ("CPU time of its run", lambda spent: known_duration(spent.cpu_seconds)),
+    ("GPU time of its run", lambda spent: known_duration(spent.gpu_seconds)),
     ("trained tokens", lambda spent: count(spent.trained_tokens)),
     ("sampled tokens", lambda spent: count(spent.drawn_tokens)),
 )

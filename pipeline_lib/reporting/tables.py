@@ -12,9 +12,10 @@ from pipeline_lib.records import Interval
 from pipeline_lib.reporting.metrics_file import TokenCount
 from pipeline_lib.reporting.run_compute import RunCompute
 from pipeline_lib.reporting.wording import (
+    EMPTY,
     count,
     difference,
-    duration,
+    known_duration,
     level,
     p_value,
     percent,
@@ -22,8 +23,6 @@ from pipeline_lib.reporting.wording import (
     words,
 )
 from pipeline_lib.verdicts import Status
-
-EMPTY = "\N{EN DASH}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,16 +154,12 @@ def run_compute_table(spent: RunCompute) -> Table:
         caption="Compute of the loop (sampling, verifying, training) and of the control",
         columns=("what", *each),
         rows=(
-            ("CPU time", *(_optional_duration(found.cpu_seconds) for found in each.values())),
-            ("GPU time", *(_optional_duration(found.gpu_seconds) for found in each.values())),
+            ("CPU time", *(known_duration(found.cpu_seconds) for found in each.values())),
+            ("GPU time", *(known_duration(found.gpu_seconds) for found in each.values())),
             ("trained tokens", *(count(found.trained_tokens) for found in each.values())),
             ("sampled tokens", *(count(found.drawn_tokens) for found in each.values())),
         ),
     )
-
-
-def _optional_duration(seconds: float | None) -> str:
-    return EMPTY if seconds is None else duration(seconds)
 
 
 def cost_table(
@@ -189,7 +184,7 @@ def cost_table(
 def _cost_row(name: str, seconds: float | None, tokens: TokenCount | None) -> tuple[str, ...]:
     return (
         name,
-        duration(seconds) if seconds is not None else EMPTY,
+        known_duration(seconds),
         count(tokens.prompt) if tokens is not None else EMPTY,
         count(tokens.completion) if tokens is not None else EMPTY,
     )

@@ -2,6 +2,9 @@
 
 from pipeline_lib.records import Interval
 
+EMPTY = "\N{EN DASH}"
+"""In place of a figure that is not known."""
+
 MINUS = "\N{MINUS SIGN}"
 _JOINED = str.maketrans(" ", "\N{NO-BREAK SPACE}")
 """No line breaks within a figure."""
@@ -56,6 +59,11 @@ def duration(seconds: float) -> str:
     else:
         text = f"{minutes // 60} h {minutes % 60:02d} min"
     return text.translate(_JOINED)
+
+
+def known_duration(seconds: float | None) -> str:
+    """`duration`, or a dash."""
+    return EMPTY if seconds is None else duration(seconds)
 
 
 def count(number: float) -> str:

@@ -16,6 +16,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 import yaml
 
@@ -27,7 +28,7 @@ from pipeline_lib.storage.files import digest_file
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import events_size
 from tests.flows.conftest import SAME_KERNELS
-from tests.flows.deployed_site import Mail, Posts, Site, work_done
+from tests.flows.deployed_site import RUN_S, Mail, Posts, Site, work_done
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -150,7 +151,7 @@ def test_deploy_again_changes_nothing(site):
     assert "to create deployment post-training/nightly" in planned
     assert site.listed() == empty
     first = site.deploy()
-    names = {"post-training/nightly", "evaluate/weekly", "reproduce/on-demand"}
+    names = {"post-training/nightly", "evaluate/weekly", "reproduce/on-demand", "promote/gated"}
     assert {line.split()[-1] for line in first.splitlines() if "deployment" in line} >= names
     assert "unchanged" not in first
     once = site.listed()
@@ -367,6 +368,24 @@ def test_reproduce_commits_and_pushes(worker, checkout):
     (checkout / "params.yaml").write_text("seed: 8\n", encoding="utf-8")
     state = worker.awaited(worker.start("reproduce/on-demand", **asked), "Failed")["state"]
     assert "uncommitted changes" in state["message"]
+
+
+def test_a_promotion_is_suspended_until_it_is_approved(worker, unbroken, tmp_path):
+    """The run waits without a process and with the workspace free; the worker goes on after approval."""
+    store = tmp_path / "released"
+    run_id = worker.start("promote/gated", workspace=str(unbroken), releases=str(store))
+    worker.awaited(run_id, "Suspended")
+    process = psutil.Process(worker.workers[-1].pid)
+    deadline = time.monotonic() + RUN_S
+    while process.children(recursive=True):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    with Workspace(unbroken).lease(), worker.api as api:
+        answer = {"run_input": {"decision": "approve"}}
+        resumed = api.post(f"/flow_runs/{run_id}/resume", json=answer).raise_for_status().json()
+        assert resumed["status"] == "ACCEPT"
+    worker.awaited(run_id, "Completed")
+    assert (store / "current" / "config.json").is_file()
 
 
 def test_the_units_of_systemd(site, tmp_path):
