@@ -11,8 +11,8 @@ from pipeline_lib.evaluation.statistics.paired import DifferenceFinding
 from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.records import Row
 from pipeline_lib.reporting.plots import STYLE, Plot, new_figure, svg_text
-from pipeline_lib.reporting.tables import EMPTY, Table
-from pipeline_lib.reporting.wording import count, difference, level, score
+from pipeline_lib.reporting.tables import Table
+from pipeline_lib.reporting.wording import EMPTY, count, difference, level, score
 
 _SIZE_INCHES = (4.8, 5.0)
 # Mid-tones for light and dark backgrounds; markers distinguish them as well.
