@@ -24,9 +24,9 @@ def stage(
     loaded = params.load(*options.overrides)
     with orchestrated(options.workspace.resolve(), loaded, console) as run:
         if STAGES[name].is_one_task:
-            from flows.one_stage import one_task_stage  # noqa: PLC0415 - see `orchestrated`
+            from flows.one_stage import run_one_task_stage  # noqa: PLC0415 - see `orchestrated`
 
-            one_task_stage(name, run)
+            run_one_task_stage(name, run)
         else:
             from flows.post_training import run_stage  # noqa: PLC0415 - see `orchestrated`
 

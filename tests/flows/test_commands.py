@@ -218,7 +218,7 @@ def test_every_command_has_an_example(capsys):
     for group, paths in (("", COMMANDS), *groups):
         summaries = help_page(capsys, *group.split()) if group else listed
         for path in paths:
-            name = path.rpartition(":")[2].replace("_", "-")
+            name = path.rpartition(":")[2].rstrip("_").replace("_", "-")
             first_line = docstring(path).splitlines()[0]
             assert first_line.split(":")[0][:30] in summaries
             assert f"reasonloop {group}{name}" in help_page(capsys, *group.split(), name)

@@ -68,6 +68,7 @@ def test_curves_and_output(computed):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_broken_run_is_resumed(computed, reasonloop, tmp_path):
     """If one shard of the tree, the answers of a beam and the curves are deleted, only these are made
     again, with the same digests."""

@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from flows.run_guard import workspace_tag
+from flows.run_guard import RUN_TAG, workspace_tag
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests
@@ -118,6 +118,7 @@ def test_everything_is_recorded_on_the_server(finished_run, prefect_server):
     parent = min(own, key=lambda run: run["start_time"])
     assert parent["state_type"] == "COMPLETED"
     assert set(parent["tags"]) == {
+        RUN_TAG,
         "countdown",
         "grpo",
         "seed-7",
@@ -157,6 +158,7 @@ def test_ray_and_threads_give_the_same_result(finished_run, reasonloop, tmp_path
     assert digests(tmp_path) == digests(finished_run)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("SIGKILL in sampling", "resumes")
 def test_a_run_killed_while_sampling_is_resumed(finished_run, reasonloop, tmp_path):
     """SIGKILL after the first shards: they are not sampled twice, and the result is the same."""

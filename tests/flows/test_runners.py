@@ -19,10 +19,10 @@ from prefect.settings import (
 from flows.fan_out import Chain, map_bounded
 from flows.runners import (
     SHARDS_PER_WORKER,
+    asking_for,
     cluster,
     shards_in_flight,
     task_runner,
-    without_cpu,
 )
 from pipeline_lib.params.whole import ExecutionParams
 
@@ -277,7 +277,7 @@ def test_waiting_tasks_take_no_worker(execution, tmp_path):
     @flow(task_runner=task_runner(execution, waiting=2))
     def all_at_once():
         futures = [meets_three_others.submit((tmp_path, number)) for number in (0, 1)]
-        with without_cpu(execution):
+        with asking_for(execution, "sample", waits=True):
             futures += [meets_three_others.submit((tmp_path, number)) for number in (2, 3)]
         return [future.result() for future in futures]
 

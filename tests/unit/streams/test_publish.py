@@ -61,6 +61,7 @@ def publish(topics, workspace, token=""):
     return names, publish_run(workspace, Sender(producer), names)
 
 
+@pytest.mark.slow
 def test_published_paths_get_the_published_verdicts(topics, workspace):
     """36 paths by draw and shard; the bridge judges them to the published verdicts, byte for byte."""
     names, sent = publish(topics, workspace)
@@ -79,6 +80,7 @@ def test_published_paths_get_the_published_verdicts(topics, workspace):
     assert {key: judged[key] for key in published} == published
 
 
+@pytest.mark.slow
 def test_sent_again_it_is_the_same(topics, workspace):
     """Both times the same keys and values, so a compacted topic keeps one of each."""
     first, _ = publish(topics, workspace, "1")
