@@ -26,6 +26,8 @@ from tasks.promotion import compare_candidate, release_candidate
 _WAIT_S = 24 * 3600
 _SUSPENDED_S = 14 * _WAIT_S
 _POLL_S = 1
+REJECTED = "rejected; nothing was released"
+"""Message of the state of a run that a person has rejected."""
 
 
 @flow(name=FLOW, flow_run_name="promotion")
@@ -49,7 +51,7 @@ def promote(
         if offer.regression is not None:
             raise ReasonloopError(offer.regression)
         if _answer(offer) == "reject":
-            return Cancelled(message="rejected; nothing was released")
+            return Cancelled(message=REJECTED)
         number = release_candidate(offer, store)
         return Completed(message=f"released as {store / str(number)}")
 

@@ -135,11 +135,16 @@ class _Shown:
         from prefect import get_client  # noqa: PLC0415 - see `orchestrated`
 
         from flows.offers import as_waiting  # noqa: PLC0415
+        from flows.promote import REJECTED  # noqa: PLC0415
 
         with get_client(sync_client=True) as client:
             run = client.read_flow_run(run_id)
             waiting = as_waiting(client, run)
-        if run.state is not None and run.state.is_cancelling():
+        state = run.state
+        # The server cancels a paused run at once; any other run is first cancelling.
+        if state is not None and (
+            state.is_cancelling() or (state.is_cancelled() and state.message != REJECTED)
+        ):
             self.cancelled = run_id
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
         elif waiting is not None and not self._is_shown:
