@@ -30,7 +30,7 @@ OUTCOMES: Mapping[str, str] = {
     "refused": "One line and exit code 1 or 2 before any work; nothing that exists is changed.",
     "cleaned up": "No process, temporary file or `Running` flow run is left.",
 }
-"""What the test of a fault asserts, by the name in its marker."""
+"""Outcomes that the tests of faults assert, by their names in the marker."""
 
 _HEAD = """\
 # Reliability

@@ -1,4 +1,4 @@
-"""What tells a person: automations for failed, crashed and zombie runs, and their notifications.
+"""Automations for failed, crashed and zombie runs, and the notifications that they send.
 
 A zombie run is listed as running while its process has died with its worker, so that no heartbeat
 arrives. Addresses come from environment variables and are kept by the server in secret fields of blocks.
@@ -33,10 +33,10 @@ from pydantic import SecretStr
 from flows.email_block import Email
 from flows.registration import State
 from flows.run_guard import RUN_TAG
+from flows.server import HEARTBEAT_S
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.environment import environment
 
-HEARTBEAT_S = 30
 MISSED = 2
 """Heartbeats that are awaited before a run counts as a zombie."""
 
@@ -69,7 +69,7 @@ class Channel:
 
     @property
     def title(self) -> str:
-        """What it is, for a person."""
+        """Name in the table of `reasonloop deploy`."""
         return f"notification by {self.name}, {self.variable}"
 
     @property
@@ -105,7 +105,7 @@ class Channel:
         return True
 
     def action(self, client: SyncPrefectClient) -> ActionTypes | None:
-        """What an automation does to notify by this channel; None without a block."""
+        """The automation's action that notifies by this channel; None without a block."""
         found = self._find(client)
         if found is None:
             return None
@@ -149,11 +149,11 @@ class Alert:
 
     @property
     def title(self) -> str:
-        """What it is, for a person."""
+        """Name in the table of `reasonloop deploy`."""
         return f"automation {self.name}"
 
     def state(self, client: SyncPrefectClient) -> State:
-        """How the server's differs. One that a person has disabled is not different."""
+        """Compare the server's automation with the wanted one; disabled in the UI is no difference."""
         found = self._find(client)
         if found is None:
             return "missing"

@@ -166,7 +166,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """What the manifest is made of."""
+    """Names, addresses and machines of a RayJob."""
 
     name: str
     namespace: str

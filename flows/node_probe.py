@@ -1,4 +1,4 @@
-"""What a node of a cluster sees. Sent to nodes by value, since they may not have this package.
+"""Check a cluster's node: workspace, server, libraries, code. Sent by value, since a node may lack this package.
 
 Imports the standard library alone, and httpx, which Prefect needs there anyway.
 """
@@ -23,7 +23,7 @@ _ANSWER_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What to look for."""
+    """Workspace and server that a node must reach."""
 
     workspace: str
     probe: str
@@ -35,7 +35,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What a node sees. A reason is None where all is well."""
+    """Findings on one node. A problem is None where all is well."""
 
     workspace_problem: str | None
     server_problem: str | None

@@ -30,11 +30,11 @@ class Registered(Protocol):
 
     @property
     def title(self) -> str:
-        """What it is, for a person."""
+        """Name in the table of `reasonloop deploy`."""
         ...
 
     def state(self, client: SyncPrefectClient) -> State:
-        """How the server's differs from what is wanted."""
+        """Compare the server's with what is wanted."""
         ...
 
     def write(self, client: SyncPrefectClient) -> None:
@@ -54,7 +54,7 @@ class Pool:
 
     @property
     def title(self) -> str:
-        """What it is, for a person."""
+        """Name in the table of `reasonloop deploy`."""
         return f"work pool {self.name}"
 
     def state(self, client: SyncPrefectClient) -> State:
@@ -97,11 +97,11 @@ class Deployed:
 
     @property
     def title(self) -> str:
-        """What it is, for a person."""
+        """Name in the table of `reasonloop deploy`."""
         return f"deployment {self.name}"
 
     def state(self, client: SyncPrefectClient) -> State:
-        """How the server's differs from the definition. A pause by a person is no difference."""
+        """Compare the server's with the definition; paused in the UI is no difference."""
         found = self._find(client)
         if found is None:
             return "missing"

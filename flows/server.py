@@ -32,6 +32,9 @@ STOP_TIMEOUT_S = 15.0
 _POLL_S = 0.2
 # Servers outlive the run; a Popen that is collected warns that its process is alive.
 _LEFT_RUNNING: list["subprocess.Popen[bytes]"] = []
+HEARTBEAT_S = 30
+"""Seconds between the heartbeats of a run."""
+
 QUIET_ENVIRONMENT = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
@@ -41,7 +44,7 @@ QUIET_ENVIRONMENT = {
     # Each Prefect thread would report a dead server; `watch` does so once.
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     # A run whose heartbeats stop is marked as crashed by an automation; the default is 180 s.
-    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
 }
 
 

@@ -1,7 +1,7 @@
-"""The global concurrency limit `gpu` of the Prefect server: one step at a time holds this machine's GPUs.
+"""The global concurrency limit `gpu` of the Prefect server: one slot per GPU of this machine.
 
-It orders runs that share a server; within a run such steps follow one another anyway. The server takes
-the slot back some minutes after its holder has died.
+A step holds as many slots as it sees GPUs, so that two steps share none, in one run or in two. The server
+takes slots back some minutes after their holder has died.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,10 @@ from contextlib import contextmanager
 
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
+from prefect.client.schemas.actions import (
+    GlobalConcurrencyLimitCreate,
+    GlobalConcurrencyLimitUpdate,
+)
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
@@ -20,30 +23,36 @@ LIMIT = "gpu"
 
 @contextmanager
 def gpu_slot(*, wanted: bool) -> Iterator[None]:
-    """Wait for the slot and hold it for the block; without a GPU, or unless ``wanted``, do nothing.
+    """Wait for the visible GPUs and hold them for the block; without one, or unless ``wanted``, do nothing.
 
-    Not re-entrant: a second slot in one run would wait for the first.
+    Not re-entrant: the second call of one step would wait for the first.
     """
-    if not wanted or visible_gpus() == 0:
+    gpus = visible_gpus() if wanted else 0
+    if gpus == 0:
         yield
         return
-    _make_limit()
-    # A renewal that fails must not end a training of days: at worst two runs share the GPU.
-    with concurrency(LIMIT, strict=True, raise_on_lease_renewal_failure=False):
+    _make_limit(gpus)
+    # A renewal that fails must not end a training of days: at worst two steps share a GPU.
+    with concurrency(LIMIT, occupy=gpus, strict=True, raise_on_lease_renewal_failure=False):
         yield
 
 
-def _make_limit() -> None:
-    """Create the limit if it is missing; one that a person has changed is kept."""
+def _make_limit(gpus: int) -> None:
+    """Create the limit, or raise it to ``gpus``, with less of which the step would wait forever."""
     with get_client(sync_client=True) as client:
         try:
-            client.read_global_concurrency_limit_by_name(LIMIT)
+            found = client.read_global_concurrency_limit_by_name(LIMIT)
         except ObjectNotFound:
-            _create(client)
+            _create(client, gpus)
+        else:
+            if found.limit < gpus:
+                client.update_global_concurrency_limit(
+                    LIMIT, GlobalConcurrencyLimitUpdate(limit=gpus)
+                )
 
 
-def _create(client: SyncPrefectClient) -> None:
+def _create(client: SyncPrefectClient, gpus: int) -> None:
     try:
-        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=LIMIT, limit=1))
+        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=LIMIT, limit=gpus))
     except ObjectAlreadyExists:  # another run was faster
-        return
+        _make_limit(gpus)

@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 from flows.prefect_file import PREFECT_FILE
+from flows.server import HEARTBEAT_S
 from pipeline_lib.params_file import load_params
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.storage import manifests
@@ -40,7 +41,6 @@ SETTINGS = [
 ]
 """Small, with many shards: 16 of sampling."""
 COMMAND = ("--profile", "smoke", *(part for one in SETTINGS for part in ("--set", one)))
-HEARTBEAT_S = 30.0
 SOURCES = ("flows", "tasks", "pipeline_lib", "profiles", ".dvc", "dvc.yaml", "constraints.txt")
 
 

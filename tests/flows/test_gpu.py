@@ -1,4 +1,4 @@
-"""The GPU is held by one step at a time among all processes of a server."""
+"""Steps of all processes of a server share no GPU."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ with gpu.gpu_slot(wanted=True):
 
 
 def spans(environment, gpus):
-    """When each of two processes held the slot."""
+    """When each of two processes that see ``gpus`` GPUs held its slots."""
     both = [
         subprocess.Popen(
             [sys.executable, "-c", HOLDER, str(gpus)],
@@ -42,10 +42,11 @@ def spans(environment, gpus):
 
 
 @pytest.mark.slow
-def test_two_processes_hold_it_in_turn(reasonloop):
-    """With a GPU the second waits for the first; the limit is made by whoever comes first."""
-    (_, first_end), (second_begin, _) = spans(reasonloop.environment, 1)
-    assert second_begin >= first_end
+def test_slots_follow_the_gpus_that_a_step_sees(reasonloop):
+    """The limit is made by whoever comes first, and raised by the first step that sees more GPUs."""
+    for gpus, limit, together in ((1, 1, False), (2, 2, False), (1, 2, True)):
+        (_, first_end), (second_begin, _) = spans(reasonloop.environment, gpus)
+        assert (second_begin < first_end) == together, f"{gpus} of {limit}"
 
 
 def test_without_a_gpu_there_is_nothing_to_wait_for():

@@ -69,7 +69,14 @@ def until(condition) -> bool:
 
 
 def gone(processes: list[psutil.Process]) -> bool:
-    return all(not p.is_running() or p.status() == psutil.STATUS_ZOMBIE for p in processes)
+    return not any(map(alive, processes))
+
+
+def alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it was reaped between the two questions
+        return False
 
 
 def running(
