@@ -1,4 +1,4 @@
-"""Automations for failed, crashed and zombie runs, and the notifications that they send.
+"""Automations for failed, crashed and dead runs, and the notifications that they send.
 
 A zombie run is listed as running while its process has died with its worker, so that no heartbeat
 arrives. Addresses come from environment variables and are kept by the server in secret fields of blocks.
@@ -39,6 +39,8 @@ from pipeline_lib.params.environment import environment
 
 MISSED = 2
 """Heartbeats that are awaited before a run counts as a zombie."""
+PENDING_S = 180
+"""Longest time from the claim of a run to its start, imports on a slow disk included."""
 
 _SUBJECT = "{{ deployment.name }}: {{ flow_run.state.name }}"
 _BODY = (
@@ -56,6 +58,8 @@ _SLACK_JSON = (
 )
 _ENDS = ("Completed", "Failed", "Crashed", "Cancelled", "TimedOut", "Paused", "Suspended")
 """States in which a run sends no heartbeats."""
+_LEAVES_PENDING = ("Running", "Scheduled", "Late", "AwaitingConcurrencySlot", "Cancelling", *_ENDS)
+"""States after ``Pending``, in which a worker has claimed the run and not started its process yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,19 +206,30 @@ _TAGGED: ResourceSpecificationDict = {
 _ANY_RUN: ResourceSpecificationDict = {"prefect.resource.id": "prefect.flow-run.*"}
 
 
+_DEPLOYED: ResourceSpecificationDict = {
+    "prefect.resource.role": "deployment",
+    "prefect.resource.id": "prefect.deployment.*",
+}
+
+
+def _states(*names: str) -> set[str]:
+    """The events of a run that reaches one of the states."""
+    return {f"prefect.flow-run.{name}" for name in names}
+
+
 def _ended(*states: str) -> EventTrigger:
     """A run of a deployment reaches one of ``states``; its subflows and the runs of commands do not count."""
-    deployment: ResourceSpecificationDict = {
-        "prefect.resource.role": "deployment",
-        "prefect.resource.id": "prefect.deployment.*",
-    }
     return EventTrigger(
-        expect={f"prefect.flow-run.{state}" for state in states},
+        expect=_states(*states),
         match=_ANY_RUN,
-        match_related=[_TAGGED, deployment],
+        match_related=[_TAGGED, _DEPLOYED],
         posture=Posture.Reactive,
         threshold=1,
     )
+
+
+def _crash(message: str) -> ChangeFlowRunState:
+    return ChangeFlowRunState(name="Crashed", state=StateType.CRASHED, force=False, message=message)
 
 
 _HEARTBEAT = "prefect.flow-run.heartbeat"
@@ -234,7 +249,7 @@ ALERTS = (
         description=f"Marks runs without {MISSED} heartbeats as crashed.",
         trigger=EventTrigger(
             after={_HEARTBEAT},
-            expect={_HEARTBEAT} | {f"prefect.flow-run.{state}" for state in _ENDS},
+            expect={_HEARTBEAT} | _states(*_ENDS),
             match=_ANY_RUN,
             match_related=_TAGGED,
             for_each={"prefect.resource.id"},
@@ -242,11 +257,21 @@ ALERTS = (
             threshold=1,
             within=timedelta(seconds=MISSED * HEARTBEAT_S),
         ),
-        own_action=ChangeFlowRunState(
-            name="Crashed",
-            state=StateType.CRASHED,
-            force=False,
-            message=f"no heartbeat for {MISSED * HEARTBEAT_S} s",
+        own_action=_crash(f"no heartbeat for {MISSED * HEARTBEAT_S} s"),
+    ),
+    Alert(
+        name="reasonloop runs that do not start",
+        description=f"Marks runs as crashed that a worker has claimed {PENDING_S} s ago and not started.",
+        trigger=EventTrigger(
+            after=_states("Pending"),
+            expect=_states(*_LEAVES_PENDING),
+            match=_ANY_RUN,
+            match_related=[_TAGGED, _DEPLOYED],
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=timedelta(seconds=PENDING_S),
         ),
+        own_action=_crash(f"claimed by a worker, and not started for {PENDING_S} s"),
     ),
 )

@@ -54,7 +54,7 @@ def check_nodes(root: pathlib.Path, api_url: str) -> bool:
 def _probe(root: pathlib.Path, api_url: str) -> Iterator[Question]:
     """A file in the workspace, for the block."""
     content = secrets.token_hex(16)
-    file = root / "telemetry" / f"probe-{content[:8]}"
+    file = root / f".probe-{content[:8]}"
     write_text(file, content)
     try:
         yield Question(workspace=str(root), probe=str(file), content=content, api_url=api_url)

@@ -138,6 +138,21 @@ def cluster(execution: ExecutionParams, root: pathlib.Path | None = None) -> Ite
                 yield
 
 
+def check_cluster(execution: ExecutionParams, root: pathlib.Path, api_url: str) -> int:
+    """Check the nodes of a running cluster as a run does; returns their number.
+
+    Raises:
+        BadInputError: no node can give what `execution.resources` asks for.
+        ReasonloopError: the cluster cannot be used, or one of its nodes cannot work on ``root``.
+    """
+    from flows import ray_nodes  # noqa: PLC0415 - thread runs need no Ray
+
+    with _connected(execution):
+        ray_nodes.check_nodes(root, api_url)
+        ray_nodes.check_resources(execution)
+        return len(ray_nodes.living_nodes())
+
+
 @contextmanager
 def _connected(execution: ExecutionParams, *, ships_code: bool = False) -> Iterator[None]:
     """Start Ray, or connect to the cluster of ``execution``, for the block."""

@@ -55,7 +55,7 @@ def _findings(options: RunOptions, params: Params) -> Iterator[Finding]:
     yield from machine_checks.python()
     yield from machine_checks.packages()
     yield from service_checks.prefect_server()
-    yield from service_checks.ray(params.execution)
+    yield from service_checks.ray(params.execution, options.workspace.resolve())
     yield from service_checks.engine(params.serve)
     yield from service_checks.dvc()
     yield from machine_checks.docker()

@@ -1,5 +1,6 @@
-"""A finding of `reasonloop doctor`, and the answer of another program to a question."""
+"""A finding of `reasonloop doctor`, and what its checks share."""
 
+import pathlib
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,3 +31,8 @@ def answer_of(command: Sequence[str]) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return "; ".join(done.stdout.split("\n")).strip("; ")
+
+
+def existing_folder(workspace: pathlib.Path) -> pathlib.Path:
+    """The workspace, or the nearest folder above it that exists."""
+    return next(one for one in (workspace, *workspace.parents) if one.is_dir())

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import psutil
 
-from flows.cli.finding import Finding, answer_of
+from flows.cli.finding import Finding, answer_of, existing_folder
 from pipeline_lib.errors import reason_of
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.repository import REPOSITORY
@@ -127,7 +127,7 @@ def descriptors() -> Iterator[Finding]:
 
 def disk(workspace: pathlib.Path) -> Iterator[Finding]:
     """Room and write access at the workspace, or where it will be made."""
-    folder = next(one for one in (workspace, *workspace.parents) if one.is_dir())
+    folder = existing_folder(workspace)
     free_gib = shutil.disk_usage(folder).free / 2**30
     yield Finding(
         what="disk",

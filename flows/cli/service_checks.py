@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 
 from flows import server
-from flows.cli.finding import Finding, answer_of
+from flows.cli.finding import Finding, answer_of, existing_folder
 from flows.ray_address import check_ray_address, ray_address, ray_place
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
@@ -72,8 +72,8 @@ def _work_pools(api_url: str) -> Iterator[Finding]:
         )
 
 
-def ray(execution: ExecutionParams) -> Iterator[Finding]:
-    """The address of a running cluster."""
+def ray(execution: ExecutionParams, workspace: pathlib.Path) -> Iterator[Finding]:
+    """The address of a running cluster, and whether its nodes can work on the workspace."""
     refusal = ""
     try:
         check_ray_address(execution)
@@ -84,6 +84,30 @@ def ray(execution: ExecutionParams) -> Iterator[Finding]:
         f"a cluster answers ({ray_place(execution)})" if known else "local; started by each run"
     )
     yield Finding(what="Ray", ok=not refusal, detail=refusal or detail)
+    if known and not refusal:
+        yield _ray_nodes(execution, workspace)
+
+
+def _ray_nodes(execution: ExecutionParams, workspace: pathlib.Path) -> Finding:
+    from flows.runners import check_cluster  # noqa: PLC0415 - Ray takes a second
+
+    what = "Ray nodes"
+    found = server.find()
+    api_url = environment("PREFECT_API_URL") or (found.api_url if found else None)
+    if api_url is None:
+        return Finding(
+            what=what,
+            ok=None,
+            detail="not asked: they need a Prefect server",
+            remedy="reasonloop server start",
+        )
+    folder = existing_folder(workspace)
+    try:
+        count = check_cluster(execution, folder, api_url)
+    except ReasonloopError as error:
+        return Finding(what=what, ok=False, detail=str(error))
+    detail = f"{count} share {folder}, reach the Prefect server and have equal versions"
+    return Finding(what=what, ok=True, detail=detail)
 
 
 def engine(serve: ServeParams) -> Iterator[Finding]:

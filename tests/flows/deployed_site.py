@@ -70,14 +70,17 @@ class Site:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def start_worker(self) -> None:
+    def start_worker(self, *, die_at: tuple[str, str] | None = None) -> None:
+        """Start a worker, which is killed at an event if ``die_at`` names one (`tests.faults.die_at`)."""
         log = (self.folder / "worker.log").open("ab")
         with log:
             process = subprocess.Popen(
                 [
                     # A worker stops by SIGINT, which is ignored below a shell's background job.
                     *("env", "--default-signal=INT"),
-                    *(sys.executable, "-m", "prefect", "worker", "start"),
+                    *(sys.executable, "-m"),
+                    *(("tests.faults.die_at", *die_at) if die_at else ()),
+                    *("prefect", "worker", "start"),
                     *("--pool", "reasonloop", "--type", "process"),
                 ],
                 cwd=self.folder,

@@ -20,6 +20,7 @@ import psutil
 import pytest
 import yaml
 
+from flows.alerts import PENDING_S
 from flows.prefect_file import PREFECT_FILE
 from flows.server import HEARTBEAT_S
 from pipeline_lib.params_file import load_params
@@ -155,7 +156,7 @@ def test_deploy_again_changes_nothing(site):
     assert {line.split()[-1] for line in first.splitlines() if "deployment" in line} >= names
     assert "unchanged" not in first
     once = site.listed()
-    assert len(once["automations"]) == 3
+    assert len(once["automations"]) == 4
     assert len(once["blocks"]) == 3
     again = site.deploy()
     assert "created" not in again
@@ -303,6 +304,44 @@ def test_killed_alone_it_is_crashed_at_once_by_the_next_run(worker):
     assert done.returncode == 0, done.stderr
     for one in [run_id, *(found["id"] for found in worker.below(run_id))]:
         assert worker.run(one)["state"]["type"] == "CRASHED"
+
+
+@pytest.mark.fault("worker killed before it starts a claimed run", "cleaned up")
+def test_worker_killed_before_the_start(registered):
+    """The run stays `Pending` until the automation marks it as crashed; another worker runs the next."""
+    root = registered.folder / "claimed"
+    registered.start_worker(die_at=("subprocess.Popen", "*prefect*"))
+    run_id = registered.start("post-training/nightly", **smoke(root))
+    assert registered.workers.pop().wait(timeout=RUN_S) == -signal.SIGKILL
+    assert registered.run(run_id)["state"]["type"] == "PENDING"
+    state = registered.awaited(run_id, "Crashed", within_s=PENDING_S + 30)["state"]
+    assert "not started" in state["message"]
+    assert not root.exists()
+    registered.start_worker()
+    registered.awaited(registered.start("post-training/nightly", **smoke(root)), "Completed")
+    registered.stop_worker()
+
+
+@pytest.mark.fault("run of a deployment cancelled in the UI", "cleaned up")
+def test_cancelled_in_the_ui(worker, unbroken):
+    """No process of the run is left, none of its subflow runs is `Running`, and the next run goes on."""
+    root = worker.folder / "cancelled"
+    run_id = worker.start("post-training/nightly", **smoke(root))
+    holder = psutil.Process(worker.await_work(root, "sample", 2))
+    family = [holder, *holder.children(recursive=True)]
+    asked = worker.call("POST", f"/flow_runs/{run_id}/set_state", state={"type": "CANCELLING"})
+    assert asked.json()["status"] == "ACCEPT"
+    worker.awaited(run_id, "Cancelled", within_s=2 * HEARTBEAT_S)
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert alive == []
+    below = [one["id"] for one in worker.below(run_id)]
+    deadline = time.monotonic() + 3 * HEARTBEAT_S
+    while "RUNNING" in [worker.run(one)["state"]["type"] for one in below]:
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    done = worker.command("run", "--workspace", root, *COMMAND)
+    assert done.returncode == 0, done.stderr
+    assert results(root) == results(unbroken)
 
 
 def test_no_address_is_kept_in_clear(registered):

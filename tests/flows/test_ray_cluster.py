@@ -1,5 +1,6 @@
 """Runs on real Ray clusters: two nodes, deaths of nodes, nodes that cannot work, pretended GPUs."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -174,7 +175,13 @@ def test_nodes_that_cannot_work_are_named(nodes, start, tmp_path):
     assert f"does not share the workspace {hidden / 'run'}" in errors
     assert errors.count("\n") == 1
     assert events_size(hidden / "run") == 0
-    assert not list((hidden / "run" / "telemetry").glob("probe-*"))
+    assert not list((hidden / "run").rglob(".probe-*"))
+    doctor = start("doctor", "--json", "--workspace", hidden / "run")
+    nodes_found = {one["what"]: one for one in json.loads(doctor.communicate()[0])["findings"]}[
+        "Ray nodes"
+    ]
+    assert nodes_found["ok"] is False
+    assert "node 127.0.0.2 (" in nodes_found["detail"]
     blind.kill()
     other = tmp_path / "site" / "sympy-0.1.dist-info"
     other.mkdir(parents=True)
