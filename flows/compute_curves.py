@@ -1,6 +1,5 @@
 """Test-time compute on a policy of a finished workspace: draw, search, judge, measure, curves."""
 
-import pathlib
 
 from prefect import flow
 
@@ -141,11 +140,11 @@ def _draw(run: Run, drawn: ComputePart) -> Draw:
         name=f"{STAGE}-{drawn.policy}",
         seed_name=STAGE,
         problems=drawn.problems,
-        policy=pathlib.Path(drawn.model),
+        model=drawn.model,
         folders=RoundFolders(
             paths=folders.paths, verdicts=folders.verdicts, traindata=folders.measures
         ),
-        params=run.params.sample.model_copy(update={"num_paths": paths}),
+        params=run.params.sample.model_copy(update={"num_paths": paths, "shots": 0}),
         stage=STAGE,
     )
 

@@ -34,7 +34,8 @@ class Draw(BaseModel):
     seed_name: str
     """Names the seeds; all evaluated policies share one."""
     problems: pathlib.Path
-    policy: pathlib.Path
+    model: str
+    """Folder or hub id of the policy."""
     folders: RoundFolders
     params: SampleParams
     stage: str | None = None
@@ -119,7 +120,7 @@ def round_draw(run: Run) -> Draw:
         name=f"round-{run.round_number}",
         seed_name=f"round-{run.round_number}",
         problems=run.workspace.problems("train"),
-        policy=run.start,
+        model=str(run.start),
         folders=run.folders,
         params=run.params.sample,
     )
@@ -131,7 +132,7 @@ def _drawn(run: Run, draw: Draw, draw_all: DrawAll) -> list[SampleShard]:
     with endpoint_for(
         run.params.serve,
         run.root,
-        model=str(draw.policy),
+        model=draw.model,
         wanted=not all(shard.done for shard in shards),
     ) as endpoint:
         return draw_all([shard.at(endpoint) for shard in shards])
@@ -159,8 +160,9 @@ def _sample_plan(run: Run, draw: Draw) -> SamplePlan:
         label=f"sample {draw.name}",
         draw=draw.seed_name,
         problems=draw.problems,
+        examples=run.workspace.problems("bootstrap"),
         output=draw.folders.paths,
-        model=str(draw.policy),
+        model=draw.model,
         params=draw.params,
         serve=run.params.serve,
         seed=run.params.seed,

@@ -6,7 +6,7 @@ from pipeline_lib.loop import evaluate
 from pipeline_lib.stages.stage import Run
 from tasks.policies import PLAN
 
-policies_to_draw = evaluate.policies_to_draw
+policy_draws = evaluate.policy_draws
 
 
 @task(**PLAN, task_run_name="compare-policies")

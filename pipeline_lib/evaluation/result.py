@@ -1,7 +1,7 @@
 """Result of an evaluation of base, control and trained policy, serializable as JSON."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from pydantic import TypeAdapter
@@ -12,6 +12,8 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Group
 
 RESULT_NAME = "result.json"
+FURTHER_NAME = "further.json"
+"""Exists if there are further temperatures or baselines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,34 @@ class EvaluationResult:
         """Summary of every evaluated policy, by name."""
         found = {"base": self.base, "control": self.control, "trained": self.trained}
         return {name: summary for name, summary in found.items() if summary is not None}
+
+    def to_json(self) -> str:
+        """Serialize as JSON."""
+        return TypeAdapter(type(self)).dump_json(self, indent=1).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Inverse of :meth:`to_json`."""
+        return TypeAdapter(cls).validate_json(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The given model before any training, at one temperature."""
+
+    name: str
+    temperature: float
+    summary: EvalSummary
+    comparison: Comparison
+    """Trained minus this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FurtherResults:
+    """The same policies at further temperatures, and baselines at all temperatures."""
+
+    temperatures: dict[float, EvaluationResult] = field(default_factory=dict)
+    baselines: tuple[Baseline, ...] = ()
 
     def to_json(self) -> str:
         """Serialize as JSON."""

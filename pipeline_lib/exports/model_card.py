@@ -34,6 +34,7 @@ def model_card(source: ReportInput, params: Params) -> str:
     found = source.headline
     shown = [
         tables.score_table(source.result.summaries),
+        *([source.by_temperature] if source.by_temperature else []),
         *tables.paired_tables(source.result),
         tables.run_compute_table(source.spent),
     ]

@@ -1,4 +1,4 @@
-"""The base policy: trained from scratch, or a copy of a given model."""
+"""The base policy: trained from scratch, or a given model, copied or taught the answer format."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pipeline_lib.problems.worked import read_worked
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.serving.pretrained import load_chat_format
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests
 from pipeline_lib.telemetry import record_work
@@ -33,8 +34,9 @@ def bootstrap(run: Run) -> None:
         return
     # The base is not trained on the problems that select the control's checkpoint.
     worked = read_worked(problems, validation_fraction=params.validation_fraction, seed=seed)
+    chat_format = load_chat_format(params.model) if params.model and params.format_steps else None
     make_base_policy(
-        solution_rows(worked.train, None),
+        solution_rows(worked.train, chat_format),
         workspace.base,
         params=params,
         seed=seed,

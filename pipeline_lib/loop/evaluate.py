@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline_lib.evaluation.result import RESULT_NAME, evaluate_policies
+from pipeline_lib.evaluation.comparison import compare as compare_summaries
+from pipeline_lib.evaluation.plan import (
+    BASE,
+    CONTROL,
+    TRAINED,
+    baselines,
+    evaluation_draws,
+    folder_name,
+    temperatures,
+)
+from pipeline_lib.evaluation.result import (
+    FURTHER_NAME,
+    RESULT_NAME,
+    Baseline,
+    EvaluationResult,
+    FurtherResults,
+    evaluate_policies,
+)
+from pipeline_lib.evaluation.summary import evaluate_groups
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Unit, make_folder
 from pipeline_lib.storage import manifests
@@ -14,53 +33,109 @@ from pipeline_lib.training.control_report import read_control_report
 
 if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
     import pathlib
-    from collections.abc import Mapping
 
+    from pipeline_lib.params.paths import SampleParams
     from pipeline_lib.stages.stage import Run
+    from pipeline_lib.storage.workspace import RoundFolders
 
 KIND = "evaluation"
-BASE, CONTROL, TRAINED = "base", "control", "trained"
 
 
-def policies_to_draw(run: Run) -> Mapping[str, pathlib.Path]:
-    """Folders of the policies to sample, by name. A control equal to the base is not sampled again."""
-    rounds = run.params.rounds
-    drawn = {BASE: run.workspace.base, TRAINED: run.workspace.policy(rounds, rounds=rounds)}
-    if run.params.train.control and not _control_is_base(run):
-        drawn[CONTROL] = run.workspace.control
-    return drawn
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyDraw:
+    """Paths of one policy for the test problems: a draw of the evaluation."""
+
+    name: str
+    model: str
+    """Folder or hub id."""
+    folders: RoundFolders
+    sampling: SampleParams
+
+
+def policy_draws(run: Run) -> list[PolicyDraw]:
+    """The draws of the evaluation, with the folders of their policies."""
+    models = {
+        BASE: str(run.workspace.base),
+        CONTROL: str(run.workspace.control),
+        TRAINED: str(run.workspace.policy(run.params.rounds, rounds=run.params.rounds)),
+        **dict.fromkeys(baselines(run.params), run.params.bootstrap.model or ""),
+    }
+    return [
+        PolicyDraw(
+            name=draw.folder,
+            model=models[draw.policy],
+            folders=run.workspace.evaluation(draw.folder),
+            sampling=draw.sampling,
+        )
+        for draw in evaluation_draws(run.params, control_is_base=_control_is_base(run))
+    ]
 
 
 def compare(run: Run) -> None:
     """Write the result of the evaluation, unless it exists under the same key."""
     params, workspace, seed = run.params.evaluate, run.workspace, run.params.seed
-    problems = workspace.problems("test")
-    names = {BASE: BASE, TRAINED: TRAINED}
-    if run.params.train.control:
-        names[CONTROL] = BASE if _control_is_base(run) else CONTROL
-    folders = {name: workspace.evaluation(drawn) for name, drawn in names.items()}
-    tables = {"problems": problems}
-    for name, folder in folders.items():
-        tables |= {f"{name} paths": folder.paths, f"{name} verdicts": folder.verdicts}
+    tables = {"problems": workspace.problems("test")}
+    for draw in policy_draws(run):
+        tables |= {
+            f"{draw.name} paths": draw.folders.paths,
+            f"{draw.name} verdicts": draw.folders.verdicts,
+        }
     key = stage_key(
         __name__,
-        params={**params.model_dump(), "seed": seed},
+        params={**params.model_dump(), "temperature": run.params.sample.temperature, "seed": seed},
         inputs={name: manifests.read_manifest(table).digest for name, table in tables.items()},
     )
 
     def fill(fresh: pathlib.Path) -> None:
-        groups = {
-            name: GroupTable(problems=problems, paths=folder.paths, verdicts=folder.verdicts)
-            for name, folder in folders.items()
-        }
-        result = evaluate_policies(
-            groups[BASE], groups[TRAINED], params, seed=seed, control=groups.get(CONTROL)
+        first, *others = temperatures(run.params)
+        results = {temperature: _evaluate(run, temperature) for temperature in (first, *others)}
+        write_text(fresh / RESULT_NAME, results[first].to_json())
+        further = FurtherResults(
+            temperatures={temperature: results[temperature] for temperature in others},
+            baselines=tuple(
+                _baseline(run, name, temperature, trained=result)
+                for temperature, result in results.items()
+                for name in baselines(run.params)
+            ),
         )
-        write_text(fresh / RESULT_NAME, result.to_json())
+        if further != FurtherResults():
+            write_text(fresh / FURTHER_NAME, further.to_json())
 
     unit = Unit(workspace=run.root, stage="evaluate", key=key)
     make_folder(unit, workspace.evaluation_result, kind=KIND, fill=fill)
 
 
+def _evaluate(run: Run, temperature: float) -> EvaluationResult:
+    control = None
+    if run.params.train.control:
+        drawn = BASE if _control_is_base(run) else CONTROL
+        control = _groups(run, drawn, temperature)
+    return evaluate_policies(
+        _groups(run, BASE, temperature),
+        _groups(run, TRAINED, temperature),
+        run.params.evaluate,
+        seed=run.params.seed,
+        control=control,
+    )
+
+
+def _baseline(run: Run, name: str, temperature: float, *, trained: EvaluationResult) -> Baseline:
+    params, seed = run.params.evaluate, run.params.seed
+    summary = evaluate_groups(list(_groups(run, name, temperature)), params, seed=seed)
+    return Baseline(
+        name=name,
+        temperature=temperature,
+        summary=summary,
+        comparison=compare_summaries(summary, trained.trained, params, seed=seed),
+    )
+
+
+def _groups(run: Run, policy: str, temperature: float) -> GroupTable:
+    folders = run.workspace.evaluation(folder_name(policy, temperature, run.params))
+    return GroupTable(
+        problems=run.workspace.problems("test"), paths=folders.paths, verdicts=folders.verdicts
+    )
+
+
 def _control_is_base(run: Run) -> bool:
-    return read_control_report(run.workspace.control).is_base
+    return run.params.train.control and read_control_report(run.workspace.control).is_base

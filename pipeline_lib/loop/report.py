@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipeline_lib.exports.model_card import CARD_NAME, model_card
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.finished_run import read_finished_run
-from pipeline_lib.reporting.metrics_file import build_metrics, build_summary
+from pipeline_lib.reporting.metrics_file import build_further_metrics, build_metrics, build_summary
 from pipeline_lib.reporting.report import write_report
 from pipeline_lib.reporting.revision import read_revision
 from pipeline_lib.storage.files import write_json, write_text
@@ -51,13 +51,20 @@ def write_reports(run: Run) -> Written:
             spent=source.spent,
             unseen_number_sets=source.unseen_number_sets,
         )
+        | build_further_metrics(source.further)
         | {"headline": {"title": found.title, "sentences": sentences}},
     )
     write_json(workspace.reports / SUMMARY_NAME, build_summary(source.result))
     files = write_report(source, workspace.reports)
     write_text(workspace.reports / CARD_NAME, model_card(source, params))
     scores = tables.score_table(source.result.summaries)
-    shown = [scores, *tables.paired_tables(source.result), tables.run_compute_table(source.spent)]
+    by_temperature = [source.by_temperature] if source.by_temperature else []
+    shown = [
+        scores,
+        *by_temperature,
+        *tables.paired_tables(source.result),
+        tables.run_compute_table(source.spent),
+    ]
     return Written(
         report=files.report,
         title=found.title,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.problems.worked import first_worked
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling import paths
 from pipeline_lib.sampling.accounting import DrawnShard, record_spending, require_budget
@@ -33,6 +34,8 @@ class SamplePlan:
     draw: str
     """Name of the draw ("round-1", "evaluate"); part of every path's seed."""
     problems: pathlib.Path
+    examples: pathlib.Path
+    """Table of worked problems, of which ``params.shots`` begin each prompt."""
     output: pathlib.Path
     model: str
     params: SampleParams
@@ -70,7 +73,11 @@ def plan_shards(plan: SamplePlan) -> list[SampleShard]:
             "seed": plan.seed,
             "draw": plan.draw,
         },
-        inputs={"problems": problems.digest, "model": model_identity(plan.model)},
+        inputs={
+            "problems": problems.digest,
+            "model": model_identity(plan.model),
+            "examples": _digest_of_examples(plan),
+        },
     )
     num_shards = -(-int(problems.counts["rows"]) // plan.params.shard_size)
     keyed = replace(plan, key=key, num_shards=num_shards)
@@ -99,7 +106,12 @@ def sample(shard: SampleShard) -> None:
             plan.model, plan.serve, endpoint=plan.endpoint, batch_size=plan.params.batch_size
         )
         drawn = paths.sample_paths(
-            _problems(shard), engine, plan.params, seed=plan.seed, draw=plan.draw
+            _problems(shard),
+            engine,
+            plan.params,
+            seed=plan.seed,
+            draw=plan.draw,
+            examples=_examples(plan),
         )
         record_spending(
             DrawnShard(
@@ -120,6 +132,17 @@ def sample(shard: SampleShard) -> None:
         label=plan.label,
     )
     make_shard(unit, plan.output, kind=paths.KIND, rows=draw)
+
+
+def _digest_of_examples(plan: SamplePlan) -> str:
+    return manifests.read_manifest(plan.examples).digest if plan.params.shots else ""
+
+
+def _examples(plan: SamplePlan) -> list[Problem]:
+    if not plan.params.shots:
+        return []
+    rows = shards.iter_table(plan.examples)
+    return first_worked(map(Problem.from_row, rows), plan.params.shots)
 
 
 def _problems(shard: SampleShard) -> list[Problem]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.problems.worked import first_worked
 from pipeline_lib.records import Row
 from pipeline_lib.sampling.accounting import Spent, budget_reached, spent_on
 from pipeline_lib.sampling.paths import sample_paths
@@ -48,7 +49,9 @@ def sample_to_file(
     """
     check_output(output)
     with open_gold_check() as gold_problem:
-        problems = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem).test
+        splits = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem)
+    problems = splits.test
+    examples = first_worked(splits.bootstrap, params.sample.shots)
     done = 0
     spent = Spent()
 
@@ -58,7 +61,14 @@ def sample_to_file(
             if budget_reached(spent, params.serve):
                 return
             by_id = {problem.id: problem for problem in shard}
-            paths = sample_paths(shard, engine, params.sample, seed=params.seed, draw="sample")
+            paths = sample_paths(
+                shard,
+                engine,
+                params.sample,
+                seed=params.seed,
+                draw="sample",
+                examples=examples,
+            )
             yield from (path_line(path, by_id[path.problem_id]) for path in paths)
             spent += spent_on(paths)
             done += len(shard)

@@ -12,11 +12,20 @@ class EvaluateParams(Section):
     """Scores of the policies on the held-out problems."""
 
     num_paths: Count = 16
+    temperatures: tuple[Annotated[float, Field(ge=0)], ...] = ()
+    """Further temperatures, besides that of sampling, at which the policies are compared: a gain at one
+    temperature alone can be a sharper distribution, not a better one."""
     ks: tuple[Count, ...] = (1, 4, 8)
     resamples: Count = 10000
     """Bootstrap resamples over problems."""
     confidence_level: Rate = 0.95
     """Confidence level of all intervals."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "EvaluateParams":
+        if len(set(self.temperatures)) < len(self.temperatures):
+            raise ValueError(f"temperatures={list(self.temperatures)}; each may be given once")
+        return self
 
     @model_validator(mode="after")
     def _enough_paths(self) -> "EvaluateParams":

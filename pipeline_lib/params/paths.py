@@ -29,17 +29,38 @@ class CountdownParams(Section):
         return self
 
 
+class WordProblemParams(Section):
+    """Generator of word problems."""
+
+    steps: Annotated[tuple[Literal[1, 2], ...], Field(min_length=1)] = (1, 2)
+    """Numbers of steps of the solutions."""
+    test_templates: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the templates that is reserved for the test split; 0: all splits share all templates, and
+    only the numbers differ."""
+
+
 class PrepareParams(Section):
     """The data set and the sizes of its splits."""
 
     dataset: str = "countdown"
     """A name in `problems.table`, which `params_file` checks."""
     source: str | None = None
-    """A folder in the data set's original format, or a hub id; not used by Countdown."""
+    """A folder in the data set's original format, or a hub id; not used by generated data."""
+    max_steps: Count | None = None
+    """GSM8K: only problems whose solution has at most this number of calculations; null: all."""
     train_problems: Count = 8000
     test_problems: Count = 400
     bootstrap_problems: Whole = 1100
     countdown: CountdownParams = CountdownParams()
+    word_problems: WordProblemParams = WordProblemParams()
+
+    @model_validator(mode="after")
+    def _max_steps(self) -> "PrepareParams":
+        if self.max_steps is not None and self.dataset != "gsm8k":
+            raise ValueError(
+                f"max_steps={self.max_steps}; only solutions of dataset=gsm8k mark their calculations"
+            )
+        return self
 
 
 class BootstrapParams(Section):
@@ -47,6 +68,9 @@ class BootstrapParams(Section):
 
     model: str | None = None
     """A Hugging Face folder or hub id; null trains a small Llama on worked solutions."""
+    format_steps: Whole = 0
+    """Steps of SFT of a given ``model`` on the worked solutions of the bootstrap split, which teach it the
+    answer format; 0 copies the model. ``lr``, ``batch_size`` and the other settings below hold for them."""
     validation_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """Share of the worked problems that is held out from base and control; the control's checkpoint is
     selected by the loss on them."""
@@ -54,6 +78,7 @@ class BootstrapParams(Section):
     num_layers: Count = 4
     num_heads: Count = 4
     steps: Count = 500
+    """Steps of a model from scratch."""
     batch_size: Count = 64
     lr: Positive = 2e-3
     warmup_fraction: Fraction = 0.05
@@ -70,11 +95,23 @@ class BootstrapParams(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _format(self) -> "BootstrapParams":
+        if self.format_steps and self.model is None:
+            raise ValueError(
+                f"format_steps={self.format_steps}; a model from scratch learns the format in `steps`: "
+                "set model, or format_steps=0"
+            )
+        return self
+
 
 class SampleParams(Section):
     """Sampling of paths."""
 
     num_paths: Count = 6
+    shots: Whole = 0
+    """Worked problems of the bootstrap split before each question, as earlier turns of a chat. They are
+    not in the prompts of training and evaluation."""
     temperature: Annotated[float, Field(ge=0)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     max_new_tokens: Count = 32

@@ -14,6 +14,7 @@ Numbers = tuple[int, ...]
 """Sorted; numbers may repeat."""
 ProblemKey = tuple[Numbers, int]
 """Identity of a problem: the sorted numbers, and the target."""
+NAME = "countdown"
 HELD_OUT = "test"
 """The split with reserved number sets."""
 
@@ -139,6 +140,6 @@ def _problem(numbers: tuple[int, ...], target: int, seed: int) -> Problem:
         question=f"Combine the numbers {', '.join(first)} and {last} with +, -, * and / "
         f"to get {target}.",
         gold=CountdownGold(numbers=numbers, target=target),
-        source="countdown",
+        source=NAME,
         solution=child_random(seed, "solution", name).choice(solutions(numbers, target)),
     )

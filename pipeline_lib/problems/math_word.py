@@ -27,6 +27,11 @@ def gsm8k_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
     )
 
 
+def count_calculations(problem: Problem) -> int:
+    """Calculations that a solution of GSM8K marks, as in ``<<48/2=24>>``."""
+    return (problem.solution or "").count("<<")
+
+
 def contest_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
     r"""A row of MATH, AIME or HMMT.
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import GoldProblem
 from pipeline_lib.params.paths import PrepareParams
-from pipeline_lib.problems import countdown
+from pipeline_lib.problems import countdown, word_problems
 from pipeline_lib.problems.loading import load_splits
+from pipeline_lib.problems.math_word import count_calculations
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
 from pipeline_lib.problems.table import GENERATED, find_data_set
 from pipeline_lib.records import Problem
@@ -65,7 +66,7 @@ class _Cleaned:
 def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) -> Splits:
     """Draw the three splits.
 
-    Countdown is generated. Other data sets keep their official train and test splits if they have both;
+    Countdown and word problems are generated. Other data sets keep their official train and test splits if they have both;
     otherwise their one split is divided, in the wanted proportion if it is too small. The test split
     holds whole ARC puzzles. The bootstrap split is taken from the problems that the train split leaves,
     of which there may be none.
@@ -83,8 +84,8 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
         "train": params.train_problems,
         "bootstrap": params.bootstrap_problems,
     }
-    if params.dataset == GENERATED:
-        drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
+    if params.dataset in GENERATED:
+        drawn = _generate(params, seed, wanted)
         cleaned = _Cleaned(pools={}, loaded={}, duplicates=0, unusable=())
     else:
         cleaned = _clean(params, gold_problem)
@@ -103,11 +104,19 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
             overlap=overlap_report(training, drawn["test"]),
             unseen_number_sets=(
                 countdown.unseen_number_sets(drawn["test"], training)
-                if params.dataset == GENERATED
+                if params.dataset == countdown.NAME
                 else None
             ),
         ),
     )
+
+
+def _generate(
+    params: PrepareParams, seed: int, wanted: Mapping[str, int]
+) -> dict[str, list[Problem]]:
+    if params.dataset == countdown.NAME:
+        return countdown.splits(params.countdown, seed=seed, counts=wanted)
+    return word_problems.splits(params.word_problems, seed=seed, counts=wanted)
 
 
 def _load(params: PrepareParams) -> dict[str, list[Problem]]:
@@ -116,7 +125,14 @@ def _load(params: PrepareParams) -> dict[str, list[Problem]]:
             f"prepare.source is not set; {params.dataset} needs a folder in its original format "
             "or a hub id"
         )
-    return load_splits(params.dataset, params.source)
+    loaded = load_splits(params.dataset, params.source)
+    most = params.max_steps
+    if most is None:
+        return loaded
+    return {
+        split: [problem for problem in problems if count_calculations(problem) <= most]
+        for split, problems in loaded.items()
+    }
 
 
 def _clean(params: PrepareParams, gold_problem: GoldProblem) -> _Cleaned:

@@ -3,14 +3,15 @@
 from collections.abc import Collection, Mapping
 
 from pipeline_lib.errors import BadInputError, suggestion
+from pipeline_lib.problems import countdown, word_problems
 from pipeline_lib.problems.arc_grids import ARC, CONCEPT_ARC
 from pipeline_lib.problems.data_set import DataSet
 from pipeline_lib.problems.math_word import GSM8K, MATH, YEARLY_CONTEST
 from pipeline_lib.problems.python_code import HUMANEVAL, MBPP
 from pipeline_lib.terminal_text import one_line
 
-GENERATED = "countdown"
-"""The data set that `problems.countdown` generates; all others are loaded."""
+GENERATED = (countdown.NAME, word_problems.NAME)
+"""The data sets that are generated; all others are loaded."""
 
 DATA_SETS: Mapping[str, DataSet] = {
     "gsm8k": GSM8K,
@@ -43,8 +44,8 @@ def check_data_set(name: str) -> None:
     Raises:
         BadInputError: it is not; the message lists the names.
     """
-    if name != GENERATED and name not in DATA_SETS:
-        raise _unknown(name, (GENERATED, *DATA_SETS))
+    if name not in (*GENERATED, *DATA_SETS):
+        raise _unknown(name, (*GENERATED, *DATA_SETS))
 
 
 def _unknown(name: str, known: Collection[str]) -> BadInputError:

@@ -4,10 +4,12 @@ The base policy and the control are trained on the train part; the loss on the v
 the control's checkpoint.
 """
 
+import itertools
 import pathlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.storage import shards
@@ -38,6 +40,22 @@ def divide_worked(
         train=tuple(problem for problem in worked if problem.id not in held_apart),
         validation=tuple(problem for problem in worked if problem.id in held_apart),
     )
+
+
+def first_worked(problems: Iterable[Problem], count: int) -> list[Problem]:
+    """The first ``count`` problems with a solution, as examples in prompts.
+
+    Raises:
+        BadInputError: there are fewer.
+    """
+    worked = (problem for problem in problems if problem.solution is not None)
+    found = list(itertools.islice(worked, count))
+    if len(found) < count:
+        raise BadInputError(
+            f"sample.shots={count}: {len(found)} problems of the bootstrap split have a solution; raise "
+            "prepare.bootstrap_problems, or ask for fewer"
+        )
+    return found
 
 
 def read_worked(table: pathlib.Path, *, validation_fraction: float, seed: int) -> WorkedProblems:

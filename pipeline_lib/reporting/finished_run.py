@@ -4,7 +4,13 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
+from pipeline_lib.evaluation.plan import evaluation_draws
+from pipeline_lib.evaluation.result import (
+    FURTHER_NAME,
+    RESULT_NAME,
+    EvaluationResult,
+    FurtherResults,
+)
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.overlap import OverlapSample
@@ -28,7 +34,6 @@ from pipeline_lib.traindata.groups import GroupTable
 from pipeline_lib.training.control_report import read_control_report
 
 TRAINING_LOG = "training_log.jsonl"
-_POLICIES = ("base", "control", "trained")
 
 
 def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
@@ -44,7 +49,8 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
     result = _result(workspace, params)
     problems = workspace.problems("test")
     control = read_control_report(workspace.control) if params.train.control else None
-    drawn = [name for name in _POLICIES if name != "control" or (control and not control.is_base)]
+    has_own_control = control is not None and not control.is_base
+    drawn = [draw.folder for draw in evaluation_draws(params, control_is_base=not has_own_control)]
     groups = {
         name: GroupTable(problems=problems, paths=folders.paths, verdicts=folders.verdicts)
         for name in drawn
@@ -57,12 +63,12 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
     policy = workspace.policy(params.rounds, rounds=params.rounds)
     return ReportInput(
         result=result,
+        further=_further(workspace),
+        temperature=params.sample.temperature,
         seconds={stage: seconds[stage] for stage in stages if stage in seconds},
         total_seconds=total_seconds([e for e in events if e.get("stage") in stages]),
         tokens=dict(_tokens(workspace, params.rounds, drawn)),
-        spent=read_run_compute(
-            workspace, rounds=params.rounds, control=control is not None and not control.is_base
-        ),
+        spent=read_run_compute(workspace, rounds=params.rounds, control=has_own_control),
         control=control,
         unseen_number_sets=read_json(workspace.problems_report)["unseen_number_sets"],
         spending=_spending(workspace, params.serve),
@@ -98,6 +104,11 @@ def _result(workspace: Workspace, params: Params) -> EvaluationResult:
             f"{list(params.evaluate.ks)}; pass the --profile and --set of its run"
         )
     return result
+
+
+def _further(workspace: Workspace) -> FurtherResults:
+    file = workspace.evaluation_result / FURTHER_NAME
+    return FurtherResults.from_json(file.read_text("utf-8")) if file.is_file() else FurtherResults()
 
 
 def _events(workspace: Workspace, rounds: int) -> list[Event]:

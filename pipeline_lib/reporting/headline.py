@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipeline_lib.evaluation.comparison import Comparison
-from pipeline_lib.evaluation.result import EvaluationResult
+from pipeline_lib.evaluation.result import EvaluationResult, FurtherResults
 from pipeline_lib.evaluation.statistics.paired import DifferenceFinding, PairedDifference
 from pipeline_lib.reporting.wording import level, p_equation, percent, points
 
@@ -29,23 +29,69 @@ class Headline:
 EQUAL = "an equal-compute control"
 
 
-def make_loop_headline(result: EvaluationResult, *, control: str = EQUAL) -> Headline:
-    """Title and sentences of a run: its gain over the control.
+_NONE = FurtherResults()
+
+
+def make_loop_headline(
+    result: EvaluationResult, *, control: str = EQUAL, further: FurtherResults = _NONE
+) -> Headline:
+    """Title and sentences of a run: its gain over the control, at all temperatures.
 
     Args:
         result: result of the evaluation.
         control: name of the control in the title.
+        further: results at further temperatures, and of baselines.
     """
+    added = tuple(_further_sentences(result, further))
+    clause = _temperature_clause(result, further)
     if result.over_control is None:
         found = make_headline(result.comparison)
         return Headline(
-            title=f"{found.title}, without a control",
-            sentences=(*found.sentences, _WITHOUT_CONTROL),
+            title=f"{found.title}{clause}, without a control",
+            sentences=(*found.sentences, *added, _WITHOUT_CONTROL),
         )
     return Headline(
-        title=_title_over_control(result.over_control, control),
-        sentences=tuple(_sentences_over_control(result, result.over_control)),
+        title=_title_over_control(result.over_control, control) + clause,
+        sentences=(*_sentences_over_control(result, result.over_control), *added),
     )
+
+
+def _temperature_clause(result: EvaluationResult, further: FurtherResults) -> str:
+    if not further.temperatures or _claim(result).finding is not DifferenceFinding.GAIN:
+        return ""
+    without = [f"{temperature:g}" for temperature in _without_gain(further)]
+    return (
+        f"; no gain at temperature {' and '.join(without)}" if without else ", at all temperatures"
+    )
+
+
+def _without_gain(further: FurtherResults) -> list[float]:
+    return [
+        temperature
+        for temperature, result in further.temperatures.items()
+        if _claim(result).finding is not DifferenceFinding.GAIN
+    ]
+
+
+def _claim(result: EvaluationResult) -> PairedDifference:
+    """The difference of pass@1 that the title is about."""
+    return (result.over_control or result.comparison).strict[1]
+
+
+def _further_sentences(result: EvaluationResult, further: FurtherResults) -> Iterator[str]:
+    for temperature, other in further.temperatures.items():
+        against = "base" if other.over_control is None else "control"
+        yield f"At temperature {temperature:g}, over the {against}: {_first(_claim(other))}."
+    if _without_gain(further) and _claim(result).finding is DifferenceFinding.GAIN:
+        yield (
+            "A gain at one temperature alone can be a sharper distribution over the same answers: such "
+            "a policy loses fewer paths to chance and knows no more."
+        )
+    for baseline in further.baselines:
+        yield (
+            f"Over the {baseline.name} model at temperature {baseline.temperature:g}: "
+            f"{_first(baseline.comparison.strict[1])}."
+        )
 
 
 def _title_over_control(over: Comparison, control: str) -> str:

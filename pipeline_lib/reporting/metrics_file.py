@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipeline_lib.evaluation.comparison import Comparison
-from pipeline_lib.evaluation.result import EvaluationResult
+from pipeline_lib.evaluation.result import EvaluationResult, FurtherResults
 from pipeline_lib.evaluation.statistics.paired import PairedDifference
 from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.records import Interval
@@ -42,13 +42,8 @@ def build_metrics(
         unseen_number_sets: held-out problems whose numbers occur in no training problem; None if
             the data set is not Countdown.
     """
-    control, over = result.control, result.over_control
     return {
-        "base": _policy(result.base),
-        "control": _policy(control) if control is not None else None,
-        "trained": _policy(result.trained),
-        "paired": _paired(result.comparison),
-        "paired_control": _paired(over) if over is not None else None,
+        **_compared(result),
         "num_problems": result.comparison.num_problems,
         "num_unseen_number_sets": unseen_number_sets,
         "compute": asdict(spent),
@@ -79,6 +74,35 @@ def build_summary(result: EvaluationResult) -> Figures:
         "p_value": gain.p_value,
         "truncated_fraction": result.trained.truncated_fraction,
         "mean_completion_tokens": result.trained.mean_completion_tokens,
+    }
+
+
+def build_further_metrics(further: FurtherResults) -> Figures:
+    """Metrics at further temperatures and of baselines; empty without any."""
+    temperatures = {
+        f"{value:g}": _compared(result) for value, result in further.temperatures.items()
+    }
+    baselines = [
+        {
+            "name": baseline.name,
+            "temperature": baseline.temperature,
+            "scores": _policy(baseline.summary),
+            "paired": _paired(baseline.comparison),
+        }
+        for baseline in further.baselines
+    ]
+    found = {"temperatures": temperatures, "baselines": baselines}
+    return {name: value for name, value in found.items() if value}
+
+
+def _compared(result: EvaluationResult) -> Figures:
+    control, over = result.control, result.over_control
+    return {
+        "base": _policy(result.base),
+        "control": _policy(control) if control is not None else None,
+        "trained": _policy(result.trained),
+        "paired": _paired(result.comparison),
+        "paired_control": _paired(over) if over is not None else None,
     }
 
 

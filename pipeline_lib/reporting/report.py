@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 import jinja2
 
 from pipeline_lib.evaluation.curves.result import ComputeCurves
-from pipeline_lib.evaluation.result import EvaluationResult
+from pipeline_lib.evaluation.result import EvaluationResult, FurtherResults
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Group
 from pipeline_lib.reporting import plots, tables
 from pipeline_lib.reporting.control_text import control_name, control_sentences, number_set_sentence
 from pipeline_lib.reporting.curve_plots import curve_table, plot_curves
 from pipeline_lib.reporting.examples import pick_examples
-from pipeline_lib.reporting.headline import Headline, make_loop_headline
+from pipeline_lib.reporting.headline import EQUAL, Headline, make_loop_headline
 from pipeline_lib.reporting.metrics_file import TokenCount
 from pipeline_lib.reporting.plots import TRAINING_PREFIX, Plot, TrainingRow
 from pipeline_lib.reporting.run_compute import RunCompute
@@ -67,6 +67,9 @@ class ReportInput:
     num_examples: int
     shared_runs: Sequence[OverlapSample] = ()
     """Word runs shared by a test and a train question, for manual inspection."""
+    further: FurtherResults = field(default_factory=FurtherResults)
+    temperature: float = 1.0
+    """Temperature of ``result``."""
     compute: Sequence[ComputeCurves] = ()
     """Test-time compute curves, if there are any."""
     revision: Mapping[str, str] = field(default_factory=dict)
@@ -75,9 +78,15 @@ class ReportInput:
     @property
     def headline(self) -> Headline:
         """Title and sentences of the run."""
-        if self.control is None:
-            return make_loop_headline(self.result)
-        return make_loop_headline(self.result, control=control_name(self.control, self.spent))
+        name = control_name(self.control, self.spent) if self.control is not None else EQUAL
+        return make_loop_headline(self.result, control=name, further=self.further)
+
+    @property
+    def by_temperature(self) -> tables.Table | None:
+        """Scores at all temperatures and of baselines; None if there is nothing further."""
+        if self.further == FurtherResults():
+            return None
+        return tables.temperature_table(self.result, self.further, temperature=self.temperature)
 
     @property
     def limits_of_claim(self) -> tuple[str, ...]:
@@ -176,8 +185,9 @@ def render(source: ReportInput, drawn: Mapping[str, Plot]) -> str:
 
 def _tables(source: ReportInput) -> dict[str, tables.Table]:
     result, comparison = source.result, source.result.comparison
-    over = result.over_control
+    over, by_temperature = result.over_control, source.by_temperature
     return {
+        **({"by_temperature": by_temperature} if by_temperature else {}),
         "scores": tables.score_table(source.result.summaries),
         **({"over_control": tables.paired_table(over, against="control")} if over else {}),
         "paired": tables.paired_table(comparison),

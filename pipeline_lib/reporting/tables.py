@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.evaluation.comparison import Comparison
-from pipeline_lib.evaluation.result import EvaluationResult
+from pipeline_lib.evaluation.result import EvaluationResult, FurtherResults
 from pipeline_lib.evaluation.statistics.paired import PairedDifference
 from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.problems.overlap import OverlapSample
@@ -50,6 +50,48 @@ def score_table(summaries: Mapping[str, EvalSummary]) -> Table:
     return Table(
         caption=f"Scores with {level(first.single)} intervals over {first.num_problems} problems",
         columns=("score", *summaries),
+        rows=tuple(rows),
+    )
+
+
+def temperature_table(
+    result: EvaluationResult, further: FurtherResults, *, temperature: float
+) -> Table:
+    """pass@k of every policy and baseline by temperature, and the trained policy's difference to it.
+
+    Args:
+        result: result at ``temperature``.
+        further: results at further temperatures, and baselines.
+        temperature: that of sampling.
+    """
+    rows: list[tuple[str, ...]] = []
+    for value, found in {temperature: result, **further.temperatures}.items():
+        compared: list[tuple[str, EvalSummary, Comparison | None]] = [
+            (one.name, one.summary, one.comparison)
+            for one in further.baselines
+            if one.temperature == value
+        ]
+        compared.append(("base", found.base, found.comparison))
+        if found.control is not None:
+            compared.append(("control", found.control, found.over_control))
+        compared.append(("trained", found.trained, None))
+        rows += (
+            (
+                f"{value:g}",
+                name,
+                *(score(summary.strict[k]) for k in summary.ks),
+                difference(over.strict[1].interval) if over else EMPTY,
+            )
+            for name, summary, over in compared
+        )
+    return Table(
+        caption="Scores by temperature, and trained minus each in points of pass@1",
+        columns=(
+            "temperature",
+            "policy",
+            *(f"pass@{k}" for k in result.base.ks),
+            "trained minus it",
+        ),
         rows=tuple(rows),
     )
 

@@ -14,15 +14,22 @@ KIND = PATHS
 
 
 def sample_paths(
-    problems: Sequence[Problem], model: ChatModel, params: SampleParams, *, seed: int, draw: str
+    problems: Sequence[Problem],
+    model: ChatModel,
+    params: SampleParams,
+    *,
+    seed: int,
+    draw: str,
+    examples: Sequence[Problem] = (),
 ) -> list[Path]:
     """Draw ``params.num_paths`` paths per problem, in the order of problems and path indices.
 
     The seed of a path is derived from the root seed, the name of the draw, the problem and the index.
+    Worked ``examples`` are the beginning of every prompt.
     """
     requests = [
         Request(
-            prompt=render(problem, model.chat_format),
+            prompt=render(problem, model.chat_format, examples=examples),
             seeds=consecutive_seeds(params.num_paths, seed, draw, problem.id),
         )
         for problem in problems
@@ -31,8 +38,17 @@ def sample_paths(
         temperature=params.temperature, top_p=params.top_p, max_new_tokens=params.max_new_tokens
     )
     answers = model.complete(requests, decoding)
+    templates = {
+        kind: template_digest(kind, model.chat_format, examples=examples)
+        for kind in {problem.kind for problem in problems}
+    }
     return [
-        _path(problem, index, completion, _provenance(problem, model, path_seed, decoding))
+        _path(
+            problem,
+            index,
+            completion,
+            _provenance(templates[problem.kind], model, path_seed, decoding),
+        )
         for problem, request, completions in zip(problems, requests, answers, strict=True)
         for index, (path_seed, completion) in enumerate(
             zip(request.seeds, completions, strict=True)
@@ -40,10 +56,10 @@ def sample_paths(
     ]
 
 
-def _provenance(problem: Problem, model: ChatModel, seed: int, decoding: Decoding) -> Provenance:
+def _provenance(template: str, model: ChatModel, seed: int, decoding: Decoding) -> Provenance:
     return Provenance(
         model=model.identity,
-        template=template_digest(problem.kind, model.chat_format),
+        template=template,
         seed=seed,
         temperature=decoding.temperature,
         top_p=decoding.top_p,

@@ -1,14 +1,15 @@
-"""Prompts of problems, the same for sampling, training and evaluation.
+"""Prompts of problems, the same for training and evaluation; those of sampling may begin with shots.
 
 A model with a chat template gets question and instruction as a user message in that template; a base
 model (such as the small policy of the default run) gets the kind's compact prompt.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pipeline_lib.kinds.kind import Kind
 from pipeline_lib.records import Problem
-from pipeline_lib.serving.chat_model import ChatFormat
+from pipeline_lib.serving.chat_model import ChatFormat, Shot
 from pipeline_lib.storage.files import digest_json
 
 TEMPLATE_VERSION = 1
@@ -19,15 +20,40 @@ def instruction(problem: Problem) -> str:
     return f"{problem.question}\n\n{problem.kind.instruction}"
 
 
-def render(problem: Problem, chat_format: ChatFormat | None) -> str:
-    """The prompt as text, special tokens included: it is tokenized without adding any."""
+def render(
+    problem: Problem, chat_format: ChatFormat | None, *, examples: Sequence[Problem] = ()
+) -> str:
+    """The prompt as text, special tokens included: it is tokenized without adding any.
+
+    Args:
+        problem: the question.
+        chat_format: template of a chat model.
+        examples: problems with solutions, as earlier turns; a base model gets their prompts and
+            solutions, divided by empty lines.
+    """
     if chat_format is not None:
-        return chat_format.render(instruction(problem))
+        shots = [
+            Shot(user=instruction(example), assistant=_solution(example)) for example in examples
+        ]
+        return chat_format.render(instruction(problem), shots)
+    worked = (f"{_plain(example)}{_solution(example)}\n\n" for example in examples)
+    return "".join([*worked, _plain(problem)])
+
+
+def _plain(problem: Problem) -> str:
     compact_prompt = problem.kind.compact_prompt
     return compact_prompt(problem.gold) if compact_prompt else f"{instruction(problem)}\n\n"
 
 
-def template_digest(kind: Kind[Any], chat_format: ChatFormat | None) -> str:
+def _solution(problem: Problem) -> str:
+    assert problem.solution is not None
+    return problem.kind.solution_texts(problem.gold, problem.solution)[0]
+
+
+def template_digest(
+    kind: Kind[Any], chat_format: ChatFormat | None, *, examples: Iterable[Problem] = ()
+) -> str:
     """Identity of the template of one kind of problem; it is part of every path's provenance."""
     own = chat_format.digest if chat_format is not None else None
-    return digest_json([TEMPLATE_VERSION, kind.instruction, own])[:16]
+    shown = [[example.question, _solution(example)] for example in examples]
+    return digest_json([TEMPLATE_VERSION, kind.instruction, own, *shown])[:16]

@@ -57,6 +57,14 @@ class Completion:
     """First completion of its HTTP request; further requests for a prompt are billed for it again."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shot:
+    """A worked example: an earlier turn of the user with the wanted answer."""
+
+    user: str
+    assistant: str
+
+
 class ChatFormat(Protocol):
     """A model's own chat template."""
 
@@ -65,8 +73,8 @@ class ChatFormat(Protocol):
         """Digest of the template."""
         ...
 
-    def render(self, user_message: str) -> str:
-        """The prompt for the assistant's turn, with its special tokens."""
+    def render(self, user_message: str, shots: Sequence[Shot] = ()) -> str:
+        """The prompt for the assistant's turn after ``shots``, with its special tokens."""
         ...
 
 

@@ -20,7 +20,13 @@ from openai import APIConnectionError, AsyncOpenAI, OpenAIError
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import FinishReason
-from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
+from pipeline_lib.serving.chat_model import (
+    ChatFormat,
+    Completion,
+    Decoding,
+    Request,
+    Shot,
+)
 from pipeline_lib.serving.connection import Connection
 from pipeline_lib.serving.dialects import Dialect, chat_fields, completion_fields, split_seeds
 from pipeline_lib.serving.endpoint import Endpoint
@@ -42,8 +48,17 @@ class ServerChat:
 
     digest: str = "server"
 
-    def render(self, user_message: str) -> str:
-        """The message unchanged, for the chat route."""
+    def render(self, user_message: str, shots: Sequence[Shot] = ()) -> str:
+        """The message unchanged, for the chat route.
+
+        Raises:
+            BadInputError: there are shots, which need the template.
+        """
+        if shots:
+            raise BadInputError(
+                f"sample.shots={len(shots)}: needs the chat template of the server's model; set "
+                "serve.tokenizer to its folder or hub id, or sample.shots=0"
+            )
         return user_message
 
 

@@ -106,6 +106,7 @@ LOOP = (
         params=(
             *("seed", *_ENGINE, "sample", "verify"),
             *("evaluate", "rounds", "train.control"),
+            *("bootstrap.model", "bootstrap.format_steps"),
         ),
         outputs=("data/evaluation",),
         fans_out="always",

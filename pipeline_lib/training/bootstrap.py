@@ -1,7 +1,8 @@
 """The base policy of the loop: a small Llama made from scratch, or an existing model.
 
 From scratch: random weights, a byte-level tokenizer trained on the solver's solutions, and SFT on them.
-SFT stops early on purpose, to leave room for the loop to improve.
+SFT stops early on purpose, to leave room for the loop to improve. An existing model is copied, or first
+taught the answer format by SFT on worked solutions.
 """
 
 import pathlib
@@ -42,10 +43,10 @@ def make_base_policy(
     key: str,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Make the base policy from worked solutions, or copy ``params.model``.
+    """Make the base policy from worked solutions, or from ``params.model``.
 
     Args:
-        rows: {prompt, completion} of the solutions; unused if a model is given.
+        rows: {prompt, completion} of the solutions; unused if a model is copied.
         output: folder of the policy.
         params: the model, or the settings to make one.
         seed: the root seed.
@@ -55,12 +56,17 @@ def make_base_policy(
     Raises:
         BadInputError: the named model cannot be loaded, or there are no rows to train on.
     """
-    if params.model is not None:
+    if params.model is not None and not params.format_steps:
         return _copy_model(params.model, output, key=key)
     if not rows:
+        remedy = (
+            "bootstrap.model to a Hugging Face folder or hub id"
+            if params.model is None
+            else "bootstrap.format_steps=0"
+        )
         raise BadInputError(
-            "bootstrap: no problem has a worked solution to train on; set bootstrap.model to a "
-            "Hugging Face folder or hub id, or prepare.bootstrap_problems above 0"
+            f"bootstrap: no problem has a worked solution to train on; set {remedy}, or "
+            "prepare.bootstrap_problems above 0"
         )
     context = TrainContext(
         work=work_folder(output, key),
@@ -69,24 +75,29 @@ def make_base_policy(
         threads=params.threads,
         progress=progress,
     )
+    if params.model is not None:
+        phase = _make_phase("format", rows, params, steps=params.format_steps)
+        return run_phases([phase], params.model, output, context=context)
     blank = context.work / "blank"
     weights_seed = trainer_seed(seed, "bootstrap", "weights")
     with silence_libraries(), deterministic(threads=params.threads, seed=weights_seed):
         save_blank_policy(blank, rows, params)
-    return run_phases([_make_phase(rows, params)], str(blank), output, context=context)
+    phase = _make_phase("bootstrap", rows, params, steps=params.steps)
+    return run_phases([phase], str(blank), output, context=context)
 
 
 def _copy_model(source: str, output: pathlib.Path, *, key: str) -> Manifest:
     """Copy an existing model into the workspace, so that later stages read a folder."""
-    model = policies.load_policy(source).model
+    with silence_libraries():
+        model = policies.load_policy(source).model
     return policies.save_policy(model, output, source=source, log=[], key=key, tokens=Tokens())
 
 
-def _make_phase(rows: Sequence[Row], params: BootstrapParams) -> Phase:
+def _make_phase(name: str, rows: Sequence[Row], params: BootstrapParams, *, steps: int) -> Phase:
     return Phase(
-        name="bootstrap",
+        name=name,
         schedule=Schedule(
-            steps=params.steps,
+            steps=steps,
             lr=params.lr,
             batch_size=params.batch_size,
             micro_batch_size=params.batch_size,

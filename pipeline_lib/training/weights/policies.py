@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from peft import PeftModel
 from tokenizers import processors
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.storage import manifests
@@ -110,15 +110,24 @@ def save_policy(
 ) -> Manifest:
     """Write ``model``, the tokenizer of ``source`` and ``log``; the manifest with ``tokens`` comes last.
 
-    A model with an adapter is written merged, with the adapter in a subfolder.
+    A model with an adapter is written merged, with the adapter in a subfolder. Weights have the precision
+    of ``source``, if it is lower than that of ``model``.
     """
     with replaced(folder) as fresh:
         if isinstance(model, PeftModel):
             adapters.save(model, fresh / adapters.FOLDER, base=source)
-        _merge(model, fresh, source).save_pretrained(fresh)
+        plain = _merge(model, fresh, source)
+        plain.to(_saved_dtype(plain.dtype, source)).save_pretrained(fresh)
         load_tokenizer(source).save_pretrained(fresh)
         write_json_lines(fresh / LOG_NAME, log)
         return manifests.seal(fresh, kind=KIND, key=key, counts=token_counts(tokens))
+
+
+def _saved_dtype(trained: torch.dtype, source: str) -> torch.dtype:
+    """The precision of ``source`` if it is the lower one: its policies take no more room than itself."""
+    with _readable(source):
+        stored = AutoConfig.from_pretrained(source, trust_remote_code=False).dtype or trained
+    return min(trained, stored, key=lambda dtype: dtype.itemsize)
 
 
 def token_counts(tokens: Tokens) -> dict[str, float]:

@@ -145,3 +145,21 @@ def test_countdown_is_generated_without_repeats():
     assert len(ids(splits.train) | ids(splits.test) | ids(splits.bootstrap)) == 40 + 20 + 30
     assert splits.report.overlap.touched_test == 0
     assert all(problem.solution for problem in splits.bootstrap)
+
+
+def test_long_solutions_are_left_out(tmp_path: pathlib.Path):
+    """With max_steps=1 a problem with two marked calculations is in no split; other data has no marks."""
+    for name, first in (("train", 0), ("test", 50)):
+        rows = [
+            {"question": f"How many are {number}?", "answer": f"<<1+1=2>>{marks}\n#### {number}"}
+            for number in range(first, first + 12)
+            for marks in ["<<2+2=4>>" if number % 2 else ""]
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    splits = gsm8k_splits(tmp_path, max_steps=1, train_problems=5, bootstrap_problems=1)
+    drawn = [*splits.train, *splits.bootstrap, *splits.test]
+    assert len(drawn) == 6 + 4
+    assert all(int(problem.gold.answer) % 2 == 0 for problem in drawn)
+    with pytest.raises(ValueError, match="max_steps=1; only solutions of dataset=gsm8k"):
+        PrepareParams(dataset="math", source=str(tmp_path), max_steps=1)

@@ -1,10 +1,12 @@
 """Worked problems are divided by seed and id."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.problems.worked import divide_worked
+from pipeline_lib.problems.worked import divide_worked, first_worked
 from pipeline_lib.records import Problem
 
 
@@ -26,6 +28,14 @@ def test_the_parts_are_disjoint_and_together_all(count, fraction, seed):
     parts = divide_worked(problems, validation_fraction=fraction, seed=seed)
     assert sorted([*parts.train, *parts.validation], key=lambda p: int(p.id[1:])) == problems
     assert len(parts.validation) == round(fraction * count)
+
+
+def test_examples_have_a_solution():
+    """The first two with one; five are too many, and the message names the param."""
+    problems = [problem(number, worked=number % 2 == 1) for number in range(6)]
+    assert [one.id for one in first_worked(problems, 2)] == ["p1", "p3"]
+    with pytest.raises(BadInputError, match=r"sample\.shots=5: 3 problems"):
+        first_worked(problems, 5)
 
 
 def test_problems_without_a_solution_are_in_neither_part():

@@ -1,6 +1,7 @@
 """Prompts depend on the problem and the chat format alone."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -12,6 +13,7 @@ from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import instruction, render, template_digest
+from pipeline_lib.serving.chat_model import Shot
 
 COUNTDOWN = Problem(
     id="c", question="Make 24.", gold=CountdownGold(numbers=(3, 5, 3), target=24), source="test"
@@ -34,8 +36,9 @@ class Shouting:
 
     digest: str = "shouting"
 
-    def render(self, user_message: str) -> str:
-        return f"<user>{user_message}<assistant>"
+    def render(self, user_message: str, shots: Sequence[Shot] = ()) -> str:
+        earlier = "".join(f"<user>{shot.user}<assistant>{shot.assistant}" for shot in shots)
+        return f"{earlier}<user>{user_message}<assistant>"
 
 
 def test_compact_countdown_prompt():
@@ -55,6 +58,35 @@ def test_chat_models_get_the_instruction_in_their_own_format():
         assert text == f"<user>{instruction(problem)}<assistant>"
         assert problem.question in text
         assert word in text
+
+
+EXAMPLE = Problem(
+    id="e",
+    question="What is 2+3?",
+    gold=MathGold(answer="5"),
+    source="test",
+    solution="2+3=<<2+3=5>>5.\n#### 5",
+)
+
+
+def test_examples_are_earlier_turns_in_the_requested_format():
+    """Question with instruction, and the solution with its answer in a box, without calculator marks."""
+    answer = "2+3=5.\n\\boxed{5}"
+    assert render(MATH, Shouting(), examples=[EXAMPLE]) == (
+        f"<user>{instruction(EXAMPLE)}<assistant>{answer}<user>{instruction(MATH)}<assistant>"
+    )
+    assert render(MATH, None, examples=[EXAMPLE]) == (
+        f"{instruction(EXAMPLE)}\n\n{answer}\n\n{instruction(MATH)}\n\n"
+    )
+
+
+def test_the_digest_covers_the_examples():
+    """None, one, and the same with another solution are three templates."""
+    other = dataclasses.replace(EXAMPLE, solution="5.\n#### 5")
+    found = {
+        template_digest(MATH.kind, None, examples=examples) for examples in ([], [EXAMPLE], [other])
+    }
+    assert len(found) == 3
 
 
 def test_the_gold_stays_out_of_the_prompt():

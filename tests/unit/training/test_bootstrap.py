@@ -3,6 +3,7 @@
 import pathlib
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
@@ -12,9 +13,20 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.worked import solution_rows
+from pipeline_lib.serving.pretrained import load_chat_format
+from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.manifests import current
 from pipeline_lib.training.bootstrap import make_base_policy, make_tokenizer
+from pipeline_lib.training.weights.gguf_import import import_gguf
+from tests.unit.training.weights.gguf_files import tiny_llama, write_gguf
 
+WORKED = Problem(
+    id="w",
+    question="What is 1+1?",
+    gold=MathGold(answer="2"),
+    source="test",
+    solution="1+1=<<1+1=2>>2\n#### 2",
+)
 TOKENIZER = make_tokenizer(["12,5,3=51\n", "12+5=17\n17*3=51"])
 
 
@@ -82,6 +94,44 @@ def test_a_given_model_is_copied(base: pathlib.Path, tiny, tmp_path: pathlib.Pat
     make_base_policy([], tmp_path / "copy", params=params, seed=1, key="copy")
     weights = "model.safetensors"
     assert (tmp_path / "copy" / weights).read_bytes() == (base / weights).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def chat_model(tmp_path_factory) -> pathlib.Path:
+    """A tiny model in bfloat16 with a chat template."""
+    folder = tmp_path_factory.mktemp("chat")
+    source = write_gguf(folder / "tiny.gguf", tiny_llama())
+    import_gguf(source, folder / "model", dtype="bfloat16")
+    return folder / "model"
+
+
+def weights_of(folder: pathlib.Path) -> dict[str, torch.Tensor]:
+    return AutoModelForCausalLM.from_pretrained(folder, dtype="auto").state_dict()
+
+
+def test_a_given_model_keeps_its_precision(chat_model, tiny, tmp_path: pathlib.Path):
+    """The copy is no larger than the original, although training computes in float32."""
+    params = tiny.model_copy(update={"model": str(chat_model)})
+    make_base_policy([], tmp_path / "copy", params=params, seed=1, key="copy")
+    before, after = weights_of(chat_model), weights_of(tmp_path / "copy")
+    assert {weight.dtype for weight in after.values()} == {torch.bfloat16}
+    assert all(torch.equal(after[name], before[name]) for name in before)
+
+
+def test_a_given_model_learns_the_answer_format(chat_model, tiny, tmp_path: pathlib.Path):
+    """SFT on worked solutions in its own chat template raises their likelihood; precision is kept."""
+    update = {"model": str(chat_model), "format_steps": 4, "lr": 1e-2}
+    params = tiny.model_copy(update=update)
+    rows = solution_rows([WORKED], load_chat_format(str(chat_model)))
+    assert rows[0]["prompt"].startswith("<|im_start|>user\n")
+    assert rows[0]["completion"] == "1+1=2\n\\boxed{2}"
+    make_base_policy(rows, tmp_path / "taught", params=params, seed=1, key="taught")
+    assert {weight.dtype for weight in weights_of(tmp_path / "taught").values()} == {torch.bfloat16}
+    log = list(read_json_lines(tmp_path / "taught" / "training_log.jsonl"))
+    assert [row["phase"] for row in log] == ["format"] * 4
+    assert log[-1]["loss"] < log[0]["loss"] - 1
+    with pytest.raises(BadInputError, match=r"worked solution.*bootstrap\.format_steps=0"):
+        make_base_policy([], tmp_path / "none", params=params, seed=1, key="none")
 
 
 def test_a_missing_model_is_bad_input(tiny, tmp_path: pathlib.Path):

@@ -1,0 +1,115 @@
+"""Generated word problems: their solutions calculate the answer, and splits share what they may."""
+
+import re
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.paths import PrepareParams, VerifyParams, WordProblemParams
+from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.problems.word_problems import splits, templates
+from pipeline_lib.verification.dispatch import Item, open_verifier
+
+COUNTS = {"test": 150, "train": 400, "bootstrap": 60}
+CALCULATION = re.compile(r"(\d+)([-+*/])(\d+)=<<\1\2\3=(\d+)>>\4\b")
+CALCULATE = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": lambda left, right: left / right,
+}
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return splits(WordProblemParams(), seed=3, counts=COUNTS)
+
+
+def template_of(problem):
+    return problem.id.removeprefix("word-problems-").partition("-")[0]
+
+
+def test_each_step_is_calculated_from_the_question(drawn):
+    """Every number of the question is used once; each step is right; the last result is the gold."""
+    for problem in drawn["train"]:
+        steps = CALCULATION.findall(problem.solution)
+        assert len(steps) == problem.solution.count("<<") == int(template_of(problem)[0])
+        inputs = [int(number) for number in re.findall(r"\d+", problem.question)]
+        for left, sign, right, result in steps:
+            assert CALCULATE[sign](int(left), int(right)) == int(result)
+            for number in (int(left), int(right)):
+                if number in inputs:
+                    inputs.remove(number)
+        assert not inputs, problem
+        assert problem.solution.endswith(f"\n#### {problem.gold.answer}")
+        assert problem.gold.answer == steps[-1][3]
+        assert "{" not in problem.question + problem.solution
+
+
+def test_solutions_are_judged_right(drawn):
+    """In the requested format, by the verifier."""
+    items = [
+        Item(gold=problem.gold, text=text)
+        for problem in drawn["test"][:40]
+        for text in problem.kind.solution_texts(problem.gold, problem.solution)
+    ]
+    with open_verifier(VerifyParams()) as verifier:
+        assert {verdict.strict for verdict in verifier.judge(items)} == {True}
+
+
+def test_no_two_splits_share_template_and_numbers(drawn):
+    """Ids are made of both."""
+    ids = [problem.id for problems in drawn.values() for problem in problems]
+    assert len(set(ids)) == len(ids) == sum(COUNTS.values())
+
+
+def test_templates_are_drawn_evenly(drawn):
+    """All of them, none more than three times its share."""
+    counts = [
+        sum(template_of(problem) == name for problem in drawn["train"])
+        for steps in (1, 2)
+        for name in templates(steps)
+    ]
+    assert min(counts) >= 1
+    assert max(counts) <= 3 * COUNTS["train"] / len(counts)
+
+
+def test_a_split_by_template():
+    """With a quarter reserved, templates of the test problems occur in no other split, for each length."""
+    drawn = splits(WordProblemParams(test_templates=0.25), seed=3, counts=COUNTS)
+    held_out = {template_of(problem) for problem in drawn["test"]}
+    trained = {template_of(p) for name in ("train", "bootstrap") for p in drawn[name]}
+    assert not held_out & trained
+    assert len(held_out) == 10
+    assert {name[0] for name in held_out} == {"1", "2"}
+
+
+def test_one_step_alone():
+    """No template of two steps."""
+    drawn = splits(WordProblemParams(steps=(1,)), seed=3, counts={"test": 50})
+    assert {template_of(problem)[0] for problem in drawn["test"]} == {"1"}
+
+
+def test_sizes_do_not_change_earlier_splits(drawn):
+    """The test problems are the same with more training problems; another seed has others."""
+    more = splits(WordProblemParams(), seed=3, counts={"test": 150, "train": 900})
+    assert more["test"] == drawn["test"]
+    assert more["train"][:400] == drawn["train"]
+    other = splits(WordProblemParams(), seed=4, counts={"test": 150})
+    assert other["test"] != drawn["test"]
+
+
+def test_no_template_left_is_bad_input():
+    """The message names the param."""
+    with pytest.raises(BadInputError, match=r"word_problems\.test_templates=0\.01"):
+        splits(WordProblemParams(test_templates=0.01), seed=3, counts={"test": 5})
+
+
+def test_prepare_takes_them_by_name():
+    """`prepare.dataset: word-problems` needs no source."""
+    params = PrepareParams(
+        dataset="word-problems", train_problems=20, test_problems=10, bootstrap_problems=5
+    )
+    made = make_splits(params, seed=3, gold_problem=lambda _: None)
+    assert made.report.drawn == {"test": 10, "train": 20, "bootstrap": 5}
+    assert made.report.unseen_number_sets is None
