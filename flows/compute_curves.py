@@ -1,6 +1,5 @@
 """Test-time compute on a policy of a finished workspace: draw, search, judge, measure, curves."""
 
-
 from prefect import flow
 
 from flows.draws import Draw, sample_and_verify
