@@ -1,8 +1,11 @@
 """The headline says what the comparison found, and nothing more."""
 
-from pipeline_lib.evaluation.result import evaluate_policies
+from pipeline_lib.evaluation.result import Baseline, FurtherResults, evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.reporting.headline import make_headline, make_loop_headline
+from pipeline_lib.reporting.metrics_file import build_further_metrics
+from pipeline_lib.reporting.tables import temperature_table
+from pipeline_lib.reporting.wording import EMPTY
 from tests.unit.evaluation.judged_groups import judged_group
 
 
@@ -120,3 +123,64 @@ def test_a_run_without_a_control_says_so():
     found = make_loop_headline(evaluate_policies(*groups, params, seed=7))
     assert found.title == "pass@1 rose by 50.0 points, without a control"
     assert "There was no control" in found.sentences[-1]
+
+
+def result_of(base, trained):
+    groups = [
+        [judged_group(f"p{index:03d}", letters) for index, letters in enumerate(policy)]
+        for policy in (base, trained)
+    ]
+    return evaluate_policies(*groups, EvaluateParams(num_paths=4, ks=(1, 2), resamples=500), seed=7)
+
+
+RISE = result_of(["cwww", "ccww"] * 60, ["cccw", "cccc"] * 60)
+STILL = result_of(["cccw"] * 120, ["cccw", "ccwc"] * 60)
+
+
+def at_temperatures(first, further):
+    found = make_loop_headline(first, further=further)
+    return found.title, " ".join(found.sentences).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_gain_at_one_temperature_alone_is_sharpness():
+    """The title names the temperature without a gain; a sentence says what such a gain can be."""
+    title, text = at_temperatures(RISE, FurtherResults(temperatures={0.2: STILL}))
+    assert "rose by" in title
+    assert "; no gain at temperature 0.2" in title
+    assert "At temperature 0.2, over the base: No significant gain" in text
+    assert "sharper distribution" in text
+
+
+def test_a_gain_at_all_temperatures():
+    """Said in the title, without the caution."""
+    title, text = at_temperatures(RISE, FurtherResults(temperatures={0.2: RISE, 0.4: RISE}))
+    assert ", at all temperatures" in title
+    assert "sharper" not in text
+
+
+def test_without_a_gain_temperatures_are_in_the_text_alone():
+    """A gain at a further temperature does not make the title a gain."""
+    title, text = at_temperatures(STILL, FurtherResults(temperatures={0.2: RISE}))
+    assert "temperature" not in title
+    assert "At temperature 0.2, over the base: pass@1 rose" in text
+    assert "sharper" not in text
+
+
+def test_baselines_are_named():
+    """The untouched model at its temperature."""
+    baseline = Baseline(
+        name="untouched", temperature=0.7, summary=RISE.base, comparison=RISE.comparison
+    )
+    further = FurtherResults(baselines=(baseline,))
+    _, text = at_temperatures(RISE, further)
+    assert "Over the untouched model at temperature 0.7: pass@1 rose from 37.5 %" in text
+    assert FurtherResults.from_json(further.to_json()) == further
+    table = temperature_table(RISE, further, temperature=0.7)
+    assert [row[:2] for row in table.rows] == [
+        ("0.7", "untouched"),
+        ("0.7", "base"),
+        ("0.7", "trained"),
+    ]
+    assert table.rows[2][-1] == EMPTY
+    assert build_further_metrics(further)["baselines"][0]["scores"]["pass_at_1"]["value"] == 0.375
+    assert build_further_metrics(FurtherResults()) == {}
