@@ -281,7 +281,7 @@ def test_killed_with_its_worker(worker, unbroken):
     assert 15 <= len(before) + len(after) <= 16
     assert results(root) == results(unbroken)
     by_path = dict(worker.receiver.posted)
-    assert len(worker.receiver.posted) == len(by_path) == 2
+    assert len(worker.receiver.posted) == len(by_path) == 2, worker.receiver.posted
     plain = json.loads(by_path[f"/plain/{CANARY}"])
     assert plain["deployment"] == "nightly"
     assert plain["state"] == "Crashed"
@@ -368,6 +368,8 @@ def checkout(site, tmp_path):
         else:
             shutil.copy(source, root / name)
     shutil.copy(REPOSITORY / ".gitignore", root)
+    (root / "data" / "raw").mkdir(parents=True)
+    shutil.copy(REPOSITORY / "data" / "raw" / ".gitignore", root / "data" / "raw")
     params = load_params(profile="smoke", overrides=SETTINGS)
     text = yaml.safe_dump(params.model_dump(mode="json"))
     (root / "params.yaml").write_text(text, encoding="utf-8")
@@ -419,10 +421,10 @@ def test_a_promotion_is_suspended_until_it_is_approved(worker, unbroken, tmp_pat
     while process.children(recursive=True):
         assert time.monotonic() < deadline
         time.sleep(0.5)
-    with Workspace(unbroken).lease(), worker.api as api:
-        answer = {"run_input": {"decision": "approve"}}
-        resumed = api.post(f"/flow_runs/{run_id}/resume", json=answer).raise_for_status().json()
-        assert resumed["status"] == "ACCEPT"
+    with Workspace(unbroken).lease():
+        answer = {"decision": "approve"}
+        resumed = worker.call("POST", f"/flow_runs/{run_id}/resume", run_input=answer)
+        assert resumed.json()["status"] == "ACCEPT"
     worker.awaited(run_id, "Completed")
     assert (store / "current" / "config.json").is_file()
 

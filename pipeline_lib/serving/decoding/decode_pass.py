@@ -3,7 +3,7 @@
 Two implementations. `COHORT_PASS` attends cohort by cohort and reads only each cohort's columns.
 `PADDED_PASS` gives all sequences to the model's own attention as one padded batch, which works for
 every key-value cache of transformers. `choose_decode_pass` compares them once per model on a few
-tokens, and takes the first where both agree.
+tokens of its own text, and takes the first where both agree.
 
 Axes: B sequences of all cohorts in order, R rows and C columns of the single cohort of the padded
 pass, V vocabulary.
@@ -33,7 +33,7 @@ _MAX_COHORTS = 8
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}
 """Largest difference of logits at which two passes agree, relative to the largest logit."""
 _TOLERANCE_HALF_PRECISION = 0.05
-_TRIAL_LENGTHS = (5, 2)
+_TRIAL_LENGTHS = (11, 6)
 """Tokens of the two trial prompts; each is followed by one step."""
 
 
@@ -168,14 +168,16 @@ def _passes_agree(model: Any) -> bool:
     In half precision, rounding alone may exceed the tolerance; the cohort pass must then be as close
     to float32 as the padded pass is.
     """
-    cohort_BV, padded_BV = _trial_logits(model, COHORT_PASS), _trial_logits(model, PADDED_PASS)
+    ids = _trial_tokens(model)
+    cohort_BV = _trial_logits(model, COHORT_PASS, ids)
+    padded_BV = _trial_logits(model, PADDED_PASS, ids)
     if model.dtype in _TOLERANCE:
         return _relative_error(cohort_BV, padded_BV) <= _TOLERANCE[model.dtype]
     if _relative_error(cohort_BV, padded_BV) <= _TOLERANCE_HALF_PRECISION:
         return True
     try:
         with _in_float32(model):
-            exact_BV = _trial_logits(model, PADDED_PASS)
+            exact_BV = _trial_logits(model, PADDED_PASS, ids)
     except RuntimeError:
         return False
     rounding = _relative_error(padded_BV, exact_BV)
@@ -190,11 +192,10 @@ def _relative_error(logits_BV: torch.Tensor, reference_BV: torch.Tensor) -> floa
 # Not in inference mode: its tensors cannot replace weights, see `_in_float32`.
 @torch.inference_mode(mode=False)
 @torch.no_grad()
-def _trial_logits(model: Any, decode: DecodePass) -> torch.Tensor:
-    """The logits [B, V] of one step after two short prompts."""
-    ids = _trial_tokens(model.config.get_text_config().vocab_size)
+def _trial_logits(model: Any, decode: DecodePass, ids: Sequence[int]) -> torch.Tensor:
+    """The logits [B, V] of one step after two short prompts, which ``ids`` begins with."""
     prompts = [tuple(ids[:length]) for length in _TRIAL_LENGTHS]
-    tokens_B = torch.tensor([ids[-1]] * len(prompts), device=model.device)
+    tokens_B = torch.tensor([ids[length] for length in _TRIAL_LENGTHS], device=model.device)
     positions_B = torch.tensor(_TRIAL_LENGTHS, device=model.device)
     pool = KvPool()
     states = prefill(model, prompts, pad_id=0)
@@ -204,10 +205,19 @@ def _trial_logits(model: Any, decode: DecodePass) -> torch.Tensor:
     return decode.run(model, cohorts, tokens_B, positions_B)
 
 
-def _trial_tokens(vocabulary: int) -> list[int]:
-    """Ids from the middle half of the vocabulary: untrained control tokens are at its ends."""
-    count = max(_TRIAL_LENGTHS) + 1
-    return [vocabulary // 4 + place * vocabulary // (2 * count) for place in range(count)]
+@torch.no_grad()
+def _trial_tokens(model: Any) -> list[int]:
+    """A token from the middle of the vocabulary, and the most probable continuation.
+
+    On control tokens or random ones the logits of a trained model are chaotic: in half precision they
+    can differ from float32 by their own size, whatever the pass.
+    """
+    ids = [model.config.get_text_config().vocab_size // 2]
+    while len(ids) <= max(_TRIAL_LENGTHS):
+        ids_1C = torch.tensor([ids], device=model.device)
+        logits_1CV = model(input_ids=ids_1C, use_cache=False).logits
+        ids.append(int(logits_1CV[0, -1].argmax()))
+    return ids
 
 
 @contextmanager

@@ -50,17 +50,18 @@ class EmbeddedEngine:
 
     @classmethod
     def load(cls, source: str, *, batch_size: int) -> Self:
-        """Load a Hugging Face folder or hub id: float32 on a CPU, bfloat16 on a GPU.
+        """Load a Hugging Face folder or hub id: bfloat16 on a GPU, see :func:`cpu_dtype` for a CPU.
 
         Raises:
             BadInputError: no such model, or it cannot be read.
         """
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        dtype = torch.bfloat16 if device == "cuda" else torch.float32
+        on_gpu = torch.cuda.is_available()
+        dtype = torch.bfloat16 if on_gpu else "auto"
         tokenizer = load_pretrained(AutoTokenizer.from_pretrained, source)
         model = load_pretrained(AutoModelForCausalLM.from_pretrained, source, dtype=dtype)
+        model = model.to("cuda") if on_gpu else model.to(cpu_dtype(model.dtype))
         return cls(
-            model=model.to(device).eval(),
+            model=model.eval(),
             tokenizer=tokenizer,
             identity=model_identity(source),
             batch_size=batch_size,
@@ -160,6 +161,12 @@ class EmbeddedEngine:
             token_logprobs=logprobs,
             stopped_by=next(filter(None, stops), None),
         )
+
+
+def cpu_dtype(stored: torch.dtype) -> torch.dtype:
+    """Precision on a CPU: bfloat16 if the weights are stored so and the CPU multiplies in it, else float32."""
+    multiplies = torch.cpu._is_avx512_bf16_supported()  # noqa: SLF001 - it has no public name
+    return torch.bfloat16 if stored is torch.bfloat16 and multiplies else torch.float32
 
 
 def _share_cached_tokens(completions: Sequence[Completion]) -> list[Completion]:
