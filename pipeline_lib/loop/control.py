@@ -96,8 +96,9 @@ def _make_schedule(params: TrainParams) -> Schedule:
         steps=0,
         lr=params.lr if supervised else params.warm_start_lr,
         batch_size=batch_size,
-        micro_batch_size=min(params.micro_batch_size or batch_size, batch_size),
+        micro_batch_size=params.micro_batch_size and min(params.micro_batch_size, batch_size),
         shape="cosine",
         warmup_fraction=params.warmup_fraction,
         checkpoint_every=params.checkpoint_every,
+        gradient_checkpointing=params.gradient_checkpointing,
     )

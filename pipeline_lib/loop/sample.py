@@ -11,6 +11,7 @@ from pipeline_lib.problems.worked import first_worked
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling import paths
 from pipeline_lib.sampling.accounting import DrawnShard, record_spending, require_budget
+from pipeline_lib.sampling.context import check_context
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.gpus import visible_gpus
@@ -62,7 +63,11 @@ class SampleShard:
 
 
 def plan_shards(plan: SamplePlan) -> list[SampleShard]:
-    """Compute the key, cut the problems into shards, and mark the finished ones."""
+    """Compute the key, cut the problems into shards, and mark the finished ones.
+
+    Raises:
+        BadInputError: a prompt of an unfinished draw does not fit into the model's context.
+    """
     problems = manifests.read_manifest(plan.problems)
     key = stage_key(
         __name__,
@@ -81,10 +86,18 @@ def plan_shards(plan: SamplePlan) -> list[SampleShard]:
     )
     num_shards = -(-int(problems.counts["rows"]) // plan.params.shard_size)
     keyed = replace(plan, key=key, num_shards=num_shards)
-    return [
+    planned = [
         SampleShard(plan=keyed, index=index, done=_is_done(keyed, index))
         for index in range(num_shards)
     ]
+    if not all(shard.done for shard in planned):
+        check_context(
+            map(Problem.from_row, shards.iter_table(plan.problems)),
+            pathlib.Path(plan.model),
+            max_new_tokens=plan.params.max_new_tokens,
+            examples=_examples(plan),
+        )
+    return planned
 
 
 def _is_done(plan: SamplePlan, index: int) -> bool:

@@ -100,12 +100,13 @@ def _make_phase(name: str, rows: Sequence[Row], params: BootstrapParams, *, step
             steps=steps,
             lr=params.lr,
             batch_size=params.batch_size,
-            micro_batch_size=params.batch_size,
+            micro_batch_size=None,
             shape="cosine",
             warmup_fraction=params.warmup_fraction,
             checkpoint_every=params.checkpoint_every,
         ),
         make_trainer=sft.trainer_factory(rows, lora=LoraParams(enabled=False)),
+        row_tokens=sft.row_tokens(rows),
     )
 
 

@@ -24,6 +24,7 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.manifests import Manifest
+from pipeline_lib.training.memory import longest_row
 from pipeline_lib.training.offline import dpo, sft
 from pipeline_lib.training.online import grpo, rloo
 from pipeline_lib.training.online.live_rollouts import LiveRollouts
@@ -148,13 +149,27 @@ def _make_context(request: TrainingRequest) -> TrainContext:
 def _sft_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
     params = request.params
     make_trainer = sft.trainer_factory(request.rows, lora=params.lora)
-    return [Phase(name="sft", schedule=schedule_stored_rows(params), make_trainer=make_trainer)]
+    return [
+        Phase(
+            name="sft",
+            schedule=schedule_stored_rows(params),
+            make_trainer=make_trainer,
+            row_tokens=sft.row_tokens(request.rows),
+        )
+    ]
 
 
 def _dpo_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
     params = request.params
     make_trainer = dpo.trainer_factory(request.rows, beta=params.dpo_beta, lora=params.lora)
-    return [Phase(name="dpo", schedule=schedule_stored_rows(params), make_trainer=make_trainer)]
+    return [
+        Phase(
+            name="dpo",
+            schedule=schedule_stored_rows(params),
+            make_trainer=make_trainer,
+            row_tokens=dpo.pair_tokens(request.rows),
+        )
+    ]
 
 
 def _grpo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
@@ -213,7 +228,12 @@ def _online_phases(request: TrainingRequest, make_trainer: MakeTrainer) -> list[
     params = request.params
     warm = params.warm_start_steps > 0 and len(request.warm_start_rows) > 0
     online = Phase(
-        name=params.method.value, schedule=schedule_drawn_paths(params), make_trainer=make_trainer
+        name=params.method.value,
+        schedule=schedule_drawn_paths(params),
+        make_trainer=make_trainer,
+        row_tokens=lambda tokenizer: (
+            longest_row(request.rows, tokenizer, "prompt") + request.max_new_tokens
+        ),
     )
     return [*([_warm_start(request)] if warm else []), online]
 
@@ -221,7 +241,12 @@ def _online_phases(request: TrainingRequest, make_trainer: MakeTrainer) -> list[
 def _warm_start(request: TrainingRequest) -> Phase:
     params = request.params
     make_trainer = sft.trainer_factory(request.warm_start_rows, lora=params.lora)
-    return Phase(name="warm-start", schedule=schedule_warm_start(params), make_trainer=make_trainer)
+    return Phase(
+        name="warm-start",
+        schedule=schedule_warm_start(params),
+        make_trainer=make_trainer,
+        row_tokens=sft.row_tokens(request.warm_start_rows),
+    )
 
 
 def _rollouts(request: TrainingRequest, stack: ExitStack) -> RolloutSettings:

@@ -20,6 +20,7 @@ from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.training.library_logs import silence_libraries
+from pipeline_lib.training.memory import fitting_rows
 from pipeline_lib.training.tracking.trackers import Trackers
 from pipeline_lib.training.weights import policies
 from pipeline_lib.training.weights.policies import Policy, load_policy
@@ -59,8 +60,8 @@ class Schedule:
     lr: float
     batch_size: int
     """Sequences, pairs or paths per optimizer step."""
-    micro_batch_size: int
-    """Sequences, pairs or paths per forward/backward pass."""
+    micro_batch_size: int | None
+    """Sequences, pairs or paths per forward/backward pass; None: as many as fit into memory."""
     shape: str
     """Learning-rate schedule after warm-up, by its name in transformers."""
     warmup_fraction: float
@@ -68,6 +69,8 @@ class Schedule:
     last step is never one of them, so a single step has the full rate.
     """
     checkpoint_every: int
+    gradient_checkpointing: bool | None = None
+    """Compute activations again in the backward pass; None: on a GPU."""
 
 
 MakeTrainer = Callable[[Policy, Mapping[str, Any]], Any]
@@ -83,6 +86,9 @@ class Phase:
     name: str
     schedule: Schedule
     make_trainer: MakeTrainer
+    row_tokens: Callable[[Any], int] | None = None
+    """From the tokenizer to the tokens of the longest sequence, pair or path; needed where the schedule
+    leaves ``micro_batch_size`` open."""
     four_bit: bool = False
     """Hold the policy in 4 bits while adapters on it are trained."""
 
@@ -114,7 +120,7 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
     with silence_libraries(), deterministic(threads=context.threads, seed=seed):
         policy = load_policy(source, four_bit=phase.four_bit)
         trainer = phase.make_trainer(
-            policy, _settings(phase, work, seed) | _tracker_settings(phase, context)
+            policy, _settings(phase, policy, work, seed) | _tracker_settings(phase, context)
         )
         trainer.remove_callback(PrinterCallback)
         for callback in context.trackers.callbacks(phase.name) if context.trackers else ():
@@ -133,15 +139,26 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
     return result
 
 
-def _settings(phase: Phase, work: pathlib.Path, seed: int) -> dict[str, Any]:
+def _settings(phase: Phase, policy: Policy, work: pathlib.Path, seed: int) -> dict[str, Any]:
     """Keyword arguments for the config of every trainer."""
     schedule = phase.schedule
     gpu = torch.cuda.is_available()
+    asked = schedule.gradient_checkpointing
+    checkpointing = gpu if asked is None else asked
+    micro_batch_size = schedule.micro_batch_size
+    if micro_batch_size is None:
+        assert phase.row_tokens is not None
+        micro_batch_size = fitting_rows(
+            policy.model.config,
+            batch_size=schedule.batch_size,
+            row_tokens=phase.row_tokens(policy.tokenizer),
+            checkpointing=checkpointing,
+        )
     return {
         "output_dir": str(work),
         "max_steps": schedule.steps,
-        "per_device_train_batch_size": schedule.micro_batch_size,
-        "gradient_accumulation_steps": schedule.batch_size // schedule.micro_batch_size,
+        "per_device_train_batch_size": micro_batch_size,
+        "gradient_accumulation_steps": schedule.batch_size // micro_batch_size,
         "learning_rate": schedule.lr,
         "lr_scheduler_type": schedule.shape,
         "warmup_steps": _warmup_steps(schedule),
@@ -155,7 +172,7 @@ def _settings(phase: Phase, work: pathlib.Path, seed: int) -> dict[str, Any]:
         "disable_tqdm": True,
         "use_cpu": not gpu,
         "bf16": gpu,
-        "gradient_checkpointing": gpu,
+        "gradient_checkpointing": checkpointing,
     }
 
 

@@ -16,6 +16,7 @@ def schedule_stored_rows(params: TrainParams) -> Schedule:
         shape="cosine",
         warmup_fraction=params.warmup_fraction,
         checkpoint_every=params.checkpoint_every,
+        gradient_checkpointing=params.gradient_checkpointing,
     )
 
 
@@ -46,5 +47,5 @@ def schedule_drawn_paths(params: TrainParams) -> Schedule:
     )
 
 
-def _micro_batch_size(params: TrainParams, batch_size: int) -> int:
-    return min(params.micro_batch_size or batch_size, batch_size)
+def _micro_batch_size(params: TrainParams, batch_size: int) -> int | None:
+    return params.micro_batch_size and min(params.micro_batch_size, batch_size)

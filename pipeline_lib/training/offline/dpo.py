@@ -3,7 +3,7 @@
 Source: Rafailov et al. 2023 (arXiv:2305.18290). The reference is the policy at the start.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from datasets import Dataset
@@ -11,6 +11,7 @@ from trl.trainer.dpo_config import DPOConfig
 from trl.trainer.dpo_trainer import DPOTrainer
 
 from pipeline_lib.params.train import LoraParams
+from pipeline_lib.training.memory import longest_row
 from pipeline_lib.training.phases import MakeTrainer, Row, count_tokens, order_rows
 from pipeline_lib.training.token_budget import Tokens
 from pipeline_lib.training.weights.adapters import make_lora_config
@@ -34,6 +35,13 @@ def trainer_factory(rows: Sequence[Row], *, beta: float, lora: LoraParams) -> Ma
         )
 
     return make
+
+
+def pair_tokens(rows: Sequence[Row]) -> Callable[[Any], int]:
+    """A function from the tokenizer to the length of the longest pair, both of one length."""
+    return lambda tokenizer: (
+        2 * max(longest_row(rows, tokenizer, "prompt", column) for column in ("chosen", "rejected"))
+    )
 
 
 class _Trainer(DPOTrainer):

@@ -1,6 +1,6 @@
 """Supervised fine-tuning by TRL: next-token loss on completions and their end token, not on prompts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from datasets import Dataset
@@ -9,6 +9,7 @@ from trl.trainer.sft_trainer import SFTTrainer
 from typing_extensions import override
 
 from pipeline_lib.params.train import LoraParams
+from pipeline_lib.training.memory import fitting_rows, longest_row
 from pipeline_lib.training.offline.labelled_scores import IGNORED, LabelledHead, is_small
 from pipeline_lib.training.phases import MakeTrainer, Row, count_tokens, order_rows
 from pipeline_lib.training.token_budget import Tokens
@@ -29,9 +30,18 @@ def trainer_factory(
         def tokenize_all(some: Sequence[Row]) -> Dataset:
             return Dataset.from_list([tokenize(row, policy.tokenizer) for row in some])
 
-        evaluation = (
-            _KEEP_LOWEST_LOSS | {"eval_steps": settings["save_steps"]} if validation else {}
-        )
+        evaluation: dict[str, Any] = {}
+        if validation:
+            rows_at_once = fitting_rows(
+                policy.model.config,
+                batch_size=_MAX_VALIDATION_ROWS,
+                row_tokens=row_tokens(validation)(policy.tokenizer),
+            )
+            evaluation = {
+                **_KEEP_LOWEST_LOSS,
+                "eval_steps": settings["save_steps"],
+                "per_device_eval_batch_size": rows_at_once,
+            }
         return _Trainer(
             model=policy.model,
             args=SFTConfig(**settings, **evaluation, dataset_kwargs={"skip_prepare_dataset": True}),
@@ -50,8 +60,13 @@ _KEEP_LOWEST_LOSS: dict[str, Any] = {
     "load_best_model_at_end": True,
     "metric_for_best_model": "eval_loss",
     "greater_is_better": False,
-    "per_device_eval_batch_size": 64,
 }
+_MAX_VALIDATION_ROWS = 64
+
+
+def row_tokens(rows: Sequence[Row]) -> Callable[[Any], int]:
+    """A function from the tokenizer to the length of the longest row."""
+    return lambda tokenizer: longest_row(rows, tokenizer, "prompt", "completion")
 
 
 class _Trainer(SFTTrainer):

@@ -23,6 +23,7 @@ USES: dict[str, tuple[frozenset[Method], Any]] = {
     "steps": (ALL, 5),
     "batch_size": (ALL, 8),
     "micro_batch_size": (ALL, 2),
+    "gradient_checkpointing": (ALL, True),
     "warmup_fraction": (ALL, 0.5),
     "group_size": (ONLINE, 2),
     "updates_per_rollout": (ONLINE, 2),
@@ -36,7 +37,9 @@ USES: dict[str, tuple[frozenset[Method], Any]] = {
     "ppo": (frozenset({Method.PPO}), {"value_lr": 0.1}),
 }
 """For each param the methods that use it, and a value other than that of the basis."""
-SHARED = {"micro_batch_size", "warmup_fraction", "checkpoint_every", "lora"}
+SHARED = {
+    *("micro_batch_size", "gradient_checkpointing", "warmup_fraction", "checkpoint_every", "lora")
+}
 """Params that a warm start shares with the last phase."""
 ELSEWHERE = {"method", "threads", "rollouts", "control"}
 """Params with an effect other than on a trainer's arguments."""
@@ -64,8 +67,9 @@ def trainer_arguments(
 
 
 def capture_arguments(phase: Any, base: str, work: pathlib.Path) -> dict[str, Any]:
-    settings = settings_of(phase, work, 1) | {"report_to": "none"}
-    trainer = phase.make_trainer(load_policy(base), settings)
+    policy = load_policy(base)
+    settings = settings_of(phase, policy, work, 1) | {"report_to": "none"}
+    trainer = phase.make_trainer(policy, settings)
     adapters = getattr(trainer.model, "peft_config", {})
     return {
         "phase": phase.name,

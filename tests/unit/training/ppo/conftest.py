@@ -79,7 +79,7 @@ def trainer_of(base: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., PpoT
             micro_batch_size=micro_batch_size or len(paths),
         )
         policy = load_policy(str(base))
-        trainer = phase.make_trainer(policy, settings_of(phase, tmp_path / "work", 1))
+        trainer = phase.make_trainer(policy, settings_of(phase, policy, tmp_path / "work", 1))
         assert isinstance(trainer, PpoTrainer)
         return trainer
 

@@ -1,0 +1,62 @@
+"""Prompts that a model's context cannot hold, found before anything is drawn."""
+
+import pathlib
+from collections.abc import Iterable, Sequence
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.records import Problem
+from pipeline_lib.sampling.prompts import instruction, render
+from pipeline_lib.storage.files import read_json
+
+_TEMPLATE_BYTES = 1024
+"""Room for a chat template and its system prompt; longer ones are caught by the engine."""
+
+
+def check_context(
+    problems: Iterable[Problem],
+    model: pathlib.Path,
+    *,
+    max_new_tokens: int,
+    examples: Sequence[Problem] = (),
+) -> None:
+    """Check that prompts, with the tokens to be drawn, fit into the context of the model in a folder.
+
+    Raises:
+        BadInputError: one does not; the message names the problem.
+    """
+    context = _context_tokens(model)
+    if context is None:
+        return
+    # A token has at least one byte, so short texts need no tokenizer, whose import takes seconds.
+    shown = sum(_most_tokens(example) for example in examples)
+    room = context - max_new_tokens - shown - _TEMPLATE_BYTES
+    suspects = [problem for problem in problems if _most_tokens(problem) > room]
+    if suspects:
+        _check_exactly(suspects, model, context - max_new_tokens, examples)
+
+
+def _context_tokens(model: pathlib.Path) -> int | None:
+    file = model / "config.json"
+    found = read_json(file).get("max_position_embeddings") if file.is_file() else None
+    return found if isinstance(found, int) else None
+
+
+def _most_tokens(problem: Problem) -> int:
+    return len(f"{instruction(problem)}{problem.solution or ''}".encode())
+
+
+def _check_exactly(
+    problems: Iterable[Problem], model: pathlib.Path, room: int, examples: Sequence[Problem]
+) -> None:
+    from pipeline_lib.serving.pretrained import chat_format_of, load_tokenizer  # noqa: PLC0415
+
+    tokenizer = load_tokenizer(str(model))
+    chat_format = chat_format_of(tokenizer)
+    for problem in problems:
+        text = render(problem, chat_format, examples=examples)
+        tokens = len(tokenizer.encode(text, add_special_tokens=False))
+        if tokens > room:
+            raise BadInputError(
+                f"problem {problem.id}: its prompt has {tokens} tokens, and the context of {model} leaves "
+                f"{room} beside sample.max_new_tokens; lower that or sample.shots, or leave the problem out"
+            )

@@ -1,0 +1,59 @@
+"""Prompts that do not fit are named before sampling."""
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.records import Problem
+from pipeline_lib.sampling import context
+from pipeline_lib.sampling.context import check_context
+from pipeline_lib.storage.files import write_json
+from pipeline_lib.training.weights.gguf_import import import_gguf
+from tests.unit.training.weights.gguf_files import tiny_llama, write_gguf
+
+ASKED = Problem(id="short", question="1+1?", gold=MathGold(answer="2"), source="test")
+LONG = Problem(id="long", question="12 " * 40, gold=MathGold(answer="2"), source="test")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model with a context of 300 tokens; its vocabulary has the tokens of single bytes."""
+    folder = tmp_path_factory.mktemp("context")
+    import_gguf(write_gguf(folder / "t.gguf", tiny_llama()), folder / "model", dtype="float32")
+    config = folder / "model" / "config.json"
+    write_json(config, context.read_json(config) | {"max_position_embeddings": 300})
+    return folder / "model"
+
+
+def test_a_long_prompt_is_named(model):
+    """Problem, its tokens, the room and the remedy."""
+    check_context([ASKED], model, max_new_tokens=20)
+    with pytest.raises(
+        BadInputError, match=r"problem long: its prompt has 2\d\d tokens.*leaves 100"
+    ):
+        check_context([ASKED, LONG], model, max_new_tokens=200)
+
+
+def test_examples_count(model):
+    """A prompt that fits alone does not after four examples."""
+    example = Problem(
+        id="e", question="2+3?", gold=MathGold(answer="5"), source="test", solution="#### 5"
+    )
+    check_context([ASKED], model, max_new_tokens=20)
+    with pytest.raises(BadInputError, match=r"problem short.*sample\.shots"):
+        check_context([ASKED], model, max_new_tokens=20, examples=[example] * 4)
+
+
+def test_short_texts_need_no_tokenizer(model, monkeypatch):
+    """In a long context the bytes of the questions are enough."""
+    config = model / "config.json"
+    before = context.read_json(config)
+    write_json(config, before | {"max_position_embeddings": 4096})
+    monkeypatch.setattr(context, "_check_exactly", pytest.fail)
+    check_context([ASKED, LONG], model, max_new_tokens=200)
+    write_json(config, before)
+
+
+def test_a_hub_id_is_left_to_the_engine(tmp_path):
+    """There is no folder to read a context from."""
+    check_context([LONG], tmp_path / "owner" / "name", max_new_tokens=10**6)
