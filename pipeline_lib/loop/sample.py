@@ -132,6 +132,7 @@ def sample(shard: SampleShard) -> None:
             ),
             drawn,
             engine_seconds=time.perf_counter() - start,
+            arithmetic=engine.arithmetic,
             gpus=0 if engine_named(plan.serve.engine).is_external else visible_gpus(),
         )
         return Rows(rows=[path.row() for path in drawn], counts=paths.path_counts(drawn))

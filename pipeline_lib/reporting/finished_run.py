@@ -18,7 +18,7 @@ from pipeline_lib.reporting.curve_files import read_curves
 from pipeline_lib.reporting.metrics_file import TokenCount
 from pipeline_lib.reporting.report import ReportInput
 from pipeline_lib.reporting.run_compute import read_run_compute
-from pipeline_lib.sampling.accounting import engine_time, spent_in
+from pipeline_lib.sampling.accounting import arithmetic_of, engine_time, spent_in
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_json, read_json, read_json_lines
@@ -140,6 +140,7 @@ def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float
     time = engine_time(events)
     return {
         "engine": serve.engine,
+        "precision, decoding": arithmetic_of(events),
         "requests": spent.requests,
         "prompt tokens": spent.prompt_tokens,
         "of these cached": spent.cached_tokens,

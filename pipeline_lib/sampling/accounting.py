@@ -122,7 +122,12 @@ class DrawnShard:
 
 
 def record_spending(
-    shard: DrawnShard, paths: Sequence[Path], *, engine_seconds: float, gpus: int = 0
+    shard: DrawnShard,
+    paths: Sequence[Path],
+    *,
+    engine_seconds: float,
+    gpus: int = 0,
+    arithmetic: str | None = None,
 ) -> None:
     """Record a drawn shard: an event with its usage, and a file with the service data of each path."""
     engine = paths[0].provenance.engine
@@ -135,6 +140,7 @@ def record_spending(
         engine=engine,
         engine_seconds=engine_seconds,
         gpus=gpus,
+        arithmetic=arithmetic,
         **asdict(spent_on(paths)),
     )
     rows = [
@@ -143,6 +149,14 @@ def record_spending(
         if path.service is not None
     ]
     write_rows(shard.workspace / SERVICE_FOLDER / shard.name / shard_name(shard.index), rows)
+
+
+def arithmetic_of(events: Iterable[Event]) -> str:
+    """Precision and decode pass of the engines of a run; several in a cluster of unlike nodes."""
+    found = {
+        str(event.get("arithmetic") or "unknown") for event in events if event["event"] == SPENDING
+    }
+    return "; ".join(sorted(found)) or "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,6 +97,11 @@ class ChatModel(Protocol):
         ...
 
     @property
+    def arithmetic(self) -> str | None:
+        """Precision and way of decoding, for the report; None if unknown."""
+        ...
+
+    @property
     def chat_format(self) -> ChatFormat | None:
         """The model's own chat template, or None for a plain completion model."""
         ...

@@ -105,6 +105,10 @@ class OpenAIModel:
         """``name@version`` of the LoRA adapter, or None."""
         return self.endpoint.adapter
 
+    @property
+    def arithmetic(self) -> None:
+        """Unknown: the server does not report it."""
+
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
         """Draw all completions, in the order of requests and seeds.
 

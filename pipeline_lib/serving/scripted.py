@@ -21,6 +21,7 @@ class ScriptedModel:
     identity: str = "scripted"
     engine: str = "scripted"
     adapter: str | None = None
+    arithmetic: str | None = None
     chat_format: ChatFormat | None = None
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:

@@ -41,6 +41,7 @@ _TRIAL_LENGTHS = (11, 6)
 class DecodePass:
     """One implementation of the step, for at most ``max_cohorts`` cohorts."""
 
+    name: str
     max_cohorts: int
     run: Callable[[Any, Sequence[Cohort], torch.Tensor, torch.Tensor], torch.Tensor]
     """From the model, cohorts with a spare column each, tokens [B] and their positions [B]: float32
@@ -80,8 +81,8 @@ def _run_padded(
     return logits_BV
 
 
-COHORT_PASS = DecodePass(max_cohorts=_MAX_COHORTS, run=_run_cohorts)
-PADDED_PASS = DecodePass(max_cohorts=1, run=_run_padded)
+COHORT_PASS = DecodePass(name="cohort pass", max_cohorts=_MAX_COHORTS, run=_run_cohorts)
+PADDED_PASS = DecodePass(name="padded pass", max_cohorts=1, run=_run_padded)
 
 
 class _CohortLayer(DynamicLayer):  # type: ignore[no-untyped-call]

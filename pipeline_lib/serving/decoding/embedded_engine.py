@@ -23,6 +23,7 @@ from pipeline_lib.serving.decoding.continuous_batch import (
     DrawnToken,
     SequenceRequest,
 )
+from pipeline_lib.serving.decoding.decode_pass import choose_decode_pass
 from pipeline_lib.serving.decoding.kv_blocks import KvPool
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.pretrained import chat_format_of, load_pretrained
@@ -71,6 +72,12 @@ class EmbeddedEngine:
     def chat_format(self) -> ChatFormat | None:
         """The tokenizer's chat template, if it has one."""
         return chat_format_of(self.tokenizer)
+
+    @property
+    def arithmetic(self) -> str:
+        """Precision of the weights, and the decode pass that was chosen for the model."""
+        precision = str(self.model.dtype).removeprefix("torch.")
+        return f"{precision}, {choose_decode_pass(self.model).name}"
 
     @property
     def held_bytes(self) -> int:

@@ -43,6 +43,7 @@ class Model:
     identity = "model"
     chat_format = None
     adapter = None
+    arithmetic = None
 
     def __init__(self, tokenizer, *, failing=(), num_ids=99, num_logprobs=99) -> None:
         self.tokenizer = tokenizer

@@ -36,8 +36,8 @@ def vocabulary() -> list[str]:
     ]
 
 
-def tiny_llama() -> LlamaForCausalLM:
-    """Random weights, tied, with fewer key-value heads than heads; widths are multiples of GGUF's block of 32."""
+def tiny_llama(*, context: int = CONTEXT, spread: float = 0.3) -> LlamaForCausalLM:
+    """Random weights of standard deviation ``spread``, tied, with fewer key-value heads than heads; widths are multiples of GGUF's block of 32."""
     config = LlamaConfig(
         vocab_size=len(vocabulary()),
         hidden_size=64,
@@ -45,7 +45,7 @@ def tiny_llama() -> LlamaForCausalLM:
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
-        max_position_embeddings=CONTEXT,
+        max_position_embeddings=context,
         tie_word_embeddings=True,
         bos_token_id=1,
         eos_token_id=2,
@@ -55,7 +55,7 @@ def tiny_llama() -> LlamaForCausalLM:
         torch.manual_seed(5)
         model = LlamaForCausalLM(config)
         for weight in model.parameters():
-            torch.nn.init.normal_(weight, std=0.3)
+            torch.nn.init.normal_(weight, std=spread)
     return model.eval()
 
 
@@ -73,7 +73,7 @@ def write_gguf(
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_name("Tiny Llama")
     writer.add_license("apache-2.0")
-    writer.add_context_length(CONTEXT)
+    writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_feed_forward_length(config.intermediate_size)
