@@ -166,9 +166,7 @@ def _connected(execution: ExecutionParams, *, ships_code: bool = False) -> Itera
         ray.init(**_ray_options(execution, ships_code=ships_code))
     except Exception as error:
         raise ReasonloopError(
-            f"Ray ({ray_place(execution)}) does not start ({reason_of(error)}); see its logs "
-            "(session_latest/logs in ray's temporary folder), pass the --ray-address of a cluster that "
-            "runs, or use --runner thread"
+            f"Ray ({ray_place(execution)}) does not start ({reason_of(error)}); {_ray_remedy(execution)}"
         ) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
@@ -180,6 +178,18 @@ def _connected(execution: ExecutionParams, *, ships_code: bool = False) -> Itera
         yield
     finally:
         ray.shutdown()
+
+
+def _ray_remedy(execution: ExecutionParams) -> str:
+    if ray_address(execution) and not environment("RAY_AUTH_MODE"):
+        return (
+            "if it asks for a token, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN unless the token is in "
+            "~/.ray/auth_token; or use --runner thread"
+        )
+    return (
+        "see its logs (session_latest/logs in ray's temporary folder), pass the --ray-address of a "
+        "cluster that runs, or use --runner thread"
+    )
 
 
 def _ray_options(execution: ExecutionParams, *, ships_code: bool = False) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Atomic writes, digests, and JSON and JSON lines read with errors that name file and line."""
 
+import errno
 import gzip
 import hashlib
 import json
@@ -15,6 +16,8 @@ from pipeline_lib.errors import BadInputError, reason_of
 
 _CHUNK_BYTES = 1 << 20
 _MAX_LINE_BYTES = 256 << 20
+_DISK_FAILS = {errno.EIO, errno.ESTALE}
+"""Errors of reading that are no fault of the file."""
 
 
 def digest_file(path: pathlib.Path) -> str:
@@ -120,12 +123,15 @@ def read_json(path: pathlib.Path) -> Any:
 
     Raises:
         BadInputError: it is missing, unreadable or not JSON; the message names it.
+        OSError: the disk fails.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise BadInputError(f"{path}: no such file") from error
     except OSError as error:
+        if error.errno in _DISK_FAILS:
+            raise
         raise BadInputError(f"{path}: cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
         reason = reason_of(error)

@@ -37,7 +37,8 @@ class RunningCluster:
                     *(pathlib.Path(sys.executable).with_name("ray"), "start", "--head"),
                     *(f"--port={port}", f"--temp-dir={self._folder}", *_NODE),
                 ],
-                env={**environment, MARK: self._mark},
+                # A token that an earlier Ray has left in the home folder would be asked for.
+                env={**environment, MARK: self._mark, "RAY_AUTH_MODE": "disabled"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

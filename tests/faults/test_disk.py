@@ -243,11 +243,15 @@ def test_a_full_disk_of_ray_is_seen_in_advance(start, ray_disk, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.fault("disk full under Ray's session, in bootstrap", "continues")
+@pytest.mark.fault("disk full under Ray's session, in bootstrap", "resumes")
 def test_a_full_disk_of_ray(start, unbroken, ray_disk, tmp_path):
-    """Ray can write no log and spill no object, and the run needs neither."""
+    """Workers that run need no room; a new one dies at its start, and the last line names Ray."""
     run = start.run(tmp_path / "run", "--runner", "ray", RAY_TMPDIR=str(ray_disk.root))
     run.until(lambda: at_work(tmp_path / "run", "bootstrap"))
     ray_disk.fill()
-    assert run.wait() == 0, run.stderr
-    assert digests(tmp_path / "run") == digests(unbroken)
+    assert run.wait() in {0, 1}, run.stderr
+    if run.wait() == 1:
+        # Ray itself writes to the console that its log is full.
+        assert run.stderr.splitlines()[-1].startswith("reasonloop: Ray has failed"), run.stderr
+    ray_disk.empty()
+    goes_on(start, tmp_path / "run", unbroken, "--runner", "ray")

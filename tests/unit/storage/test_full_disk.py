@@ -87,3 +87,14 @@ def test_what_is_no_file_is_bad_input(tmp_path):
     for path in (tmp_path, tmp_path / ("x" * 300)):
         with pytest.raises(BadInputError, match="cannot be read"):
             read_json(pathlib.Path(path))
+
+
+def test_a_failing_disk_is_not_bad_input(tmp_path, monkeypatch):
+    """The system's error passes, with its file: the command ends with exit code 1, not 2."""
+
+    def fail(*_: object, **__: object) -> str:
+        raise OSError(errno.EIO, "Input/output error", str(tmp_path / "file"))
+
+    monkeypatch.setattr(pathlib.Path, "read_text", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        read_json(tmp_path / "file")
