@@ -25,6 +25,8 @@ PATIENCE_S = 60.0
 long, so a server that is started again in this time ends no run.
 """
 SERVER_POLL_S = 1.0
+_SLOW_POLL_S = 10.0
+"""Longest time between two polls that counts as silence: the interval, a timeout, and some more."""
 WORKSPACE_POLL_S = 1.0
 CHILDREN_POLL_S = 0.2
 """Short, because Ray prints some fifty lines about a second after one of its processes dies."""
@@ -72,14 +74,18 @@ def server_problem(api_url: str) -> Callable[[], str | None]:
 def silence_problem(
     name: str, answers: Callable[[], bool], *, patience_s: float
 ) -> Callable[[], str | None]:
-    """A function to poll: a message once ``answers`` has been False for ``patience_s``, else None."""
-    answered_s = time.monotonic()
+    """A function to poll: a message once ``answers`` has been False for ``patience_s``, else None.
+
+    A machine that was suspended, or stalled as a whole, counts for no more than one slow poll.
+    """
+    polled_s, silent_s = time.monotonic(), 0.0
 
     def problem() -> str | None:
-        nonlocal answered_s
-        if answers():
-            answered_s = time.monotonic()
-        silent_s = time.monotonic() - answered_s
+        nonlocal polled_s, silent_s
+        answered = answers()
+        now_s = time.monotonic()
+        silent_s = 0.0 if answered else silent_s + min(now_s - polled_s, _SLOW_POLL_S)
+        polled_s = now_s
         return f"{name} gives no answer for {silent_s:.0f} s" if silent_s > patience_s else None
 
     return problem

@@ -15,7 +15,7 @@ import torch
 from prefect.exceptions import ParameterTypeError, PrefectHTTPStatusError
 from safetensors import SafetensorError
 
-from flows import server
+from flows import server, watch
 from flows.failures import failure_line
 from flows.runners import cluster
 from flows.terminal import complain
@@ -208,6 +208,15 @@ def test_silence_is_counted_from_the_last_answer():
     patient = silence_problem("the cluster", lambda: next(answers), patience_s=60)
     assert [patient() for _ in range(3)] == [None, None, None]
     assert "the cluster gives no answer" in silence_problem("the cluster", bool, patience_s=0)()
+
+
+def test_a_suspended_machine_is_no_silence(monkeypatch):
+    """An hour between two polls, of which the second fails, counts as a slow poll; six of those do not."""
+    clock = iter([0, 3600, *(3600 + 10 * poll for poll in range(1, 8))])
+    monkeypatch.setattr(watch.time, "monotonic", lambda: next(clock))
+    problem = silence_problem("the server", bool, patience_s=60)
+    assert [problem() for _ in range(6)] == [None] * 6
+    assert problem() == "the server gives no answer for 70 s"
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
