@@ -42,6 +42,9 @@ MISSED = 2
 PENDING_S = 180
 """Longest time from the claim of a run to its start, imports on a slow disk included."""
 
+QUIET = timedelta(minutes=5)
+"""Time after a notification in which the same run causes no other."""
+
 _SUBJECT = "{{ deployment.name }}: {{ flow_run.state.name }}"
 _BODY = (
     "{{ flow.name }}/{{ deployment.name }}, run {{ flow_run.name }}: {{ flow_run.state.name }}. "
@@ -218,11 +221,16 @@ def _states(*names: str) -> set[str]:
 
 
 def _ended(*states: str) -> EventTrigger:
-    """A run of a deployment reaches one of ``states``; its subflows and the runs of commands do not count."""
+    """A run of a deployment reaches one of ``states``; its subflows and the runs of commands do not count.
+
+    It fires once a run in `QUIET`: under load Prefect has marked a run as crashed twice.
+    """
     return EventTrigger(
         expect=_states(*states),
         match=_ANY_RUN,
         match_related=[_TAGGED, _DEPLOYED],
+        for_each={"prefect.resource.id"},
+        within=QUIET,
         posture=Posture.Reactive,
         threshold=1,
     )
