@@ -5,13 +5,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pipeline_lib.loop.context import check_context
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.problems.worked import first_worked
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling import paths
 from pipeline_lib.sampling.accounting import DrawnShard, record_spending, require_budget
-from pipeline_lib.sampling.context import check_context
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.gpus import visible_gpus

@@ -4,9 +4,9 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.loop import context
+from pipeline_lib.loop.context import check_context
 from pipeline_lib.records import Problem
-from pipeline_lib.sampling import context
-from pipeline_lib.sampling.context import check_context
 from pipeline_lib.storage.files import write_json
 from pipeline_lib.training.weights.gguf_import import import_gguf
 from tests.unit.training.weights.gguf_files import tiny_llama, write_gguf
