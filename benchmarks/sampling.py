@@ -10,8 +10,12 @@ Lengths are geometric with a long tail (`benchmarks.lib.sampling.models`), up to
 with --ends 1 nearly all paths have that length. The limit is a roofline: the least time to sample
 these texts at the measured rates of matrix products and memory (`benchmarks.lib.sampling.limits`).
 
+With a folder as --model, the prompts are word problems after three worked ones, and all sides are
+measured in each precision of --dtypes.
+
     python -m benchmarks.sampling --model llama-4.8m --threads 1 --output sampling.json
     python -m benchmarks.sampling --flat 20000
+    python -m benchmarks.sampling --model models/smollm2 --dtypes bfloat16 float32 --prompts 16 --max-new-tokens 48
 """
 
 import json
@@ -24,18 +28,25 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from transformers import AutoTokenizer
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.sampling.limits import Limit, compute_limit, measure_machine
 from benchmarks.lib.sampling.memory import measure_memory
-from benchmarks.lib.sampling.models import SHAPES, Work, make_model, random_prompts
+from benchmarks.lib.sampling.models import (
+    DTYPE,
+    SHAPES,
+    Work,
+    given_model,
+    make_model,
+    random_prompts,
+)
 from benchmarks.lib.sampling.sides import BATCH_ROWS, SIDES, Drawn
 from benchmarks.lib.sampling.vllm_side import VLLM, NoVllmError, draw_by_vllm
 
 SIDES_MODULE = "benchmarks.lib.sampling.sides"
 BASE = "generate"
 """Prefix of the sides that ratios refer to; the fastest of them is 1."""
+GIVEN_TEMPERATURE = 0.7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +115,33 @@ def compare(work: Work, sides: Sequence[str], *, threads: int, repeats: int) -> 
     return list(best.values())
 
 
+def measure(work: Work, sides: Sequence[str], *, threads: int, repeats: int) -> dict[str, Any]:
+    """Compare the sides with each other and with the roofline, and print the table."""
+    results = compare(work, sides, threads=threads, repeats=repeats)
+    machine = measure_machine(threads, work.dtype)
+    # vLLM reports the lengths of a prompt's paths as one sum.
+    lengths = next(one.lengths for one in results if one.side != VLLM)
+    limit = compute_limit(lengths, work=work, rows=BATCH_ROWS * threads, machine=machine)
+    quantiles = np.percentile([count for _, count in lengths], [5, 50, 95]).astype(int).tolist()
+    print(
+        f"{work.dtype}, {threads} thread(s), {len(work.prompts)} prompts x {work.paths} paths; "
+        f"5, 50, 95 % of the lengths: {quantiles}, at most {work.max_new_tokens}"
+    )
+    show(results, limit)
+    print(
+        f"measured: {machine.flops / 1e9:.0f} GFLOP/s, {machine.bytes_per_second / 1e9:.1f} GB/s; a "
+        f"token takes {limit.flops_per_token / 1e6:.1f} MFLOP and {limit.bytes_per_token / 1e6:.2f} "
+        f"MB at least: {limit.by_arithmetic:.0f} tokens/s by arithmetic, {limit.by_memory:.0f} by "
+        f"memory; {limit.binding} binds"
+    )
+    return {
+        "dtype": work.dtype,
+        "machine": asdict(machine),
+        "limit": asdict(limit),
+        "results": [{k: v for k, v in asdict(r).items() if k != "lengths"} for r in results],
+    }
+
+
 def show(results: Sequence[Result], limit: Limit) -> None:
     """Print speed, ratio to plain generate, memory, and share of the limit."""
     base = max(
@@ -124,7 +162,10 @@ def show(results: Sequence[Result], limit: Limit) -> None:
 def main() -> None:
     """Measure, print a table, write JSON."""
     parser = make_parser(__doc__)
-    parser.add_argument("--model", choices=SHAPES, default="llama-4.8m")
+    parser.add_argument(
+        "--model", default="llama-4.8m", help=f"{', '.join(SHAPES)}, or the folder of a model"
+    )
+    parser.add_argument("--dtypes", nargs="+", default=[DTYPE], help="precisions of a given model")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--prompts", type=int, default=100)
     parser.add_argument("--paths", type=int, default=10, help="paths per prompt")
@@ -137,48 +178,41 @@ def main() -> None:
     arguments = parser.parse_args()
     if not set(arguments.sides) & set(SIDES):
         parser.error(f"--sides needs one of {list(SIDES)}: the limit is computed for its texts")
-    shape = SHAPES[arguments.model]
     with tempfile.TemporaryDirectory() as folder:
-        end_ids = make_model(shape, pathlib.Path(folder), ends=arguments.ends)
-        if arguments.flat:
-            measure_memory(folder, arguments.flat, max_new_tokens=arguments.max_new_tokens)
-            return
-        vocabulary = len(AutoTokenizer.from_pretrained(folder, trust_remote_code=False))
-        prompts = random_prompts(shape, arguments.prompts, vocabulary=vocabulary, end_ids=end_ids)
-        work = Work(
-            model=folder,
-            prompts=prompts,
-            paths=arguments.paths,
-            max_new_tokens=arguments.max_new_tokens,
-            end_ids=end_ids,
-        )
-        results = compare(
-            work, arguments.sides, threads=arguments.threads, repeats=arguments.repeats
-        )
-        machine = measure_machine(arguments.threads)
-        # vLLM reports the lengths of a prompt's paths as one sum.
-        lengths = next(one.lengths for one in results if one.side != VLLM)
-        limit = compute_limit(
-            folder, lengths, paths=work.paths, rows=BATCH_ROWS * machine.threads, machine=machine
-        )
-    quantiles = np.percentile([count for _, count in lengths], [5, 50, 95]).astype(int).tolist()
-    print(
-        f"{arguments.model}, {arguments.threads} thread(s), {len(prompts)} prompts x {work.paths} "
-        f"paths; 5, 50, 95 % of the lengths: {quantiles}, at most {work.max_new_tokens}"
-    )
-    show(results, limit)
-    print(
-        f"measured: {machine.flops / 1e9:.0f} GFLOP/s, {machine.bytes_per_second / 1e9:.1f} GB/s; a "
-        f"token takes {limit.flops_per_token / 1e6:.1f} MFLOP and {limit.bytes_per_token / 1e6:.2f} "
-        f"MB at least: {limit.by_arithmetic:.0f} tokens/s by arithmetic, {limit.by_memory:.0f} by "
-        f"memory; {limit.binding} binds"
-    )
-    content = {
-        "arguments": {k: str(v) for k, v in vars(arguments).items()},
-        "machine": asdict(machine),
-        "limit": asdict(limit),
-        "results": [{k: v for k, v in asdict(r).items() if k != "lengths"} for r in results],
-    }
+        if arguments.model not in SHAPES:
+            prompts, end_ids = given_model(arguments.model, arguments.prompts)
+            work = Work(
+                model=arguments.model,
+                prompts=prompts,
+                paths=arguments.paths,
+                max_new_tokens=arguments.max_new_tokens,
+                end_ids=end_ids,
+                temperature=GIVEN_TEMPERATURE,
+            )
+        else:
+            shape = SHAPES[arguments.model]
+            end_ids = make_model(shape, pathlib.Path(folder), ends=arguments.ends)
+            if arguments.flat:
+                measure_memory(folder, arguments.flat, max_new_tokens=arguments.max_new_tokens)
+                return
+            work = Work(
+                model=folder,
+                prompts=random_prompts(shape, arguments.prompts, folder, end_ids=end_ids),
+                paths=arguments.paths,
+                max_new_tokens=arguments.max_new_tokens,
+                end_ids=end_ids,
+            )
+        print(arguments.model)
+        measured = [
+            measure(
+                replace(work, dtype=dtype),
+                arguments.sides,
+                threads=arguments.threads,
+                repeats=arguments.repeats,
+            )
+            for dtype in arguments.dtypes
+        ]
+    content = {"arguments": {k: str(v) for k, v in vars(arguments).items()}, "measured": measured}
     write_results(arguments.output, content)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks.lib.sampling.models import DEVICE, DTYPE, load_model
+from benchmarks.lib.sampling.models import DEVICE, Work, load_model
 
 STREAM_BYTES = 512 << 20
 """Far above any cache size."""
@@ -20,7 +20,7 @@ class Machine:
 
     threads: int
     flops: float
-    """Floating-point operations per second of a matrix product in `DTYPE`."""
+    """Floating-point operations per second of a matrix product in the precision of the model."""
     bytes_per_second: float
     """Of the triad a = b + s x c over arrays larger than the caches."""
 
@@ -45,12 +45,12 @@ class Limit:
         return "arithmetic" if self.by_arithmetic < self.by_memory else "memory"
 
 
-def measure_machine(threads: int) -> Machine:
+def measure_machine(threads: int, dtype: str) -> Machine:
     """Measure matrix products and a triad."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     a, b, c = torch.rand(3, STREAM_BYTES // 3 // 4, device=DEVICE)
-    square = torch.rand(GEMM_SIZE, GEMM_SIZE, device=DEVICE).to(DTYPE)
+    square = torch.rand(GEMM_SIZE, GEMM_SIZE, device=DEVICE).to(getattr(torch, dtype))
     product = torch.empty_like(square)
     triad_s = _fastest(lambda: torch.add(b, c, alpha=0.5, out=a))
     gemm_s = _fastest(lambda: torch.mm(square, square, out=product))
@@ -74,24 +74,25 @@ def _fastest(work: Callable[[], object]) -> float:
 
 
 def compute_limit(
-    model: str, lengths: Sequence[tuple[int, int]], *, paths: int, rows: int, machine: Machine
+    lengths: Sequence[tuple[int, int]], *, work: Work, rows: int, machine: Machine
 ) -> Limit:
     """Bounds for sampling texts of ``lengths`` (prompt tokens, sampled tokens).
 
-    Arithmetic: all weights once per sampled token and once per prompt token, which the ``paths``
-    of a prompt share; attention over the keys and values of the row. Memory: the weights once per
+    Arithmetic: all weights once per sampled token and once per prompt token, which the paths of a
+    prompt share; attention over the keys and values of the row. Memory: the weights once per
     step of ``rows`` rows, and the keys and values of a row once per token.
     """
-    loaded = load_model(model)
+    loaded = load_model(work.model, work.dtype)
     config = loaded.config
     weights = sum(p.numel() for p in loaded.parameters())
     drawn = sum(count for _, count in lengths)
     # Nothing is computed from the last token of a text.
-    prompt = sum(size for size, _ in lengths) / paths
+    prompt = sum(size for size, _ in lengths) / work.paths
     seen = sum(size * count + count * (count - 1) / 2 for size, count in lengths)
     channels = config.num_hidden_layers * config.hidden_size
+    stored = channels * config.num_key_value_heads // config.num_attention_heads
     flops = 2 * weights * (drawn - len(lengths) + prompt) + 4 * channels * seen
-    bytes_ = DTYPE.itemsize * (weights * drawn / rows + 2 * channels * seen)
+    bytes_ = loaded.dtype.itemsize * (weights * drawn / rows + 2 * stored * seen)
     return Limit(
         flops_per_token=flops / drawn,
         bytes_per_token=bytes_ / drawn,

@@ -1,6 +1,6 @@
-"""Two small Llamas and prompts for them, from fixed seeds.
+"""Two small Llamas, or a given model, and prompts for them, from fixed seeds.
 
-Weights are random, so next tokens are nearly uniform. Several tokens of the vocabulary end a text,
+The weights of the small ones are random, so next tokens are nearly uniform. Several tokens of the vocabulary end a text,
 which makes lengths geometric: many short texts, a long tail, and a few at the limit.
 """
 
@@ -13,16 +13,20 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
 
-from pipeline_lib.params.paths import BootstrapParams, CountdownParams
+from pipeline_lib.params.paths import BootstrapParams, CountdownParams, WordProblemParams
 from pipeline_lib.problems.countdown import generate
+from pipeline_lib.problems.word_problems import splits
+from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
+from pipeline_lib.serving.pretrained import chat_format_of, load_tokenizer
 from pipeline_lib.training.bootstrap import make_tokenizer
 
 SEED = 7
 CONTEXT = 512
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-DTYPE = torch.bfloat16 if DEVICE == "cuda" else torch.float32
-"""Precision of all sides; the embedded engine's default."""
+DTYPE = "bfloat16" if DEVICE == "cuda" else "float32"
+"""Precision of the small models; the embedded engine's default."""
+SHOTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,8 @@ class Work:
     """Paths per prompt."""
     max_new_tokens: int
     end_ids: tuple[int, ...]
+    dtype: str = DTYPE
+    temperature: float = 1.0
 
 
 def make_model(shape: Shape, folder: pathlib.Path, *, ends: int) -> tuple[int, ...]:
@@ -98,16 +104,17 @@ def make_model(shape: Shape, folder: pathlib.Path, *, ends: int) -> tuple[int, .
     return end_ids
 
 
-def load_model(folder: str) -> Any:
+def load_model(folder: str, dtype: str) -> Any:
     """The model for the sides that run in torch."""
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPE, trust_remote_code=False)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, trust_remote_code=False)
     return model.to(DEVICE).eval()
 
 
 def random_prompts(
-    shape: Shape, count: int, *, vocabulary: int, end_ids: Sequence[int]
+    shape: Shape, count: int, folder: str, *, end_ids: Sequence[int]
 ) -> tuple[tuple[int, ...], ...]:
-    """Prompts of random tokens, none of them an end or padding."""
+    """Prompts of random tokens of the model in ``folder``, none of them an end or padding."""
+    vocabulary = len(load_tokenizer(folder))
     generator = np.random.default_rng(SEED)
     ordinary = np.array([i for i in range(2, vocabulary) if i not in set(end_ids)])
     low, high = shape.prompt_tokens
@@ -115,3 +122,17 @@ def random_prompts(
         tuple(generator.choice(ordinary, size=size).tolist())
         for size in generator.integers(low, high + 1, size=count)
     )
+
+
+def given_model(folder: str, count: int) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """Prompts of word problems after `SHOTS` worked ones, and the end-of-text ids of a model in a folder."""
+    tokenizer = load_tokenizer(folder)
+    problems = splits(
+        WordProblemParams(steps=(1,)), seed=SEED, counts={"test": count, "bootstrap": SHOTS}
+    )
+    chat_format = chat_format_of(tokenizer)
+    texts = [
+        render(problem, chat_format, examples=problems["bootstrap"]) for problem in problems["test"]
+    ]
+    prompts = tuple(tuple(tokenizer.encode(text, add_special_tokens=False)) for text in texts)
+    return prompts, (tokenizer.eos_token_id,)

@@ -20,6 +20,7 @@ from transformers import ContinuousBatchingConfig, GenerationConfig
 from benchmarks.lib.sampling.models import DEVICE, Work, load_model
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.decoding.continuous_batch import ContinuousBatch, SequenceRequest
+from pipeline_lib.serving.decoding.decode_pass import COHORT_PASS, PADDED_PASS, DecodePass
 
 BATCH_ROWS = 512
 """Rows that an engine decodes together: the default of `sample.batch_size`."""
@@ -49,6 +50,17 @@ def continuous_batch(model: Any, work: Work) -> Lengths:
     return _drain(_batch(model, work), _sequences(work))
 
 
+def fixed_pass(decode_pass: DecodePass) -> Callable[[Any, Work], Lengths]:
+    """The embedded engine with a given decode pass, instead of the one it chooses for the model."""
+
+    def draw(model: Any, work: Work) -> Lengths:
+        batch = _batch(model, work)
+        batch._decode = decode_pass  # noqa: SLF001 - users have no such choice
+        return _drain(batch, _sequences(work))
+
+    return draw
+
+
 def static_batches(model: Any, work: Work) -> Lengths:
     """The embedded engine without joining: the next rows wait until the batch has finished."""
     rows = sorted(_sequences(work), key=lambda row: -len(row.prompt_ids))
@@ -64,7 +76,7 @@ def _batch(model: Any, work: Work) -> ContinuousBatch:
 
 
 def _sequences(work: Work) -> list[SequenceRequest]:
-    decoding = Decoding(max_new_tokens=work.max_new_tokens)
+    decoding = Decoding(max_new_tokens=work.max_new_tokens, temperature=work.temperature)
     return [
         SequenceRequest(
             id=p * work.paths + i, prompt_ids=prompt, seed=p * work.paths + i, decoding=decoding
@@ -106,7 +118,7 @@ def _generated(
         ids.to(DEVICE),
         attention_mask=mask.to(DEVICE),
         do_sample=True,
-        temperature=1.0,
+        temperature=work.temperature,
         top_p=1.0,
         top_k=0,
         num_return_sequences=work.paths,
@@ -131,7 +143,7 @@ def generate_batch(model: Any, work: Work) -> Lengths:
     )
     config = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=True,
-        temperature=1.0,
+        temperature=work.temperature,
         top_p=1.0,
         top_k=0,
         max_new_tokens=work.max_new_tokens,
@@ -148,6 +160,8 @@ def generate_batch(model: Any, work: Work) -> Lengths:
 SIDES: dict[str, Callable[[Any, Work], Lengths]] = {
     "embedded": continuous_batch,
     "embedded, batch after batch": static_batches,
+    "embedded, cohort pass": fixed_pass(COHORT_PASS),
+    "embedded, padded pass": fixed_pass(PADDED_PASS),
     "generate, 8 prompts at once": generate(8),
     "generate, 25 prompts at once": generate(25),
     "generate_batch": generate_batch,
@@ -160,7 +174,7 @@ def main() -> None:
     given = json.loads(sys.stdin.readline())
     work = Work(**given | {"prompts": tuple(map(tuple, given["prompts"]))})
     torch.set_num_threads(1)
-    model = load_model(work.model)
+    model = load_model(work.model, work.dtype)
     little = Work(**asdict(work) | {"prompts": work.prompts[:2], "max_new_tokens": WARM_UP_TOKENS})
     side(model, little)
     print("ready", flush=True)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import openai
 import psutil
 
-from benchmarks.lib.sampling.models import DTYPE, Work
+from benchmarks.lib.sampling.models import Work
 from benchmarks.lib.sampling.sides import BATCH_ROWS, WARM_UP_TOKENS, Drawn
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
@@ -34,7 +34,7 @@ def draw_by_vllm(work: Work, *, threads: int) -> Drawn:
     os.environ |= settings  # noqa: TID251 - for the server that is started
     serve = ServeParams(
         engine="vllm",
-        options=("--dtype", str(DTYPE).removeprefix("torch."), "--max-num-seqs", str(BATCH_ROWS)),
+        options=("--dtype", work.dtype, "--max-num-seqs", str(BATCH_ROWS)),
     )
     with tempfile.TemporaryDirectory() as logs:
         try:
@@ -68,7 +68,7 @@ async def _ask(endpoint: Endpoint, work: Work, *, max_new_tokens: int) -> list[t
                 model=endpoint.model,
                 prompt=list(prompt),
                 n=work.paths,
-                temperature=1.0,
+                temperature=work.temperature,
                 top_p=1.0,
                 max_tokens=max_new_tokens,
                 extra_body={"stop_token_ids": list(work.end_ids)},
