@@ -159,7 +159,8 @@ class BuildParams(Section):
     max_pairs_per_problem: Count = 4
     max_length_ratio: Annotated[float, Field(ge=1)] = 2.0
     """Largest ratio of the lengths of a pair's texts, in characters."""
-    correct_paths: Literal["all", "shortest"] = "all"
+    correct_paths: Literal["all", "shortest", "right_calculations"] = "all"
+    """SFT takes all distinct ones, the shortest of a problem, or all whose stated calculations are right."""
     worked_solutions: bool = True
     """Add the worked solutions of the bootstrap split to the SFT rows, for more diverse solutions."""
 

@@ -5,7 +5,9 @@ Worked solutions are added, so that the policy does not forget other kinds of so
 
 from collections.abc import Sequence
 
+from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.records import Group, JudgedPath, Row
+from pipeline_lib.traindata.calculations import states_right_calculations
 from pipeline_lib.traindata.filters import count_paths, deduplicate, is_complete
 from pipeline_lib.traindata.lineage import path_lineage
 from pipeline_lib.traindata.tables import BuildContext, Tables, shuffle_by_seed
@@ -31,7 +33,7 @@ def make_supervised_rows(groups: Sequence[Group], context: BuildContext) -> list
             "verifier_version": context.verifier_version,
         }
         for group in groups
-        for member in _right_paths(group, shortest=context.params.correct_paths == "shortest")
+        for member in _right_paths(group, context.params)
     ]
     if rows:
         rows += _worked_rows(context.worked, rows[0])
@@ -45,9 +47,11 @@ def _worked_rows(worked: Sequence[Row], like: Row) -> list[Row]:
     ]
 
 
-def _right_paths(group: Group, *, shortest: bool) -> list[JudgedPath]:
+def _right_paths(group: Group, params: BuildParams) -> list[JudgedPath]:
     right = [member for member in group.members if member.verdict.strict and is_complete(member)]
-    if shortest:
+    if params.correct_paths == "right_calculations":
+        right = [member for member in right if states_right_calculations(member.path.text)]
+    if params.correct_paths == "shortest":
         right.sort(key=lambda member: (len(member.path.text), member.path.index))
         return right[:1]
     return deduplicate(right)

@@ -43,6 +43,15 @@ def test_shortest_takes_one_a_problem():
     }
 
 
+def test_wrong_calculations_are_left_out():
+    """A right answer from a wrong step, and one that states no calculation."""
+    texts = ["2+3=5, boxed 5", "2+2=5, boxed 5", "boxed 5"]
+    group = make_group("a", "rrr", texts=texts)
+    assert path_ids(make_supervised_rows([group], make_context())) == {"a#0", "a#1", "a#2"}
+    context = make_context(correct_paths="right_calculations")
+    assert path_ids(make_supervised_rows([group], context)) == {"a#0"}
+
+
 def test_duplicates_give_one_row():
     """The same text drawn twice is learned once."""
     group = make_group("a", "rrr", texts=["1+1=2", "1+1=2", "2*1=2"])
