@@ -61,10 +61,14 @@ class Promotion:
 
 @pytest.fixture
 def promote(reasonloop, client) -> Callable[..., Promotion]:
-    """Start the command and wait until its run waits; it is killed at the end of the test."""
+    """Start the command and wait until its run waits; it is killed at the end of the test.
+
+    A run whose command was killed before is still paused, until the next run of its workspace.
+    """
     started = []
 
-    def start(workspace, releases, *, instead_of=None):
+    def start(workspace, releases):
+        before = waiting_offer(client, Workspace(workspace))
         process = subprocess.Popen(
             reasonloop.argv("promote", "--workspace", workspace, "--releases", releases),
             cwd=REPOSITORY,
@@ -77,7 +81,7 @@ def promote(reasonloop, client) -> Callable[..., Promotion]:
         started.append(process)
         deadline = time.monotonic() + PATIENCE_S
         while (waiting := waiting_offer(client, Workspace(workspace))) is None or (
-            instead_of is not None and waiting.run.id == instead_of.waiting.run.id
+            before is not None and waiting.run.id == before.run.id
         ):
             assert process.poll() is None, process.stdout.read()
             assert time.monotonic() < deadline
@@ -233,7 +237,7 @@ def test_a_later_promotion_supersedes_a_dead_one(finished_run, client, promote, 
     first = promote(finished_run, tmp_path / "released")
     os.killpg(first.process.pid, signal.SIGKILL)
     first.process.wait()
-    second = promote(finished_run, tmp_path / "released", instead_of=first)
+    second = promote(finished_run, tmp_path / "released")
     assert client.read_flow_run(first.waiting.run.id).state.is_cancelled()
     assert client.read_flow_run(second.waiting.run.id).state.is_paused()
 
