@@ -1,7 +1,7 @@
-"""Prompts that a model's context cannot hold, found before anything is drawn."""
+"""Lengths of prompts in tokens, and those that a model's context cannot hold, found before anything is drawn."""
 
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import Problem
@@ -48,15 +48,22 @@ def _most_tokens(problem: Problem) -> int:
 def _check_exactly(
     problems: Iterable[Problem], model: pathlib.Path, room: int, examples: Sequence[Problem]
 ) -> None:
+    for problem, tokens in prompt_lengths(problems, model, examples=examples):
+        if tokens > room:
+            raise BadInputError(
+                f"problem {problem.id}: its prompt has {tokens} tokens, and the context of {model} leaves "
+                f"{room} beside sample.max_new_tokens; lower that or sample.shots, or leave the problem out"
+            )
+
+
+def prompt_lengths(
+    problems: Iterable[Problem], model: pathlib.Path, *, examples: Sequence[Problem] = ()
+) -> Iterator[tuple[Problem, int]]:
+    """Each problem with the tokens of its prompt for the model in a folder, that of ``examples`` included."""
     from pipeline_lib.serving.pretrained import chat_format_of, load_tokenizer  # noqa: PLC0415
 
     tokenizer = load_tokenizer(str(model))
     chat_format = chat_format_of(tokenizer)
     for problem in problems:
         text = render(problem, chat_format, examples=examples)
-        tokens = len(tokenizer.encode(text, add_special_tokens=False))
-        if tokens > room:
-            raise BadInputError(
-                f"problem {problem.id}: its prompt has {tokens} tokens, and the context of {model} leaves "
-                f"{room} beside sample.max_new_tokens; lower that or sample.shots, or leave the problem out"
-            )
+        yield problem, len(tokenizer.encode(text, add_special_tokens=False))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from pipeline_lib.loop.context import prompt_lengths
 from pipeline_lib.loop.training_steps import record_steps
 from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.problems.worked import read_worked
+from pipeline_lib.records import Problem
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.stages.keys import stage_key
-from pipeline_lib.storage import manifests
+from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.training.control import ControlRequest, train_control
 from pipeline_lib.training.phases import Schedule, TrainContext
@@ -80,6 +82,11 @@ def _plan_budget(run: Run) -> Tokens:
     """Tokens of the loop, if all its rounds draw as many as the first."""
     counts = manifests.read_manifest(run.workspace.round_folders(1).paths).counts
     prompt, drawn = counts["prompt_tokens"], counts["completion_tokens"]
+    if run.params.sample.shots:
+        # Training rows have no shots, and an engine computes the shots of a draw once.
+        rows = shards.iter_table(run.workspace.problems("train"))
+        lengths = prompt_lengths(map(Problem.from_row, rows), run.workspace.base)
+        prompt = sum(tokens for _, tokens in lengths)
     a_round = Tokens(drawn=int(prompt + drawn)) + plan_tokens(
         run.params.train,
         prompt_tokens=prompt / counts["requests"],
