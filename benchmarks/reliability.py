@@ -70,8 +70,11 @@ def main() -> None:
     found = [row for path in options.results for row in read_rows(path)]
     rows = {(r.file, r.test, r.fault): r for r in found if (r.file, r.fault) in marked}
     run = {(row.file, row.fault) for row in rows.values()}
+    done = {(row.file, row.fault) for row in rows.values() if row.result != "skipped"}
+    # A case that does not apply, as killing the worker that is a thread, says nothing beside the others.
+    shown = [r for r in rows.values() if r.result != "skipped" or (r.file, r.fault) not in done]
     missing = [row for case, row in marked.items() if case not in run]
-    DOCUMENT.write_text(document([*rows.values(), *missing]), encoding="utf-8")
+    DOCUMENT.write_text(document([*shown, *missing]), encoding="utf-8")
     failed = [row for row in rows.values() if row.result == "failed"]
     for row in failed:
         print(f"failed: {row.file}::{row.test}")

@@ -132,6 +132,16 @@ class _InFlight:
         self._receivers.pop(future)(future.result())
 
 
+def result_of(future: PrefectFuture[Out]) -> Out:
+    """Wait for a submitted task, and return its result.
+
+    ``future.result()`` waits inside Ray, which drops the exception of Prefect's handler of SIGTERM.
+    """
+    ended: queue.SimpleQueue[PrefectFuture[Out]] = queue.SimpleQueue()
+    future.add_done_callback(ended.put)
+    return ended.get().result()
+
+
 def _in_order(results: dict[int, Out]) -> list[Out]:
     return [results[index] for index in range(len(results))]
 

@@ -8,6 +8,7 @@ from prefect.futures import PrefectFuture
 from flows import server
 from flows.draws import sample_and_verify_round, sample_round, verify_round
 from flows.evaluation import evaluate
+from flows.fan_out import result_of
 from flows.run_guard import run_guard
 from flows.runners import asking_for, cluster, has_spare_worker, ray_gpus, task_runner
 from pipeline_lib.stages.loop import LOOP
@@ -27,7 +28,7 @@ def post_training(run: Run) -> None:
         for stage in LOOP:
             begun |= _begin_beside(stage, run)
             if stage.name in begun:
-                begun[stage.name].result()
+                result_of(begun[stage.name])
             else:
                 _do(stage, run, {**OWN_FLOWS, **STREAMED})
 
@@ -78,7 +79,7 @@ def _do(stage: Stage, run: Run, flows: StageFlows) -> None:
         flows[stage.name](run)
     elif stage.trains and _trains_in_worker(run):
         with asking_for(run.params.execution, "train", uses_gpu=True):
-            stage_task(stage).submit(stage, run).result()
+            result_of(stage_task(stage).submit(stage, run))
     else:
         stage_task(stage)(stage, run)
 

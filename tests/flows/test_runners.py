@@ -3,6 +3,8 @@
 import os
 import pathlib
 import signal
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from flows.fan_out import Chain, map_bounded
+from flows.fan_out import Chain, map_bounded, result_of
 from flows.runners import (
     SHARDS_PER_WORKER,
     asking_for,
@@ -149,6 +151,35 @@ def test_a_dead_worker_loses_no_result(execution, tmp_path):
         pytest.skip("a thread dies with its process")
     jobs = [(tmp_path, number) for number in range(6)]
     assert mapped(dies_once, jobs, execution, in_flight=3) == list(range(6))
+
+
+@task
+def waits_for(file: pathlib.Path) -> None:
+    deadline = time.monotonic() + GIVE_UP_S
+    while not file.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+@pytest.mark.fault("SIGTERM while a stage is waited for", "cleaned up")
+def test_sigterm_ends_the_wait_for_a_task(execution, tmp_path):
+    """The handler's exception leaves the wait at once, also where the task runs on Ray."""
+    go = tmp_path / "go"
+
+    @flow(task_runner=task_runner(execution))
+    def waits():
+        future = waits_for.submit(go)
+        threading.Timer(3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        try:
+            result_of(future)
+        finally:
+            go.touch()
+
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as the command does
+    began = time.monotonic()
+    with pytest.raises(SystemExit):
+        waits()
+    signal.signal(signal.SIGTERM, before)
+    assert time.monotonic() - began < GIVE_UP_S / 2
 
 
 @task
