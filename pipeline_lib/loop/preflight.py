@@ -9,6 +9,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.problems.table import GENERATED
 from pipeline_lib.serving.engines.table import ENGINES, check_engine, engine_named
+from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.manifests import MANIFEST_NAME
 from pipeline_lib.storage.workspace import Workspace
 
@@ -18,7 +19,8 @@ _BYTES_PER_TOKEN = 4
 _BYTES_PER_PATH = 300
 """Of a path's row and verdict, besides its text."""
 _CHECKPOINT_COPIES = 2 * 3
-"""Checkpoints kept by a training, each with the weights and two moments of AdamW."""
+"""Checkpoints kept by a training, each with the weights and two moments of AdamW, in float32."""
+_HALF_PRECISION = ("bfloat16", "float16")
 _TRAININGS_AT_ONCE = 2
 """The control runs beside the rounds; checkpoints of a finished training are removed."""
 _EVALUATED = ("base", "control", "trained")
@@ -104,14 +106,19 @@ def needed_bytes(root: pathlib.Path, params: Params) -> int:
     rounds = range(1, params.rounds + 1)
     policies = (workspace.policy(number, rounds=params.rounds) for number in rounds)
     missing = sum(not _is_sealed(each) for each in (workspace.base, workspace.control, *policies))
-    copies = missing + min(missing, _TRAININGS_AT_ONCE) * _CHECKPOINT_COPIES
+    weights, stored_bytes = _weights(params)
+    if params.train.lora.enabled:  # checkpoints of adapters are small
+        at_once = int(params.bootstrap.format_steps > 0 and not _is_sealed(workspace.base))
+    else:
+        at_once = min(missing, _TRAININGS_AT_ONCE)
+    trained_bytes = at_once * _CHECKPOINT_COPIES * _FLOAT_BYTES
     checkpoints = sum(map(_bytes_in, (root / "models").glob(".*")))
     drawn = params.prepare.train_problems * params.sample.num_paths
     evaluated = params.prepare.test_problems * params.evaluate.num_paths
     draws = [(workspace.round_folders(number), drawn) for number in rounds]
     draws += [(workspace.evaluation(policy), evaluated) for policy in _EVALUATED]
     path_bytes = _BYTES_PER_PATH + _BYTES_PER_TOKEN * params.sample.max_new_tokens
-    return max(0, copies * _weight_bytes(params) - checkpoints) + sum(
+    return max(0, weights * (missing * stored_bytes + trained_bytes) - checkpoints) + sum(
         max(0, num_paths * path_bytes - _bytes_in(folders.paths) - _bytes_in(folders.verdicts))
         for folders, num_paths in draws
         if not _is_sealed(folders.verdicts)
@@ -126,11 +133,15 @@ def _bytes_in(folder: pathlib.Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def _weight_bytes(params: Params) -> int:
-    """Bytes of a policy's weights; 0 for one of a hub, whose size is unknown before the download."""
+def _weights(params: Params) -> tuple[int, int]:
+    """Weights of a policy and bytes of each as stored; 0 weights for one of a hub, unknown before the download."""
     bootstrap = params.bootstrap
     if bootstrap.model is None:
         # A transformer block has about 12 d^2 weights: 4 of attention, 8 of the MLP.
-        return _FLOAT_BYTES * 12 * bootstrap.num_layers * bootstrap.hidden_size**2
+        return 12 * bootstrap.num_layers * bootstrap.hidden_size**2, _FLOAT_BYTES
     folder = pathlib.Path(bootstrap.model)
-    return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    is_half = config.get("dtype", config.get("torch_dtype")) in _HALF_PRECISION
+    stored_bytes = _FLOAT_BYTES // 2 if is_half else _FLOAT_BYTES
+    return size // stored_bytes, stored_bytes

@@ -34,6 +34,24 @@ def test_the_estimate_counts_what_is_missing(tmp_path):
     assert preflight.needed_bytes(tmp_path, params) == 0
 
 
+def test_a_model_in_half_precision(tmp_path):
+    """Policies are stored like the model; checkpoints have float32 weights and moments, of adapters nearly none."""
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.safetensors").write_bytes(bytes(2 * 1000))
+    (model / "config.json").write_text('{"dtype": "bfloat16"}', encoding="utf-8")
+    given = {"model": str(model), "format_steps": 0}
+    full = {"rounds": 1, "bootstrap": given, "sample": {"num_paths": 1}, "train": {"method": "sft"}}
+    tuned = full | {"train": {"method": "sft", "lora": {"enabled": True}}}
+    taught = tuned | {"bootstrap": given | {"format_steps": 8}}
+    run = tmp_path / "run"
+    needed = [
+        preflight.needed_bytes(run, Params.model_validate(each)) for each in (full, tuned, taught)
+    ]
+    assert needed[0] - needed[1] == 2 * 6 * 4 * 1000
+    assert needed[2] - needed[1] == 6 * 4 * 1000
+
+
 def seal(folder):
     folder.mkdir(parents=True)
     (folder / "manifest.json").touch()
