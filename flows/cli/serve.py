@@ -20,9 +20,11 @@ from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.running_engine import RunningEngine, serving_engine
 from pipeline_lib.serving.supervisor.adapters import Adapter, read_adapter
+from pipeline_lib.storage.files import read_json
 
 _POLL_S = 0.5
 _PROMPT = "2,3,7=42\n"
+_QUESTION = "What is 6 times 7?"
 _MAX_TOKENS = 32
 console = PlainConsole()
 
@@ -101,7 +103,7 @@ def serve_until_signal(
         max_lora_rank=max((adapter.rank for adapter in adapters), default=1),
     ) as engine:
         loaded = [engine.load_adapter(a.name, a.folder, a.version) for a in adapters]
-        _show([engine.endpoint, *loaded])
+        _show([engine.endpoint, *loaded], chats=_has_chat_template(model))
         if not is_external:
             _follow(engine)
 
@@ -130,21 +132,38 @@ def _say(text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _show(endpoints: Sequence[Endpoint]) -> None:
-    """Print the address and example requests."""
+def _has_chat_template(model: str) -> bool:
+    """False for a folder without one, as of a model from scratch; others than folders are taken for chat models."""
+    folder = pathlib.Path(model)
+    if not folder.is_dir() or (folder / "chat_template.jinja").is_file():
+        return True
+    settings = folder / "tokenizer_config.json"
+    return settings.is_file() and "chat_template" in read_json(settings)
+
+
+def _show(endpoints: Sequence[Endpoint], *, chats: bool) -> None:
+    """Print the address and example requests, for the chat route if the model has a template for it."""
     last = endpoints[-1]
     _say(f"base URL: {last.base_url}")
     for endpoint in endpoints:
         _say(f"model:    {endpoint.model}")
-    body = json.dumps({"model": last.model, "prompt": _PROMPT, "max_tokens": _MAX_TOKENS})
+    messages = [{"role": "user", "content": _QUESTION}]
+    asked: dict[str, object] = {"messages": messages} if chats else {"prompt": _PROMPT}
+    body = {"model": last.model, **asked, "max_tokens": _MAX_TOKENS}
+    arguments = ", ".join(f"{name}={value!r}" for name, value in body.items())
+    route, method, text = (
+        ("chat/completions", "chat.completions", "message.content")
+        if chats
+        else ("completions", "completions", "text")
+    )
     _say(
         f"""
-curl {last.base_url}/completions -H 'Content-Type: application/json' -d '{body}'
+curl {last.base_url}/{route} -H 'Content-Type: application/json' -d '{json.dumps(body)}'
 
 from openai import OpenAI
 client = OpenAI(base_url={last.base_url!r}, api_key="none")
-answer = client.completions.create(model={last.model!r}, prompt={_PROMPT!r}, max_tokens={_MAX_TOKENS})
-print(answer.choices[0].text)
+answer = client.{method}.create({arguments})
+print(answer.choices[0].{text})
 """,
     )
 

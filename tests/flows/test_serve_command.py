@@ -78,12 +78,27 @@ def serve():
             serving.process.communicate()
 
 
-def test_the_examples_can_be_copied(serve, model, tmp_path):
-    """The printed curl and Python examples draw from the real engine; Ctrl-C ends it with code 130."""
+@pytest.fixture
+def chat_model(model, tmp_path) -> pathlib.Path:
+    """The small Llama with a chat template."""
+    folder = tmp_path / "chat-model"
+    shutil.copytree(model, folder)
+    template = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(("kind", "route"), [("model", "completions"), ("chat_model", "chat")])
+def test_the_examples_can_be_copied(serve, request, tmp_path, kind, route):
+    """The printed curl and Python examples draw from the real engine, by the chat route if the model has a
+    template; Ctrl-C ends it with code 130.
+    """
+    model = request.getfixturevalue(kind)
     serving = serve(model, "--engine", "embedded", "--port", "19100", "--workspace", tmp_path)
     text = "".join(serving.lines)
     [curl] = [line for line in serving.lines if line.startswith("curl ")]
     code = text[text.index("from openai") : text.index("serving;")]
+    assert f"/v1/{route}" in curl
     family = serving.family
     drawn = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert drawn.stdout
