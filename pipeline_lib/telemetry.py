@@ -12,6 +12,8 @@ import errno
 import json
 import os
 import pathlib
+import resource
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,8 +54,25 @@ def _write_lines(descriptor: int, lines: bytes) -> None:
 def record_work(
     workspace: pathlib.Path, stage: str, *, done: int, total: int, **fields: Any
 ) -> None:
-    """Record that shard or step ``done`` of ``total`` of a stage was completed."""
-    record_event(workspace, "work", stage=stage, done=done, total=total, **fields)
+    """Record that shard or step ``done`` of ``total`` of a stage was completed.
+
+    ``peak_mib`` is the peak memory of this process since its last such record.
+    """
+    record_event(
+        workspace, "work", stage=stage, done=done, total=total, peak_mib=_take_peak_mib(), **fields
+    )
+
+
+def _take_peak_mib() -> int:
+    """Peak resident memory of this process since the last call; without /proc, since its start."""
+    try:
+        status = pathlib.Path("/proc/self/status").read_text(encoding="ascii")
+        peak_kib = int(status.partition("VmHWM:")[2].split(maxsplit=1)[0])
+        pathlib.Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except (OSError, IndexError, ValueError):
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak_kib = own // 1024 if sys.platform == "darwin" else own
+    return peak_kib // 1024
 
 
 def count_retried(events: Sequence[Event]) -> int:
@@ -175,6 +194,16 @@ def stage_seconds(events: list[Event]) -> Mapping[str, float]:
         stage = event["stage"]
         totals[stage] = totals.get(stage, 0.0) + float(event["seconds"])
     return totals
+
+
+def stage_peaks(events: Sequence[Event]) -> Mapping[str, int]:
+    """Peak memory per stage in MiB, of its largest process; servers and verifiers' processes do not count."""
+    peaks: dict[str, int] = {}
+    for event in events:
+        if event["event"] == "work" and "peak_mib" in event:
+            stage = event["stage"]
+            peaks[stage] = max(peaks.get(stage, 0), event["peak_mib"])
+    return peaks
 
 
 def total_seconds(events: list[Event]) -> float:

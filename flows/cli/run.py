@@ -9,7 +9,7 @@ from flows.cli.tables import print_table
 from flows.terminal import PlainConsole
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
 from pipeline_lib.reporting import tables
-from pipeline_lib.reporting.metrics_file import TokenCount
+from pipeline_lib.reporting.metrics_file import StageCosts, TokenCount
 from pipeline_lib.reporting.run_compute import RunCompute
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage.files import read_json
@@ -40,21 +40,24 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
 
 def _print_summary(workspace: Workspace) -> None:
-    """Scores, differences, compute, tokens, seconds and headline of a finished run."""
+    """Scores, differences, compute, tokens, seconds, memory and headline of a finished run."""
     result = EvaluationResult.from_json(
         (workspace.evaluation_result / RESULT_NAME).read_text("utf-8")
     )
     figures = read_json(workspace.metrics)
     found = figures["seconds"]
-    seconds = {stage.name: found[stage.name] for stage in LOOP if stage.name in found}
-    tokens = {name: TokenCount(**spent) for name, spent in figures["tokens"].items()}
+    costs = StageCosts(
+        seconds={stage.name: found[stage.name] for stage in LOOP if stage.name in found},
+        total_seconds=found["total"],
+        tokens={name: TokenCount(**spent) for name, spent in figures["tokens"].items()},
+        peaks_mib=figures["peak_mib"],
+    )
     print_table(console, tables.score_table(result.summaries))
     for table in tables.paired_tables(result):
         print_table(console, table)
     spent = TypeAdapter(RunCompute).validate_python(figures["compute"])
     print_table(console, tables.run_compute_table(spent))
-    total = figures["seconds"]["total"]
-    print_table(console, tables.cost_table(seconds, tokens, total=total))
+    print_table(console, tables.cost_table(costs))
     console.print(f"\n[bold]{figures['headline']['title']}[/]")
     for sentence in figures["headline"]["sentences"]:
         console.print(sentence)

@@ -45,9 +45,7 @@ def write_reports(run: Run) -> Written:
         workspace.metrics,
         build_metrics(
             source.result,
-            seconds=source.seconds,
-            total_seconds=source.total_seconds,
-            tokens=source.tokens,
+            costs=source.costs,
             spent=source.spent,
             unseen_number_sets=source.unseen_number_sets,
         )

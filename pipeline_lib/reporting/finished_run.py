@@ -15,7 +15,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.reporting.curve_files import read_curves
-from pipeline_lib.reporting.metrics_file import TokenCount
+from pipeline_lib.reporting.metrics_file import StageCosts, TokenCount
 from pipeline_lib.reporting.report import ReportInput
 from pipeline_lib.reporting.run_compute import read_run_compute
 from pipeline_lib.sampling.accounting import arithmetic_of, engine_time, spent_in
@@ -27,6 +27,7 @@ from pipeline_lib.telemetry import (
     Event,
     count_retried,
     read_events,
+    stage_peaks,
     stage_seconds,
     total_seconds,
 )
@@ -65,9 +66,12 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
         result=result,
         further=_further(workspace),
         temperature=params.sample.temperature,
-        seconds={stage: seconds[stage] for stage in stages if stage in seconds},
-        total_seconds=total_seconds([e for e in events if e.get("stage") in stages]),
-        tokens=dict(_tokens(workspace, params.rounds, drawn)),
+        costs=StageCosts(
+            seconds={stage: seconds[stage] for stage in stages if stage in seconds},
+            total_seconds=total_seconds([e for e in events if e.get("stage") in stages]),
+            tokens=dict(_tokens(workspace, params.rounds, drawn)),
+            peaks_mib={s: peak for s, peak in stage_peaks(events).items() if s in stages},
+        ),
         spent=read_run_compute(workspace, rounds=params.rounds, control=has_own_control),
         control=control,
         unseen_number_sets=read_json(workspace.problems_report)["unseen_number_sets"],

@@ -1,4 +1,4 @@
-"""The content of reports/metrics.json, deterministic except for its seconds, and of summary.json."""
+"""The content of reports/metrics.json, deterministic except for its seconds and memory, and of summary.json."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -22,12 +22,22 @@ class TokenCount:
     completion: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageCosts:
+    """Time, tokens and memory of a run by stage; stages may overlap."""
+
+    seconds: Mapping[str, float]
+    total_seconds: float
+    """Seconds in which any stage ran."""
+    tokens: Mapping[str, TokenCount]
+    peaks_mib: Mapping[str, int]
+    """Peak memory of the largest process."""
+
+
 def build_metrics(
     result: EvaluationResult,
     *,
-    seconds: Mapping[str, float],
-    total_seconds: float,
-    tokens: Mapping[str, TokenCount],
+    costs: StageCosts,
     spent: RunCompute,
     unseen_number_sets: int | None,
 ) -> Figures:
@@ -35,9 +45,7 @@ def build_metrics(
 
     Args:
         result: result of the evaluation.
-        seconds: seconds by stage.
-        total_seconds: seconds in which any stage ran; stages may overlap.
-        tokens: tokens by stage.
+        costs: time, tokens and memory by stage.
         spent: compute of loop and control.
         unseen_number_sets: held-out problems whose numbers occur in no training problem; None if
             the data set is not Countdown.
@@ -47,10 +55,11 @@ def build_metrics(
         "num_problems": result.comparison.num_problems,
         "num_unseen_number_sets": unseen_number_sets,
         "compute": asdict(spent),
-        "seconds": {**seconds, "total": total_seconds},
+        "seconds": {**costs.seconds, "total": costs.total_seconds},
+        "peak_mib": dict(costs.peaks_mib),
         "tokens": {
             stage: {"prompt": count.prompt, "completion": count.completion}
-            for stage, count in tokens.items()
+            for stage, count in costs.tokens.items()
         },
     }
 

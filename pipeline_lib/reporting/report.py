@@ -22,7 +22,7 @@ from pipeline_lib.reporting.control_text import control_name, control_sentences,
 from pipeline_lib.reporting.curve_plots import curve_table, plot_curves
 from pipeline_lib.reporting.examples import pick_examples
 from pipeline_lib.reporting.headline import EQUAL, Headline, make_loop_headline
-from pipeline_lib.reporting.metrics_file import TokenCount
+from pipeline_lib.reporting.metrics_file import StageCosts
 from pipeline_lib.reporting.plots import TRAINING_PREFIX, Plot, TrainingRow
 from pipeline_lib.reporting.run_compute import RunCompute
 from pipeline_lib.reporting.wording import difference, p_equation, percent
@@ -41,16 +41,12 @@ class ReportInput:
     """Content of the report."""
 
     result: EvaluationResult
-    seconds: Mapping[str, float]
-    """Seconds by stage, in order; stages may overlap."""
-    total_seconds: float
-    """Seconds in which any stage ran."""
+    costs: StageCosts
     spent: RunCompute
     control: ControlReport | None
     """None if the run had no control."""
     unseen_number_sets: int | None
     """Held-out problems whose numbers occur in no training problem; None if not Countdown."""
-    tokens: Mapping[str, TokenCount]
     spending: Mapping[str, str | float]
     """Spending on sampling: engine, requests, tokens, engine seconds, cost."""
     training_log: Sequence[TrainingRow]
@@ -126,7 +122,7 @@ def _plots(source: ReportInput) -> dict[str, Plot]:
         plots.pass_at_k_plot(source.result.summaries),
         plots.difficulty_plot(source.result.summaries),
         *plots.training_plots(source.training_log, _TRAINING_CURVES),
-        *([plots.seconds_plot(source.seconds)] if source.seconds else []),
+        *([plots.seconds_plot(source.costs.seconds)] if source.costs.seconds else []),
     ]
     return {plot.name: plot for plot in drawn}
 
@@ -195,7 +191,7 @@ def _tables(source: ReportInput) -> dict[str, tables.Table]:
         "split": tables.split_table(comparison),
         "flips": tables.flip_table(comparison, limit=_FLIPS_SHOWN),
         "statuses": tables.status_table(source.result.summaries),
-        "costs": tables.cost_table(source.seconds, source.tokens, total=source.total_seconds),
+        "costs": tables.cost_table(source.costs),
         "spending": tables.mapping_table("Spending on sampling", source.spending),
         "data": tables.mapping_table("Data card", source.data_counts),
         "overlap": tables.mapping_table("Overlap of train and test", source.overlap),

@@ -9,7 +9,7 @@ from pipeline_lib.evaluation.statistics.paired import PairedDifference
 from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Interval
-from pipeline_lib.reporting.metrics_file import TokenCount
+from pipeline_lib.reporting.metrics_file import StageCosts, TokenCount
 from pipeline_lib.reporting.run_compute import RunCompute
 from pipeline_lib.reporting.wording import (
     EMPTY,
@@ -204,31 +204,36 @@ def run_compute_table(spent: RunCompute) -> Table:
     )
 
 
-def cost_table(
-    seconds: Mapping[str, float], tokens: Mapping[str, TokenCount], *, total: float
-) -> Table:
-    """Seconds and tokens by stage; stages may overlap, so ``total`` is not a sum."""
+def cost_table(costs: StageCosts) -> Table:
+    """Seconds, tokens and peak memory by stage; stages may overlap, so the total is not a sum."""
+    seconds, tokens, peaks = costs.seconds, costs.tokens, costs.peaks_mib
     stages = [*seconds, *(stage for stage in tokens if stage not in seconds)]
     all_tokens = TokenCount(
         prompt=sum(spent.prompt for spent in tokens.values()),
         completion=sum(spent.completion for spent in tokens.values()),
     )
     return Table(
-        caption="Time and tokens by stage (stages may overlap)",
-        columns=("stage", "time", "prompt tokens", "completion tokens"),
+        caption="Time, tokens and memory of the largest process by stage (stages may overlap)",
+        columns=("stage", "time", "prompt tokens", "completion tokens", "peak memory"),
         rows=(
-            *(_cost_row(stage, seconds.get(stage), tokens.get(stage)) for stage in stages),
-            _cost_row("total", total, all_tokens),
+            *(
+                _cost_row(stage, seconds.get(stage), tokens.get(stage), peaks.get(stage))
+                for stage in stages
+            ),
+            _cost_row("total", costs.total_seconds, all_tokens, max(peaks.values(), default=None)),
         ),
     )
 
 
-def _cost_row(name: str, seconds: float | None, tokens: TokenCount | None) -> tuple[str, ...]:
+def _cost_row(
+    name: str, seconds: float | None, tokens: TokenCount | None, peak_mib: int | None
+) -> tuple[str, ...]:
     return (
         name,
         known_duration(seconds),
         count(tokens.prompt) if tokens is not None else EMPTY,
         count(tokens.completion) if tokens is not None else EMPTY,
+        f"{count(peak_mib)} MiB" if peak_mib is not None else EMPTY,
     )
 
 

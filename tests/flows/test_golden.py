@@ -20,8 +20,8 @@ from syrupy.extensions.json import JSONSnapshotExtension
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json
 
-TIMED = {"seconds", "cpu_seconds", "gpu_seconds", "headline"}
-"""Keys of metrics.json that depend on the clock; the headline compares CPU seconds."""
+TIMED = {"seconds", "cpu_seconds", "gpu_seconds", "headline", "peak_mib"}
+"""Keys of metrics.json that depend on clock and memory; the headline compares CPU seconds."""
 RECORDED_WITH = {"torch": "2.13.0", "transformers": "5.19.0", "trl": "1.16.0"}
 
 pytestmark = [

@@ -11,6 +11,7 @@ from pipeline_lib.telemetry import (
     read_new_events,
     record_event,
     record_work,
+    stage_peaks,
     stage_seconds,
     timed_stage,
 )
@@ -87,6 +88,18 @@ def begin(number, *, key="k", label="draw"):
 
 def work(number, *, key="k", label="draw"):
     return {**begin(number, key=key, label=label), "event": "work"}
+
+
+def test_peak_memory_is_of_the_work_of_a_stage(tmp_path: pathlib.Path):
+    """64 MiB that are freed before the next stage count for the first alone."""
+    record_work(tmp_path, "before", done=1, total=1)
+    held = b"x" * (64 << 20)
+    del held
+    record_work(tmp_path, "sample", done=1, total=1)
+    record_work(tmp_path, "verify", done=1, total=1)
+    peaks = stage_peaks(read_events(tmp_path))
+    assert peaks["sample"] >= peaks["verify"] + 60
+    assert peaks["verify"] > 0
 
 
 def test_attempts_without_a_result_are_counted():

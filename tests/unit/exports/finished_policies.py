@@ -6,6 +6,7 @@ from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.exports.evaluated_policy import EvaluatedPolicy, evaluated_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.whole import Params
+from pipeline_lib.reporting.metrics_file import StageCosts
 from pipeline_lib.reporting.report import ReportInput
 from pipeline_lib.reporting.run_compute import RunCompute, TrainingCompute
 from tests.unit.evaluation.judged_groups import judged_group
@@ -22,8 +23,7 @@ def finished(base: list[str], trained: list[str], *, ks: tuple[int, ...]) -> Rep
     params = EvaluateParams(num_paths=2 * max(ks), ks=ks, resamples=500)
     return ReportInput(
         result=evaluate_policies(*groups, params, seed=7),
-        seconds={},
-        total_seconds=0.0,
+        costs=StageCosts(seconds={}, total_seconds=0.0, tokens={}, peaks_mib={}),
         spent=RunCompute(
             loop=TrainingCompute(
                 cpu_seconds=0.0, gpu_seconds=0.0, trained_tokens=0, drawn_tokens=0
@@ -33,7 +33,6 @@ def finished(base: list[str], trained: list[str], *, ks: tuple[int, ...]) -> Rep
         control=None,
         control_groups=None,
         unseen_number_sets=None,
-        tokens={},
         spending={},
         training_log=[
             {"phase": "warm-start", "step": 1, "lr": 0.002},

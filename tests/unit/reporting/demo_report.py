@@ -10,7 +10,7 @@ from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Group
-from pipeline_lib.reporting.metrics_file import TokenCount
+from pipeline_lib.reporting.metrics_file import StageCosts, TokenCount
 from pipeline_lib.reporting.report import ReportInput, write_report
 from pipeline_lib.reporting.run_compute import RunCompute, TrainingCompute
 from pipeline_lib.training.control_report import ControlReport
@@ -44,8 +44,16 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
     trained = invented_groups(num_problems, ease=2.4, num_paths=num_paths, seed=2)
     return ReportInput(
         result=evaluate_policies(base, trained, params, seed=7, control=control),
-        seconds={stage: 3.0 * 2**index for index, stage in enumerate(STAGES)},
-        total_seconds=381.0,
+        costs=StageCosts(
+            seconds={stage: 3.0 * 2**index for index, stage in enumerate(STAGES)},
+            total_seconds=381.0,
+            peaks_mib={"sample": 900, "train": 640},
+            tokens={
+                "sample": TokenCount(prompt=240_000, completion=612_345),
+                "train": TokenCount(prompt=310_000, completion=901_200),
+                "evaluate": TokenCount(prompt=128_000, completion=301_000),
+            },
+        ),
         spent=RunCompute(
             loop=TrainingCompute(
                 cpu_seconds=212.4,
@@ -70,11 +78,6 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
             base_validation_loss=0.3844,
         ),
         unseen_number_sets=num_problems,
-        tokens={
-            "sample": TokenCount(prompt=240_000, completion=612_345),
-            "train": TokenCount(prompt=310_000, completion=901_200),
-            "evaluate": TokenCount(prompt=128_000, completion=301_000),
-        },
         spending={
             "engine": "vllm",
             "requests": 24_000,

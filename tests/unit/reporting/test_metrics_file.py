@@ -6,7 +6,12 @@ import pytest
 
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.reporting.metrics_file import TokenCount, build_metrics, build_summary
+from pipeline_lib.reporting.metrics_file import (
+    StageCosts,
+    TokenCount,
+    build_metrics,
+    build_summary,
+)
 from pipeline_lib.reporting.run_compute import RunCompute, TrainingCompute
 from tests.unit.evaluation.judged_groups import judged_group
 
@@ -29,9 +34,12 @@ def result():
 def figures(result):
     return build_metrics(
         result,
-        seconds={"sample": 2.5, "train": 4.0},
-        total_seconds=5.0,
-        tokens={"sample": TokenCount(prompt=10, completion=20)},
+        costs=StageCosts(
+            seconds={"sample": 2.5, "train": 4.0},
+            total_seconds=5.0,
+            tokens={"sample": TokenCount(prompt=10, completion=20)},
+            peaks_mib={"sample": 900},
+        ),
         spent=RunCompute(loop=LOOP, control=CONTROL),
         unseen_number_sets=2,
     )

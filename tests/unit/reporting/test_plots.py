@@ -21,7 +21,7 @@ def all_plots(source):
         plots.pass_at_k_plot(result.summaries),
         plots.difficulty_plot(result.summaries),
         *plots.training_plots(source.training_log, ["reward", "loss"]),
-        plots.seconds_plot(source.seconds),
+        plots.seconds_plot(source.costs.seconds),
     ]
 
 

@@ -163,7 +163,11 @@ def test_plots_and_their_data_are_files(written):
 def test_a_run_without_training_log_or_examples_has_a_report_too(source, tmp_path):
     """Sections without content are left out rather than empty."""
     bare = dataclasses.replace(
-        source, training_log=[], base_groups=[], trained_groups=[], seconds={}, tokens={}
+        source,
+        training_log=[],
+        base_groups=[],
+        trained_groups=[],
+        costs=dataclasses.replace(source.costs, seconds={}, tokens={}),
     )
     files = write_report(bare, tmp_path)
     page = Page(files.report.read_text(encoding="utf-8"))

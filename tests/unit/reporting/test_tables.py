@@ -5,7 +5,7 @@ import pytest
 from pipeline_lib.evaluation.result import evaluate_policies
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.reporting import tables
-from pipeline_lib.reporting.metrics_file import TokenCount
+from pipeline_lib.reporting.metrics_file import StageCosts, TokenCount
 from pipeline_lib.reporting.tables import Table
 from tests.unit.evaluation.judged_groups import judged_group
 from tests.unit.reporting.demo_report import demo_input
@@ -31,7 +31,9 @@ def test_every_row_is_as_wide_as_its_header(source, result):
         tables.status_table(result.summaries),
         tables.paired_table(result.over_control, against="control"),
         tables.run_compute_table(source.spent),
-        tables.cost_table({"train": 1.0}, {}, total=1.0),
+        tables.cost_table(
+            StageCosts(seconds={"train": 1.0}, total_seconds=1.0, tokens={}, peaks_mib={})
+        ),
         tables.mapping_table("Lineage", {"model": "abc", "rows": 3}),
     ]
     assert all(len(row) == len(table.columns) for table in made for row in table.rows)
@@ -75,13 +77,18 @@ def test_our_failures_have_a_row_and_no_part_in_a_score():
 def test_costs_have_totals_and_stages_without_tokens_a_dash():
     """2 s and 3 s of which one second overlaps; verifying has no tokens, which is not zero tokens."""
     table = tables.cost_table(
-        {"sample": 2.0, "verify": 3.0}, {"sample": TokenCount(prompt=5, completion=7)}, total=4.0
+        StageCosts(
+            seconds={"sample": 2.0, "verify": 3.0},
+            total_seconds=4.0,
+            tokens={"sample": TokenCount(prompt=5, completion=7)},
+            peaks_mib={"sample": 900, "verify": 100},
+        )
     )
     cells = [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in table.rows]
     assert cells == [
-        ["sample", "2.0 s", "5", "7"],
-        ["verify", "3.0 s", tables.EMPTY, tables.EMPTY],
-        ["total", "4.0 s", "5", "7"],
+        ["sample", "2.0 s", "5", "7", "900 MiB"],
+        ["verify", "3.0 s", tables.EMPTY, tables.EMPTY, "100 MiB"],
+        ["total", "4.0 s", "5", "7", "900 MiB"],
     ]
 
 
