@@ -56,6 +56,14 @@ GROUPS = {
             "flows.cli.prr_models:run",
         ),
     ),
+    "pacore": (
+        "Parallel paths, compacted and synthesized over rounds (PaCoRe).",
+        (
+            "flows.cli.pacore:solve",
+            "flows.cli.pacore:batch",
+            "flows.cli.pacore:consensus",
+        ),
+    ),
     "stream": (
         "Verification over Kafka topics.",
         ("flows.cli.stream:verify", "flows.cli.stream:publish"),

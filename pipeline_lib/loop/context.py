@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import instruction, render
-from pipeline_lib.storage.files import read_json
+from pipeline_lib.serving.context import declared_context
 
 _TEMPLATE_BYTES = 1024
 """Room for a chat template and its system prompt; longer ones are caught by the engine."""
@@ -24,7 +24,7 @@ def check_context(
     Raises:
         BadInputError: one does not; the message names the problem.
     """
-    context = _context_tokens(model)
+    context = declared_context(model)
     if context is None:
         return
     # A token has at least one byte, so short texts need no tokenizer, whose import takes seconds.
@@ -33,12 +33,6 @@ def check_context(
     suspects = [problem for problem in problems if _most_tokens(problem) > room]
     if suspects:
         _check_exactly(suspects, model, context - max_new_tokens, examples)
-
-
-def _context_tokens(model: pathlib.Path) -> int | None:
-    file = model / "config.json"
-    found = read_json(file).get("max_position_embeddings") if file.is_file() else None
-    return found if isinstance(found, int) else None
 
 
 def _most_tokens(problem: Problem) -> int:

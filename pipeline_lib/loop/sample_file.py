@@ -2,20 +2,15 @@
 
 import pathlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.problems.worked import first_worked
 from pipeline_lib.records import Row
 from pipeline_lib.sampling.accounting import Spent, budget_reached, spent_on
 from pipeline_lib.sampling.paths import sample_paths
-from pipeline_lib.serving.chat_model import ChatModel
-from pipeline_lib.serving.engines.table import engine_named
-from pipeline_lib.serving.rollout_engine import rollout_engine
-from pipeline_lib.serving.running_engine import serving_engine
+from pipeline_lib.serving.started_engine import started_engine
 from pipeline_lib.storage.files import check_output, write_json_lines
 from pipeline_lib.storage.shards import split
 from pipeline_lib.verification.golds import open_gold_check
@@ -74,7 +69,7 @@ def sample_to_file(
             done += len(shard)
             on_progress(done, len(problems))
 
-    with _started_engine(
+    with started_engine(
         model,
         params.serve,
         log_folder=output.parent / "logs",
@@ -86,18 +81,3 @@ def sample_to_file(
         num_drawn=done,
         budget_reached=budget_reached(spent, params.serve) if done < len(problems) else None,
     )
-
-
-@contextmanager
-def _started_engine(
-    model: str, serve: ServeParams, *, log_folder: pathlib.Path, batch_size: int
-) -> Iterator[ChatModel]:
-    """The engine of ``serve``; a server runs for the duration of the block."""
-    engine = engine_named(serve.engine)
-    if engine.in_process:
-        yield rollout_engine(model, serve, endpoint=None, batch_size=batch_size)
-        return
-    if engine.is_external:
-        serve = serve.model_copy(update={"model": model})
-    with serving_engine(serve, model=model, log_folder=log_folder) as running:
-        yield rollout_engine(model, serve, endpoint=running.endpoint, batch_size=batch_size)

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from pipeline_lib.params.evaluate import EvaluateParams, ReportParams, StrategyParams
 from pipeline_lib.params.latent import LatentParams
+from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.params.paths import (
     BootstrapParams,
     BuildParams,
@@ -68,5 +69,6 @@ class Params(Section):
     test_time: StrategyParams = StrategyParams()
     report: ReportParams = ReportParams()
     serve: ServeParams = ServeParams()
+    pacore: PacoreParams = PacoreParams()
     latent: LatentParams = LatentParams()
     execution: ExecutionParams = ExecutionParams()

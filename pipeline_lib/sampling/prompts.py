@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline_lib.kinds.kind import Kind
 from pipeline_lib.records import Problem
-from pipeline_lib.serving.chat_model import ChatFormat, Shot
+from pipeline_lib.serving.chat_model import ChatFormat, Message
 from pipeline_lib.storage.files import digest_json
 
 TEMPLATE_VERSION = 1
@@ -32,10 +32,15 @@ def render(
             solutions, divided by empty lines.
     """
     if chat_format is not None:
-        shots = [
-            Shot(user=instruction(example), assistant=_solution(example)) for example in examples
+        shown = [
+            turn
+            for example in examples
+            for turn in (
+                Message.user(instruction(example)),
+                Message.assistant(_solution(example)),
+            )
         ]
-        return chat_format.render(instruction(problem), shots)
+        return chat_format.render([*shown, Message.user(instruction(problem))])
     worked = (f"{_plain(example)}{_solution(example)}\n\n" for example in examples)
     return "".join([*worked, _plain(problem)])
 

@@ -7,7 +7,8 @@ else is in the batch, up to rounding.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from enum import StrEnum
+from typing import Protocol, Self
 
 from pipeline_lib.records import FinishReason
 
@@ -51,18 +52,42 @@ class Completion:
     """The drawn tokens, the end token included; None if the engine does not report them."""
     token_logprobs: tuple[float, ...] | None = None
     """Per token; ``logprob`` is their sum."""
+    reasoning: str | None = None
+    """Reasoning that the server reports apart from ``text``; None if it reports none."""
     stopped_by: str | None = None
     """The stop string that ended it; None if none did, or the engine does not report it."""
     opens_request: bool = False
     """First completion of its HTTP request; further requests for a prompt are billed for it again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shot:
-    """A worked example: an earlier turn of the user with the wanted answer."""
+class Role(StrEnum):
+    """Author of a message."""
 
-    user: str
-    assistant: str
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    content: str
+
+    @classmethod
+    def user(cls, content: str) -> Self:
+        """A turn of the user."""
+        return cls(role=Role.USER, content=content)
+
+    @classmethod
+    def assistant(cls, content: str) -> Self:
+        """A turn of the model."""
+        return cls(role=Role.ASSISTANT, content=content)
+
+
+Conversation = Sequence[Message]
+"""Turns in their order; the last one is the user's."""
 
 
 class ChatFormat(Protocol):
@@ -73,8 +98,8 @@ class ChatFormat(Protocol):
         """Digest of the template."""
         ...
 
-    def render(self, user_message: str, shots: Sequence[Shot] = ()) -> str:
-        """The prompt for the assistant's turn after ``shots``, with its special tokens."""
+    def render(self, conversation: Conversation) -> str:
+        """The prompt for the assistant's next turn, with its special tokens."""
         ...
 
 
@@ -104,6 +129,10 @@ class ChatModel(Protocol):
     @property
     def chat_format(self) -> ChatFormat | None:
         """The model's own chat template, or None for a plain completion model."""
+        ...
+
+    def room(self, prompt: str) -> int | None:
+        """Tokens that the context leaves after a rendered prompt, negative if none; None: unknown."""
         ...
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:

@@ -9,11 +9,13 @@ connections break because the engine died, its requests are sent once more after
 """
 
 import asyncio
+import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from openai import APIConnectionError, AsyncOpenAI, OpenAIError
 
@@ -23,9 +25,9 @@ from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import (
     ChatFormat,
     Completion,
+    Conversation,
     Decoding,
     Request,
-    Shot,
 )
 from pipeline_lib.serving.connection import Connection
 from pipeline_lib.serving.dialects import Dialect, chat_fields, completion_fields, split_seeds
@@ -40,7 +42,7 @@ class DrawCancelledError(ReasonloopError):
 
 @dataclass(frozen=True, slots=True)
 class ServerChat:
-    """The server renders messages. Implements ChatFormat.
+    """The server renders conversations. Implements ChatFormat.
 
     For servers without a local tokenizer. Their template is unknown, so training on such paths
     cannot use it.
@@ -48,18 +50,10 @@ class ServerChat:
 
     digest: str = "server"
 
-    def render(self, user_message: str, shots: Sequence[Shot] = ()) -> str:
-        """The message unchanged, for the chat route.
-
-        Raises:
-            BadInputError: there are shots, which need the template.
-        """
-        if shots:
-            raise BadInputError(
-                f"sample.shots={len(shots)}: needs the chat template of the server's model; set "
-                "serve.tokenizer to its folder or hub id, or sample.shots=0"
-            )
-        return user_message
+    def render(self, conversation: Conversation) -> str:
+        """The ``messages`` of a request to the chat route, as JSON."""
+        turns = [{"role": turn.role, "content": turn.content} for turn in conversation]
+        return json.dumps(turns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +68,22 @@ class _Session:
     """Held while one request polls a dead engine on behalf of all."""
 
 
+Draw = Callable[[Request, Decoding], Coroutine[object, object, list[Completion]]]
+"""The completions of a request, in the order of its seeds."""
+_T = TypeVar("_T")
+
+
+async def gather_all(running: Sequence[Coroutine[object, object, _T]]) -> list[_T]:
+    """The results in order; the first failure cancels the others and is raised, not a group."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in running]
+    except BaseExceptionGroup as failed:
+        # Requests that fail together fail for one reason: the engine is down.
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
 @dataclass(kw_only=True)
 class OpenAIModel:
     """Implements ChatModel on a server. Thread-safe."""
@@ -85,6 +95,8 @@ class OpenAIModel:
     sent to ``/v1/completions``. With `ServerChat` messages are sent to ``/v1/chat/completions``."""
     encode: Callable[[str], list[int]] | None = None
     """Token ids of a rendered prompt, without added ones. Required by `Dialect.prompts_as_ids`."""
+    context_tokens: int | None = None
+    """Of the served model; None: unknown."""
     _running: dict[asyncio.AbstractEventLoop, asyncio.Task[object]] = field(
         init=False, repr=False, default_factory=dict
     )
@@ -108,6 +120,12 @@ class OpenAIModel:
     @property
     def arithmetic(self) -> None:
         """Unknown: the server does not report it."""
+
+    def room(self, prompt: str) -> int | None:
+        """The context less the tokens of the prompt; None without a local tokenizer."""
+        if self.context_tokens is None or self.encode is None:
+            return None
+        return self.context_tokens - len(self.encode(prompt))
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
         """Draw all completions, in the order of requests and seeds.
@@ -134,20 +152,27 @@ class OpenAIModel:
     async def _complete(
         self, requests: Sequence[Request], decoding: Decoding
     ) -> list[list[Completion]]:
+        async with self.open() as draw:
+            return await gather_all([draw(request, decoding) for request in requests])
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Draw]:
+        """Connections to the server for concurrent requests; `complete` without its own event loop.
+
+        Raises:
+            BadInputError: as `complete`, also from a draw.
+            EngineDownError: as `complete`, also from a draw.
+        """
         async with self._session() as session:
-            try:
-                async with asyncio.TaskGroup() as group:
-                    drawn = [
-                        [
-                            group.create_task(self._draw(session, request.prompt, run, decoding))
-                            for run in split_seeds(request.seeds, session.dialect, decoding)
-                        ]
-                        for request in requests
-                    ]
-            except BaseExceptionGroup as failed:
-                # All requests fail for one reason: the engine is down.
-                raise failed.exceptions[0] from None
-            return [[one for run in runs for one in run.result()] for runs in drawn]
+
+            async def draw(request: Request, decoding: Decoding) -> list[Completion]:
+                runs = split_seeds(request.seeds, session.dialect, decoding)
+                drawn = await gather_all(
+                    [self._draw(session, request.prompt, run, decoding) for run in runs]
+                )
+                return [one for run in drawn for one in run]
+
+            yield draw
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[_Session]:
@@ -236,7 +261,7 @@ class OpenAIModel:
             if isinstance(self.chat_format, ServerChat):
                 route = client.chat.completions.with_raw_response
                 response = await route.create(
-                    model=model, **chat_fields(prompt, seeds, decoding, dialect)
+                    model=model, **chat_fields(json.loads(prompt), seeds, decoding, dialect)
                 )
             else:
                 ids = self.encode(prompt) if self.encode and dialect.prompts_as_ids else prompt

@@ -1,11 +1,13 @@
 """The client of an endpoint, with the chat format and tokenizer that fit the served model."""
 
 import functools
+import pathlib
 
 from transformers import PreTrainedTokenizerBase
 
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.client import OpenAIModel, ServerChat
+from pipeline_lib.serving.context import declared_context
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity
@@ -31,7 +33,11 @@ def connect(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIMode
         return ids
 
     return OpenAIModel(
-        endpoint=endpoint, serve=serve, chat_format=chat_format_of(tokenizer), encode=encode
+        endpoint=endpoint,
+        serve=serve,
+        chat_format=chat_format_of(tokenizer),
+        encode=encode,
+        context_tokens=declared_context(pathlib.Path(source)),
     )
 
 

@@ -63,12 +63,12 @@ def completion_fields(
 
 
 def chat_fields(
-    message: str, seeds: Sequence[int], decoding: Decoding, dialect: Dialect
+    messages: Sequence[Any], seeds: Sequence[int], decoding: Decoding, dialect: Dialect
 ) -> dict[str, Any]:
-    """Body of a request to ``/v1/chat/completions``: the server renders the message."""
+    """Body of a request to ``/v1/chat/completions``: the server renders the messages."""
     fields = {
         **_common_fields(seeds, decoding),
-        "messages": [{"role": "user", "content": message}],
+        "messages": messages,
         "extra_body": {k: v for k, v in dialect.fields.items() if k != "add_special_tokens"},
     }
     return {**fields, "logprobs": True} if dialect.logprobs else fields

@@ -1,7 +1,7 @@
 """Loading from Hugging Face folders and hub ids: tokenizers, chat templates, models."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from pipeline_lib.errors import BadInputError, reason_of
-from pipeline_lib.serving.chat_model import ChatFormat, Shot
+from pipeline_lib.serving.chat_model import ChatFormat, Conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +23,9 @@ class TokenizerChatFormat:
         """Digest of the template's source."""
         return hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()[:16]
 
-    def render(self, user_message: str, shots: Sequence[Shot] = ()) -> str:
-        """The turns of ``shots``, one user turn, and the start of the assistant's."""
-        messages = [
-            message
-            for shot in shots
-            for message in (
-                {"role": "user", "content": shot.user},
-                {"role": "assistant", "content": shot.assistant},
-            )
-        ]
-        messages.append({"role": "user", "content": user_message})
+    def render(self, conversation: Conversation) -> str:
+        """The turns of the conversation, and the start of the assistant's."""
+        messages = [{"role": str(turn.role), "content": turn.content} for turn in conversation]
         text = self.tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True
         )

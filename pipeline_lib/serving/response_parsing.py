@@ -52,6 +52,10 @@ class _Logprobs(_Part):
 
 class _Message(_Part):
     content: str | None = None
+    reasoning: str | None = Field(
+        default=None, validation_alias=AliasChoices("reasoning_content", "reasoning")
+    )
+    """The names are of DeepSeek and SGLang, and of vLLM."""
 
 
 class _Choice(_Part):
@@ -131,6 +135,7 @@ def parse_completions(
             error=f"the server ended it with {choice.finish_reason!r}" if failed else None,
             cached_tokens=cached or 0,
             latency_s=latency_s,
+            reasoning=choice.message.reasoning if choice.message else None,
             token_ids=tuple(choice.token_ids) if choice.token_ids is not None else None,
             token_logprobs=logprobs,
             stopped_by=choice.stop_reason if isinstance(choice.stop_reason, str) else None,

@@ -23,6 +23,11 @@ class ScriptedModel:
     adapter: str | None = None
     arithmetic: str | None = None
     chat_format: ChatFormat | None = None
+    context_tokens: int | None = None
+
+    def room(self, prompt: str) -> int | None:
+        """The context less the words of the prompt."""
+        return None if self.context_tokens is None else self.context_tokens - len(prompt.split())
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
         """One completion per seed, truncated to ``max_new_tokens`` words."""

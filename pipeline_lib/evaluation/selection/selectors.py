@@ -97,7 +97,7 @@ class MajorityVote:
 
     def choose(self, candidates: Sequence[CandidatePath]) -> Choice:
         """One vote per path."""
-        return _elect(candidates, [1.0] * len(candidates))
+        return elect([one.answer for one in candidates], [1.0] * len(candidates))
 
     def mean_choice(self, candidates: Sequence[CandidatePath], size: int) -> Choice:
         """Exact: an answer's probability to win, split evenly among its candidates."""
@@ -122,31 +122,30 @@ class WeightedVote:
 
     def choose(self, candidates: Sequence[CandidatePath]) -> Choice:
         """One weighted vote per path."""
-        return _elect(candidates, self.weigh(candidates))
+        return elect([one.answer for one in candidates], self.weigh(candidates))
 
     def mean_choice(self, _candidates: Sequence[CandidatePath], _size: int) -> None:
         """No closed form."""
         return
 
 
-def _elect(candidates: Sequence[CandidatePath], weights: Sequence[float]) -> Choice:
+def elect(answers: Sequence[int | None], weights: Sequence[float]) -> Choice:
     """Split the probability evenly among the leading answers, then among the candidates of each.
 
-    Candidates without an answer do not vote; without any answer the choice is uniform.
+    A candidate without an answer (None) does not vote; without any answer the choice is uniform.
     """
     votes: dict[int, list[float]] = {}
-    for one, weight in zip(candidates, weights, strict=True):
-        if one.answer is not None:
-            votes.setdefault(one.answer, []).append(weight)
+    for answer, weight in zip(answers, weights, strict=True):
+        if answer is not None:
+            votes.setdefault(answer, []).append(weight)
     if not votes:
-        return [1 / len(candidates)] * len(candidates)
+        return [1 / len(answers)] * len(answers)
     # fsum: the winner must not depend on the order of the candidates.
     totals = {answer: math.fsum(given) for answer, given in votes.items()}
     lead = max(totals.values())
     leaders = {answer for answer, total in totals.items() if total == lead}
     return [
-        1 / len(leaders) / len(votes[one.answer]) if one.answer in leaders else 0.0
-        for one in candidates
+        1 / len(leaders) / len(votes[answer]) if answer in leaders else 0.0 for answer in answers
     ]
 
 
@@ -175,12 +174,11 @@ def self_certainty(candidate: CandidatePath) -> float:
     return candidate.self_certainty
 
 
-def borda_weights(candidates: Sequence[CandidatePath], *, power: float) -> list[float]:
-    """Rank r of n by self-certainty has weight (n - r + 1)^power; ties get the mean weight.
+def borda_weights(values: Sequence[float], *, power: float) -> list[float]:
+    """Rank r of n by value has weight (n - r + 1)^power; ties get the mean weight.
 
     Source: Kang et al. 2025, arXiv:2502.18581, Borda voting.
     """
-    values = list(map(self_certainty, candidates))
     counts = Counter(values)
     votes: dict[float, float] = {}
     above = 0
@@ -207,6 +205,8 @@ def make_selectors(params: StrategyParams) -> Mapping[Strategy, Selector]:
             lambda candidates: list(map(self_certainty, candidates))
         ),
         Strategy.BORDA_VOTE: WeightedVote(
-            lambda candidates: borda_weights(candidates, power=params.borda_power)
+            lambda candidates: borda_weights(
+                list(map(self_certainty, candidates)), power=params.borda_power
+            )
         ),
     }

@@ -73,6 +73,12 @@ class EmbeddedEngine:
         """The tokenizer's chat template, if it has one."""
         return chat_format_of(self.tokenizer)
 
+    def room(self, prompt: str) -> int | None:
+        """The context that the model's config declares, less the tokens of the prompt."""
+        context: int | None = getattr(self.model.config, "max_position_embeddings", None)
+        tokens = len(self.tokenizer.encode(prompt, add_special_tokens=False))
+        return None if context is None else context - tokens
+
     @property
     def arithmetic(self) -> str:
         """Precision of the weights, and the decode pass that was chosen for the model."""

@@ -4,10 +4,9 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.loop import context
 from pipeline_lib.loop.context import check_context
 from pipeline_lib.records import Problem
-from pipeline_lib.storage.files import write_json
+from pipeline_lib.storage.files import read_json, write_json
 from pipeline_lib.training.weights.gguf_import import import_gguf
 from tests.unit.training.weights.gguf_files import tiny_llama, write_gguf
 
@@ -21,7 +20,7 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("context")
     import_gguf(write_gguf(folder / "t.gguf", tiny_llama()), folder / "model", dtype="float32")
     config = folder / "model" / "config.json"
-    write_json(config, context.read_json(config) | {"max_position_embeddings": 300})
+    write_json(config, read_json(config) | {"max_position_embeddings": 300})
     return folder / "model"
 
 
@@ -47,7 +46,7 @@ def test_examples_count(model):
 def test_short_texts_need_no_tokenizer(model, monkeypatch):
     """In a long context the bytes of the questions are enough."""
     config = model / "config.json"
-    before = context.read_json(config)
+    before = read_json(config)
     write_json(config, before | {"max_position_embeddings": 4096})
     monkeypatch.setattr(context, "_check_exactly", pytest.fail)
     check_context([ASKED, LONG], model, max_new_tokens=200)

@@ -1,7 +1,6 @@
 """Prompts depend on the problem and the chat format alone."""
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -13,7 +12,7 @@ from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import instruction, render, template_digest
-from pipeline_lib.serving.chat_model import Shot
+from pipeline_lib.serving.chat_model import Conversation
 
 COUNTDOWN = Problem(
     id="c", question="Make 24.", gold=CountdownGold(numbers=(3, 5, 3), target=24), source="test"
@@ -36,9 +35,9 @@ class Shouting:
 
     digest: str = "shouting"
 
-    def render(self, user_message: str, shots: Sequence[Shot] = ()) -> str:
-        earlier = "".join(f"<user>{shot.user}<assistant>{shot.assistant}" for shot in shots)
-        return f"{earlier}<user>{user_message}<assistant>"
+    def render(self, conversation: Conversation) -> str:
+        turns = "".join(f"<{turn.role}>{turn.content}" for turn in conversation)
+        return f"{turns}<assistant>"
 
 
 def test_compact_countdown_prompt():

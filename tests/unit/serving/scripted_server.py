@@ -110,7 +110,7 @@ async def usual(_request: Request, body: Body) -> Response:
 
 def chat(body: Body) -> Body:
     """A response of a chat route."""
-    message = {"role": "assistant", "content": f"you said {body['messages'][0]['content']}"}
+    message = {"role": "assistant", "content": f"you said {body['messages'][-1]['content']}"}
     return {
         "model": f"{body['model']}-2026-11-20",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],

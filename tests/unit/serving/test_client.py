@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
-from pipeline_lib.serving.chat_model import Decoding, Request
+from pipeline_lib.serving.chat_model import Decoding, Message, Request, Role
 from pipeline_lib.serving.client import DrawCancelledError, ServerChat
 from pipeline_lib.serving.connection import EngineDownError
 from tests.unit.serving.scripted_server import (
@@ -130,13 +130,24 @@ def test_sglang_gets_token_ids(server):
 
 
 def test_the_server_s_own_chat_template(server):
-    """With ServerChat the message goes to the chat route; a response may have another model name."""
+    """With ServerChat the turns go to the chat route; a response may have another model name."""
     server.models = [{"id": MODEL}]
     client = server.client(engine="url", chat_format=ServerChat())
-    message = client.chat_format.render("hello")
-    [[answer]] = client.complete([Request(prompt=message, seeds=[3])], Decoding(max_new_tokens=9))
+    turns = [
+        Message(role=Role.SYSTEM, content="Be brief."),
+        Message.user("hi"),
+        Message.assistant("hello"),
+        Message.user("hello"),
+    ]
+    prompt = client.chat_format.render(turns)
+    [[answer]] = client.complete([Request(prompt=prompt, seeds=[3])], Decoding(max_new_tokens=9))
     assert server.paths == ["/v1/chat/completions"]
-    assert server.bodies[0]["messages"] == [{"role": "user", "content": "hello"}]
+    assert server.bodies[0]["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "hello"},
+        {"role": "user", "content": "hello"},
+    ]
     assert (answer.text, answer.completion_tokens, answer.logprob) == ("you said hello", 4, None)
 
 
@@ -394,7 +405,7 @@ def test_an_interrupt_ends_a_draw_and_frees_the_server(server):
         # A shell that starts a process in the background makes it ignore the signal.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
         "from pipeline_lib.params.serve import ServeParams;"
-        "from pipeline_lib.serving.chat_model import Decoding, Request;"
+        "from pipeline_lib.serving.chat_model import Decoding, Message, Request, Role;"
         "from pipeline_lib.serving.client import OpenAIModel;"
         "from pipeline_lib.serving.endpoint import Endpoint;"
         f"url = 'http://127.0.0.1:{server.port}/v1';"

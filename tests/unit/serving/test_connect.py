@@ -4,6 +4,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.serving.chat_model import Message
 from pipeline_lib.serving.client import ServerChat
 from pipeline_lib.serving.connect import connect
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
@@ -30,7 +31,7 @@ def chat_model_folder(tiny_model, tmp_path):
 def test_prompts_of_a_started_engine_are_rendered_by_the_model_s_template(chat_model_folder):
     """Byte for byte as in process; token ids have no added special tokens."""
     client = connect(at("vllm"), ServeParams(engine="vllm"), model=str(chat_model_folder))
-    assert client.chat_format.render("ab") == "<user>ab<assistant>"
+    assert client.chat_format.render([Message.user("ab")]) == "<user>ab<assistant>"
     assert client.encode("ab") == [2, 3]
 
 
@@ -51,7 +52,7 @@ def test_serve_tokenizer_renders_for_an_external_server(chat_model_folder, tiny_
     """With serve.tokenizer prompts are rendered by the client."""
     serve = ServeParams(engine="url", url=URL, tokenizer=str(chat_model_folder))
     client = connect(at("url"), serve, model=str(tiny_model))
-    assert client.chat_format.render("ab") == "<user>ab<assistant>"
+    assert client.chat_format.render([Message.user("ab")]) == "<user>ab<assistant>"
 
 
 def test_a_missing_tokenizer_is_bad_input(tmp_path):

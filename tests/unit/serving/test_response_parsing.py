@@ -1,4 +1,4 @@
-"""Finish reasons in the responses of servers."""
+"""Finish reasons and reasoning in the responses of servers."""
 
 import json
 
@@ -31,3 +31,16 @@ def answer(**choice):
 def test_stop_string_and_end_token_are_distinguished(fields, expected):
     """Only a string is a stop string: a search continues after its step and stops at the end token."""
     assert answer(**fields).stopped_by == expected
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_is_kept_apart_from_the_text(name):
+    """DeepSeek and SGLang name it reasoning_content, vLLM reasoning."""
+    found = answer(text=None, message={"content": "42", name: "6 times 7"})
+    assert (found.text, found.reasoning) == ("42", "6 times 7")
+
+
+def test_a_text_without_reasoning():
+    """None, not an empty string: a server that parses none reports no field."""
+    assert answer(text=None, message={"content": "42"}).reasoning is None
+    assert answer().reasoning is None

@@ -70,14 +70,12 @@ def test_the_likelihood_vote_weighs_by_probability_a_token():
 
 def test_borda_votes_by_rank():
     """Ranks 1, 3, 2 of three with power 2 give 9, 1, 4 votes."""
-    three = [candidate(i, certainty=c) for i, c in enumerate([9.0, 1.0, 5.0])]
-    assert borda_weights(three, power=2) == [9, 1, 4]
+    assert borda_weights([9.0, 1.0, 5.0], power=2) == [9, 1, 4]
 
 
 def test_equal_ranks_share_their_borda_votes():
     """Certainties 5, 5, 1 with power 1: ranks 1 and 2 give 3 and 2 votes, so 2.5 each."""
-    three = [candidate(i, certainty=c) for i, c in enumerate([5.0, 5.0, 1.0])]
-    assert borda_weights(three, power=1) == [2.5, 2.5, 1]
+    assert borda_weights([5.0, 5.0, 1.0], power=1) == [2.5, 2.5, 1]
 
 
 def test_borda_with_power_zero_is_the_majority():
@@ -85,7 +83,7 @@ def test_borda_with_power_zero_is_the_majority():
     six = [
         candidate(a, certainty=c) for a, c in zip([0, 1, 1, 2, 2, 2], range(6, 0, -1), strict=True)
     ]
-    borda = WeightedVote(lambda ones: borda_weights(ones, power=0))
+    borda = WeightedVote(lambda ones: borda_weights([one.self_certainty for one in ones], power=0))
     assert borda.choose(six) == MajorityVote().choose(six)
 
 

@@ -6,7 +6,7 @@ import httpx
 import openai
 import pytest
 
-from pipeline_lib.serving.chat_model import Decoding, Request
+from pipeline_lib.serving.chat_model import Decoding, Message, Request
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 
 MODEL = "models/policy"
@@ -20,7 +20,7 @@ def chat_engine(chat_policy):
 
 def test_one_user_message_is_the_prompt_of_the_loop(chat_client, chat_engine):
     """The template of sampling and training renders it, so a seed draws the same text."""
-    prompt = chat_engine.chat_format.render("3,4=12")
+    prompt = chat_engine.chat_format.render([Message.user("3,4=12")])
     [[expected]] = chat_engine.complete(
         [Request(prompt=prompt, seeds=[6])], Decoding(max_new_tokens=30)
     )

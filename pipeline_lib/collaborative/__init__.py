@@ -1,0 +1,1 @@
+"""PaCoRe: parallel paths, compacted to messages and synthesized over rounds."""

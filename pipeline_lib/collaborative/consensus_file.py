@@ -1,0 +1,192 @@
+"""`reasonloop pacore consensus`: one answer per question of a file with several.
+
+A line is either one text (``problem_id``, ``text``; optionally ``kind``, ``logprob`` with
+``completion_tokens``, and a column of scores), or all rounds of a question as `pacore batch` writes
+them (``request_id``, ``round_responses``).
+"""
+
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
+
+from pipeline_lib.collaborative.consensus import (
+    NEEDS_SCORES,
+    Method,
+    decide,
+    probability_per_token,
+)
+from pipeline_lib.errors import BadInputError, suggestion
+from pipeline_lib.kinds.kind import Kind
+from pipeline_lib.kinds.line_fields import Name
+from pipeline_lib.kinds.table import KINDS
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.records import Row
+from pipeline_lib.storage.files import check_output, numbered_json_lines, write_json_lines
+from pipeline_lib.verification.answer_groups import AnswerBook
+from pipeline_lib.verification.dispatch import open_verifier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsensusRule:
+    """How the answers of a file are brought together."""
+
+    method: Method
+    kind: str
+    """Kind of answer of lines that name none."""
+    score: str | None
+    """Column of scores; None: probability per token."""
+    round_number: int
+    """Round of the lines of `pacore batch`, from 1."""
+    borda_power: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsensusSummary:
+    """Counts of a written file."""
+
+    num_questions: int
+    num_texts: int
+    num_tied: int
+    num_unanswered: int
+    """Questions of which no text has an answer."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Ballot:
+    """The texts of one question."""
+
+    kind: Kind[Any]
+    texts: list[str] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+
+
+class _Text(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    problem_id: Name
+    text: StrictStr | None
+    kind: StrictStr | None = None
+    logprob: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    completion_tokens: Annotated[int, Field(ge=0)] = 0
+
+
+class _Response(BaseModel):
+    content: StrictStr
+
+
+class _Rounds(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    request_id: Name
+    round_responses: tuple[tuple[_Response, ...], ...]
+
+
+def consensus_of_file(
+    source: pathlib.Path, output: pathlib.Path, rule: ConsensusRule, verify: VerifyParams
+) -> ConsensusSummary:
+    """Write one line per question, in the order of the first line of each.
+
+    Raises:
+        BadInputError: a line cannot be used, or lacks the score that the method needs.
+    """
+    check_output(output, source=source)
+    ballots = _read(source, rule)
+    rows: list[Row] = []
+    num_tied = num_unanswered = 0
+    with open_verifier(verify) as verifier:
+        for name, ballot in ballots.items():
+            book = AnswerBook(kind=ballot.kind, verifier=verifier)
+            answers = [book.number(text) for text in ballot.texts]
+            scores = ballot.scores if rule.method in NEEDS_SCORES else None
+            elected = decide(answers, scores, rule.method, borda_power=rule.borda_power)
+            num_tied += elected.tied
+            num_unanswered += elected.votes == 0
+            rows.append(
+                {
+                    "problem_id": name,
+                    "method": rule.method.value,
+                    "text": ballot.texts[elected.place],
+                    "votes": elected.votes,
+                    "texts": len(ballot.texts),
+                    "answers": len({answer for answer in answers if answer is not None}),
+                    "tied": elected.tied,
+                }
+            )
+    write_json_lines(output, rows)
+    return ConsensusSummary(
+        num_questions=len(rows),
+        num_texts=sum(len(ballot.texts) for ballot in ballots.values()),
+        num_tied=num_tied,
+        num_unanswered=num_unanswered,
+    )
+
+
+def _read(source: pathlib.Path, rule: ConsensusRule) -> Mapping[str, _Ballot]:
+    ballots: dict[str, _Ballot] = {}
+    for number, row in numbered_json_lines(source):
+        where = f"{source}:{number}"
+        try:
+            if "round_responses" in row:
+                _add_rounds(ballots, _Rounds.model_validate(row), rule, where)
+            else:
+                _add_text(ballots, _Text.model_validate(row), rule, where)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            raise BadInputError(f"{where}: {key}: {first['msg']}") from None
+    if not ballots:
+        raise BadInputError(f'{source}: no texts; give lines {{"problem_id", "text"}}')
+    return ballots
+
+
+def _add_rounds(
+    ballots: dict[str, _Ballot], line: _Rounds, rule: ConsensusRule, where: str
+) -> None:
+    if rule.method in NEEDS_SCORES:
+        raise BadInputError(f"{where}: method {rule.method}: rounds hold no scores; use majority")
+    if rule.round_number > len(line.round_responses):
+        raise BadInputError(
+            f"{where}: round {rule.round_number}: it has {len(line.round_responses)} rounds"
+        )
+    if line.request_id in ballots:
+        raise BadInputError(f"{where}: request_id: {line.request_id!r} is given twice")
+    texts = [one.content for one in line.round_responses[rule.round_number - 1]]
+    ballots[line.request_id] = _Ballot(kind=_kind(rule.kind, where), texts=texts)
+
+
+def _add_text(ballots: dict[str, _Ballot], line: _Text, rule: ConsensusRule, where: str) -> None:
+    kind = _kind(line.kind or rule.kind, where)
+    ballot = ballots.setdefault(line.problem_id, _Ballot(kind=kind))
+    if ballot.kind is not kind:
+        raise BadInputError(f"{where}: kind={kind.name}: an earlier text has {ballot.kind.name}")
+    ballot.texts.append(line.text or "")
+    if rule.method in NEEDS_SCORES:
+        ballot.scores.append(_score(line, rule, where))
+
+
+def _kind(name: str, where: str) -> Kind[Any]:
+    kind = KINDS.get(name)
+    if kind is None or not kind.votable:
+        known = [one.name for one in KINDS.values() if one.votable]
+        raise BadInputError(
+            f"{where}: kind={name!r}; expected one of {', '.join(known)}{suggestion(name, known)}"
+        )
+    return kind
+
+
+def _score(line: _Text, rule: ConsensusRule, where: str) -> float:
+    if rule.score is None:
+        if line.logprob is None:
+            raise BadInputError(
+                f"{where}: logprob: method {rule.method} needs it, or --score with a column of scores"
+            )
+        return probability_per_token(line.logprob, line.completion_tokens)
+    value = (line.model_extra or {}).get(rule.score)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadInputError(f"{where}: {rule.score}: expected a number, got {value!r}")
+    if rule.method is Method.WEIGHTED and value < 0:
+        raise BadInputError(f"{where}: {rule.score}={value}: a weight must not be negative")
+    return float(value)

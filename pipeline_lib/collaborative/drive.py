@@ -1,0 +1,140 @@
+"""Drivers of solutions: in lockstep on an engine in this process, each at its own pace on a server."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from pipeline_lib.collaborative.rounds import (
+    Calls,
+    Exchange,
+    OnRound,
+    Question,
+    Setting,
+    Solution,
+    solve,
+)
+from pipeline_lib.serving.chat_model import ChatModel, Completion
+from pipeline_lib.serving.client import Draw, OpenAIModel, gather_all
+from pipeline_lib.storage.shards import split
+
+OnSolved = Callable[[Solution], None]
+"""Called with each solution as it is complete, in any order."""
+
+
+def solve_all(
+    model: ChatModel,
+    questions: Sequence[Question],
+    setting: Setting,
+    *,
+    together: int,
+    on_solved: OnSolved,
+) -> None:
+    """Solve all questions, at most ``together`` at once.
+
+    Raises:
+        BadInputError: as `ChatModel.complete`.
+        EngineDownError: the server does not answer; earlier solutions were delivered.
+    """
+    if isinstance(model, OpenAIModel):
+        asyncio.run(
+            _solve_concurrently(model, questions, setting, together=together, on_solved=on_solved)
+        )
+        return
+    for group in split(questions, together):
+        for solution in solve_in_lockstep(model, group, setting):
+            on_solved(solution)
+
+
+def solve_in_lockstep(
+    model: ChatModel,
+    questions: Sequence[Question],
+    setting: Setting,
+    *,
+    on_round: OnRound | None = None,
+) -> list[Solution]:
+    """Solutions in the order of ``questions``; their calls are drawn in one batch per step.
+
+    An engine in this process decodes one batch at a time, so nothing is gained by another order, and a
+    fixed composition of batches makes a resumed file equal to an unbroken one.
+    """
+    exchanges = [solve(question, setting, on_round=on_round) for question in questions]
+    solutions: dict[int, Solution] = {}
+    waiting = {place: next(exchange) for place, exchange in enumerate(exchanges)}
+    while waiting:
+        drawn = _complete(model, waiting)
+        waiting = {}
+        for place, completions in drawn.items():
+            try:
+                waiting[place] = exchanges[place].send(completions)
+            except StopIteration as end:
+                solutions[place] = end.value
+    return [solutions[place] for place in range(len(questions))]
+
+
+def _complete(
+    model: ChatModel, waiting: Mapping[int, Calls]
+) -> dict[int, Sequence[Sequence[Completion]]]:
+    """The completions of all calls; those with equal decoding are one batch."""
+    drawn: dict[int, Sequence[Sequence[Completion]]] = {}
+    for decoding in dict.fromkeys(calls.decoding for calls in waiting.values()):
+        batch = {place: calls for place, calls in waiting.items() if calls.decoding == decoding}
+        requests = [request for calls in batch.values() for request in calls.requests]
+        completions = iter(model.complete(requests, decoding))
+        for place, calls in batch.items():
+            drawn[place] = [next(completions) for _ in calls.requests]
+    return drawn
+
+
+def solve_one(
+    model: ChatModel, question: Question, setting: Setting, *, on_round: OnRound
+) -> Solution:
+    """The solution of one question, reported round by round.
+
+    Raises:
+        BadInputError: as `ChatModel.complete`.
+        EngineDownError: the server does not answer.
+    """
+    if isinstance(model, OpenAIModel):
+        return asyncio.run(_solve_alone(model, question, setting, on_round))
+    [solution] = solve_in_lockstep(model, [question], setting, on_round=on_round)
+    return solution
+
+
+async def _solve_alone(
+    model: OpenAIModel, question: Question, setting: Setting, on_round: OnRound
+) -> Solution:
+    async with model.open() as draw:
+        return await solve_on_server(draw, question, setting, on_round=on_round)
+
+
+async def _solve_concurrently(
+    model: OpenAIModel,
+    questions: Sequence[Question],
+    setting: Setting,
+    *,
+    together: int,
+    on_solved: OnSolved,
+) -> None:
+    """A slow call delays its own question only."""
+    left: Iterator[Question] = iter(questions)
+
+    async def work(draw: Draw) -> None:
+        for question in left:
+            on_solved(await solve_on_server(draw, question, setting))
+
+    async with model.open() as draw:
+        await gather_all([work(draw) for _ in range(min(together, len(questions)))])
+
+
+async def solve_on_server(
+    draw: Draw, question: Question, setting: Setting, *, on_round: OnRound | None = None
+) -> Solution:
+    """The solution of one question; the calls of a round are concurrent."""
+    exchange: Exchange = solve(question, setting, on_round=on_round)
+    calls = next(exchange)
+    while True:
+        drawn = await gather_all([draw(request, calls.decoding) for request in calls.requests])
+        try:
+            calls = exchange.send(drawn)
+        except StopIteration as end:
+            solution: Solution = end.value
+            return solution

@@ -1,0 +1,98 @@
+"""Input lines of `reasonloop pacore batch`: ``{"id", "messages"}``, all checked before the first call."""
+
+import pathlib
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
+
+from pipeline_lib.collaborative.rounds import Question
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.line_fields import Name
+from pipeline_lib.records import Row
+from pipeline_lib.serving.chat_model import Message, Role
+from pipeline_lib.storage.files import numbered_json_lines
+from pipeline_lib.terminal_text import one_line
+
+OUTPUT_FIELDS = frozenset(
+    {
+        *("request_id", "status", "error", "final_response", "final_reasoning_content"),
+        *("round_responses", "rounds", "usage", "critical_tokens"),
+    }
+)
+"""Fields of an output line; no further field of an input line may have one of these names."""
+_SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionLine:
+    """A question with the further fields of its line, which the output carries over."""
+
+    question: Question
+    request_id: str | float
+    """The id as given."""
+    further: Row
+
+
+class _Turn(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    role: Role
+    content: StrictStr
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: Name
+    messages: Annotated[tuple[_Turn, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _asks(self) -> "_Line":
+        if self.messages[-1].role is not Role.USER:
+            raise ValueError("messages: the last one must be the user's")
+        return self
+
+
+def read_questions(path: pathlib.Path) -> list[QuestionLine]:
+    """The questions of a file, in order.
+
+    Raises:
+        BadInputError: no such file, no line, an id twice, or a line that cannot be used; with its number.
+    """
+    places: dict[str, int] = {}
+    lines: list[QuestionLine] = []
+    for number, row in numbered_json_lines(path):
+        where = f"{path}:{number}"
+        line = _parsed(row, where)
+        if places.setdefault(line.id, number) != number:
+            shown = one_line(repr(line.id), most=_SHOWN_CHARACTERS)
+            raise BadInputError(
+                f"{where}: id: {shown} is also at line {places[line.id]}; give each line an id of its own"
+            )
+        turns = [Message(role=turn.role, content=turn.content) for turn in line.messages]
+        further: dict[str, Any] = line.model_extra or {}
+        if taken := sorted(OUTPUT_FIELDS & further.keys()):
+            raise BadInputError(
+                f"{where}: {taken[0]}: the output has a field of this name; rename it"
+            )
+        lines.append(
+            QuestionLine(
+                question=Question(id=line.id, conversation=turns),
+                request_id=row["id"],
+                further=further,
+            )
+        )
+    if not lines:
+        raise BadInputError(f'{path}: no questions; give lines {{"id", "messages"}}')
+    return lines
+
+
+def _parsed(row: Row, where: str) -> _Line:
+    try:
+        return _Line.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise BadInputError(f"{where}: {f'{key}: ' if key else ''}{message}") from None

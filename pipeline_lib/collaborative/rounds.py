@@ -1,0 +1,266 @@
+"""Rounds of parallel paths for one question, without I/O.
+
+`solve` is a generator: it yields requests that are sent together, receives their completions, and
+returns the solution. `drive` connects generators to a model. What is asked depends on the seed, the
+question's id and the indices of paths, never on the order in which calls end.
+
+Sources: PaCoRe, arXiv:2601.05593; recursive self-aggregation, arXiv:2509.26626.
+"""
+
+import bisect
+import itertools
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from pipeline_lib.collaborative.synthesis import Reference, summary_prompt, synthesis_prompt
+from pipeline_lib.params.pacore import EarlyStop, PacoreParams
+from pipeline_lib.sampling.compute_cost import NOTHING, Cost, round_cost
+from pipeline_lib.seeding import child_random, consecutive_seeds
+from pipeline_lib.serving.chat_model import Completion, Conversation, Decoding, Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    """Requests that are sent together."""
+
+    requests: Sequence[Request]
+    decoding: Decoding
+
+
+AnswerNumber = Callable[[str], int | None]
+"""Number of a text's answer among the distinct answers so far; None without an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A conversation whose last turn, the user's, asks the question."""
+
+    id: str
+    conversation: Conversation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundPlan:
+    """Paths of a round, and the references that each of them sees."""
+
+    width: int
+    subset: int | None = None
+    """References per path, drawn at random for each; None: all, in one order for all paths."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What all questions of a batch share."""
+
+    plan: Sequence[RoundPlan]
+    render: Callable[[Conversation], str]
+    """From a conversation to a prompt of the model."""
+    fits: Callable[[str], bool]
+    """False: prompt and completion exceed the model's context."""
+    decoding: Decoding
+    seed: int
+    message_of: Callable[[str], str | None]
+    """Compaction of the text of a path or of a summary; None: it gives no reference."""
+    summary: Decoding | None = None
+    """Decoding of a summary per path, which is compacted in place of the path; None: no summaries."""
+    early_stop: EarlyStop | None = None
+    open_answers: Callable[[], AnswerNumber]
+    """Numbers the answers of one question; called for an early stop alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One round of a solution; sequences have one entry per path that was asked for."""
+
+    completions: Sequence[Completion]
+    messages: Sequence[str | None]
+    """Compacted paths; None for a failed path or one without a message, and in the last round."""
+    references: Sequence[Sequence[int]]
+    """Paths of the round before whose messages each path has seen, in the order shown."""
+    width: int
+    """Planned paths; an early stop asks for fewer."""
+    dropped: int
+    """References that did not fit into the context, over all paths."""
+    cost: Cost
+
+    @property
+    def num_failed(self) -> int:
+        """Paths whose call failed."""
+        return sum(one.error is not None for one in self.completions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """All rounds of one question."""
+
+    question: Question
+    rounds: Sequence[Round]
+
+    @property
+    def answers(self) -> Sequence[Completion]:
+        """The completions of the last round."""
+        return self.rounds[-1].completions
+
+    @property
+    def cost(self) -> Cost:
+        """Of all rounds, which follow each other."""
+        total = NOTHING
+        for one in self.rounds:
+            total = total.then(one.cost)
+        return total
+
+
+_T = TypeVar("_T")
+_Steps = Generator[Calls, Sequence[Sequence[Completion]], _T]
+Exchange = _Steps[Solution]
+"""Yields calls, receives the completions of each request, returns the solution."""
+
+
+def make_plan(params: PacoreParams, *, answers: int = 1) -> list[RoundPlan]:
+    """The rounds of ``params``; the last one has ``answers`` paths."""
+    if params.rsa is not None:
+        step = RoundPlan(width=params.rsa.population, subset=params.rsa.subset)
+        return [step] * params.rsa.steps + [RoundPlan(width=answers, subset=params.rsa.subset)]
+    return [RoundPlan(width=width) for width in (*params.widths, answers)]
+
+
+OnRound = Callable[[Round], None]
+"""Called with each round when it is drawn and compacted."""
+
+
+def solve(question: Question, setting: Setting, *, on_round: OnRound | None = None) -> Exchange:
+    """Draw the rounds of the plan, each with the messages of the one before as references."""
+    *earlier, last = range(1, len(setting.plan) + 1)
+    rounds: list[Round] = []
+    for number in earlier:
+        drawn = yield from _draw_round(question, setting, number, rounds, setting.early_stop)
+        compacted = yield from _compact(question, setting, number, drawn)
+        rounds.append(compacted)
+        if on_round is not None:
+            on_round(compacted)
+    answer = yield from _draw_round(question, setting, last, rounds, None)
+    if on_round is not None:
+        on_round(answer)
+    return Solution(question=question, rounds=[*rounds, answer])
+
+
+def _draw_round(
+    question: Question,
+    setting: Setting,
+    number: int,
+    rounds: Sequence[Round],
+    early_stop: EarlyStop | None,
+) -> _Steps[Round]:
+    """A round without its messages."""
+    plan = setting.plan[number - 1]
+    prompts = _prompts(question, setting, number, rounds)
+    seeds = consecutive_seeds(plan.width, setting.seed, "pacore", question.id, number)
+    agreed = _Agreement(setting.open_answers(), early_stop) if early_stop else None
+    group = early_stop.minimum if early_stop else plan.width
+    completions: list[Completion] = []
+    cost = NOTHING
+    for start in range(0, plan.width, group):
+        paths = range(start, min(start + group, plan.width))
+        calls = [(prompts[path].text, seeds[path]) for path in paths]
+        drawn = yield Calls(requests=_merge(calls), decoding=setting.decoding)
+        cost = cost.then(round_cost(drawn))
+        completions.extend(itertools.chain.from_iterable(drawn))
+        if agreed is not None and agreed.reached(completions):
+            break
+    asked = prompts[: len(completions)]
+    return Round(
+        completions=completions,
+        messages=[None] * len(completions),
+        references=[prompt.shown for prompt in asked],
+        width=plan.width,
+        dropped=sum(prompt.dropped for prompt in asked),
+        cost=cost,
+    )
+
+
+def _compact(question: Question, setting: Setting, number: int, drawn: Round) -> _Steps[Round]:
+    """The round with its messages; summaries are drawn first if the setting asks for them."""
+    texts = [one.text for one in drawn.completions]
+    cost = drawn.cost
+    if setting.summary is not None:
+        seeds = consecutive_seeds(drawn.width, setting.seed, "pacore-summary", question.id, number)
+        written = [path for path, text in enumerate(texts) if text]
+        requests = [
+            Request(
+                prompt=setting.render(summary_prompt(question.conversation, texts[path])),
+                seeds=[seeds[path]],
+            )
+            for path in written
+        ]
+        summaries = yield Calls(requests=requests, decoding=setting.summary)
+        cost = cost.then(round_cost(summaries))
+        texts = [""] * len(texts)
+        for path, [summary] in zip(written, summaries, strict=True):
+            texts[path] = summary.text
+    messages = [setting.message_of(text) if text else None for text in texts]
+    return replace(drawn, messages=messages, cost=cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prompt:
+    text: str
+    shown: Sequence[int]
+    """Paths of the round before, in the order of their messages."""
+    dropped: int = 0
+
+
+def _prompts(
+    question: Question, setting: Setting, number: int, rounds: Sequence[Round]
+) -> list[_Prompt]:
+    """The prompt of each path of a round."""
+    plan = setting.plan[number - 1]
+    messages = rounds[-1].messages if rounds else ()
+    known = [Reference(path=path, text=text) for path, text in enumerate(messages) if text]
+    names = ("pacore", question.id, number)
+    if plan.subset is None or not known:
+        child_random(setting.seed, *names).shuffle(known)
+        return [_prompt(question, setting, known)] * plan.width
+    size = min(plan.subset, len(known))
+    chosen = (
+        child_random(setting.seed, *names, path).sample(known, size) for path in range(plan.width)
+    )
+    return [_prompt(question, setting, references) for references in chosen]
+
+
+def _prompt(question: Question, setting: Setting, references: Sequence[Reference]) -> _Prompt:
+    """The prompt with as many of the first ``references`` as fit."""
+
+    def text(count: int) -> str:
+        return setting.render(synthesis_prompt(question.conversation, references[:count]))
+
+    counts = range(1, len(references) + 1)
+    fitting = bisect.bisect_left(counts, 1, key=lambda count: int(not setting.fits(text(count))))
+    return _Prompt(
+        text=text(fitting),
+        shown=[reference.path for reference in references[:fitting]],
+        dropped=len(references) - fitting,
+    )
+
+
+def _merge(calls: Sequence[tuple[str, int]]) -> list[Request]:
+    """One request for neighbouring calls with the same prompt."""
+    grouped = itertools.groupby(calls, key=lambda call: call[0])
+    return [Request(prompt=prompt, seeds=[seed for _, seed in same]) for prompt, same in grouped]
+
+
+@dataclass(slots=True)
+class _Agreement:
+    """Whether the answers of a round agree."""
+
+    number: AnswerNumber
+    stop: EarlyStop
+    _numbers: list[int | None] = field(default_factory=list)
+
+    def reached(self, completions: Sequence[Completion]) -> bool:
+        """True once the leading answer has its share of ``completions``, a growing sequence."""
+        new = completions[len(self._numbers) :]
+        self._numbers += [self.number(one.text) if one.text else None for one in new]
+        votes = Counter(number for number in self._numbers if number is not None)
+        return bool(votes) and max(votes.values()) >= self.stop.share * len(self._numbers)

@@ -1,0 +1,70 @@
+"""From params and a model to the setting of its questions: compaction, answers, limits of the context."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pipeline_lib.collaborative.rounds import Setting, make_plan
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.table import KINDS
+from pipeline_lib.params.pacore import Compaction, PacoreParams
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.serving.chat_model import ChatModel, Decoding
+from pipeline_lib.verification.answer_groups import AnswerBook
+from pipeline_lib.verification.answer_text import strip_reasoning
+from pipeline_lib.verification.dispatch import open_verifier
+from pipeline_lib.verification.judges import answer_form
+
+
+@contextmanager
+def open_setting(
+    model: ChatModel, params: PacoreParams, verify: VerifyParams, *, seed: int
+) -> Iterator[Setting]:
+    """The setting of ``params`` on ``model``; an early stop may compare answers within the block.
+
+    Raises:
+        BadInputError: the model has no chat template.
+    """
+    chat_format = model.chat_format
+    if chat_format is None:
+        raise BadInputError(
+            "the model has no chat template, and questions are conversations; give an instruct model, "
+            "as from `reasonloop import-model`"
+        )
+    decoding = _decoding(params, params.max_new_tokens)
+    kind = KINDS[params.kind]
+
+    def fits(prompt: str) -> bool:
+        room = model.room(prompt)
+        return room is None or room >= decoding.max_new_tokens
+
+    with open_verifier(verify) as verifier:
+        yield Setting(
+            plan=make_plan(params),
+            render=chat_format.render,
+            fits=fits,
+            decoding=decoding,
+            seed=seed,
+            message_of=_message_of(params),
+            summary=(
+                _decoding(params, params.summary_tokens)
+                if params.compaction is Compaction.MODEL
+                else None
+            ),
+            early_stop=params.early_stop,
+            open_answers=lambda: AnswerBook(kind=kind, verifier=verifier).number,
+        )
+
+
+def _decoding(params: PacoreParams, max_new_tokens: int) -> Decoding:
+    return Decoding(
+        temperature=params.temperature, top_p=params.top_p, max_new_tokens=max_new_tokens
+    )
+
+
+def _message_of(params: PacoreParams) -> Callable[[str], str | None]:
+    """The compaction of a text; it reads what the model wrote, never a prompt."""
+    if params.compaction is Compaction.ANSWER:
+        form = answer_form(KINDS[params.kind])
+        assert form is not None  # by the check of the params
+        return form
+    return lambda text: strip_reasoning(text).strip() or None

@@ -1,0 +1,59 @@
+"""Prompts of a synthesis: the last user message with the messages of the round before as references."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pipeline_lib.serving.chat_model import Conversation, Message
+
+VERSION = 1
+"""Of the texts below; part of the key of a resumable file."""
+
+_BEFORE = (
+    "Below are a problem and {count} candidate solutions of it, drawn independently. Any of them may be "
+    "wrong or incomplete, and a majority can be wrong too. Check their steps against the problem, use "
+    "what is correct, and solve the problem."
+)
+_AFTER = (
+    "Write your own complete solution. It is read without the candidates, so do not refer to them, and "
+    "give the final answer in the form that the problem asks for."
+)
+SUMMARY_REQUEST = (
+    "Summarize your solution in a few sentences: the decisive steps, and the final answer in the form "
+    "that the problem asks for."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """The message of one path."""
+
+    path: int
+    """Index of the path in its round."""
+    text: str
+
+
+def synthesis_prompt(conversation: Conversation, references: Sequence[Reference]) -> list[Message]:
+    """The conversation with its last message replaced by problem and numbered references.
+
+    Without references the conversation itself is returned, so a round after one in which every call
+    failed asks the plain question.
+    """
+    *earlier, question = conversation
+    if not references:
+        return [*earlier, question]
+    numbered = (
+        f"Candidate solution {number}:\n{reference.text}"
+        for number, reference in enumerate(references, start=1)
+    )
+    parts = (
+        _BEFORE.format(count=len(references)),
+        f"Problem:\n{question.content}",
+        *numbered,
+        _AFTER,
+    )
+    return [*earlier, replace(question, content="\n\n".join(parts))]
+
+
+def summary_prompt(conversation: Conversation, path: str) -> list[Message]:
+    """The conversation, a path as the model's answer, and the request for a summary of it."""
+    return [*conversation, Message.assistant(path), Message.user(SUMMARY_REQUEST)]

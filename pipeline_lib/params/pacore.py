@@ -1,0 +1,87 @@
+"""Params of PaCoRe: parallel answers, compacted, synthesized.
+
+Source: PaCoRe, arXiv:2601.05593.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, field_validator, model_validator
+
+from pipeline_lib.kinds.table import KINDS
+from pipeline_lib.params.sections import Count, Section
+
+PRESETS: Mapping[str, tuple[int, ...]] = {"low": (4,), "medium": (16,), "high": (32, 4)}
+"""Published widths by name, without the last round of one call."""
+
+
+class Compaction(StrEnum):
+    """From a path to the message that later rounds see."""
+
+    CONCLUSION = "conclusion"
+    """The text after the last ``</think>``, else the whole."""
+    ANSWER = "answer"
+    """The extracted final answer."""
+    MODEL = "model"
+    """A short summary, drawn from the model by one more call per path."""
+
+
+class EarlyStop(Section):
+    """A round ends before its width once its answers agree; the calls that are left are never sent."""
+
+    minimum: Annotated[int, Field(ge=2)] = 4
+    """Paths drawn together; agreement is checked after each such group."""
+    share: Annotated[float, Field(gt=0.5, le=1)] = 0.75
+    """Share of the drawn paths, those without an answer included, that have the leading answer."""
+
+
+class Rsa(Section):
+    """Recursive self-aggregation: every path of a step is a synthesis of a random subset of the last step's.
+
+    Source: RSA, arXiv:2509.26626.
+    """
+
+    population: Annotated[int, Field(ge=2)] = 16
+    """Paths per step."""
+    subset: Count = 4
+    """References of each synthesis."""
+    steps: Count = 10
+    """Steps, the first with plain paths included; one last synthesis follows."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Rsa":
+        if self.subset > self.population:
+            raise ValueError(f"subset={self.subset}; a population has {self.population} paths")
+        return self
+
+
+class PacoreParams(Section):
+    """Rounds of parallel paths, each with the compacted paths of the round before as references."""
+
+    widths: tuple[Count, ...] = PRESETS["low"]
+    """Paths of each round; a last round of one path always follows."""
+    rsa: Rsa | None = None
+    """Recursive self-aggregation instead of rounds of ``widths``."""
+    compaction: Compaction = Compaction.CONCLUSION
+    kind: str = "math"
+    """Kind of answer that ``early_stop`` and compaction ``answer`` extract and compare."""
+    early_stop: EarlyStop | None = None
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_new_tokens: Count = 1024
+    """Tokens of one call."""
+    summary_tokens: Count = 256
+    """Tokens of one call of compaction ``model``."""
+    problems_together: Count = 16
+    """Problems of a file that are worked on at once."""
+    batch_size: Count = 64
+    """Paths decoded together by the embedded engine."""
+
+    @field_validator("kind")
+    @classmethod
+    def _comparable(cls, name: str) -> str:
+        known = [kind.name for kind in KINDS.values() if kind.votable]
+        if name not in known:
+            raise ValueError(f"kind={name}; expected one of {', '.join(known)}")
+        return name

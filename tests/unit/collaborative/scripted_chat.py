@@ -1,0 +1,87 @@
+"""A scripted model and server that answer conversations by their content and seed alone."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+
+from pipeline_lib.collaborative.rounds import Question, Setting, make_plan
+from pipeline_lib.params.pacore import PacoreParams
+from pipeline_lib.serving.chat_model import Conversation, Decoding, Message, Role
+from pipeline_lib.serving.scripted import ScriptedModel
+from tests.unit.serving.scripted_server import Body, Reply
+
+TURNS = [
+    Message(role=Role.SYSTEM, content="Be brief."),
+    Message.user("Are you there?"),
+    Message.assistant("Yes."),
+    Message.user("What is 6 times 7?"),
+]
+DECODING = Decoding(temperature=1.0, max_new_tokens=50)
+
+
+@dataclass(frozen=True)
+class PlainTurns:
+    """A chat format that keeps every turn readable."""
+
+    digest: str = "plain"
+
+    def render(self, conversation: Conversation) -> str:
+        return json.dumps([[turn.role, turn.content] for turn in conversation])
+
+
+def question(name: str = "q") -> Question:
+    return Question(id=name, conversation=TURNS)
+
+
+def last_turn(prompt: str) -> str:
+    """The last user message of a prompt of `PlainTurns`."""
+    return json.loads(prompt)[-1][1]
+
+
+def setting(params: PacoreParams | None = None, **changes) -> Setting:
+    """A setting whose messages are the texts themselves and whose answers are their first letters."""
+    fields = {
+        "plan": make_plan(params or PacoreParams()),
+        "render": PlainTurns().render,
+        "fits": lambda _prompt: True,
+        "decoding": DECODING,
+        "seed": 7,
+        "message_of": lambda text: text,
+        "early_stop": params.early_stop if params else None,
+        "open_answers": lambda: lambda text: ord(text[0]),
+    }
+    return Setting(**(fields | changes))
+
+
+def text_of(content: str, seed: int) -> str:
+    """A text that depends on prompt and seed alone."""
+    return hashlib.sha256(f"{content}{seed}".encode()).hexdigest()[:12]
+
+
+def scripted(answer: Callable[[str, int], str | None] = text_of) -> ScriptedModel:
+    return ScriptedModel(answer=answer, chat_format=PlainTurns())
+
+
+def chat_response(body: Body, text: str, reasoning: str | None = None) -> Body:
+    message = {"role": "assistant", "content": text, "reasoning_content": reasoning}
+    return {
+        "model": body["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 12, "completion_tokens": min(4, body["max_tokens"])},
+    }
+
+
+def by_seed(delay_s: Callable[[Body], float] = lambda _body: 0.0) -> Reply:
+    """Answers by messages and seed, after a delay."""
+
+    async def reply(_request: HttpRequest, body: Body) -> Response:
+        await asyncio.sleep(delay_s(body))
+        text = text_of(json.dumps(body["messages"]), body.get("seed", 0))
+        return JSONResponse(chat_response(body, text, reasoning=f"about {text}"))
+
+    return reply
