@@ -4,6 +4,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.loop import context
 from pipeline_lib.loop.context import check_context
 from pipeline_lib.records import Problem
 from pipeline_lib.storage.files import read_json, write_json
