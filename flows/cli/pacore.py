@@ -16,7 +16,7 @@ from pipeline_lib.collaborative.consensus import Method
 from pipeline_lib.collaborative.consensus_file import ConsensusRule, consensus_of_file
 from pipeline_lib.collaborative.drive import solve_one
 from pipeline_lib.collaborative.rounds import Question, Round
-from pipeline_lib.collaborative.settings import open_setting
+from pipeline_lib.collaborative.settings import check_lengths, open_setting
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.pacore import PRESETS, Compaction
 from pipeline_lib.params.whole import Params
@@ -118,6 +118,7 @@ def solve(
         ) as engine,
         open_setting(engine, loaded.pacore, loaded.verify, seed=loaded.seed) as setting,
     ):
+        check_lengths([asked], setting)
         shown = _RoundPrinter(num_rounds=len(setting.plan))
         solution = solve_one(engine, asked, setting, on_round=shown)
     answer, cost = solution.answers[0], solution.cost

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pipeline_lib.collaborative.drive import solve_all
 from pipeline_lib.collaborative.questions import QuestionLine, read_questions
 from pipeline_lib.collaborative.rounds import Round, Solution
-from pipeline_lib.collaborative.settings import open_setting
+from pipeline_lib.collaborative.settings import check_lengths, open_setting
 from pipeline_lib.collaborative.synthesis import VERSION
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Row
@@ -80,6 +80,7 @@ def solve_file(
         left = [line.question for line in lines if line.question.id not in journal.pieces]
         on_progress(num_continued, len(lines))
         with open_setting(engine, params.pacore, params.verify, seed=params.seed) as setting:
+            check_lengths(left, setting)
             solve_all(
                 engine,
                 left,

@@ -1,18 +1,21 @@
 """From params and a model to the setting of its questions: compaction, answers, limits of the context."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from pipeline_lib.collaborative.rounds import Setting, make_plan
+from pipeline_lib.collaborative.rounds import Question, Setting, make_plan
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.pacore import Compaction, PacoreParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.serving.chat_model import ChatModel, Decoding
+from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verification.answer_groups import AnswerBook
 from pipeline_lib.verification.answer_text import strip_reasoning
 from pipeline_lib.verification.dispatch import open_verifier
 from pipeline_lib.verification.judges import answer_form
+
+_SHOWN_CHARACTERS = 60
 
 
 @contextmanager
@@ -53,6 +56,21 @@ def open_setting(
             early_stop=params.early_stop,
             open_answers=lambda: AnswerBook(kind=kind, verifier=verifier).number,
         )
+
+
+def check_lengths(questions: Iterable[Question], setting: Setting) -> None:
+    """Check that each question alone fits into the context, before the first call.
+
+    Raises:
+        BadInputError: one does not; the message names it.
+    """
+    for question in questions:
+        if not setting.fits(setting.render(question.conversation)):
+            raise BadInputError(
+                f"question {one_line(question.id, most=_SHOWN_CHARACTERS)}: too long for the model's context "
+                f"beside pacore.max_new_tokens={setting.decoding.max_new_tokens}; lower that, or leave the "
+                "question out"
+            )
 
 
 def _decoding(params: PacoreParams, max_new_tokens: int) -> Decoding:
