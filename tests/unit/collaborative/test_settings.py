@@ -11,7 +11,6 @@ from pipeline_lib.serving.chat_model import Message
 from pipeline_lib.serving.scripted import ScriptedModel
 from tests.unit.collaborative.scripted_chat import PlainTurns, text_of
 
-
 PLAIN = PlainTurns()
 
 
