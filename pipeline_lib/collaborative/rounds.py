@@ -7,14 +7,13 @@ question's id and the indices of paths, never on the order in which calls end.
 Sources: PaCoRe, arXiv:2601.05593; recursive self-aggregation, arXiv:2509.26626.
 """
 
-import bisect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from pipeline_lib.collaborative.synthesis import Reference, summary_prompt, synthesis_prompt
+from pipeline_lib.collaborative.synthesis import FittedPrompt, Reference, fit_prompt, summary_prompt
 from pipeline_lib.params.pacore import EarlyStop, PacoreParams
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost, round_cost
 from pipeline_lib.seeding import child_random, consecutive_seeds
@@ -203,17 +202,9 @@ def _compact(question: Question, setting: Setting, number: int, drawn: Round) ->
     return replace(drawn, messages=messages, cost=cost)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Prompt:
-    text: str
-    shown: Sequence[int]
-    """Paths of the round before, in the order of their messages."""
-    dropped: int = 0
-
-
 def _prompts(
     question: Question, setting: Setting, number: int, rounds: Sequence[Round]
-) -> list[_Prompt]:
+) -> list[FittedPrompt]:
     """The prompt of each path of a round."""
     plan = setting.plan[number - 1]
     messages = rounds[-1].messages if rounds else ()
@@ -229,19 +220,8 @@ def _prompts(
     return [_prompt(question, setting, references) for references in chosen]
 
 
-def _prompt(question: Question, setting: Setting, references: Sequence[Reference]) -> _Prompt:
-    """The prompt with as many of the first ``references`` as fit."""
-
-    def text(count: int) -> str:
-        return setting.render(synthesis_prompt(question.conversation, references[:count]))
-
-    counts = range(1, len(references) + 1)
-    fitting = bisect.bisect_left(counts, 1, key=lambda count: int(not setting.fits(text(count))))
-    return _Prompt(
-        text=text(fitting),
-        shown=[reference.path for reference in references[:fitting]],
-        dropped=len(references) - fitting,
-    )
+def _prompt(question: Question, setting: Setting, references: Sequence[Reference]) -> FittedPrompt:
+    return fit_prompt(question.conversation, references, render=setting.render, fits=setting.fits)
 
 
 def _merge(calls: Sequence[tuple[str, int]]) -> list[Request]:

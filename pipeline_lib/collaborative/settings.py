@@ -47,7 +47,7 @@ def open_setting(
             fits=fits,
             decoding=decoding,
             seed=seed,
-            message_of=_message_of(params),
+            message_of=message_of(params),
             summary=(
                 _decoding(params, params.summary_tokens)
                 if params.compaction is Compaction.MODEL
@@ -79,7 +79,7 @@ def _decoding(params: PacoreParams, max_new_tokens: int) -> Decoding:
     )
 
 
-def _message_of(params: PacoreParams) -> Callable[[str], str | None]:
+def message_of(params: PacoreParams) -> Callable[[str], str | None]:
     """The compaction of a text; it reads what the model wrote, never a prompt."""
     if params.compaction is Compaction.ANSWER:
         form = answer_form(KINDS[params.kind])

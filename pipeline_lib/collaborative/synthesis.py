@@ -1,6 +1,7 @@
 """Prompts of a synthesis: the last user message with the messages of the round before as references."""
 
-from collections.abc import Sequence
+import bisect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline_lib.serving.chat_model import Conversation, Message
@@ -52,6 +53,38 @@ def synthesis_prompt(conversation: Conversation, references: Sequence[Reference]
         _AFTER,
     )
     return [*earlier, replace(question, content="\n\n".join(parts))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedPrompt:
+    """A rendered synthesis prompt with as many references as fit into the context."""
+
+    text: str
+    shown: Sequence[int]
+    """Paths whose messages are in it, in their order."""
+    dropped: int
+    """References at the end that did not fit."""
+
+
+def fit_prompt(
+    conversation: Conversation,
+    references: Sequence[Reference],
+    *,
+    render: Callable[[Conversation], str],
+    fits: Callable[[str], bool],
+) -> FittedPrompt:
+    """The prompt with the first of ``references``; none is cut."""
+
+    def text(count: int) -> str:
+        return render(synthesis_prompt(conversation, references[:count]))
+
+    counts = range(1, len(references) + 1)
+    fitting = bisect.bisect_left(counts, 1, key=lambda count: int(not fits(text(count))))
+    return FittedPrompt(
+        text=text(fitting),
+        shown=[reference.path for reference in references[:fitting]],
+        dropped=len(references) - fitting,
+    )
 
 
 def summary_prompt(conversation: Conversation, path: str) -> list[Message]:

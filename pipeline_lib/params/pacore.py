@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.sections import Count, Section
+from pipeline_lib.params.train import PpoParams, TrainParams
 
 PRESETS: Mapping[str, tuple[int, ...]] = {"low": (4,), "medium": (16,), "high": (32, 4)}
 """Published widths by name, without the last round of one call."""
@@ -56,6 +57,25 @@ class Rsa(Section):
         return self
 
 
+class EpisodeParams(Section):
+    """Episodes of training a synthesizer: one synthesis each, of messages from a cache."""
+
+    references: tuple[Count, Count] = (2, 4)
+    """Fewest and most references of an episode; the number is uniform in between."""
+    draws: Count = 1
+    """Episodes per problem, each with references of its own."""
+    max_mean_right: Annotated[float, Field(gt=0, le=1)] = 0.375
+    """Problems are kept whose cached responses are right with a mean above 0 and below this. Published: 9/24
+    for math, 15/24 for code."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "EpisodeParams":
+        low, high = self.references
+        if low > high:
+            raise ValueError(f"references={[low, high]}; give the fewest first")
+        return self
+
+
 class PacoreParams(Section):
     """Rounds of parallel paths, each with the compacted paths of the round before as references."""
 
@@ -77,6 +97,16 @@ class PacoreParams(Section):
     """Problems of a file that are worked on at once."""
     batch_size: Count = 64
     """Paths decoded together by the embedded engine."""
+    episodes: EpisodeParams = EpisodeParams()
+    train: TrainParams = TrainParams(
+        lr=1e-5,
+        steps=100,
+        batch_size=16,
+        warm_start_steps=0,
+        control=False,
+        ppo=PpoParams(gae_lambda=1.0, minibatches=1),
+    )
+    """Training of a synthesizer. PPO as published: gamma = lambda = 1, no KL penalty, one update a draw."""
 
     @field_validator("kind")
     @classmethod

@@ -1,0 +1,63 @@
+"""`reasonloop pacore train`."""
+
+import pathlib
+from collections.abc import Mapping
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
+from flows.cli.progress import progress_bar
+from flows.terminal import PlainConsole
+
+console = PlainConsole()
+
+
+def train(
+    base: Annotated[str, Parameter(help="A Hugging Face folder or hub id with a chat template.")],
+    cache: Annotated[
+        pathlib.Path,
+        Parameter(
+            help='Responses as JSON lines: {"conversation", "responses", "ground_truth"}, or paths of '
+            "`reasonloop sample`."
+        ),
+    ],
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")],
+    workers: Workers = 2,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Train a model to synthesize from cached responses; an interrupted training resumes.
+
+    SFT learns a right response from others as references. GRPO and PPO reward the model's own syntheses by
+    the verifier. Episodes and a data card are written beside the output.
+
+    **Examples:**
+
+        reasonloop sample models/smollm2 --output cache.jsonl --num-paths 8 --profile smol
+        reasonloop pacore train models/smollm2 cache.jsonl --output models/pacore
+        reasonloop pacore train models/pacore cache.jsonl --output models/pacore-rl --set pacore.train.method=ppo
+    """
+    loaded = params.load()
+    from pipeline_lib.collaborative.synthesizer import train_synthesizer  # noqa: PLC0415 - torch is slow
+
+    with progress_bar(console, "pacore train") as moved:
+
+        def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
+            moved(step, total)
+
+        trained = train_synthesizer(base, cache, output, loaded, workers=workers, progress=progress)
+    table = Table("", "", show_header=False, box=None, pad_edge=False)
+    for name, count in trained.episodes.counts.items():
+        table.add_row(name.replace("_", " "), str(count))
+    console.print(table)
+    last = ", ".join(f"{name} {value:.3g}" for name, value in trained.summary.last.items())
+    for text in (
+        f"model: {output}, {trained.summary.steps} steps, digest {trained.summary.digest[:16]}",
+        f"last step: {last}",
+        f"episodes: {trained.rows}",
+        f"data card: {trained.card}",
+    ):
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
