@@ -365,7 +365,9 @@ def _allowed(params: WordProblemParams, seed: int, *, reserved: bool) -> dict[st
 def _generate(
     allowed: Mapping[str, Template], seed: int, count: int, exclude: Set[ProblemKey]
 ) -> Iterator[tuple[ProblemKey, Problem]]:
-    names, seen, dry, made = sorted(allowed), set(exclude), 0, 0
+    # Each template in its turn, so that splits of any size have the same mixture.
+    names = sorted(allowed, key=lambda name: child_seed(seed, "turn", name))
+    seen, dry, made = set(exclude), 0, 0
     for index in itertools.count():
         if made == count:
             return
@@ -375,7 +377,7 @@ def _generate(
                 f"{len(names)} templates gave {made}; ask for fewer, or allow more steps"
             )
         random = child_random(seed, "word problem", index)
-        name = random.choice(names)
+        name = names[index % len(names)]
         numbers = _draw_numbers(allowed[name], random)
         dry += 1
         if (name, numbers) in seen:
