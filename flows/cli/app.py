@@ -63,6 +63,7 @@ GROUPS = {
             "flows.cli.pacore:batch",
             "flows.cli.pacore:consensus",
             "flows.cli.pacore_train:train",
+            "flows.cli.pacore_evaluate:evaluate",
         ),
     ),
     "stream": (

@@ -63,7 +63,9 @@ def solve_file(
         log_folder=output.resolve().parent / "logs",
         batch_size=params.pacore.batch_size,
     ) as engine:
-        journal = open_journal(output, key=_key(lines, engine, params))
+        journal = open_journal(
+            output.with_name(f"{output.name}.partial"), key=_key(lines, engine, params)
+        )
         num_continued = len(journal.pieces)
         given = {
             line.question.id: {"request_id": line.request_id, **line.further} for line in lines

@@ -5,14 +5,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pipeline_lib.collaborative.rounds import (
     Calls,
-    Exchange,
+    Drawn,
     OnRound,
     Question,
     Setting,
     Solution,
+    advance,
     solve,
 )
-from pipeline_lib.serving.chat_model import ChatModel, Completion
+from pipeline_lib.serving.chat_model import ChatModel
 from pipeline_lib.serving.client import Draw, OpenAIModel, gather_all
 from pipeline_lib.storage.shards import split
 
@@ -58,23 +59,22 @@ def solve_in_lockstep(
     """
     exchanges = [solve(question, setting, on_round=on_round) for question in questions]
     solutions: dict[int, Solution] = {}
-    waiting = {place: next(exchange) for place, exchange in enumerate(exchanges)}
-    while waiting:
-        drawn = _complete(model, waiting)
-        waiting = {}
+    drawn: dict[int, Drawn | None] = dict.fromkeys(range(len(questions)))
+    while drawn:
+        waiting: dict[int, Calls] = {}
         for place, completions in drawn.items():
-            try:
-                waiting[place] = exchanges[place].send(completions)
-            except StopIteration as end:
-                solutions[place] = end.value
+            following = advance(exchanges[place], completions)
+            if isinstance(following, Calls):
+                waiting[place] = following
+            else:
+                solutions[place] = following
+        drawn = {**_complete(model, waiting)}
     return [solutions[place] for place in range(len(questions))]
 
 
-def _complete(
-    model: ChatModel, waiting: Mapping[int, Calls]
-) -> dict[int, Sequence[Sequence[Completion]]]:
+def _complete(model: ChatModel, waiting: Mapping[int, Calls]) -> dict[int, Drawn]:
     """The completions of all calls; those with equal decoding are one batch."""
-    drawn: dict[int, Sequence[Sequence[Completion]]] = {}
+    drawn: dict[int, Drawn] = {}
     for decoding in dict.fromkeys(calls.decoding for calls in waiting.values()):
         batch = {place: calls for place, calls in waiting.items() if calls.decoding == decoding}
         requests = [request for calls in batch.values() for request in calls.requests]
@@ -129,12 +129,9 @@ async def solve_on_server(
     draw: Draw, question: Question, setting: Setting, *, on_round: OnRound | None = None
 ) -> Solution:
     """The solution of one question; the calls of a round are concurrent."""
-    exchange: Exchange = solve(question, setting, on_round=on_round)
-    calls = next(exchange)
-    while True:
-        drawn = await gather_all([draw(request, calls.decoding) for request in calls.requests])
-        try:
-            calls = exchange.send(drawn)
-        except StopIteration as end:
-            solution: Solution = end.value
-            return solution
+    exchange = solve(question, setting, on_round=on_round)
+    following = advance(exchange, None)
+    while isinstance(following, Calls):
+        running = [draw(request, following.decoding) for request in following.requests]
+        following = advance(exchange, await gather_all(running))
+    return following

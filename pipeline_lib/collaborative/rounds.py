@@ -28,6 +28,8 @@ class Calls:
     decoding: Decoding
 
 
+Memory = dict[tuple[str, int, Decoding], Completion]
+"""Completions by prompt, seed and decoding."""
 AnswerNumber = Callable[[str], int | None]
 """Number of a text's answer among the distinct answers so far; None without an answer."""
 
@@ -67,6 +69,9 @@ class Setting:
     early_stop: EarlyStop | None = None
     open_answers: Callable[[], AnswerNumber]
     """Numbers the answers of one question; called for an early stop alone."""
+    memory: Memory | None = None
+    """Calls that are in it are not sent again, and those that are sent are added; their cost counts in each
+    solution."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +116,10 @@ class Solution:
         return total
 
 
+Drawn = Sequence[Sequence[Completion]]
+"""The completions of each request of `Calls`."""
 _T = TypeVar("_T")
-_Steps = Generator[Calls, Sequence[Sequence[Completion]], _T]
+_Steps = Generator[Calls, Drawn, _T]
 Exchange = _Steps[Solution]
 """Yields calls, receives the completions of each request, returns the solution."""
 
@@ -131,6 +138,42 @@ OnRound = Callable[[Round], None]
 
 def solve(question: Question, setting: Setting, *, on_round: OnRound | None = None) -> Exchange:
     """Draw the rounds of the plan, each with the messages of the one before as references."""
+    exchange = _solve(question, setting, on_round=on_round)
+    return exchange if setting.memory is None else _remember(exchange, setting.memory)
+
+
+def advance(exchange: Exchange, drawn: Drawn | None) -> Calls | Solution:
+    """The next calls of an exchange, or its solution; ``drawn`` is None at its start."""
+    try:
+        return exchange.send(drawn) if drawn is not None else next(exchange)
+    except StopIteration as end:
+        solution: Solution = end.value
+        return solution
+
+
+def _remember(exchange: Exchange, memory: Memory) -> Exchange:
+    following = advance(exchange, None)
+    while isinstance(following, Calls):
+        decoding = following.decoding
+        unknown = [
+            Request(prompt=request.prompt, seeds=seeds)
+            for request in following.requests
+            if (seeds := [s for s in request.seeds if (request.prompt, s, decoding) not in memory])
+        ]
+        if unknown:
+            drawn = yield Calls(requests=unknown, decoding=decoding)
+            for request, completions in zip(unknown, drawn, strict=True):
+                for seed, completion in zip(request.seeds, completions, strict=True):
+                    memory[request.prompt, seed, decoding] = completion
+        known = [
+            [memory[request.prompt, seed, decoding] for seed in request.seeds]
+            for request in following.requests
+        ]
+        following = advance(exchange, known)
+    return following
+
+
+def _solve(question: Question, setting: Setting, *, on_round: OnRound | None) -> Exchange:
     *earlier, last = range(1, len(setting.plan) + 1)
     rounds: list[Round] = []
     for number in earlier:

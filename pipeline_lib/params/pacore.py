@@ -76,6 +76,30 @@ class EpisodeParams(Section):
         return self
 
 
+class ComparisonParams(Section):
+    """Strategies that an evaluation compares with votes over plain paths."""
+
+    widths: Annotated[tuple[tuple[Count, ...], ...], Field(min_length=1)] = tuple(PRESETS.values())
+    """Widths of the rounds of each strategy."""
+    early_stop: EarlyStop | None = EarlyStop()
+    """Adds the first of ``widths`` that is wider than one group, with this early stop; null: none."""
+    rsa: Rsa | None = Rsa(population=8, subset=4, steps=3)
+    """Adds recursive self-aggregation; null: none."""
+    plain_paths: Count = 40
+    """Independent paths per problem, for the votes; more than any first round, so that one is left over."""
+
+    @model_validator(mode="after")
+    def _one_left_over(self) -> "ComparisonParams":
+        widest = max(
+            [widths[0] for widths in self.widths] + [self.rsa.population if self.rsa else 0]
+        )
+        if self.plain_paths <= widest:
+            raise ValueError(
+                f"plain_paths={self.plain_paths}; a first round has {widest}, give more"
+            )
+        return self
+
+
 class PacoreParams(Section):
     """Rounds of parallel paths, each with the compacted paths of the round before as references."""
 
@@ -97,6 +121,7 @@ class PacoreParams(Section):
     """Problems of a file that are worked on at once."""
     batch_size: Count = 64
     """Paths decoded together by the embedded engine."""
+    evaluate: ComparisonParams = ComparisonParams()
     episodes: EpisodeParams = EpisodeParams()
     train: TrainParams = TrainParams(
         lr=1e-5,

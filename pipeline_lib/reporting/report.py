@@ -4,14 +4,11 @@ Model output is escaped by the template; there is no script, and the content sec
 every request.
 """
 
-import base64
 import csv
 import io
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-import jinja2
 
 from pipeline_lib.evaluation.curves.result import ComputeCurves
 from pipeline_lib.evaluation.result import EvaluationResult, FurtherResults
@@ -23,9 +20,9 @@ from pipeline_lib.reporting.curve_plots import curve_table, plot_curves
 from pipeline_lib.reporting.examples import pick_examples
 from pipeline_lib.reporting.headline import EQUAL, Headline, make_loop_headline
 from pipeline_lib.reporting.metrics_file import StageCosts
+from pipeline_lib.reporting.pages import page_environment
 from pipeline_lib.reporting.plots import TRAINING_PREFIX, Plot, TrainingRow
 from pipeline_lib.reporting.run_compute import RunCompute
-from pipeline_lib.reporting.wording import difference, p_equation, percent
 from pipeline_lib.storage.files import write_text
 from pipeline_lib.training.control_report import ControlReport
 
@@ -153,29 +150,27 @@ def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
 
 def render(source: ReportInput, drawn: Mapping[str, Plot]) -> str:
     """The page's HTML."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": percent, "difference": difference, "p_equation": p_equation}
-    environment.filters["data_uri"] = _data_uri
     result = source.result
-    return environment.get_template(_TEMPLATE_NAME).render(
-        headline=source.headline,
-        limits=source.limits_of_claim,
-        finding=result.over_control or result.comparison,
-        against="control" if result.over_control else "base",
-        comparison=result.comparison,
-        plots=drawn,
-        training_plots=[drawn[name] for name in drawn if name.startswith(TRAINING_PREFIX)],
-        tables=_tables(source),
-        compute=[(plot_curves(curves), curve_table(curves)) for curves in source.compute],
-        examples=pick_examples(
-            result.comparison, source.base_groups, source.trained_groups, limit=source.num_examples
-        ),
+    return (
+        page_environment(pathlib.Path(__file__).parent)
+        .get_template(_TEMPLATE_NAME)
+        .render(
+            headline=source.headline,
+            limits=source.limits_of_claim,
+            finding=result.over_control or result.comparison,
+            against="control" if result.over_control else "base",
+            comparison=result.comparison,
+            plots=drawn,
+            training_plots=[drawn[name] for name in drawn if name.startswith(TRAINING_PREFIX)],
+            tables=_tables(source),
+            compute=[(plot_curves(curves), curve_table(curves)) for curves in source.compute],
+            examples=pick_examples(
+                result.comparison,
+                source.base_groups,
+                source.trained_groups,
+                limit=source.num_examples,
+            ),
+        )
     )
 
 
@@ -199,7 +194,3 @@ def _tables(source: ReportInput) -> dict[str, tables.Table]:
         "lineage": tables.mapping_table("Digests of the run", source.lineage),
         "revision": tables.mapping_table("Revision that wrote this report", source.revision),
     }
-
-
-def _data_uri(svg: str) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"

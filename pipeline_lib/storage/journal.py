@@ -38,13 +38,12 @@ class Journal:
         self.path.unlink(missing_ok=True)
 
 
-def open_journal(output: pathlib.Path, *, key: str) -> Journal:
-    """The journal of ``output``, with the pieces of an earlier command that had the same ``key``.
+def open_journal(path: pathlib.Path, *, key: str) -> Journal:
+    """The journal at ``path``, with the pieces of an earlier command that had the same ``key``.
 
     Raises:
         BadInputError: the journal there is of other work, or damaged.
     """
-    path = output.with_name(f"{output.name}.partial")
     pieces = _finished(path, key) if path.exists() else {}
     lines = [{"key": key}, *({"name": name, "piece": piece} for name, piece in pieces.items())]
     write_text(path, "".join(f"{json.dumps(line)}\n" for line in lines))

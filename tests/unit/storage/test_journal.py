@@ -8,7 +8,7 @@ from pipeline_lib.storage.journal import open_journal
 
 def test_pieces_are_kept(tmp_path):
     """A second command with the same key has the pieces of the first, in their order."""
-    output = tmp_path / "out.jsonl"
+    output = tmp_path / "out.jsonl.partial"
     journal = open_journal(output, key="k")
     journal.add("b", {"text": "\ud800 é\n"})
     journal.add("a", {"text": "2"})
@@ -19,7 +19,7 @@ def test_pieces_are_kept(tmp_path):
 @pytest.mark.parametrize("cut", range(1, 30, 7))
 def test_a_line_that_was_cut_off_is_dropped(tmp_path, cut):
     """The earlier pieces are kept, and later ones are added behind them."""
-    output = tmp_path / "out.jsonl"
+    output = tmp_path / "out.jsonl.partial"
     journal = open_journal(output, key="k")
     journal.add("a", {"text": "1"})
     journal.add("b", {"text": "2 and more text"})
@@ -32,7 +32,7 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path, cut):
 
 def test_other_work_is_refused(tmp_path):
     """The message names the file and the remedy; nothing is lost."""
-    output = tmp_path / "out.jsonl"
+    output = tmp_path / "out.jsonl.partial"
     open_journal(output, key="k").add("a", {})
     with pytest.raises(BadInputError, match=r"out\.jsonl\.partial: is of another input.*remove"):
         open_journal(output, key="other")
@@ -41,7 +41,7 @@ def test_other_work_is_refused(tmp_path):
 
 def test_a_damaged_journal_is_refused(tmp_path):
     """Not JSON in the middle."""
-    output = tmp_path / "out.jsonl"
+    output = tmp_path / "out.jsonl.partial"
     journal = open_journal(output, key="k")
     journal.path.write_text("nonsense\n{}\n", "utf-8")
     with pytest.raises(BadInputError, match="is damaged"):
@@ -50,7 +50,7 @@ def test_a_damaged_journal_is_refused(tmp_path):
 
 def test_removal(tmp_path):
     """After it a command starts anew."""
-    output = tmp_path / "out.jsonl"
+    output = tmp_path / "out.jsonl.partial"
     journal = open_journal(output, key="k")
     journal.add("a", {})
     journal.remove()

@@ -1,0 +1,1 @@
+"""Synthesis compared with votes over plain paths: trials, estimates, report."""

@@ -1,0 +1,301 @@
+"""Accuracy of synthesis and of votes against three costs: drawn tokens, prompt and drawn tokens, critical path.
+
+Votes choose without labels; then choices are scored. A synthesis is compared with the vote that is best on the
+same problems among those that cost no more, so the comparison favours votes. Axes: P problems.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.evaluation.selection.selectors import CandidatePath, Selector, make_selectors
+from pipeline_lib.evaluation.selection.subsets import mean_choice, mean_longest
+from pipeline_lib.evaluation.statistics.intervals import score_interval
+from pipeline_lib.evaluation.statistics.paired import PairedDifference, paired_difference
+from pipeline_lib.evaluation.statistics.pass_at_k import pass_at_k
+from pipeline_lib.evaluation.statistics.resampling import Floats
+from pipeline_lib.params.evaluate import EvaluateParams, StrategyParams
+from pipeline_lib.params.evaluate import Strategy as VoteRule
+from pipeline_lib.records import Interval
+from pipeline_lib.sampling.compute_cost import Cost
+from pipeline_lib.seeding import child_seed
+
+ORACLE = VoteRule.ORACLE
+_RULES = (VoteRule.MAJORITY, VoteRule.LIKELIHOOD_VOTE, VoteRule.LIKELIHOOD)
+
+
+class Axis(StrEnum):
+    """A cost per problem, in tokens."""
+
+    DRAWN = "drawn tokens"
+    TOTAL = "prompt and drawn tokens"
+    CRITICAL = "critical path"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisOutcome:
+    """One strategy on one problem, judged."""
+
+    right: bool
+    """Of the last call."""
+    references_right: tuple[bool, ...]
+    """Of the references that the last call saw."""
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedProblem:
+    """The plain paths of a problem with their verdicts, and its outcome by strategy."""
+
+    id: str
+    candidates: tuple[CandidatePath, ...]
+    right: tuple[bool, ...]
+    prompt_tokens: int
+    outcomes: Mapping[str, SynthesisOutcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacorePoint:
+    """Accuracy and mean costs of a strategy, or of a vote among N plain paths."""
+
+    name: str
+    paths: int
+    """N of a vote, mean calls of a strategy."""
+    accuracy: Interval
+    costs: Mapping[Axis, float]
+    is_vote: bool
+    upper_bound: bool = False
+    """Needs the gold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgainstVotes:
+    """A strategy minus the best vote that costs no more on one axis."""
+
+    strategy: str
+    axis: Axis
+    vote: str
+    paths: int
+    difference: PairedDifference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastCall:
+    """What the last call of a strategy made of its references."""
+
+    strategy: str
+    all_wrong: int
+    """Problems whose references are all wrong."""
+    emergent: float | None
+    """Share of these whose synthesis is right."""
+    further_path: float | None
+    """Share of these on which one further plain path is right."""
+    some_right: int
+    """Problems with a right reference."""
+    lost: float | None
+    """Share of these whose synthesis is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacoreResult:
+    """An evaluation of one model."""
+
+    model: str
+    num_problems: int
+    num_left_out: int
+    """A call or the verifier failed."""
+    points: tuple[PacorePoint, ...]
+    against: tuple[AgainstVotes, ...]
+    last_calls: tuple[LastCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateContext:
+    """Model and settings of the estimates."""
+
+    model: str
+    num_left_out: int
+    params: EvaluateParams
+    seed: int
+
+
+def estimate(problems: Sequence[JudgedProblem], context: EstimateContext) -> PacoreResult:
+    """Estimate all points, the comparisons with votes, and what became of references.
+
+    Raises:
+        BadInputError: there are no problems.
+    """
+    if not problems:
+        raise BadInputError(
+            "no problem has all paths that the comparison needs; look at the failures of engine and verifier"
+        )
+    votes = _Votes(problems, seed=context.seed)
+    names = list(problems[0].outcomes)
+    return PacoreResult(
+        model=context.model,
+        num_problems=len(problems),
+        num_left_out=context.num_left_out,
+        points=(
+            *(votes.point(rule, count, context) for rule in votes.rules for count in votes.counts),
+            *(_strategy_point(problems, name, context) for name in names),
+        ),
+        against=tuple(
+            _against(problems, votes, name, axis, context) for name in names for axis in Axis
+        ),
+        last_calls=tuple(_last_call(problems, name) for name in names),
+    )
+
+
+class _Votes:
+    """Scores of votes among the plain paths, computed once per rule and number of paths."""
+
+    def __init__(self, problems: Sequence[JudgedProblem], *, seed: int) -> None:
+        self._problems = problems
+        self._seed = seed
+        self._rules: Mapping[VoteRule, Selector] = make_selectors(StrategyParams())
+        self._scores: dict[tuple[VoteRule, int], Floats] = {}
+        self._most = min(len(problem.candidates) for problem in problems)
+        known = all(one.logprob is not None for p in problems for one in p.candidates)
+        self.rules: list[VoteRule] = [VoteRule.SINGLE, *(_RULES if known else _RULES[:1]), ORACLE]
+        """Without log-probabilities, only the majority."""
+        self.counts = [1 << k for k in range(self._most.bit_length() - 1)]
+        if self._most not in self.counts:
+            self.counts.append(self._most)
+
+    def scores(self, rule: VoteRule, count: int) -> Floats:
+        """Expected score of each problem."""
+        if (rule, count) not in self._scores:
+            self._scores[rule, count] = np.array(
+                [self._score(problem, rule, count) for problem in self._problems]
+            )
+        return self._scores[rule, count]
+
+    def _score(self, problem: JudgedProblem, rule: VoteRule, count: int) -> float:
+        if rule is ORACLE:
+            return pass_at_k(len(problem.right), sum(problem.right), count)
+        choice = mean_choice(
+            self._rules[rule],
+            problem.candidates,
+            count,
+            max_subsets=StrategyParams().max_subsets,
+            seed=child_seed(self._seed, problem.id, rule.value),
+        )
+        return min(1.0, sum(chance for chance, ok in zip(choice, problem.right, strict=True) if ok))
+
+    def cost(self, axis: Axis, count: int) -> float:
+        """Mean cost of ``count`` paths; their prompt is read once."""
+        return float(np.mean([_vote_cost(problem, axis, count) for problem in self._problems]))
+
+    def largest(self, axis: Axis, limit: float) -> int:
+        """The most paths that cost no more than ``limit``, at least one."""
+        fitting = [n for n in range(1, self._most + 1) if self.cost(axis, n) <= limit]
+        return max(fitting, default=1)
+
+    def best(self, count: int) -> VoteRule:
+        """The rule with the highest accuracy among ``count`` paths, the oracle apart."""
+        rules = [rule for rule in self.rules if rule is not ORACLE]
+        return max(rules, key=lambda rule: float(self.scores(rule, count).mean()))
+
+    def point(self, rule: VoteRule, count: int, context: EstimateContext) -> PacorePoint:
+        """The point of a curve."""
+        return PacorePoint(
+            name=rule.value,
+            paths=count,
+            accuracy=_interval(self.scores(rule, count), context, rule.value, count),
+            costs={axis: self.cost(axis, count) for axis in Axis},
+            is_vote=True,
+            upper_bound=rule is ORACLE,
+        )
+
+
+def _vote_cost(problem: JudgedProblem, axis: Axis, count: int) -> float:
+    tokens = [one.tokens for one in problem.candidates]
+    if axis is Axis.CRITICAL:
+        return mean_longest(tokens, count)
+    drawn = count * sum(tokens) / len(tokens)
+    return drawn + (problem.prompt_tokens if axis is Axis.TOTAL else 0)
+
+
+def _cost(cost: Cost, axis: Axis) -> float:
+    return {
+        Axis.DRAWN: cost.completion_tokens,
+        Axis.TOTAL: cost.prompt_tokens + cost.completion_tokens,
+        Axis.CRITICAL: cost.critical_tokens,
+    }[axis]
+
+
+def _right(problems: Sequence[JudgedProblem], name: str) -> Floats:
+    return np.array([float(problem.outcomes[name].right) for problem in problems])
+
+
+def _strategy_cost(problems: Sequence[JudgedProblem], name: str, axis: Axis) -> float:
+    return float(np.mean([_cost(problem.outcomes[name].cost, axis) for problem in problems]))
+
+
+def _strategy_point(
+    problems: Sequence[JudgedProblem], name: str, context: EstimateContext
+) -> PacorePoint:
+    calls = np.mean([problem.outcomes[name].cost.calls for problem in problems])
+    return PacorePoint(
+        name=name,
+        paths=round(float(calls)),
+        accuracy=_interval(_right(problems, name), context, name, 0),
+        costs={axis: _strategy_cost(problems, name, axis) for axis in Axis},
+        is_vote=False,
+    )
+
+
+def _interval(scores_P: Floats, context: EstimateContext, name: str, count: int) -> Interval:
+    return score_interval(
+        scores_P,
+        resamples=context.params.resamples,
+        level=context.params.confidence_level,
+        seed=child_seed(context.seed, "pacore", name, count),
+    )
+
+
+def _against(
+    problems: Sequence[JudgedProblem],
+    votes: _Votes,
+    name: str,
+    axis: Axis,
+    context: EstimateContext,
+) -> AgainstVotes:
+    count = votes.largest(axis, _strategy_cost(problems, name, axis))
+    rule = votes.best(count)
+    return AgainstVotes(
+        strategy=name,
+        axis=axis,
+        vote=rule.value,
+        paths=count,
+        difference=paired_difference(
+            votes.scores(rule, count),
+            _right(problems, name),
+            resamples=context.params.resamples,
+            level=context.params.confidence_level,
+            seed=child_seed(context.seed, "pacore-against", name, axis.value),
+        ),
+    )
+
+
+def _last_call(problems: Sequence[JudgedProblem], name: str) -> LastCall:
+    outcomes = [(problem, problem.outcomes[name]) for problem in problems]
+    seen = [(problem, one) for problem, one in outcomes if one.references_right]
+    all_wrong = [(problem, one) for problem, one in seen if not any(one.references_right)]
+    some_right = [one for _, one in seen if any(one.references_right)]
+    return LastCall(
+        strategy=name,
+        all_wrong=len(all_wrong),
+        emergent=_share([one.right for _, one in all_wrong]),
+        # The last plain path is in no first round, so no reference depends on it.
+        further_path=_share([problem.right[-1] for problem, _ in all_wrong]),
+        some_right=len(some_right),
+        lost=_share([not one.right for one in some_right]),
+    )
+
+
+def _share(values: Sequence[bool]) -> float | None:
+    return sum(values) / len(values) if values else None

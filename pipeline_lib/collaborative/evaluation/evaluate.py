@@ -1,0 +1,200 @@
+"""Evaluation of models on a data set's test problems: trials, metrics.json and report.html in a folder."""
+
+import pathlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import TypeAdapter
+
+from pipeline_lib.collaborative.drive import solve_all
+from pipeline_lib.collaborative.evaluation.estimates import (
+    EstimateContext,
+    PacoreResult,
+    estimate,
+)
+from pipeline_lib.collaborative.evaluation.judging import Scores, judge_texts, judged_problem
+from pipeline_lib.collaborative.evaluation.page import Page, write_page
+from pipeline_lib.collaborative.evaluation.trials import (
+    Strategy,
+    Trial,
+    make_strategies,
+    make_trial,
+)
+from pipeline_lib.collaborative.rounds import Question, Setting, Solution
+from pipeline_lib.collaborative.settings import check_lengths, open_setting
+from pipeline_lib.collaborative.synthesis import VERSION
+from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.records import Problem
+from pipeline_lib.sampling.prompts import instruction
+from pipeline_lib.serving.chat_model import ChatModel, Message
+from pipeline_lib.serving.started_engine import started_engine
+from pipeline_lib.storage.files import check_output, digest_json, write_json
+from pipeline_lib.storage.journal import Journal, open_journal
+from pipeline_lib.storage.shards import split
+from pipeline_lib.verification.dispatch import open_verifier
+from pipeline_lib.verification.golds import open_gold_check
+
+METRICS_NAME = "metrics.json"
+REPORT_NAME = "report.html"
+
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedModels:
+    """Results by model, and the written files."""
+
+    results: Sequence[PacoreResult]
+    metrics: pathlib.Path
+    report: pathlib.Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    trials: dict[str, dict[str, Trial]]
+    """By problem and strategy."""
+    scores: Scores
+    result: PacoreResult
+
+
+def evaluate_models(
+    models: Sequence[str],
+    output: pathlib.Path,
+    params: Params,
+    *,
+    workers: int = 1,
+    on_progress: OnProgress = lambda _done, _total: None,
+) -> EvaluatedModels:
+    """Evaluate each model on the same problems with the same seeds; a killed evaluation continues.
+
+    Raises:
+        BadInputError: unusable data set, model or output, or no problem without a failed call.
+        EngineDownError: the server does not answer; finished trials are kept.
+    """
+    metrics, report = output / METRICS_NAME, output / REPORT_NAME
+    for file in (metrics, report):
+        check_output(file)
+    with open_gold_check() as gold_problem:
+        problems = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem).test
+    total = len(models) * len(problems) * len(make_strategies(params.pacore))
+    judged: list[_Judged] = []
+    for place, model in enumerate(models):
+        before = place * total // len(models)
+
+        def moved(done: int, before: int = before) -> None:
+            on_progress(before + done, total)
+
+        trials = _run_trials(model, problems, output, params, place=place, moved=moved)
+        judged.append(_judge(model, problems, trials, params, workers=workers))
+    adapter = TypeAdapter(PacoreResult)
+    results = [one.result for one in judged]
+    write_json(metrics, [adapter.dump_python(result, mode="json") for result in results])
+    pages = [
+        Page(result=one.result, problems=problems, trials=one.trials, scores=one.scores)
+        for one in judged
+    ]
+    write_page(report, pages, num_examples=params.report.num_examples)
+    return EvaluatedModels(results=results, metrics=metrics, report=report)
+
+
+def _run_trials(
+    model: str,
+    problems: Sequence[Problem],
+    output: pathlib.Path,
+    params: Params,
+    *,
+    place: int,
+    moved: Callable[[int], None],
+) -> dict[str, dict[str, Trial]]:
+    """The trials of one model, by problem and strategy."""
+    with started_engine(
+        model,
+        params.serve,
+        log_folder=output / "logs",
+        batch_size=params.pacore.batch_size,
+    ) as engine:
+        journal = open_journal(
+            output / f"trials-{place + 1}.jsonl", key=_key(engine, problems, params)
+        )
+        moved(len(journal.pieces))
+        with open_setting(engine, params.pacore, params.verify, seed=params.seed) as setting:
+            check_lengths(map(_question, problems), setting)
+            for group in split(problems, params.pacore.problems_together):
+                # Plain paths are the first rounds of the strategies: drawn once for a group.
+                shared = replace(setting, memory={})
+                for strategy in make_strategies(params.pacore):
+                    _run_group(engine, group, strategy, shared, params, journal)
+                    moved(len(journal.pieces))
+    found = [Trial.from_row(piece) for piece in journal.pieces.values()]
+    trials: dict[str, dict[str, Trial]] = {problem.id: {} for problem in problems}
+    for strategy in make_strategies(params.pacore):
+        for trial in found:
+            if trial.strategy == strategy.name:
+                trials[trial.problem_id][strategy.name] = trial
+    return trials
+
+
+def _run_group(
+    engine: ChatModel,
+    group: Sequence[Problem],
+    strategy: Strategy,
+    setting: Setting,
+    params: Params,
+    journal: Journal,
+) -> None:
+    left = [problem for problem in group if f"{strategy.name}: {problem.id}" not in journal.pieces]
+
+    def keep(solution: Solution) -> None:
+        trial = make_trial(strategy, solution)
+        journal.add(trial.name, trial.row())
+
+    solve_all(
+        engine,
+        [_question(problem) for problem in left],
+        replace(setting, plan=strategy.plan, early_stop=strategy.early_stop),
+        together=params.pacore.problems_together,
+        on_solved=keep,
+    )
+
+
+def _question(problem: Problem) -> Question:
+    return Question(id=problem.id, conversation=[Message.user(instruction(problem))])
+
+
+def _key(engine: ChatModel, problems: Sequence[Problem], params: Params) -> str:
+    return digest_json(
+        [
+            VERSION,
+            engine.identity,
+            engine.engine,
+            params.seed,
+            params.pacore.model_dump(
+                mode="json", exclude={"episodes", "train", "problems_together", "batch_size"}
+            ),
+            [problem.row() for problem in problems],
+        ]
+    )
+
+
+def _judge(
+    model: str,
+    problems: Sequence[Problem],
+    trials: dict[str, dict[str, Trial]],
+    params: Params,
+    *,
+    workers: int,
+) -> _Judged:
+    with open_verifier(params.verify, workers=workers) as verifier:
+        scores = judge_texts(problems, trials, verifier)
+        found = [
+            judged_problem(problem, trials[problem.id], scores, verifier) for problem in problems
+        ]
+    whole = [one for one in found if one is not None]
+    context = EstimateContext(
+        model=model,
+        num_left_out=len(found) - len(whole),
+        params=params.evaluate,
+        seed=params.seed,
+    )
+    return _Judged(trials=trials, scores=scores, result=estimate(whole, context))

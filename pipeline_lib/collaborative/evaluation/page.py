@@ -1,0 +1,277 @@
+"""report.html of an evaluation: one file without scripts or requests, readable on a phone.
+
+Model output is escaped by the template; the content security policy forbids every request.
+"""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
+
+from pipeline_lib.collaborative.evaluation.estimates import (
+    AgainstVotes,
+    Axis,
+    PacorePoint,
+    PacoreResult,
+)
+from pipeline_lib.collaborative.evaluation.judging import Scores
+from pipeline_lib.collaborative.evaluation.trials import PLAIN, Trial, TrialPath
+from pipeline_lib.evaluation.statistics.paired import DifferenceFinding
+from pipeline_lib.records import Problem
+from pipeline_lib.reporting.pages import page_environment
+from pipeline_lib.reporting.plots import STYLE, Plot, new_figure, svg_text
+from pipeline_lib.reporting.tables import Table
+from pipeline_lib.reporting.wording import EMPTY, difference, level, percent, score
+from pipeline_lib.storage.files import write_text
+
+_SIZE_INCHES = (4.8, 4.6)
+_VOTE_COLORS = ("#7d858e", "#0b8f8f", "#d4553f", "#c77d0a", "#7d858e")
+_COLORS = ("#8a6fc9", "#4f8fd6", "#5c9e3d", "#c23b9c", "#a0763c", "#b8577a")
+_MARKERS = "sD^vP*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Content of the part of one model."""
+
+    result: PacoreResult
+    problems: Sequence[Problem]
+    trials: Mapping[str, Mapping[str, Trial]]
+    scores: Scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownPath:
+    """A path as the page shows it."""
+
+    number: int
+    text: str
+    outcome: str
+    """correct, wrong or discarded."""
+    references: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownTrial:
+    """The rounds of one strategy for one problem."""
+
+    strategy: str
+    right: bool | None
+    rounds: Sequence[Sequence[ShownPath]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownProblem:
+    """A problem with the trials of the page's strategies."""
+
+    id: str
+    question: str
+    gold: str
+    trials: Sequence[ShownTrial]
+
+
+def headline(result: PacoreResult) -> list[str]:
+    """Where synthesis beats the best vote that costs no more, and where it does not."""
+    gains = [one for one in result.against if one.difference.finding is DifferenceFinding.GAIN]
+    losses = [
+        one
+        for one in result.against
+        if one.difference.finding is DifferenceFinding.SIGNIFICANTLY_LOWER
+    ]
+    best = [_best(result, axis) for axis in Axis]
+    first = (
+        f"{result.model}: on {result.num_problems} problems synthesis is above the best vote of equal cost in "
+        f"{len(gains)} of {len(result.against)} comparisons, and below it in {len(losses)}."
+    )
+    return [first, *map(_sentence, best)]
+
+
+def _best(result: PacoreResult, axis: Axis) -> AgainstVotes:
+    own = [one for one in result.against if one.axis is axis]
+    return max(own, key=lambda one: one.difference.interval.value)
+
+
+def _sentence(one: AgainstVotes) -> str:
+    return (
+        f"At equal {one.axis.value}, {one.strategy} differs from {one.vote} of {one.paths} paths by "
+        f"{difference(one.difference.interval)} points ({one.difference.finding.value})."
+    )
+
+
+def write_page(path: pathlib.Path, pages: Sequence[Page], *, num_examples: int) -> None:
+    """Write the report of all models."""
+    text = (
+        page_environment(pathlib.Path(__file__).parent)
+        .get_template("page.html.j2")
+        .render(
+            parts=[
+                {
+                    "model": page.result.model,
+                    "sentences": headline(page.result),
+                    "tables": [
+                        point_table(page.result),
+                        against_table(page.result),
+                        last_call_table(page.result),
+                    ],
+                    "plots": [plot(page.result, axis) for axis in Axis],
+                    "problems": _examples(page, num_examples),
+                }
+                for page in pages
+            ]
+        )
+    )
+    write_text(path, text)
+
+
+def point_table(result: PacoreResult) -> Table:
+    """Accuracy and costs of every vote and strategy."""
+    return Table(
+        caption=f"Accuracy with {level(result.points[0].accuracy)} intervals, tokens per problem",
+        columns=("", "paths", "accuracy", "drawn", "with prompts", "critical"),
+        rows=tuple(
+            (
+                f"{point.name} (upper bound)" if point.upper_bound else point.name,
+                str(point.paths),
+                score(point.accuracy),
+                *(f"{point.costs[axis]:.0f}" for axis in Axis),
+            )
+            for point in result.points
+        ),
+    )
+
+
+def against_table(result: PacoreResult) -> Table:
+    """Each strategy minus the best vote that costs no more."""
+    return Table(
+        caption="Difference in points to the best vote of equal cost (*: significant)",
+        columns=("", "equal", "vote", "difference"),
+        rows=tuple(
+            (
+                one.strategy,
+                one.axis.value,
+                f"{one.vote} of {one.paths}",
+                difference(one.difference.interval)
+                + ("" if one.difference.finding is DifferenceFinding.NO_SIGNIFICANT_GAIN else " *"),
+            )
+            for one in result.against
+        ),
+    )
+
+
+def last_call_table(result: PacoreResult) -> Table:
+    """What the last call made of its references."""
+    return Table(
+        caption="The last call: right although all references are wrong, and wrong although one is right",
+        columns=("", "all wrong", "emergent", "one more path", "one right", "lost"),
+        rows=tuple(
+            (
+                one.strategy,
+                str(one.all_wrong),
+                EMPTY if one.emergent is None else percent(one.emergent),
+                EMPTY if one.further_path is None else percent(one.further_path),
+                str(one.some_right),
+                EMPTY if one.lost is None else percent(one.lost),
+            )
+            for one in result.last_calls
+        ),
+    )
+
+
+def plot(result: PacoreResult, axis: Axis) -> Plot:
+    """Accuracy against one cost."""
+    votes: dict[str, list[PacorePoint]] = {}
+    for point in result.points:
+        if point.is_vote:
+            votes.setdefault(point.name, []).append(point)
+    own = [point for point in result.points if not point.is_vote]
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure(_SIZE_INCHES)
+        for (name, points), color in zip(votes.items(), _VOTE_COLORS, strict=False):
+            bound = points[0].upper_bound
+            _draw(axes, axis, points, label=f"{name} (bound)" if bound else name, color=color)
+        for number, point in enumerate(own):
+            _draw(
+                axes,
+                axis,
+                [point],
+                label=point.name,
+                color=_COLORS[number % len(_COLORS)],
+                marker=_MARKERS[number % len(_MARKERS)],
+            )
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xlabel(f"{axis.value}, tokens per problem")
+        axes.yaxis.set_major_formatter(PercentFormatter(xmax=1))
+        figure.legend(loc="outside lower center", ncols=2, fontsize=8)
+        return Plot(
+            name=f"pacore_{axis.name.lower()}",
+            title=f"Accuracy against {axis.value}",
+            alt=f"Accuracy over {axis.value} of {result.num_problems} problems; the table has the figures.",
+            svg=svg_text(figure),
+        )
+
+
+def _draw(
+    axes: Axes,
+    axis: Axis,
+    points: Sequence[PacorePoint],
+    *,
+    label: str,
+    color: str,
+    marker: str = "o",
+) -> None:
+    scores = [point.accuracy for point in points]
+    axes.errorbar(
+        [max(point.costs[axis], 1) for point in points],
+        [one.value for one in scores],
+        yerr=[[one.value - one.low for one in scores], [one.high - one.value for one in scores]],
+        label=label,
+        color=color,
+        marker=marker,
+        ms=3 if points[0].is_vote else 6,
+        lw=1.2,
+        elinewidth=0.6,
+        ls="--" if points[0].upper_bound else "-",
+    )
+
+
+def _examples(page: Page, limit: int) -> list[ShownProblem]:
+    count = min(limit, len(page.problems))
+    places = (index * len(page.problems) // count for index in range(count))
+    return [_example(page, page.problems[place]) for place in places]
+
+
+def _example(page: Page, problem: Problem) -> ShownProblem:
+    trials = page.trials[problem.id]
+    return ShownProblem(
+        id=problem.id,
+        question=problem.question,
+        gold=problem.kind.show_gold(problem.gold),
+        trials=[
+            _shown_trial(page.scores, trial) for name, trial in trials.items() if name != PLAIN
+        ],
+    )
+
+
+def _shown_trial(scores: Scores, trial: Trial) -> ShownTrial:
+    def shown(number: int, path: TrialPath) -> ShownPath:
+        right = None if path.text is None else scores[trial.problem_id, path.text]
+        outcome = "discarded" if right is None else "correct" if right else "wrong"
+        return ShownPath(
+            number=number,
+            text=path.text if path.text is not None else "the call failed",
+            outcome=outcome,
+            references=", ".join(str(place + 1) for place in path.references),
+        )
+
+    rounds = [
+        [shown(number, path) for number, path in enumerate(paths, start=1)]
+        for paths in trial.rounds
+    ]
+    last = trial.rounds[-1][0]
+    right = None if last.text is None else scores[trial.problem_id, last.text]
+    return ShownTrial(strategy=trial.strategy, right=right, rounds=rounds)

@@ -1,0 +1,93 @@
+"""`reasonloop pacore evaluate` against a scripted server: strategies, shared calls, resume, the report."""
+
+import json
+import re
+
+import pytest
+from starlette.responses import JSONResponse
+
+from flows.cli.app import main
+from tests.unit.collaborative.scripted_chat import chat_response
+from tests.unit.serving.scripted_server import MODEL, answers, scripted_server
+
+NUM_PROBLEMS = 6
+SETTINGS = [
+    *("--set", "prepare.dataset=word-problems", "--set", "prepare.train_problems=8"),
+    *("--set", "pacore.evaluate.widths=[[2],[4,2]]", "--set", "pacore.evaluate.plain_paths=6"),
+    *("--set", "pacore.evaluate.rsa.population=3", "--set", "pacore.evaluate.rsa.subset=2"),
+    *("--set", "pacore.evaluate.early_stop.minimum=2", "--set", "evaluate.resamples=200"),
+    *("--set", "report.num_examples=3", "--problems", str(NUM_PROBLEMS)),
+]
+
+
+async def by_seed(_request, body):
+    """Answers 1 to 5 by seed; <script> is text that a page must escape."""
+    text = f"<script>alert(1)</script> \\boxed{{{1 + body.get('seed', 0) % 5}}}"
+    return JSONResponse(chat_response(body, text))
+
+
+@pytest.fixture
+def server():
+    with scripted_server() as running:
+        running.models = [{"id": MODEL}]
+        running.always = by_seed
+        yield running
+
+
+def evaluate(server, output, *more):
+    options = ["--engine", "url", "--set", f"serve.url=http://127.0.0.1:{server.port}/v1"]
+    with pytest.raises(SystemExit) as stopped:
+        main(["pacore", "evaluate", MODEL, "--output", str(output), *options, *SETTINGS, *more])
+    return stopped.value.code
+
+
+def test_strategies_share_their_plain_paths(server, tmp_path, capsys):
+    """Six plain paths cover every first round: beyond them only syntheses are called; again nothing is."""
+    assert evaluate(server, tmp_path / "report") == 0
+    plain = [b for b in server.bodies if "candidate solutions" not in b["messages"][-1]["content"]]
+    # One further request is the probe of the server at the start.
+    assert len(plain) == 6 * NUM_PROBLEMS + 1
+    assert "rounds 4,2,1" in capsys.readouterr().out
+    server.bodies.clear()
+    assert evaluate(server, tmp_path / "report") == 0
+    assert len(server.bodies) == 1
+
+
+def test_metrics_and_report(server, tmp_path):
+    """Every strategy against votes on three axes; rounds unfold; model output is escaped; no request."""
+    assert evaluate(server, tmp_path / "report") == 0
+    [result] = json.loads((tmp_path / "report" / "metrics.json").read_text("utf-8"))
+    assert result["num_problems"] == NUM_PROBLEMS
+    strategies = {one["strategy"] for one in result["against"]}
+    assert strategies == {
+        *("rounds 2,1", "rounds 4,2,1", "rounds 4,2,1, early stop"),
+        "RSA 3, subsets of 2, 3 steps",
+    }
+    assert len(result["against"]) == 3 * len(strategies)
+    text = (tmp_path / "report" / "report.html").read_text("utf-8")
+    assert text.count("<img ") == 3
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert not re.search(r'(?:src|href)="(?!data:|#)', text)
+    assert "Round 3" in text
+
+
+def test_a_failed_call_leaves_its_problem_out(server, tmp_path):
+    """A problem with a failed plain path is left out of every figure, not scored as wrong."""
+    count = iter(range(10_000))
+    refuse = answers({"error": {"message": "no"}}, status=400)
+
+    async def one_fails(request, body):
+        return await (refuse if next(count) == 3 else by_seed)(request, body)
+
+    server.always = one_fails
+    assert evaluate(server, tmp_path / "report") == 0
+    [result] = json.loads((tmp_path / "report" / "metrics.json").read_text("utf-8"))
+    assert (result["num_problems"], result["num_left_out"]) == (NUM_PROBLEMS - 1, 1)
+
+
+def test_too_few_plain_paths_are_bad_input(server, tmp_path, capsys):
+    """A first round of four needs five plain paths; nothing is called."""
+    assert evaluate(server, tmp_path / "report", "--set", "pacore.evaluate.plain_paths=4") == 2
+    assert "plain_paths=4; a first round has 4" in capsys.readouterr().err
+    assert server.bodies == []

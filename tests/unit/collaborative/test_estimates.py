@@ -1,0 +1,107 @@
+"""Estimates of an evaluation, by hand on three problems."""
+
+import pytest
+
+from pipeline_lib.collaborative.evaluation.estimates import (
+    Axis,
+    EstimateContext,
+    JudgedProblem,
+    SynthesisOutcome,
+    estimate,
+)
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.evaluation.selection.selectors import CandidatePath
+from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.sampling.compute_cost import Cost
+
+CONTEXT = EstimateContext(model="m", num_left_out=0, params=EvaluateParams(resamples=200), seed=7)
+RIGHT, WRONG = 0, 1
+
+
+def problem(name, right, synthesis, references, *, drawn=40, prompt=300, logprobs=True):
+    """Plain paths of 10 tokens with answers 0 (right) and 1; a synthesis of 5 calls."""
+    candidates = tuple(
+        CandidatePath(
+            answer=RIGHT if ok else WRONG,
+            tokens=10,
+            logprob=(-1.0 if ok else -2.0) if logprobs else None,
+            self_certainty=None,
+        )
+        for ok in right
+    )
+    cost = Cost(calls=5, prompt_tokens=prompt, completion_tokens=drawn, critical_tokens=20)
+    outcome = SynthesisOutcome(right=synthesis, references_right=references, cost=cost)
+    return JudgedProblem(
+        id=name,
+        candidates=candidates,
+        right=tuple(right),
+        prompt_tokens=100,
+        outcomes={"low": outcome},
+    )
+
+
+PROBLEMS = [
+    problem("a", [True] * 8, synthesis=True, references=(True, True)),
+    problem("b", [True] + [False] * 7, synthesis=True, references=(False, False)),
+    problem("c", [False] * 8, synthesis=False, references=(True, False)),
+]
+
+
+def points(result):
+    return {(point.name, point.paths): point for point in result.points}
+
+
+def test_accuracy_of_votes():
+    """Single (1 + 1/8 + 0) / 3; majority of 8 is 1, 0, 0; likelihood finds b's right path if it is drawn."""
+    found = points(estimate(PROBLEMS, CONTEXT))
+    assert found["single", 1].accuracy.value == pytest.approx(9 / 24)
+    assert found["majority", 8].accuracy.value == pytest.approx(1 / 3)
+    assert found["likelihood", 8].accuracy.value == pytest.approx(2 / 3)
+    assert found["likelihood", 4].accuracy.value == pytest.approx(1.5 / 3)
+    assert found["oracle", 4].accuracy.value == pytest.approx(1.5 / 3)
+    assert [point.paths for point in found.values() if point.upper_bound] == [1, 2, 4, 8]
+
+
+def test_costs():
+    """Votes read their prompt once; a path has 10 tokens, so any number of them has a critical path of 10."""
+    found = points(estimate(PROBLEMS, CONTEXT))
+    assert found["majority", 4].costs == {Axis.DRAWN: 40, Axis.TOTAL: 140, Axis.CRITICAL: 10}
+    assert found["low", 5].costs == {Axis.DRAWN: 40, Axis.TOTAL: 340, Axis.CRITICAL: 20}
+
+
+def test_each_axis_has_its_own_opponent():
+    """40 drawn tokens are 4 paths; 340 with prompts and a critical path of 20 allow all 8."""
+    result = estimate(PROBLEMS, CONTEXT)
+    found = {one.axis: one for one in result.against}
+    assert [found[axis].paths for axis in Axis] == [4, 8, 8]
+    assert {one.vote for one in result.against} == {"likelihood"}
+    difference = found[Axis.DRAWN].difference
+    assert (difference.trained, difference.base) == (pytest.approx(2 / 3), pytest.approx(1.5 / 3))
+    assert found[Axis.TOTAL].difference.interval.value == pytest.approx(0)
+
+
+def test_the_opponent_never_costs_more():
+    """A synthesis of 9 drawn tokens is compared with one path, not with none."""
+    cheap = [problem("a", [True, False] * 4, synthesis=True, references=(), drawn=9, prompt=1)]
+    result = estimate(cheap, CONTEXT)
+    assert [one.paths for one in result.against] == [1, 1, 8]
+
+
+def test_what_became_of_references():
+    """b: all wrong and right, its last plain path is wrong; of a and c with a right reference c is lost."""
+    [call] = estimate(PROBLEMS, CONTEXT).last_calls
+    assert (call.all_wrong, call.emergent, call.further_path) == (1, 1.0, 0.0)
+    assert (call.some_right, call.lost) == (2, 0.5)
+
+
+def test_without_log_probabilities():
+    """The majority alone is left, and the oracle."""
+    silent = [problem("a", [True] * 8, True, (True,), logprobs=False)]
+    names = {point.name for point in estimate(silent, CONTEXT).points if point.is_vote}
+    assert names == {"single", "majority", "oracle"}
+
+
+def test_no_problem_is_bad_input():
+    """All were left out."""
+    with pytest.raises(BadInputError, match="no problem has all paths"):
+        estimate([], CONTEXT)
