@@ -13,7 +13,8 @@ from pipeline_lib.collaborative.rounds import (
     solve,
 )
 from pipeline_lib.serving.chat_model import ChatModel, Completion
-from pipeline_lib.serving.client import Draw, OpenAIModel, gather_all
+from pipeline_lib.serving.client import OpenAIModel
+from pipeline_lib.serving.session import Draw, gather_all
 from pipeline_lib.storage.shards import split
 
 OnSolved = Callable[[Solution], None]
@@ -63,10 +64,11 @@ def solve_in_lockstep(
         drawn = _complete(model, waiting)
         waiting = {}
         for place, completions in drawn.items():
-            try:
-                waiting[place] = exchanges[place].send(completions)
-            except StopIteration as end:
-                solutions[place] = end.value
+            step = advance(exchanges[place], completions)
+            if isinstance(step, Calls):
+                waiting[place] = step
+            else:
+                solutions[place] = step
     return [solutions[place] for place in range(len(questions))]
 
 
@@ -102,8 +104,8 @@ def solve_one(
 async def _solve_alone(
     model: OpenAIModel, question: Question, setting: Setting, on_round: OnRound
 ) -> Solution:
-    async with model.open() as draw:
-        return await solve_on_server(draw, question, setting, on_round=on_round)
+    async with model.open() as session:
+        return await solve_on_server(session.draw, question, setting, on_round=on_round)
 
 
 async def _solve_concurrently(
@@ -121,20 +123,28 @@ async def _solve_concurrently(
         for question in left:
             on_solved(await solve_on_server(draw, question, setting))
 
-    async with model.open() as draw:
-        await gather_all([work(draw) for _ in range(min(together, len(questions)))])
+    async with model.open() as session:
+        await gather_all([work(session.draw) for _ in range(min(together, len(questions)))])
 
 
 async def solve_on_server(
     draw: Draw, question: Question, setting: Setting, *, on_round: OnRound | None = None
 ) -> Solution:
     """The solution of one question; the calls of a round are concurrent."""
-    exchange: Exchange = solve(question, setting, on_round=on_round)
-    calls = next(exchange)
-    while True:
-        drawn = await gather_all([draw(request, calls.decoding) for request in calls.requests])
-        try:
-            calls = exchange.send(drawn)
-        except StopIteration as end:
-            solution: Solution = end.value
-            return solution
+    exchange = solve(question, setting, on_round=on_round)
+    step = advance(exchange, None)
+    while isinstance(step, Calls):
+        decoding = step.decoding
+        step = advance(
+            exchange, await gather_all([draw(request, decoding) for request in step.requests])
+        )
+    return step
+
+
+def advance(exchange: Exchange, drawn: Sequence[Sequence[Completion]] | None) -> Calls | Solution:
+    """What an exchange asks for next, or its solution; ``drawn`` is None at its start."""
+    try:
+        return next(exchange) if drawn is None else exchange.send(drawn)
+    except StopIteration as end:
+        solution: Solution = end.value
+        return solution
