@@ -27,6 +27,8 @@ class Calls:
 
     requests: Sequence[Request]
     decoding: Decoding
+    are_last: bool = False
+    """Their completions are the answers."""
 
 
 AnswerNumber = Callable[[str], int | None]
@@ -164,7 +166,11 @@ def _draw_round(
     for start in range(0, plan.width, group):
         paths = range(start, min(start + group, plan.width))
         calls = [(prompts[path].text, seeds[path]) for path in paths]
-        drawn = yield Calls(requests=_merge(calls), decoding=setting.decoding)
+        drawn = yield Calls(
+            requests=_merge(calls),
+            decoding=setting.decoding,
+            are_last=number == len(setting.plan),
+        )
         cost = cost.then(round_cost(drawn))
         completions.extend(itertools.chain.from_iterable(drawn))
         if agreed is not None and agreed.reached(completions):

@@ -77,6 +77,8 @@ class PacoreParams(Section):
     """Problems of a file that are worked on at once."""
     batch_size: Count = 64
     """Paths decoded together by the embedded engine."""
+    max_requests: Count = 64
+    """Requests in flight at the gateway; a further one is refused with status 429."""
 
     @field_validator("kind")
     @classmethod
