@@ -62,6 +62,7 @@ GROUPS = {
             "flows.cli.pacore:solve",
             "flows.cli.pacore:batch",
             "flows.cli.pacore:consensus",
+            "flows.cli.pacore_serve:serve",
             "flows.cli.pacore_train:train",
             "flows.cli.pacore_evaluate:evaluate",
         ),

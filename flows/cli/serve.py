@@ -2,16 +2,14 @@
 
 import json
 import pathlib
-import signal
-import sys
 import time
 from collections.abc import Sequence
-from types import FrameType
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
+from flows.cli.serving import RestartReport, exit_on_sigterm
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
@@ -90,7 +88,7 @@ def serve_until_signal(
         ReasonloopError: the engine does not start, or was given up.
     """
     adapters = _read_all(lora)
-    signal.signal(signal.SIGTERM, _terminate)
+    exit_on_sigterm()
     is_external = engine_named(params.engine).is_external
     if is_external:
         params = params.model_copy(update={"model": model})
@@ -120,12 +118,6 @@ def _read(text: str) -> Adapter:
     if not (name and equals and folder):
         raise BadInputError(f"--lora {text}: give NAME=FOLDER")
     return read_adapter(name, pathlib.Path(folder), model_identity(folder))
-
-
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    # A second SIGTERM would interrupt the shutdown of the engine.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(128 + signal.SIGTERM)
 
 
 def _say(text: str) -> None:
@@ -171,10 +163,7 @@ print(answer.choices[0].{text})
 def _follow(engine: RunningEngine) -> None:
     """Report restarts, until the supervisor stops restarting the engine."""
     _say("serving; Ctrl-C stops it")
-    shown = 0
+    report = RestartReport(engine=engine, console=console)
     while True:
         time.sleep(_POLL_S)
-        engine.check()
-        for reason in engine.restart_reasons[shown:]:
-            _say(f"engine restarted: {reason}")
-        shown = len(engine.restart_reasons)
+        report.update()

@@ -6,18 +6,17 @@ from dataclasses import dataclass
 
 from pipeline_lib.collaborative.drive import solve_all
 from pipeline_lib.collaborative.questions import QuestionLine, read_questions
-from pipeline_lib.collaborative.rounds import Round, Solution
+from pipeline_lib.collaborative.rounds import Solution
 from pipeline_lib.collaborative.settings import check_lengths, open_setting
+from pipeline_lib.collaborative.solution_row import solution_row
 from pipeline_lib.collaborative.synthesis import VERSION
 from pipeline_lib.params.whole import Params
-from pipeline_lib.records import Row
-from pipeline_lib.sampling.compute_cost import Cost
-from pipeline_lib.serving.chat_model import ChatModel, Completion
+from pipeline_lib.serving.chat_model import ChatModel
 from pipeline_lib.serving.started_engine import started_engine
 from pipeline_lib.storage.files import check_output, digest_json, write_json_lines
 from pipeline_lib.storage.journal import open_journal
 
-_NOT_IN_RESULTS = {"problems_together", "batch_size"}
+_NOT_IN_RESULTS = {"problems_together", "batch_size", "max_requests"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,46 +127,3 @@ def _key(lines: list[QuestionLine], engine: ChatModel, params: Params) -> str:
 
 def _plain(line: QuestionLine) -> list[list[str]]:
     return [[str(turn.role), turn.content] for turn in line.question.conversation]
-
-
-def solution_row(solution: Solution) -> Row:
-    """The output line of a solution, in the fields of PaCoRe's published results and further ones."""
-    answer = solution.answers[0]
-    return {
-        "request_id": solution.question.id,
-        "status": answer.finish_reason.value,
-        "final_response": answer.text,
-        "final_reasoning_content": answer.reasoning,
-        "round_responses": [
-            [_response(one) for one in drawn.completions] for drawn in solution.rounds
-        ],
-        "rounds": [_counts(drawn) for drawn in solution.rounds],
-        "usage": _usage(solution.cost),
-        "critical_tokens": solution.cost.critical_tokens,
-    }
-
-
-def _response(completion: Completion) -> Row:
-    return {"content": completion.text, "reasoning_content": completion.reasoning}
-
-
-def _counts(drawn: Round) -> Row:
-    return {
-        "planned": drawn.width,
-        "asked": len(drawn.completions),
-        "failed": drawn.num_failed,
-        "references": len(set().union(*drawn.references)),
-        "dropped": drawn.dropped,
-        "prompt_tokens": drawn.cost.prompt_tokens,
-        "completion_tokens": drawn.cost.completion_tokens,
-    }
-
-
-def _usage(cost: Cost) -> Row:
-    return {
-        "prompt_tokens": cost.prompt_tokens,
-        "completion_tokens": cost.completion_tokens,
-        "total_tokens": cost.prompt_tokens + cost.completion_tokens,
-        "calls": cost.calls,
-        "failed_calls": cost.failed_calls,
-    }

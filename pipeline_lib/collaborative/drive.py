@@ -14,7 +14,8 @@ from pipeline_lib.collaborative.rounds import (
     solve,
 )
 from pipeline_lib.serving.chat_model import ChatModel
-from pipeline_lib.serving.client import Draw, OpenAIModel, gather_all
+from pipeline_lib.serving.client import OpenAIModel
+from pipeline_lib.serving.session import Draw, gather_all
 from pipeline_lib.storage.shards import split
 
 OnSolved = Callable[[Solution], None]
@@ -102,8 +103,8 @@ def solve_one(
 async def _solve_alone(
     model: OpenAIModel, question: Question, setting: Setting, on_round: OnRound
 ) -> Solution:
-    async with model.open() as draw:
-        return await solve_on_server(draw, question, setting, on_round=on_round)
+    async with model.open() as session:
+        return await solve_on_server(session.draw, question, setting, on_round=on_round)
 
 
 async def _solve_concurrently(
@@ -121,8 +122,8 @@ async def _solve_concurrently(
         for question in left:
             on_solved(await solve_on_server(draw, question, setting))
 
-    async with model.open() as draw:
-        await gather_all([work(draw) for _ in range(min(together, len(questions)))])
+    async with model.open() as session:
+        await gather_all([work(session.draw) for _ in range(min(together, len(questions)))])
 
 
 async def solve_on_server(

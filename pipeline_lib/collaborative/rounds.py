@@ -26,6 +26,8 @@ class Calls:
 
     requests: Sequence[Request]
     decoding: Decoding
+    are_last: bool = False
+    """Their completions are the answers."""
 
 
 Memory = dict[tuple[str, int, Decoding], Completion]
@@ -161,7 +163,7 @@ def _remember(exchange: Exchange, memory: Memory) -> Exchange:
             if (seeds := [s for s in request.seeds if (request.prompt, s, decoding) not in memory])
         ]
         if unknown:
-            drawn = yield Calls(requests=unknown, decoding=decoding)
+            drawn = yield replace(following, requests=unknown)
             for request, completions in zip(unknown, drawn, strict=True):
                 for seed, completion in zip(request.seeds, completions, strict=True):
                     memory[request.prompt, seed, decoding] = completion
@@ -206,7 +208,11 @@ def _draw_round(
     for start in range(0, plan.width, group):
         paths = range(start, min(start + group, plan.width))
         calls = [(prompts[path].text, seeds[path]) for path in paths]
-        drawn = yield Calls(requests=_merge(calls), decoding=setting.decoding)
+        drawn = yield Calls(
+            requests=_merge(calls),
+            decoding=setting.decoding,
+            are_last=number == len(setting.plan),
+        )
         cost = cost.then(round_cost(drawn))
         completions.extend(itertools.chain.from_iterable(drawn))
         if agreed is not None and agreed.reached(completions):

@@ -12,7 +12,7 @@ from pipeline_lib.serving.chat_model import ChatModel, Decoding
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verification.answer_groups import AnswerBook
 from pipeline_lib.verification.answer_text import strip_reasoning
-from pipeline_lib.verification.dispatch import open_verifier
+from pipeline_lib.verification.dispatch import Verifier, open_verifier
 from pipeline_lib.verification.judges import answer_form
 
 _SHOWN_CHARACTERS = 60
@@ -23,6 +23,18 @@ def open_setting(
     model: ChatModel, params: PacoreParams, verify: VerifyParams, *, seed: int
 ) -> Iterator[Setting]:
     """The setting of ``params`` on ``model``; an early stop may compare answers within the block.
+
+    Raises:
+        BadInputError: the model has no chat template.
+    """
+    with open_verifier(verify) as verifier:
+        yield make_setting(model, params, verifier, seed=seed)
+
+
+def make_setting(
+    model: ChatModel, params: PacoreParams, verifier: Verifier, *, seed: int, answers: int = 1
+) -> Setting:
+    """The setting of ``params`` on ``model``, with ``answers`` calls in the last round.
 
     Raises:
         BadInputError: the model has no chat template.
@@ -40,22 +52,21 @@ def open_setting(
         room = model.room(prompt)
         return room is None or room >= decoding.max_new_tokens
 
-    with open_verifier(verify) as verifier:
-        yield Setting(
-            plan=make_plan(params),
-            render=chat_format.render,
-            fits=fits,
-            decoding=decoding,
-            seed=seed,
-            message_of=message_of(params),
-            summary=(
-                _decoding(params, params.summary_tokens)
-                if params.compaction is Compaction.MODEL
-                else None
-            ),
-            early_stop=params.early_stop,
-            open_answers=lambda: AnswerBook(kind=kind, verifier=verifier).number,
-        )
+    return Setting(
+        plan=make_plan(params, answers=answers),
+        render=chat_format.render,
+        fits=fits,
+        decoding=decoding,
+        seed=seed,
+        message_of=message_of(params),
+        summary=(
+            _decoding(params, params.summary_tokens)
+            if params.compaction is Compaction.MODEL
+            else None
+        ),
+        early_stop=params.early_stop,
+        open_answers=lambda: AnswerBook(kind=kind, verifier=verifier).number,
+    )
 
 
 def check_lengths(questions: Iterable[Question], setting: Setting) -> None:

@@ -121,6 +121,8 @@ class PacoreParams(Section):
     """Problems of a file that are worked on at once."""
     batch_size: Count = 64
     """Paths decoded together by the embedded engine."""
+    max_requests: Count = 64
+    """Requests in flight at the gateway; a further one is refused with status 429."""
     evaluate: ComparisonParams = ComparisonParams()
     episodes: EpisodeParams = EpisodeParams()
     train: TrainParams = TrainParams(

@@ -11,29 +11,19 @@ connections break because the engine died, its requests are sent once more after
 import asyncio
 import json
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
-
-from openai import APIConnectionError, AsyncOpenAI, OpenAIError
+from dataclasses import dataclass, field
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.records import FinishReason
-from pipeline_lib.serving.chat_model import (
-    ChatFormat,
-    Completion,
-    Conversation,
-    Decoding,
-    Request,
-)
+from pipeline_lib.serving.chat_model import ChatFormat, Completion, Conversation, Decoding, Request
 from pipeline_lib.serving.connection import Connection
-from pipeline_lib.serving.dialects import Dialect, chat_fields, completion_fields, split_seeds
+from pipeline_lib.serving.dialects import Dialect
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import dialect_of
-from pipeline_lib.serving.response_parsing import BadResponseError, parse_completions
+from pipeline_lib.serving.outage import Outage
+from pipeline_lib.serving.session import Session, gather_all
 
 
 class DrawCancelledError(ReasonloopError):
@@ -54,34 +44,6 @@ class ServerChat:
         """The ``messages`` of a request to the chat route, as JSON."""
         turns = [{"role": turn.role, "content": turn.content} for turn in conversation]
         return json.dumps(turns)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Session:
-    """One call of `complete`: its connections and the server's dialect."""
-
-    connection: Connection
-    client: AsyncOpenAI
-    dialect: Dialect
-    slots: asyncio.Semaphore
-    waiting: asyncio.Lock
-    """Held while one request polls a dead engine on behalf of all."""
-
-
-Draw = Callable[[Request, Decoding], Coroutine[object, object, list[Completion]]]
-"""The completions of a request, in the order of its seeds."""
-_T = TypeVar("_T")
-
-
-async def gather_all(running: Sequence[Coroutine[object, object, _T]]) -> list[_T]:
-    """The results in order; the first failure cancels the others and is raised, not a group."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in running]
-    except BaseExceptionGroup as failed:
-        # Requests that fail together fail for one reason: the engine is down.
-        raise failed.exceptions[0] from None
-    return [task.result() for task in tasks]
 
 
 @dataclass(kw_only=True)
@@ -152,39 +114,28 @@ class OpenAIModel:
     async def _complete(
         self, requests: Sequence[Request], decoding: Decoding
     ) -> list[list[Completion]]:
-        async with self.open() as draw:
-            return await gather_all([draw(request, decoding) for request in requests])
+        async with self.open() as session:
+            return await gather_all([session.draw(request, decoding) for request in requests])
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[Draw]:
+    async def open(self) -> AsyncIterator[Session]:
         """Connections to the server for concurrent requests; `complete` without its own event loop.
 
         Raises:
             BadInputError: as `complete`, also from a draw.
             EngineDownError: as `complete`, also from a draw.
         """
-        async with self._session() as session:
-
-            async def draw(request: Request, decoding: Decoding) -> list[Completion]:
-                runs = split_seeds(request.seeds, session.dialect, decoding)
-                drawn = await gather_all(
-                    [self._draw(session, request.prompt, run, decoding) for run in runs]
-                )
-                return [one for run in drawn for one in run]
-
-            yield draw
-
-    @asynccontextmanager
-    async def _session(self) -> AsyncIterator[_Session]:
         connection = Connection(endpoint=self.endpoint, serve=self.serve)
         async with self._cancellable(), connection.open() as client:
             owner = await connection.await_server(client)
-            yield _Session(
+            yield Session(
                 connection=connection,
                 client=client,
                 dialect=self._dialect(owner),
+                by_chat=isinstance(self.chat_format, ServerChat),
+                encode=self.encode,
                 slots=asyncio.Semaphore(self.serve.concurrency),
-                waiting=asyncio.Lock(),
+                outage=Outage(connection=connection, client=client),
             )
 
     @asynccontextmanager
@@ -209,64 +160,3 @@ class OpenAIModel:
                 "serve.tokenizer to the model's Hugging Face folder or id"
             )
         return dialect
-
-    async def _draw(
-        self, session: _Session, prompt: str, seeds: Sequence[int], decoding: Decoding
-    ) -> list[Completion]:
-        """The completions of one request."""
-        async with session.slots:
-            drawn = await self._request(session, prompt, seeds, decoding)
-            # A server that ignores n, despite its owner's name.
-            for seed in seeds[len(drawn) :]:
-                drawn += await self._request(session, prompt, [seed], decoding)
-        return drawn
-
-    async def _request(
-        self, session: _Session, prompt: str, seeds: Sequence[int], decoding: Decoding
-    ) -> list[Completion]:
-        """The completions of one HTTP request; after a failure, one with an error per seed."""
-        connection = session.connection
-        start = time.perf_counter()
-        try:
-            try:
-                content = await self._post(session, prompt, seeds, decoding)
-            except APIConnectionError:
-                async with session.waiting:
-                    patience_s = self.serve.start_timeout_s
-                    await connection.await_model(session.client, patience_s=patience_s)
-                start = time.perf_counter()
-                content = await self._post(session, prompt, seeds, decoding)
-            latency_s = time.perf_counter() - start
-            # External servers answer aliases under the model's full name.
-            model = None if connection.is_external else self.endpoint.model
-            return parse_completions(content, wanted=len(seeds), model=model, latency_s=latency_s)
-        except (OpenAIError, BadResponseError, TimeoutError) as error:
-            failed = Completion(
-                text="",
-                finish_reason=FinishReason.ERROR,
-                prompt_tokens=0,
-                completion_tokens=0,
-                logprob=None,
-                error=connection.describe(error),
-                latency_s=time.perf_counter() - start,
-            )
-            return [replace(failed, opens_request=place == 0) for place in range(len(seeds))]
-
-    async def _post(
-        self, session: _Session, prompt: str, seeds: Sequence[int], decoding: Decoding
-    ) -> bytes:
-        """The response body of one HTTP request, within its deadline."""
-        client, dialect, model = session.client, session.dialect, self.endpoint.model
-        async with asyncio.timeout(self.serve.request_timeout_s):
-            if isinstance(self.chat_format, ServerChat):
-                route = client.chat.completions.with_raw_response
-                response = await route.create(
-                    model=model, **chat_fields(json.loads(prompt), seeds, decoding, dialect)
-                )
-            else:
-                ids = self.encode(prompt) if self.encode and dialect.prompts_as_ids else prompt
-                response = await client.completions.with_raw_response.create(
-                    model=model, **completion_fields(ids, seeds, decoding, dialect)
-                )
-        content: bytes = response.content
-        return content

@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+import threading
 
 from transformers import PreTrainedTokenizerBase
 
@@ -28,8 +29,11 @@ def connect(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIMode
         return OpenAIModel(endpoint=endpoint, serve=serve, chat_format=ServerChat())
     tokenizer = _tokenizer(source, model_identity(source))
 
+    lock = threading.Lock()
+
     def encode(text: str) -> list[int]:
-        ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
+        with lock:  # tokenizers are not thread-safe
+            ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
         return ids
 
     return OpenAIModel(

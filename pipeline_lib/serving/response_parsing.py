@@ -1,5 +1,6 @@
 """Strict parsing of responses: a missing field is an error, never a default."""
 
+from collections.abc import Callable, Mapping
 from itertools import starmap
 from typing import TypeVar
 
@@ -9,33 +10,44 @@ from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Completion
 
-_FINISHED = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
+FINISHED: Mapping[str, FinishReason] = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
+"""By the server's ``finish_reason``; any other one is a failure."""
 
 
 class BadResponseError(ReasonloopError):
     """A response with a success status and unusable content."""
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """A part of a response, with the fields that are read here."""
+
     # Servers add fields of their own.
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
 
-class _PromptDetails(_Part):
+class _PromptDetails(Part):
     cached_tokens: int | None = None
 
 
-class _Usage(_Part):
+class TokenCounts(Part):
+    """``usage`` of a response."""
+
     prompt_tokens: int
     completion_tokens: int
     prompt_tokens_details: _PromptDetails | None = None
 
+    @property
+    def cached_tokens(self) -> int:
+        """Prompt tokens whose prefill was reused; 0 if the server does not report them."""
+        details = self.prompt_tokens_details
+        return (details.cached_tokens if details else None) or 0
 
-class _TokenLogprob(_Part):
+
+class _TokenLogprob(Part):
     logprob: float
 
 
-class _Logprobs(_Part):
+class _Logprobs(Part):
     """Log-probabilities of a completion (``token_logprobs``) or a chat (``content``)."""
 
     token_logprobs: list[float | None] | None = None
@@ -50,7 +62,9 @@ class _Logprobs(_Part):
         return tuple(found) if len(found) == len(self.token_logprobs or ()) > 0 else None
 
 
-class _Message(_Part):
+class Content(Part):
+    """A message, or its part in a chunk of a stream."""
+
     content: str | None = None
     reasoning: str | None = Field(
         default=None, validation_alias=AliasChoices("reasoning_content", "reasoning")
@@ -58,10 +72,10 @@ class _Message(_Part):
     """The names are of DeepSeek and SGLang, and of vLLM."""
 
 
-class _Choice(_Part):
+class _Choice(Part):
     index: int = 0
     text: str | None = None
-    message: _Message | None = None
+    message: Content | None = None
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
     token_ids: list[int] | None = None
@@ -71,18 +85,18 @@ class _Choice(_Part):
     """A stop string, or the id of an end token. The names are vLLM's and SGLang's."""
 
 
-class _Completions(_Part):
+class _Completions(Part):
     model: str | None = None
     choices: list[_Choice] = Field(min_length=1)
-    usage: _Usage | None = None
+    usage: TokenCounts | None = None
 
 
-class _Model(_Part):
+class _Model(Part):
     id: str
     owned_by: str = ""
 
 
-class _Models(_Part):
+class _Models(Part):
     data: list[_Model]
 
 
@@ -118,12 +132,10 @@ def parse_completions(
     if response.usage is None:
         raise BadResponseError("the response has no usage, so its tokens cannot be counted")
     usage, alone = response.usage, len(response.choices) == 1
-    details = usage.prompt_tokens_details
-    cached = details.cached_tokens if details else None
 
     def completion(place: int, choice: _Choice) -> Completion:
         drawn = usage.completion_tokens if alone else _token_count(choice)
-        finish_reason = _FINISHED.get(choice.finish_reason or "")
+        finish_reason = FINISHED.get(choice.finish_reason or "")
         failed = finish_reason is None
         logprobs = choice.logprobs.values if choice.logprobs else None
         return Completion(
@@ -133,7 +145,7 @@ def parse_completions(
             completion_tokens=drawn,
             logprob=sum(logprobs) if logprobs else None,
             error=f"the server ended it with {choice.finish_reason!r}" if failed else None,
-            cached_tokens=cached or 0,
+            cached_tokens=usage.cached_tokens,
             latency_s=latency_s,
             reasoning=choice.message.reasoning if choice.message else None,
             token_ids=tuple(choice.token_ids) if choice.token_ids is not None else None,
@@ -164,12 +176,25 @@ def _token_count(choice: _Choice) -> int:
     raise BadResponseError("several completions without token ids or log-probabilities to count by")
 
 
-_Response = TypeVar("_Response", bound=_Part)
+_Response = TypeVar("_Response", bound=Part)
 
 
 def _parse(kind: type[_Response], content: bytes) -> _Response:
+    return _checked(lambda: kind.model_validate_json(content))
+
+
+def parse_attributes(kind: type[_Response], content: object) -> _Response:
+    """An object's attributes as ``kind``.
+
+    Raises:
+        BadResponseError: they are none.
+    """
+    return _checked(lambda: kind.model_validate(content, from_attributes=True))
+
+
+def _checked(parse: Callable[[], _Response]) -> _Response:
     try:
-        return kind.model_validate_json(content)
+        return parse()
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -170,7 +170,8 @@ def _key(engine: ChatModel, problems: Sequence[Problem], params: Params) -> str:
             engine.engine,
             params.seed,
             params.pacore.model_dump(
-                mode="json", exclude={"episodes", "train", "problems_together", "batch_size"}
+                mode="json",
+                exclude={"episodes", "train", "problems_together", "batch_size", "max_requests"},
             ),
             [problem.row() for problem in problems],
         ]

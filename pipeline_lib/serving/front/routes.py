@@ -8,7 +8,6 @@ from functools import lru_cache
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
-from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 
 from pipeline_lib.serving.decoding.decode_pass import choose_decode_pass
@@ -20,6 +19,7 @@ from pipeline_lib.serving.front.generation import EngineStoppedError, QueueFullE
 from pipeline_lib.serving.front.metrics import EngineMetrics
 from pipeline_lib.serving.front.model_registry import ModelRegistry
 from pipeline_lib.serving.front.multi_lora import MultiLoraModel
+from pipeline_lib.serving.front.prometheus import metrics_response
 from pipeline_lib.serving.front.prompts import PromptTokenizer
 from pipeline_lib.serving.front.responses import (
     ChatLayout,
@@ -73,7 +73,7 @@ class Routes:
 
     async def counters(self) -> Response:
         """Counters for a dashboard or a watchdog."""
-        return Response(self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return metrics_response(self.metrics)
 
     async def models(self) -> Json:
         """The base and the adapters."""

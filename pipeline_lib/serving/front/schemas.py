@@ -1,4 +1,4 @@
-"""Request schemas: the part of OpenAI's API that the embedded engine supports.
+"""Request schemas: the part of OpenAI's API that the servers of this project support.
 
 Unsupported fields are refused, never ignored: a sampling parameter that is dropped silently changes
 the distribution. A null field counts as absent.
@@ -72,7 +72,7 @@ class _Schema(BaseModel):
             if name not in _NEUTRAL or name in cls.model_fields:
                 rest[name] = value
             elif value not in _NEUTRAL[name]:
-                raise ValueError(f"{name} is not supported by the embedded engine; leave it out")
+                raise ValueError(f"{name} is not supported here; leave it out")
         return rest
 
 

@@ -18,14 +18,13 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.front.async_engine import AsyncEngine
 from pipeline_lib.serving.front.routes import MAX_PENDING, make_app
+from pipeline_lib.serving.front.uvicorn_config import uvicorn_config
 from pipeline_lib.serving.middleware.host_guard import Hosts
 from pipeline_lib.terminal_text import one_line
 
 _POLL_S = 0.05
 _STOP_S = 1
 _EVERY_ADDRESS = {"0.0.0.0", "::", ""}  # noqa: S104 - compared, not bound
-_KEEP_ALIVE_S = 75
-"""Longer than clients keep idle connections, so none is closed under a request."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,16 +93,7 @@ def _serve(options: argparse.Namespace, listener: socket.socket) -> int:
         ),
         on_failure=lambda: setattr(server, "should_exit", True),
     )
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            ws="none",
-            timeout_keep_alive=_KEEP_ALIVE_S,
-            timeout_graceful_shutdown=_STOP_S,
-        )
-    )
+    server = uvicorn.Server(uvicorn_config(app))
     host, port = listener.getsockname()[:2]
     asyncio.run(_run(server, app.state.engine, listener, f"http://{host}:{port}/v1"))
     async_engine: AsyncEngine = app.state.engine

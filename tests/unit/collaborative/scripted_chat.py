@@ -3,11 +3,11 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from pipeline_lib.collaborative.rounds import Question, Setting, make_plan
 from pipeline_lib.params.pacore import PacoreParams
@@ -76,12 +76,34 @@ def chat_response(body: Body, text: str, reasoning: str | None = None) -> Body:
     }
 
 
+def stream_response(body: Body, texts: Iterable[str], *, end: Sequence[Body] = ()) -> Response:
+    """Server-sent events with one chunk a text, then the end of a completion, or the chunks of ``end``."""
+
+    def chunk(**choice) -> Body:
+        return {"model": body["model"], "choices": [{"index": 0, "delta": {}, **choice}]}
+
+    usage = chat_response(body, "")["usage"]
+    last = end or (chunk(finish_reason="stop"), {"choices": [], "usage": usage})
+
+    async def events():
+        yield ": a comment\n\n"
+        for text in texts:
+            yield f"data: {json.dumps(chunk(delta={'content': text}))}\n\n"
+        for one in last:
+            yield f"data: {json.dumps({'model': body['model']} | one)}\n\n"
+        yield "data: [DONE]\n\n"
+
+    return StreamingResponse(events(), media_type="text/event-stream")
+
+
 def by_seed(delay_s: Callable[[Body], float] = lambda _body: 0.0) -> Reply:
-    """Answers by messages and seed, after a delay."""
+    """Answers by messages and seed, after a delay; a stream in pieces of three characters."""
 
     async def reply(_request: HttpRequest, body: Body) -> Response:
         await asyncio.sleep(delay_s(body))
         text = text_of(json.dumps(body["messages"]), body.get("seed", 0))
+        if body.get("stream"):
+            return stream_response(body, (text[at : at + 3] for at in range(0, len(text), 3)))
         return JSONResponse(chat_response(body, text, reasoning=f"about {text}"))
 
     return reply

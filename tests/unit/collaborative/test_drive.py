@@ -44,7 +44,7 @@ def test_calls_and_those_that_follow_each_other(server, preset, in_sequence):
     assert server.paths == ["/v1/chat/completions"] * (sum(widths) + 1)
     assert len(dict.fromkeys(json.dumps(body["messages"]) for body in server.bodies)) == in_sequence
     assert server.bodies[0]["messages"] == QUESTION
-    assert server.most_in_flight == widths[0]
+    assert server.most_in_flight > 1
     assert solution.cost.critical_tokens == 4 * in_sequence
 
 

@@ -1,0 +1,104 @@
+"""`reasonloop pacore serve`: an OpenAI-compatible gateway whose answers are drawn in rounds."""
+
+import json
+import pathlib
+import socket
+from contextlib import ExitStack
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
+from flows.cli.serving import RestartReport, exit_on_sigterm
+from flows.terminal import PlainConsole
+from pipeline_lib.collaborative.gateway.server import run_gateway
+from pipeline_lib.params.pacore import PRESETS
+from pipeline_lib.params.whole import Params
+from pipeline_lib.serving.engines.engine import HOST
+from pipeline_lib.serving.engines.table import engine_named
+from pipeline_lib.serving.running_engine import RunningEngine, serving_engine
+from pipeline_lib.serving.supervisor.ports import lease_port
+
+_PORT = 8200
+console = PlainConsole()
+
+
+def serve(
+    model: Annotated[
+        str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
+    ],
+    /,
+    *,
+    engine: Annotated[
+        Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
+    ] = None,
+    port: Annotated[int, Parameter(help="First port to try; the next free one is used.")] = _PORT,
+    workspace: Annotated[
+        pathlib.Path, Parameter(help="The engine's output is written to logs/ in this folder.")
+    ] = DEFAULT_RUN.workspace,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Serve a model to any OpenAI client, on this machine only, with answers drawn in rounds.
+
+    The name MODEL is one plain call; MODEL:low, MODEL:medium and MODEL:high are rounds of parallel
+    paths before it. An engine that crashes or hangs is restarted.
+
+    **Examples:**
+
+        reasonloop pacore serve models/smollm2
+        reasonloop pacore serve models/smollm2 --engine vllm --port 8200
+        reasonloop pacore serve NAME --engine url --set serve.url=http://host:8000/v1
+    """
+    loaded = params.load(*([f"serve.engine={engine}"] if engine is not None else []))
+    served = loaded.serve
+    if engine_named(served.engine).is_external:
+        served = served.model_copy(update={"model": model})
+    exit_on_sigterm()
+    log_folder = workspace.resolve() / "logs"
+    # First, so that the engine takes another port.
+    lease = lease_port(port)
+    with ExitStack() as stack:
+        stack.callback(lease.release)
+        _say(f"starting {served.engine}; its output goes to {log_folder}")
+        running = stack.enter_context(serving_engine(served, model=model, log_folder=log_folder))
+        _serve_rounds(model, loaded.model_copy(update={"serve": served}), running, port=lease.port)
+
+
+def _serve_rounds(model: str, params: Params, engine: RunningEngine, *, port: int) -> None:
+    """Serve the gateway of a working engine, until a signal."""
+    # transformers, which takes seconds to import.
+    from pipeline_lib.serving.connect import connect  # noqa: PLC0415
+
+    client = connect(engine.endpoint, params.serve, model=model)
+    report = RestartReport(engine=engine, console=console)
+    with socket.create_server((HOST, port)) as listener:
+        run_gateway(
+            client,
+            params,
+            listener,
+            name=model,
+            on_start=lambda: _show(model, port),
+            follow=report.update,
+        )
+
+
+def _show(model: str, port: int) -> None:
+    """Print the address and an example."""
+    base_url = f"http://{HOST}:{port}/v1"
+    body = {
+        "model": f"{model}:low",
+        "messages": [{"role": "user", "content": "What is 6 times 7?"}],
+    }
+    _say(f"base URL: {base_url}")
+    for name in (model, *(f"{model}:{preset}" for preset in PRESETS)):
+        _say(f"model:    {name}")
+    _say(
+        f"""
+curl {base_url}/chat/completions -H 'Content-Type: application/json' -d '{json.dumps(body)}'
+"""
+    )
+    _say("serving; Ctrl-C stops it")
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,42 @@
+"""What the commands share that serve until a signal: the end by SIGTERM, and the report of restarts."""
+
+import signal
+import sys
+from dataclasses import dataclass
+from types import FrameType
+
+from flows.terminal import PlainConsole
+from pipeline_lib.serving.running_engine import RunningEngine
+
+
+def exit_on_sigterm() -> None:
+    """From now on SIGTERM leaves all blocks, and ends the process with code 143."""
+    signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    # A second SIGTERM would interrupt the shutdown of the engine.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + signal.SIGTERM)
+
+
+@dataclass(slots=True, kw_only=True)
+class RestartReport:
+    """Prints each restart of an engine once."""
+
+    engine: RunningEngine
+    console: PlainConsole
+    _shown: int = 0
+
+    def update(self) -> None:
+        """Print the restarts since the last call.
+
+        Raises:
+            ReasonloopError: the engine was given up.
+        """
+        self.engine.check()
+        for reason in self.engine.restart_reasons[self._shown :]:
+            self.console.print(
+                f"engine restarted: {reason}", markup=False, highlight=False, soft_wrap=True
+            )
+            self._shown += 1

@@ -1,0 +1,1 @@
+"""An OpenAI-compatible server whose answers are drawn in rounds."""

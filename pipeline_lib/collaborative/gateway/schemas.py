@@ -1,0 +1,82 @@
+"""Body of a chat request to the gateway: OpenAI's fields, and the field ``pacore``."""
+
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from pipeline_lib.params.pacore import PRESETS, Compaction
+from pipeline_lib.params.sections import Count, Section
+from pipeline_lib.serving.chat_model import Message as Turn
+from pipeline_lib.serving.chat_model import Role
+from pipeline_lib.serving.front.schemas import ChatRequest
+
+PLAIN = "none"
+"""``reasoning_effort`` of one plain call."""
+_MOST_CALLS = 1024
+"""Of one request, summaries left out."""
+_MOST_ANSWERS = 128
+"""OpenAI's limit of ``n``."""
+_ROLES = {"developer": Role.SYSTEM}
+
+
+class PacoreFields(Section):
+    """Rounds of one request; a field that is left out is as in the server's params or preset."""
+
+    widths: tuple[Count, ...] | None = Field(default=None, min_length=1)
+    """Paths of each round; a last round with the answers follows."""
+    compaction: Compaction | None = None
+
+    @field_validator("widths")
+    @classmethod
+    def _affordable(cls, widths: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if (calls := sum(widths or ())) > _MOST_CALLS:
+            raise ValueError(f"{calls} calls; at most {_MOST_CALLS}")
+        return widths
+
+
+class GatewayRequest(ChatRequest):
+    """Request of ``/v1/chat/completions``."""
+
+    reasoning_effort: str | None = None
+    pacore: PacoreFields | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_reasoning(cls, data: Any) -> Any:
+        """Clients send back the messages that they received; earlier reasoning is no part of a prompt."""
+        if not isinstance(data, dict) or not isinstance(data.get("messages"), list):
+            return data
+        return data | {"messages": [_without_reasoning(message) for message in data["messages"]]}
+
+    @model_validator(mode="after")
+    def _can_be_drawn(self) -> "GatewayRequest":
+        if self.messages[-1].role != "user":
+            raise ValueError("messages: the last one must be the user's")
+        if any(message.name for message in self.messages):
+            raise ValueError("messages: name is not supported here; leave it out")
+        for field in ("logprobs", "top_logprobs", "return_token_ids"):
+            if getattr(self, field):
+                raise ValueError(f"{field} is not supported here; leave it out")
+        if self.n > _MOST_ANSWERS:
+            raise ValueError(f"n={self.n}; at most {_MOST_ANSWERS}")
+        if self.reasoning_effort not in {None, PLAIN, *PRESETS}:
+            raise ValueError(
+                f"reasoning_effort={self.reasoning_effort}; give {', '.join((PLAIN, *PRESETS))}"
+            )
+        return self
+
+    @property
+    def conversation(self) -> list[Turn]:
+        """The messages as turns."""
+        plain = (message.plain() for message in self.messages)
+        return [Turn(role=_role(turn["role"]), content=turn["content"]) for turn in plain]
+
+
+def _without_reasoning(message: Any) -> Any:
+    if not isinstance(message, dict) or message.get("role") != "assistant":
+        return message
+    return {name: value for name, value in message.items() if name != "reasoning_content"}
+
+
+def _role(name: str) -> Role:
+    return _ROLES.get(name) or Role(name)

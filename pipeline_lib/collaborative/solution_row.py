@@ -1,0 +1,50 @@
+"""A solution as JSON: the output line of a file, and the counts of its rounds."""
+
+from pipeline_lib.collaborative.rounds import Round, Solution
+from pipeline_lib.records import Row
+from pipeline_lib.sampling.compute_cost import Cost
+from pipeline_lib.serving.chat_model import Completion
+
+
+def solution_row(solution: Solution) -> Row:
+    """The output line of a solution, in the fields of PaCoRe's published results and further ones."""
+    answer = solution.answers[0]
+    return {
+        "request_id": solution.question.id,
+        "status": answer.finish_reason.value,
+        "final_response": answer.text,
+        "final_reasoning_content": answer.reasoning,
+        "round_responses": [
+            [_response(one) for one in drawn.completions] for drawn in solution.rounds
+        ],
+        "rounds": [round_counts(drawn) for drawn in solution.rounds],
+        "usage": _usage(solution.cost),
+        "critical_tokens": solution.cost.critical_tokens,
+    }
+
+
+def _response(completion: Completion) -> Row:
+    return {"content": completion.text, "reasoning_content": completion.reasoning}
+
+
+def round_counts(drawn: Round) -> Row:
+    """What was asked in a round, and what came of it."""
+    return {
+        "planned": drawn.width,
+        "asked": len(drawn.completions),
+        "failed": drawn.num_failed,
+        "references": len(set().union(*drawn.references)),
+        "dropped": drawn.dropped,
+        "prompt_tokens": drawn.cost.prompt_tokens,
+        "completion_tokens": drawn.cost.completion_tokens,
+    }
+
+
+def _usage(cost: Cost) -> Row:
+    return {
+        "prompt_tokens": cost.prompt_tokens,
+        "completion_tokens": cost.completion_tokens,
+        "total_tokens": cost.prompt_tokens + cost.completion_tokens,
+        "calls": cost.calls,
+        "failed_calls": cost.failed_calls,
+    }

@@ -1,0 +1,297 @@
+"""`reasonloop pacore serve` as a user runs it: the real engine, and the public client."""
+
+import asyncio
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import httpx
+import openai
+import psutil
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipeline_lib.params.paths import BootstrapParams
+from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.serving.session import gather_all
+from pipeline_lib.training.bootstrap import save_blank_policy
+
+QUESTION = [{"role": "user", "content": "2,3,7=42"}]
+TURNS = [
+    {"role": "system", "content": "1"},
+    {"role": "user", "content": "2,3=6"},
+    {"role": "assistant", "content": "2*3=6"},
+    *QUESTION,
+]
+GIVE_UP_S = 120.0
+CONTEXT_TOKENS = 8192
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> pathlib.Path:
+    """A small Llama of random weights with a chat template."""
+    folder = tmp_path_factory.mktemp("model")
+    params = BootstrapParams(hidden_size=16, num_layers=1, num_heads=2)
+    save_blank_policy(folder, [{"prompt": "2,3,7=42\n", "completion": "2*3=6\n6*7=42"}], params)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    # Room for the references of a synthesis.
+    config["max_position_embeddings"] = CONTEXT_TOKENS
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    template = "{% for message in messages %}{{ message.role }}:{{ message.content }}\n{% endfor %}"
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    return folder
+
+
+def metric(url: str, name: str, **labels: str) -> float:
+    """The sum of a metric over its labels."""
+    text = httpx.get(f"{url}/metrics").raise_for_status().text
+    samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+    return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
+
+
+class Serving:
+    """The command while it serves."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "flows.cli", "pacore", "serve", *map(str, arguments)],
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if line.startswith("serving"):
+                break
+
+    @property
+    def base_url(self) -> str:
+        [line] = [line for line in self.lines if line.startswith("base URL:")]
+        return line.split()[-1]
+
+    @property
+    def model(self) -> str:
+        return next(line for line in self.lines if line.startswith("model:")).split()[-1]
+
+    @property
+    def family(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def client(self) -> openai.OpenAI:
+        return openai.OpenAI(base_url=self.base_url, api_key="none", max_retries=0, timeout=300)
+
+    def engine_port(self) -> int:
+        """Of the engine, which listens beside the gateway."""
+        [port] = {
+            connection.laddr.port
+            for process in self.family
+            for connection in process.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+        }
+        return port
+
+    def engine_metric(self, name: str) -> float:
+        return metric(f"http://127.0.0.1:{self.engine_port()}", f"vllm:{name}")
+
+    def gateway_metric(self, name: str, **labels: str) -> float:
+        return metric(self.base_url.removesuffix("/v1"), f"reasonloop_pacore_{name}", **labels)
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Exit code and standard error after a signal."""
+        os.kill(self.process.pid, number)
+        _, errors = self.process.communicate(timeout=GIVE_UP_S)
+        return self.process.returncode, errors
+
+
+@pytest.fixture(scope="module")
+def start():
+    """Start the command; what still runs at the end is stopped."""
+    started = []
+
+    def run(*arguments: object) -> Serving:
+        started.append(Serving(*arguments))
+        return started[-1]
+
+    yield run
+    for serving in started:
+        if serving.process.poll() is None:
+            serving.process.terminate()
+            serving.process.communicate()
+
+
+def options(folder, *, port):
+    return [
+        *("--engine", "embedded", "--port", port, "--workspace", folder),
+        *("--set", "serve.port=19500", "--set", "pacore.max_new_tokens=8"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def serving(start, model, tmp_path_factory):
+    """One command for the tests that leave it running."""
+    return start(model, *options(tmp_path_factory.mktemp("workspace"), port=19400))
+
+
+def ask(serving, name=":low", **more):
+    asked = {"model": f"{serving.model}{name}", "messages": TURNS, "seed": 3} | more
+    return serving.client().chat.completions.create(**asked)
+
+
+def test_models_and_health(serving, model):
+    """Four names, made of the one that was given; 200 while the engine lists its model."""
+    assert serving.model == str(model)
+    names = [one.id for one in serving.client().models.list()]
+    assert names == [serving.model, *(f"{serving.model}:{n}" for n in ("low", "medium", "high"))]
+    assert httpx.get(serving.base_url.replace("/v1", "/health")).status_code == 200
+
+
+def test_a_plain_call_is_the_engine_s_own_answer(serving):
+    """The bare name and a seed: the text of the engine's chat route, and its usage."""
+    direct = openai.OpenAI(base_url=f"http://127.0.0.1:{serving.engine_port()}/v1", api_key="none")
+    [served] = [model.id for model in direct.models.list()]
+    expected = direct.chat.completions.create(model=served, messages=TURNS, seed=3, max_tokens=8)
+    answer = ask(serving, "")
+    assert answer.choices[0].message.content == expected.choices[0].message.content
+    assert answer.usage.total_tokens == expected.usage.total_tokens
+
+
+def test_usage_is_what_the_engine_counted(serving):
+    """Tokens of prompts and completions that the engine counts during one request, and its 5 completions."""
+    names = ("prompt_tokens", "generation_tokens", "request_success")
+    before = [serving.engine_metric(f"{name}_total") for name in names]
+    answer = ask(serving)
+    after = [serving.engine_metric(f"{name}_total") for name in names]
+    spent = [now - then for now, then in zip(after, before, strict=True)]
+    assert spent == [answer.usage.prompt_tokens, answer.usage.completion_tokens, 5]
+    assert 0 < answer.usage.completion_tokens_details.reasoning_tokens <= 4 * 8
+
+
+def test_answers_are_reproducible_and_n_of_them_share_a_round(serving):
+    """Equal seeds give equal texts, streamed or not, for two answers on the same four paths."""
+    first, second = ask(serving, n=2), ask(serving, n=2)
+    texts = [choice.message.content for choice in first.choices]
+    assert [choice.message.content for choice in second.choices] == texts
+    assert [one["asked"] for one in first.model_extra["pacore"]["rounds"]] == [4, 2]
+    streamed = ["", ""]
+    for chunk in ask(serving, n=2, stream=True):
+        streamed[chunk.choices[0].index] += chunk.choices[0].delta.content or ""
+    assert streamed == texts
+
+
+def test_a_stream_begins_at_once_and_arrives_in_parts(serving):
+    """The first line is a comment within ten seconds; the answer has more than one delta; usage is last."""
+    body = {"model": f"{serving.model}:high", "messages": QUESTION, "seed": 4, "stream": True}
+    body |= {"max_tokens": 32, "stream_options": {"include_usage": True}}
+    start = time.monotonic()
+    url = f"{serving.base_url}/chat/completions"
+    with httpx.stream("POST", url, json=body, timeout=GIVE_UP_S) as response:
+        lines = response.iter_lines()
+        first = next(lines)
+        waited_s = time.monotonic() - start
+        rest = [line for line in lines if line]
+    assert first.startswith(": round 1 of 3, 32 calls")
+    assert waited_s < 10
+    assert rest[-1] == "data: [DONE]"
+    assert sum('"delta":{"content"' in line for line in rest) > 1
+    assert '"reasoning_tokens"' in rest[-2]
+
+
+def test_twenty_clients_at_once(serving):
+    """No error; each answer is the one that its seed has alone."""
+
+    async def all_at_once():
+        async with openai.AsyncOpenAI(
+            base_url=serving.base_url, api_key="none", max_retries=0, timeout=300
+        ) as client:
+            create = client.chat.completions.create
+            asked = {"model": f"{serving.model}:low", "messages": TURNS}
+            return await gather_all([create(**asked, seed=seed) for seed in range(20)])
+
+    given = asyncio.run(all_at_once())
+    assert len(given) == 20
+    assert given[3].choices[0].message.content == ask(serving).choices[0].message.content
+
+
+def test_a_client_that_leaves_ends_its_calls(serving):
+    """A thousand paths are asked for; the engine has drawn a few when the client leaves, and draws no more."""
+    body = {"model": serving.model, "messages": QUESTION, "pacore": {"widths": [1000]}}
+    url = f"{serving.base_url}/chat/completions"
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(url, json=body | {"max_tokens": 4000}, timeout=2.0)
+    end = time.monotonic() + GIVE_UP_S
+    drawn = serving.engine_metric("request_success_total")
+    while serving.engine_metric("num_requests_running") > 0:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert serving.engine_metric("request_success_total") < drawn + 100
+    assert serving.gateway_metric("failures_total", reason="client_left") == 1
+    assert serving.gateway_metric("requests_in_flight") == 0
+
+
+def test_a_killed_engine_costs_a_retry_and_sigterm_leaves_no_process(start, model, tmp_path):
+    """The engine is killed under a request, which is answered; the restart is reported.
+
+    SIGTERM: code 143, and an open stream has an error event.
+    """
+    serving = start(model, *options(tmp_path, port=19450))
+    before = ask(serving)
+    asked = {"model": serving.model, "messages": TURNS, "seed": 3}
+    more = {"pacore": {"widths": [600]}}
+
+    async def ask_and_kill():
+        async with openai.AsyncOpenAI(
+            base_url=serving.base_url, api_key="none", max_retries=0, timeout=300
+        ) as client:
+            create = client.chat.completions.create
+            long = asyncio.create_task(create(**asked, max_tokens=1000, extra_body=more))
+            await asyncio.sleep(1.0)
+            for process in serving.family:
+                if "pipeline_lib.serving.front.server" in process.cmdline():
+                    process.kill()
+            return await long
+
+    answer = asyncio.run(ask_and_kill())
+    [paths, last] = answer.model_extra["pacore"]["rounds"]
+    assert (paths["asked"], paths["failed"], last["failed"]) == (600, 0, 0)
+    assert serving.gateway_metric("retried_calls_total") == 1
+    assert serving.process.stdout.readline().startswith("engine restarted: ")
+    assert ask(serving).choices[0].message.content == before.choices[0].message.content
+    family = serving.family
+    body = asked | {"pacore": {"widths": [1000]}, "max_tokens": 4000, "stream": True}
+    url = f"{serving.base_url}/chat/completions"
+    with httpx.stream("POST", url, json=body, timeout=GIVE_UP_S) as response:
+        lines = response.iter_lines()
+        assert next(lines).startswith(": round 1 of 2, 1000 calls")
+        ended = serving.end(signal.SIGTERM)
+        assert "the server is stopping" in "".join(lines)
+    assert ended == (143, "")
+    assert family
+    assert not [process for process in family if process.is_running()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["/nowhere"], "model /nowhere: no such folder"),
+        (["NAME", "--engine", "url"], "url=null; engine=url needs the address"),
+        (["PLAIN"], "the model has no chat template"),
+    ],
+)
+def test_bad_input_is_one_line(start, model, tmp_path, arguments, message):
+    """Exit code 2, and no process is left."""
+    plain = shutil.copytree(model, tmp_path / "plain")
+    (plain / "chat_template.jinja").unlink()
+    given = [word.replace("PLAIN", str(plain)) for word in arguments]
+    serving = start(*given, "--workspace", tmp_path, "--port", "19480")
+    _, errors = serving.process.communicate(timeout=GIVE_UP_S)
+    assert serving.process.returncode == 2
+    assert message in errors
+    assert errors.count("\n") == 1
