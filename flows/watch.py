@@ -46,13 +46,15 @@ def watched(problem: Callable[[], str | None], *, poll_s: float) -> Iterator[Non
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    over = threading.Event()
+    over, deciding = threading.Event(), threading.Lock()
     before = signal.signal(_SIGNAL, _leave)
-    threading.Thread(target=_watch, args=(problem, poll_s, over), name="watch", daemon=True).start()
+    arguments = (problem, poll_s, over, deciding)
+    threading.Thread(target=_watch, args=arguments, name="watch", daemon=True).start()
     try:
         yield
     finally:
-        over.set()
+        with deciding:
+            over.set()
         signal.signal(_SIGNAL, before)
 
 
@@ -109,14 +111,23 @@ def processes_problem(processes: Sequence[psutil.Process]) -> Callable[[], str |
     return problem
 
 
-def _watch(problem: Callable[[], str | None], poll_s: float, over: threading.Event) -> None:
+def _watch(
+    problem: Callable[[], str | None],
+    poll_s: float,
+    over: threading.Event,
+    deciding: threading.Lock,
+) -> None:
     while not over.wait(poll_s):
-        if found := _found(problem):
+        if not (found := _found(problem)):
+            continue
+        with deciding:
+            if over.is_set():  # the block ended during the poll: what it watched may be released
+                return
             complain(f"{found}; {RUN_AGAIN}")
             _silence()
             signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
-            time.sleep(_GRACE_S)
-            _end()
+        time.sleep(_GRACE_S)
+        _end()
 
 
 def _found(problem: Callable[[], str | None]) -> str | None:

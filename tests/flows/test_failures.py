@@ -179,6 +179,29 @@ def test_a_run_without_a_server_ends(last):
     assert done.stderr.startswith("reasonloop: the server has gone[2J; run the same command again")
 
 
+LATE = """
+import threading, time
+from flows.watch import watched
+polled, left = threading.Event(), threading.Event()
+def problem():
+    polled.set()
+    left.wait()
+    return "the workspace has vanished"
+with watched(problem, poll_s=0.01):
+    polled.wait()
+left.set()
+time.sleep(1)
+"""
+
+
+def test_a_poll_that_outlasts_the_run_ends_nothing():
+    """Once a workspace is released, its descriptor can belong to another file."""
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 RAYLIKE = """
 import os, signal, subprocess, threading, time
 from flows.watch import children_problem, watched
