@@ -125,7 +125,7 @@ def _say(text: str) -> None:
 
 
 def _has_chat_template(model: str) -> bool:
-    """False for a folder without one, as of a model from scratch; others than folders are taken for chat models."""
+    """False for a folder without one; a hub id or a name at a URL is assumed to have one."""
     folder = pathlib.Path(model)
     if not folder.is_dir() or (folder / "chat_template.jinja").is_file():
         return True

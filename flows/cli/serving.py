@@ -1,4 +1,4 @@
-"""What the commands share that serve until a signal: the end by SIGTERM, and the report of restarts."""
+"""Shared by commands that serve until a signal: exit on SIGTERM, and messages about engine restarts."""
 
 import signal
 import sys

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from pipeline_lib.collaborative.drive import solve_all
 from pipeline_lib.collaborative.questions import QuestionLine, read_questions
 from pipeline_lib.collaborative.rounds import Solution
-from pipeline_lib.collaborative.settings import check_lengths, open_setting
+from pipeline_lib.collaborative.settings import check_lengths, identity_of, open_setting
 from pipeline_lib.collaborative.solution_row import solution_row
-from pipeline_lib.collaborative.synthesis import VERSION
 from pipeline_lib.params.whole import Params
 from pipeline_lib.serving.chat_model import ChatModel
 from pipeline_lib.serving.started_engine import started_engine
 from pipeline_lib.storage.files import check_output, digest_json, write_json_lines
 from pipeline_lib.storage.journal import open_journal
-
-_NOT_IN_RESULTS = {"problems_together", "batch_size", "max_requests"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +29,6 @@ class SolvedFile:
     failed_calls: int
     tokens: int
     """Of prompts and completions."""
-    journal: pathlib.Path
-    """Kept while there are questions without an answer."""
 
 
 def solve_file(
@@ -105,24 +100,12 @@ def solve_file(
         calls=sum(usage["calls"] for usage in usages),
         failed_calls=sum(usage["failed_calls"] for usage in usages),
         tokens=sum(usage["total_tokens"] for usage in usages),
-        journal=journal.path,
     )
 
 
 def _key(lines: list[QuestionLine], engine: ChatModel, params: Params) -> str:
-    """Digest of everything that an answer depends on."""
-    chat_format = engine.chat_format
-    return digest_json(
-        [
-            VERSION,
-            engine.identity,
-            engine.engine,
-            chat_format.digest if chat_format else None,
-            params.seed,
-            params.pacore.model_dump(mode="json", exclude=_NOT_IN_RESULTS),
-            [[line.question.id, _plain(line), line.further] for line in lines],
-        ]
-    )
+    asked = [[line.question.id, _plain(line), line.further] for line in lines]
+    return digest_json([identity_of(engine, params), asked])
 
 
 def _plain(line: QuestionLine) -> list[list[str]]:

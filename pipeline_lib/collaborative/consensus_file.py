@@ -20,7 +20,7 @@ from pipeline_lib.collaborative.consensus import (
 )
 from pipeline_lib.errors import BadInputError, suggestion
 from pipeline_lib.kinds.kind import Kind
-from pipeline_lib.kinds.line_fields import Name
+from pipeline_lib.kinds.line_fields import Name, line_error
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Row
@@ -31,7 +31,7 @@ from pipeline_lib.verification.dispatch import open_verifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsensusRule:
-    """How the answers of a file are brought together."""
+    """Method of a consensus, and the columns it reads."""
 
     method: Method
     kind: str
@@ -74,14 +74,15 @@ class _Text(BaseModel):
 
 
 class _Response(BaseModel):
-    content: StrictStr
+    content: StrictStr | None
 
 
 class _Rounds(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     request_id: Name
-    round_responses: tuple[tuple[_Response, ...], ...]
+    round_responses: tuple[tuple[_Response, ...], ...] | None = None
+    """None: the question has no answer."""
 
 
 def consensus_of_file(
@@ -89,21 +90,25 @@ def consensus_of_file(
 ) -> ConsensusSummary:
     """Write one line per question, in the order of the first line of each.
 
+    Failed requests, of which the text is null, do not count; a question with no other text gets no line.
+
     Raises:
         BadInputError: a line cannot be used, or lacks the score that the method needs.
     """
     check_output(output, source=source)
     ballots = _read(source, rule)
     rows: list[Row] = []
-    num_tied = num_unanswered = 0
+    num_tied = num_voteless = 0
     with open_verifier(verify) as verifier:
         for name, ballot in ballots.items():
+            if not ballot.texts:
+                continue
             book = AnswerBook(kind=ballot.kind, verifier=verifier)
             answers = [book.number(text) for text in ballot.texts]
             scores = ballot.scores if rule.method in NEEDS_SCORES else None
             elected = decide(answers, scores, rule.method, borda_power=rule.borda_power)
             num_tied += elected.tied
-            num_unanswered += elected.votes == 0
+            num_voteless += elected.votes == 0
             rows.append(
                 {
                     "problem_id": name,
@@ -117,10 +122,10 @@ def consensus_of_file(
             )
     write_json_lines(output, rows)
     return ConsensusSummary(
-        num_questions=len(rows),
+        num_questions=len(ballots),
         num_texts=sum(len(ballot.texts) for ballot in ballots.values()),
         num_tied=num_tied,
-        num_unanswered=num_unanswered,
+        num_unanswered=num_voteless + len(ballots) - len(rows),
     )
 
 
@@ -129,14 +134,12 @@ def _read(source: pathlib.Path, rule: ConsensusRule) -> Mapping[str, _Ballot]:
     for number, row in numbered_json_lines(source):
         where = f"{source}:{number}"
         try:
-            if "round_responses" in row:
+            if "request_id" in row:
                 _add_rounds(ballots, _Rounds.model_validate(row), rule, where)
             else:
                 _add_text(ballots, _Text.model_validate(row), rule, where)
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise BadInputError(f"{where}: {key}: {first['msg']}") from None
+            raise line_error(error, where=where) from None
     if not ballots:
         raise BadInputError(f'{source}: no texts; give lines {{"problem_id", "text"}}')
     return ballots
@@ -147,14 +150,17 @@ def _add_rounds(
 ) -> None:
     if rule.method in NEEDS_SCORES:
         raise BadInputError(f"{where}: method {rule.method}: rounds hold no scores; use majority")
+    if line.request_id in ballots:
+        raise BadInputError(f"{where}: request_id: {line.request_id!r} is given twice")
+    ballot = ballots[line.request_id] = _Ballot(kind=_kind(rule.kind, where))
+    if line.round_responses is None:
+        return
     if rule.round_number > len(line.round_responses):
         raise BadInputError(
             f"{where}: round {rule.round_number}: it has {len(line.round_responses)} rounds"
         )
-    if line.request_id in ballots:
-        raise BadInputError(f"{where}: request_id: {line.request_id!r} is given twice")
-    texts = [one.content for one in line.round_responses[rule.round_number - 1]]
-    ballots[line.request_id] = _Ballot(kind=_kind(rule.kind, where), texts=texts)
+    drawn = line.round_responses[rule.round_number - 1]
+    ballot.texts += [one.content for one in drawn if one.content is not None]
 
 
 def _add_text(ballots: dict[str, _Ballot], line: _Text, rule: ConsensusRule, where: str) -> None:
@@ -162,7 +168,9 @@ def _add_text(ballots: dict[str, _Ballot], line: _Text, rule: ConsensusRule, whe
     ballot = ballots.setdefault(line.problem_id, _Ballot(kind=kind))
     if ballot.kind is not kind:
         raise BadInputError(f"{where}: kind={kind.name}: an earlier text has {ballot.kind.name}")
-    ballot.texts.append(line.text or "")
+    if line.text is None:  # a failed request is no answer
+        return
+    ballot.texts.append(line.text)
     if rule.method in NEEDS_SCORES:
         ballot.scores.append(_score(line, rule, where))
 

@@ -36,6 +36,8 @@ def solve_all(
         BadInputError: as `ChatModel.complete`.
         EngineDownError: the server does not answer; earlier solutions were delivered.
     """
+    if not questions:
+        return
     if isinstance(model, OpenAIModel):
         asyncio.run(
             _solve_concurrently(model, questions, setting, together=together, on_solved=on_solved)

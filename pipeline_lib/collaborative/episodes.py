@@ -35,7 +35,7 @@ class JudgedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptForm:
-    """How messages become the prompt of a model."""
+    """Compaction of responses, and rendering of prompts for one model."""
 
     render: Callable[[Conversation], str]
     fits: Callable[[str], bool]

@@ -5,19 +5,20 @@ set. Or the lines of `reasonloop sample`, one per path, with the gold of a kind.
 """
 
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
+from pipeline_lib.collaborative.conversation_fields import Turns, messages_of
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import Gold, Kind
-from pipeline_lib.kinds.line_fields import Name
-from pipeline_lib.kinds.table import KINDS, kind_of
-from pipeline_lib.records import Problem, Row
+from pipeline_lib.kinds.line_fields import Name, line_error
+from pipeline_lib.kinds.table import KINDS
+from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import instruction
-from pipeline_lib.serving.chat_model import Conversation, Message, Role
+from pipeline_lib.serving.chat_model import Conversation, Message
 from pipeline_lib.storage.files import numbered_json_lines
 from pipeline_lib.verification.lines.format import Line, read_lines
 
@@ -33,25 +34,14 @@ class CachedQuestion:
     responses: Sequence[str]
 
 
-class _Turn(BaseModel):
-    role: Role
-    content: StrictStr
-
-
 class _Line(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     id: Name | None = None
     kind: StrictStr | None = None
-    conversation: Annotated[tuple[_Turn, ...], Field(min_length=1)]
+    conversation: Turns
     responses: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
     ground_truth: Name
-
-    @model_validator(mode="after")
-    def _asks(self) -> "_Line":
-        if self.conversation[-1].role is not Role.USER:
-            raise ValueError("conversation: the last message must be the user's")
-        return self
 
 
 def read_cache(path: pathlib.Path, *, kind: str) -> list[CachedQuestion]:
@@ -77,10 +67,7 @@ def _read_published(path: pathlib.Path, kind: str) -> list[CachedQuestion]:
             line = _Line.model_validate(row)
             gold = _kind(line.kind or kind, where).read_line({"gold": line.ground_truth})
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            message = first["msg"].removeprefix("Value error, ")
-            raise BadInputError(f"{where}: {f'{key}: ' if key else ''}{message}") from None
+            raise line_error(error, where=where) from None
         name = line.id or f"line-{number}"
         if name in found:
             raise BadInputError(f"{where}: id: {name!r} is given twice")
@@ -89,7 +76,7 @@ def _read_published(path: pathlib.Path, kind: str) -> list[CachedQuestion]:
 
 
 def _published(name: str, line: _Line, gold: Gold) -> CachedQuestion:
-    turns = [Message(role=turn.role, content=turn.content) for turn in line.conversation]
+    turns = messages_of(line.conversation)
     problem = Problem(id=name, question=turns[-1].content, gold=gold, source=SOURCE)
     return CachedQuestion(problem=problem, conversation=turns, responses=line.responses)
 
@@ -124,31 +111,3 @@ def _of_paths(name: str, paths: _Paths) -> CachedQuestion:
     problem = Problem(id=name, question=line.question, gold=line.gold, source=SOURCE)
     turns = [Message.user(instruction(problem))]
     return CachedQuestion(problem=problem, conversation=turns, responses=paths.texts)
-
-
-def published_rows(questions: Iterable[CachedQuestion]) -> list[Row]:
-    """The questions in the published format, with their id and kind.
-
-    Raises:
-        BadInputError: a gold is no single text.
-    """
-    return [_published_row(question) for question in questions]
-
-
-def _published_row(question: CachedQuestion) -> Row:
-    problem = question.problem
-    kind = kind_of(problem.gold)
-    fields: Mapping[str, Any] = kind.write_line(problem.gold)
-    if set(fields) != {"gold"} or not isinstance(fields["gold"], str):
-        raise BadInputError(
-            f"problem {problem.id}: golds of kind {kind.name} have no place in the published format"
-        )
-    return {
-        "id": problem.id,
-        "kind": kind.name,
-        "conversation": [
-            {"role": str(turn.role), "content": turn.content} for turn in question.conversation
-        ],
-        "responses": list(question.responses),
-        "ground_truth": fields["gold"],
-    }

@@ -2,15 +2,15 @@
 
 import pathlib
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from pipeline_lib.collaborative.conversation_fields import Turns, messages_of
 from pipeline_lib.collaborative.rounds import Question
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.line_fields import Name
+from pipeline_lib.kinds.line_fields import Name, line_error
 from pipeline_lib.records import Row
-from pipeline_lib.serving.chat_model import Message, Role
 from pipeline_lib.storage.files import numbered_json_lines
 from pipeline_lib.terminal_text import one_line
 
@@ -34,24 +34,11 @@ class QuestionLine:
     further: Row
 
 
-class _Turn(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    role: Role
-    content: StrictStr
-
-
 class _Line(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     id: Name
-    messages: Annotated[tuple[_Turn, ...], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def _asks(self) -> "_Line":
-        if self.messages[-1].role is not Role.USER:
-            raise ValueError("messages: the last one must be the user's")
-        return self
+    messages: Turns
 
 
 def read_questions(path: pathlib.Path) -> list[QuestionLine]:
@@ -70,7 +57,6 @@ def read_questions(path: pathlib.Path) -> list[QuestionLine]:
             raise BadInputError(
                 f"{where}: id: {shown} is also at line {places[line.id]}; give each line an id of its own"
             )
-        turns = [Message(role=turn.role, content=turn.content) for turn in line.messages]
         further: dict[str, Any] = line.model_extra or {}
         if taken := sorted(OUTPUT_FIELDS & further.keys()):
             raise BadInputError(
@@ -78,7 +64,7 @@ def read_questions(path: pathlib.Path) -> list[QuestionLine]:
             )
         lines.append(
             QuestionLine(
-                question=Question(id=line.id, conversation=turns),
+                question=Question(id=line.id, conversation=messages_of(line.messages)),
                 request_id=row["id"],
                 further=further,
             )
@@ -92,7 +78,4 @@ def _parsed(row: Row, where: str) -> _Line:
     try:
         return _Line.model_validate(row)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        raise BadInputError(f"{where}: {f'{key}: ' if key else ''}{message}") from None
+        raise line_error(error, where=where) from None

@@ -55,7 +55,7 @@ class RoundPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What all questions of a batch share."""
+    """Rounds, prompts, decoding and seed, the same for all questions of a batch."""
 
     plan: Sequence[RoundPlan]
     render: Callable[[Conversation], str]
@@ -281,7 +281,7 @@ def _merge(calls: Sequence[tuple[str, int]]) -> list[Request]:
 
 @dataclass(slots=True)
 class _Agreement:
-    """Whether the answers of a round agree."""
+    """Test of agreement among the answers of a round."""
 
     number: AnswerNumber
     stop: EarlyStop

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from pipeline_lib.collaborative.rounds import Question, Setting, make_plan
+from pipeline_lib.collaborative.synthesis import VERSION
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.pacore import Compaction, PacoreParams
 from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.whole import Params
 from pipeline_lib.serving.chat_model import ChatModel, Decoding
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verification.answer_groups import AnswerBook
@@ -67,6 +69,25 @@ def make_setting(
         early_stop=params.early_stop,
         open_answers=lambda: AnswerBook(kind=kind, verifier=verifier).number,
     )
+
+
+_INFERENCE = {
+    *("widths", "rsa", "compaction", "kind", "early_stop", "temperature", "top_p"),
+    *("max_new_tokens", "summary_tokens"),
+}
+
+
+def identity_of(engine: ChatModel, params: Params) -> list[object]:
+    """JSON values of all that a solution depends on besides its question, for the key of a journal."""
+    chat_format = engine.chat_format
+    return [
+        VERSION,
+        engine.identity,
+        engine.engine,
+        chat_format.digest if chat_format else None,
+        params.seed,
+        params.pacore.model_dump(mode="json", include=_INFERENCE),
+    ]
 
 
 def check_lengths(questions: Iterable[Question], setting: Setting) -> None:

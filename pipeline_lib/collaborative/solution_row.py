@@ -24,11 +24,12 @@ def solution_row(solution: Solution) -> Row:
 
 
 def _response(completion: Completion) -> Row:
-    return {"content": completion.text, "reasoning_content": completion.reasoning}
+    text = None if completion.error else completion.text
+    return {"content": text, "reasoning_content": completion.reasoning}
 
 
 def round_counts(drawn: Round) -> Row:
-    """What was asked in a round, and what came of it."""
+    """Planned and sent calls of a round, failures, references and tokens."""
     return {
         "planned": drawn.width,
         "asked": len(drawn.completions),

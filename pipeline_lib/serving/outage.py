@@ -58,7 +58,7 @@ class Outage:
 
     @property
     def _patience_s(self) -> float:
-        """What is left of it."""
+        """Remaining seconds until a request fails at once."""
         now = time.monotonic()
         return max(0.0, self.connection.serve.start_timeout_s - (now - (self._since or now)))
 

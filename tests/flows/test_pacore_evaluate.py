@@ -73,7 +73,7 @@ def test_metrics_and_report(server, tmp_path):
 
 
 def test_a_failed_call_leaves_its_problem_out(server, tmp_path):
-    """A problem with a failed plain path is left out of every figure, not scored as wrong."""
+    """Not scored as wrong but left out of every figure; the next command asks again, for this problem alone."""
     count = iter(range(10_000))
     refuse = answers({"error": {"message": "no"}}, status=400)
 
@@ -84,6 +84,11 @@ def test_a_failed_call_leaves_its_problem_out(server, tmp_path):
     assert evaluate(server, tmp_path / "report") == 0
     [result] = json.loads((tmp_path / "report" / "metrics.json").read_text("utf-8"))
     assert (result["num_problems"], result["num_left_out"]) == (NUM_PROBLEMS - 1, 1)
+    server.bodies.clear()
+    assert evaluate(server, tmp_path / "report") == 0
+    [result] = json.loads((tmp_path / "report" / "metrics.json").read_text("utf-8"))
+    assert (result["num_problems"], result["num_left_out"]) == (NUM_PROBLEMS, 0)
+    assert 1 < len(server.bodies) < 8 * 6
 
 
 def test_too_few_plain_paths_are_bad_input(server, tmp_path, capsys):

@@ -6,15 +6,21 @@ same problems among those that cost no more, so the comparison favours votes. Ax
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
+from pipeline_lib.collaborative.evaluation.result import (
+    AgainstVotes,
+    Axis,
+    LastCall,
+    PacorePoint,
+    PacoreResult,
+)
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.selection.selectors import CandidatePath, Selector, make_selectors
 from pipeline_lib.evaluation.selection.subsets import mean_choice, mean_longest
 from pipeline_lib.evaluation.statistics.intervals import score_interval
-from pipeline_lib.evaluation.statistics.paired import PairedDifference, paired_difference
+from pipeline_lib.evaluation.statistics.paired import paired_difference
 from pipeline_lib.evaluation.statistics.pass_at_k import pass_at_k
 from pipeline_lib.evaluation.statistics.resampling import Floats
 from pipeline_lib.params.evaluate import EvaluateParams, StrategyParams
@@ -25,14 +31,6 @@ from pipeline_lib.seeding import child_seed
 
 ORACLE = VoteRule.ORACLE
 _RULES = (VoteRule.MAJORITY, VoteRule.LIKELIHOOD_VOTE, VoteRule.LIKELIHOOD)
-
-
-class Axis(StrEnum):
-    """A cost per problem, in tokens."""
-
-    DRAWN = "drawn tokens"
-    TOTAL = "prompt and drawn tokens"
-    CRITICAL = "critical path"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,61 +53,6 @@ class JudgedProblem:
     right: tuple[bool, ...]
     prompt_tokens: int
     outcomes: Mapping[str, SynthesisOutcome]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PacorePoint:
-    """Accuracy and mean costs of a strategy, or of a vote among N plain paths."""
-
-    name: str
-    paths: int
-    """N of a vote, mean calls of a strategy."""
-    accuracy: Interval
-    costs: Mapping[Axis, float]
-    is_vote: bool
-    upper_bound: bool = False
-    """Needs the gold."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgainstVotes:
-    """A strategy minus the best vote that costs no more on one axis."""
-
-    strategy: str
-    axis: Axis
-    vote: str
-    paths: int
-    difference: PairedDifference
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastCall:
-    """What the last call of a strategy made of its references."""
-
-    strategy: str
-    all_wrong: int
-    """Problems whose references are all wrong."""
-    emergent: float | None
-    """Share of these whose synthesis is right."""
-    further_path: float | None
-    """Share of these on which one further plain path is right."""
-    some_right: int
-    """Problems with a right reference."""
-    lost: float | None
-    """Share of these whose synthesis is wrong."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PacoreResult:
-    """An evaluation of one model."""
-
-    model: str
-    num_problems: int
-    num_left_out: int
-    """A call or the verifier failed."""
-    points: tuple[PacorePoint, ...]
-    against: tuple[AgainstVotes, ...]
-    last_calls: tuple[LastCall, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

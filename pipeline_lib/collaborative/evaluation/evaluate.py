@@ -3,26 +3,24 @@
 import pathlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pydantic import TypeAdapter
 
 from pipeline_lib.collaborative.drive import solve_all
-from pipeline_lib.collaborative.evaluation.estimates import (
-    EstimateContext,
-    PacoreResult,
-    estimate,
-)
+from pipeline_lib.collaborative.evaluation.estimates import EstimateContext, estimate
 from pipeline_lib.collaborative.evaluation.judging import Scores, judge_texts, judged_problem
 from pipeline_lib.collaborative.evaluation.page import Page, write_page
+from pipeline_lib.collaborative.evaluation.result import PacoreResult
 from pipeline_lib.collaborative.evaluation.trials import (
     Strategy,
     Trial,
     make_strategies,
     make_trial,
+    read_trial,
 )
-from pipeline_lib.collaborative.rounds import Question, Setting, Solution
-from pipeline_lib.collaborative.settings import check_lengths, open_setting
-from pipeline_lib.collaborative.synthesis import VERSION
+from pipeline_lib.collaborative.rounds import Question, Solution
+from pipeline_lib.collaborative.settings import check_lengths, identity_of, open_setting
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.records import Problem
@@ -30,7 +28,7 @@ from pipeline_lib.sampling.prompts import instruction
 from pipeline_lib.serving.chat_model import ChatModel, Message
 from pipeline_lib.serving.started_engine import started_engine
 from pipeline_lib.storage.files import check_output, digest_json, write_json
-from pipeline_lib.storage.journal import Journal, open_journal
+from pipeline_lib.storage.journal import open_journal
 from pipeline_lib.storage.shards import split
 from pipeline_lib.verification.dispatch import open_verifier
 from pipeline_lib.verification.golds import open_gold_check
@@ -108,6 +106,7 @@ def _run_trials(
     moved: Callable[[int], None],
 ) -> dict[str, dict[str, Trial]]:
     """The trials of one model, by problem and strategy."""
+    strategies = make_strategies(params.pacore)
     with started_engine(
         model,
         params.serve,
@@ -117,45 +116,36 @@ def _run_trials(
         journal = open_journal(
             output / f"trials-{place + 1}.jsonl", key=_key(engine, problems, params)
         )
-        moved(len(journal.pieces))
+        trials = {name: read_trial(piece) for name, piece in journal.pieces.items()}
+
+        def keep(strategy: Strategy, solution: Solution) -> None:
+            trial = make_trial(strategy, solution)
+            trials[trial.name] = trial
+            # A failed call is asked again by the next command.
+            if trial.is_complete:
+                journal.add(trial.name, trial.row())
+            moved(len(trials))
+
+        moved(len(trials))
         with open_setting(engine, params.pacore, params.verify, seed=params.seed) as setting:
             check_lengths(map(_question, problems), setting)
             for group in split(problems, params.pacore.problems_together):
                 # Plain paths are the first rounds of the strategies: drawn once for a group.
                 shared = replace(setting, memory={})
-                for strategy in make_strategies(params.pacore):
-                    _run_group(engine, group, strategy, shared, params, journal)
-                    moved(len(journal.pieces))
-    found = [Trial.from_row(piece) for piece in journal.pieces.values()]
-    trials: dict[str, dict[str, Trial]] = {problem.id: {} for problem in problems}
-    for strategy in make_strategies(params.pacore):
-        for trial in found:
-            if trial.strategy == strategy.name:
-                trials[trial.problem_id][strategy.name] = trial
-    return trials
-
-
-def _run_group(
-    engine: ChatModel,
-    group: Sequence[Problem],
-    strategy: Strategy,
-    setting: Setting,
-    params: Params,
-    journal: Journal,
-) -> None:
-    left = [problem for problem in group if f"{strategy.name}: {problem.id}" not in journal.pieces]
-
-    def keep(solution: Solution) -> None:
-        trial = make_trial(strategy, solution)
-        journal.add(trial.name, trial.row())
-
-    solve_all(
-        engine,
-        [_question(problem) for problem in left],
-        replace(setting, plan=strategy.plan, early_stop=strategy.early_stop),
-        together=params.pacore.problems_together,
-        on_solved=keep,
-    )
+                for strategy in strategies:
+                    solve_all(
+                        engine,
+                        [_question(p) for p in group if strategy.trial_name(p.id) not in trials],
+                        replace(shared, plan=strategy.plan, early_stop=strategy.early_stop),
+                        together=len(group),
+                        on_solved=partial(keep, strategy),
+                    )
+    return {
+        problem.id: {
+            strategy.name: trials[strategy.trial_name(problem.id)] for strategy in strategies
+        }
+        for problem in problems
+    }
 
 
 def _question(problem: Problem) -> Question:
@@ -163,19 +153,9 @@ def _question(problem: Problem) -> Question:
 
 
 def _key(engine: ChatModel, problems: Sequence[Problem], params: Params) -> str:
-    return digest_json(
-        [
-            VERSION,
-            engine.identity,
-            engine.engine,
-            params.seed,
-            params.pacore.model_dump(
-                mode="json",
-                exclude={"episodes", "train", "problems_together", "batch_size", "max_requests"},
-            ),
-            [problem.row() for problem in problems],
-        ]
-    )
+    compared = params.pacore.evaluate.model_dump(mode="json")
+    rows = [problem.row() for problem in problems]
+    return digest_json([identity_of(engine, params), compared, rows])
 
 
 def _judge(

@@ -67,9 +67,9 @@ def judged_problem(
 def _outcome(problem_id: str, trial: Trial, scores: Scores) -> SynthesisOutcome | None:
     before, [answer] = trial.rounds[-2], trial.rounds[-1]
     right = _score(problem_id, answer.text, scores)
-    if right is None:
-        return None
     seen = [_score(problem_id, before[path].text, scores) for path in answer.references]
+    if right is None or None in seen:
+        return None
     return SynthesisOutcome(
         right=right, references_right=tuple(bool(one) for one in seen), cost=trial.cost
     )

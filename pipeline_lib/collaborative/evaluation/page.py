@@ -11,13 +11,13 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
-from pipeline_lib.collaborative.evaluation.estimates import (
+from pipeline_lib.collaborative.evaluation.judging import Scores
+from pipeline_lib.collaborative.evaluation.result import (
     AgainstVotes,
     Axis,
     PacorePoint,
     PacoreResult,
 )
-from pipeline_lib.collaborative.evaluation.judging import Scores
 from pipeline_lib.collaborative.evaluation.trials import PLAIN, Trial, TrialPath
 from pipeline_lib.evaluation.statistics.paired import DifferenceFinding
 from pipeline_lib.records import Problem
@@ -74,7 +74,7 @@ class ShownProblem:
 
 
 def headline(result: PacoreResult) -> list[str]:
-    """Where synthesis beats the best vote that costs no more, and where it does not."""
+    """Counts of significant differences to the best vote of equal cost, then the largest difference per axis."""
     gains = [one for one in result.against if one.difference.finding is DifferenceFinding.GAIN]
     losses = [
         one
@@ -162,7 +162,7 @@ def against_table(result: PacoreResult) -> Table:
 
 
 def last_call_table(result: PacoreResult) -> Table:
-    """What the last call made of its references."""
+    """Correctness of the last call, by correctness of its references."""
     return Table(
         caption="The last call: right although all references are wrong, and wrong although one is right",
         columns=("", "all wrong", "emergent", "one more path", "one right", "lost"),

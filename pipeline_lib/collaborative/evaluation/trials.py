@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -21,6 +21,10 @@ class Strategy:
     name: str
     plan: Sequence[RoundPlan]
     early_stop: EarlyStop | None = None
+
+    def trial_name(self, problem_id: str) -> str:
+        """Name of its trial on a problem."""
+        return f"{self.name}: {problem_id}"
 
 
 def make_strategies(params: PacoreParams) -> list[Strategy]:
@@ -63,6 +67,8 @@ class TrialPath:
 class Trial:
     """One strategy on one problem."""
 
+    name: str
+    """Unique within an evaluation."""
     strategy: str
     problem_id: str
     rounds: tuple[tuple[TrialPath, ...], ...]
@@ -71,23 +77,27 @@ class Trial:
     cost: Cost
 
     @property
-    def name(self) -> str:
-        """Unique within an evaluation."""
-        return f"{self.strategy}: {self.problem_id}"
+    def is_complete(self) -> bool:
+        """False if a call of the last round failed."""
+        return all(path.text is not None for path in self.rounds[-1])
 
     def row(self) -> dict[str, Any]:
         """As JSON values."""
         return asdict(self)
 
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Inverse of :meth:`row`, from JSON."""
-        return TypeAdapter(cls).validate_python(row)
+
+_TRIAL = TypeAdapter(Trial)
+
+
+def read_trial(row: Mapping[str, Any]) -> Trial:
+    """Inverse of `Trial.row`, from JSON."""
+    return _TRIAL.validate_python(row)
 
 
 def make_trial(strategy: Strategy, solution: Solution) -> Trial:
     """The trial of a solution."""
     return Trial(
+        name=strategy.trial_name(solution.question.id),
         strategy=strategy.name,
         problem_id=solution.question.id,
         rounds=tuple(

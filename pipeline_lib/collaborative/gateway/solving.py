@@ -31,7 +31,7 @@ DrawAnswers = Callable[[Calls], Coroutine[object, object, Drawn]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What is being drawn."""
+    """Position of a request: its current round and number of calls."""
 
     round_number: int
     """From 1."""

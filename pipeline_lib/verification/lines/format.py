@@ -28,7 +28,7 @@ from pydantic import (
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import Gold
-from pipeline_lib.kinds.line_fields import Name
+from pipeline_lib.kinds.line_fields import Name, line_error
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.records import FinishReason, Path, Problem, Row
@@ -150,10 +150,7 @@ def _parsed(row: Mapping[str, Any], *, where: str) -> tuple[_CommonFields, Gold]
     try:
         return _CommonFields.model_validate(row), kind.read_line(row)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "gold"
-        message = first["msg"].removeprefix("Value error, ")
-        raise BadInputError(f"{where}: {key}: {message}") from error
+        raise line_error(error, where=where, unnamed="gold") from error
 
 
 def path_line(path: Path, problem: Problem) -> Row:
@@ -168,5 +165,6 @@ def path_line(path: Path, problem: Problem) -> Row:
         "finish_reason": path.finish_reason.value,
         "prompt_tokens": path.prompt_tokens,
         "completion_tokens": path.completion_tokens,
+        "logprob": path.logprob,
         "text": path.text if path.error is None else None,
     }

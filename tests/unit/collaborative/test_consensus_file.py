@@ -89,6 +89,22 @@ def test_a_round_of_pacore_batch(tmp_path):
     assert run(tmp_path, [row], rule(round_number=2))[1][0]["text"] == "\\boxed{5}"
 
 
+def test_failed_requests_are_no_ballots(tmp_path):
+    """A null text does not count; a question without texts has no line and is unanswered."""
+    rows = [
+        {"request_id": "a", "round_responses": [[{"content": "\\boxed{5}"}, {"content": None}]]},
+        {"request_id": "b", "error": "the last call failed"},
+        *({"problem_id": name, "text": None} for name in "cd"),
+        *lines("\\boxed{7}"),
+    ]
+    summary, found = run(tmp_path, rows, rule())
+    assert [(row["problem_id"], row["votes"], row["texts"]) for row in found] == [
+        ("a", 1, 1),
+        ("p", 1, 1),
+    ]
+    assert (summary.num_questions, summary.num_texts, summary.num_unanswered) == (5, 2, 3)
+
+
 @pytest.mark.parametrize(
     ("rows", "wanted", "message"),
     [

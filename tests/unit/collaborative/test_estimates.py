@@ -3,12 +3,12 @@
 import pytest
 
 from pipeline_lib.collaborative.evaluation.estimates import (
-    Axis,
     EstimateContext,
     JudgedProblem,
     SynthesisOutcome,
     estimate,
 )
+from pipeline_lib.collaborative.evaluation.result import Axis
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.selection.selectors import CandidatePath
 from pipeline_lib.params.evaluate import EvaluateParams

@@ -140,7 +140,7 @@ def test_a_plain_call_has_the_seed_and_the_sampling_of_the_request(gateway, serv
 
 
 def test_sampling_holds_for_all_rounds_and_defaults_are_the_params(server):
-    """What the request gives is in every call; the rest is of the params."""
+    """Fields of the request are sent in every call; the params give the others."""
     with gateway_of(server, "pacore.temperature=0.3", "pacore.max_new_tokens=9") as gateway:
         gateway.post(model=f"{MODEL}:low", messages=TURNS, top_p=0.8)
     sampled = {(body["temperature"], body["top_p"], body["max_tokens"]) for body in server.bodies}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline_lib.collaborative.message_cache import published_rows, read_cache
+from pipeline_lib.collaborative.message_cache import read_cache
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
@@ -34,14 +34,6 @@ def test_the_published_format(tmp_path):
     assert found.responses == ("It is \\boxed{42}.", "\\boxed{41}")
 
 
-def test_it_is_written_as_it_is_read(tmp_path):
-    """Reading what was written gives equal questions."""
-    found = read_cache(written(tmp_path, PUBLISHED, PUBLISHED | {"id": "b"}), kind="math")
-    rows = published_rows(found)
-    assert rows[0].items() >= PUBLISHED.items()
-    assert read_cache(written(tmp_path, *rows), kind="countdown") == found
-
-
 def test_paths_of_one_problem_are_its_responses(tmp_path):
     """The question with the kind's instruction is the conversation; a failed path gives no response."""
     line = {"kind": "countdown", "numbers": [3, 5], "target": 8, "question": "3 and 5 into 8?"}
@@ -51,8 +43,6 @@ def test_paths_of_one_problem_are_its_responses(tmp_path):
     assert found.problem.gold == CountdownGold(numbers=(3, 5), target=8)
     [turn] = found.conversation
     assert turn.content.startswith("3 and 5 into 8?\n\nUse each number")
-    with pytest.raises(BadInputError, match="countdown have no place"):
-        published_rows([found])
 
 
 @pytest.mark.parametrize(

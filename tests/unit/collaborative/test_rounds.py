@@ -124,7 +124,7 @@ def test_references_that_do_not_fit_are_dropped_from_the_end(fitting):
 
 
 def test_the_context_counts_the_tokens_of_the_answer():
-    """`ScriptedModel.room` is what the context leaves: 10 words less a prompt of 4."""
+    """`ScriptedModel.room` is what the context leaves: 10 words less a prompt of 5."""
     model = ScriptedModel(answer=text_of, context_tokens=10)
     assert model.room("what is 6 times 7") == 5
 
