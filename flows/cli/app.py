@@ -63,8 +63,10 @@ GROUPS = {
             "flows.cli.pacore:batch",
             "flows.cli.pacore:consensus",
             "flows.cli.pacore_serve:serve",
+            "flows.cli.pacore_train:base",
             "flows.cli.pacore_train:train",
             "flows.cli.pacore_evaluate:evaluate",
+            "flows.cli.pacore_evaluate:run",
         ),
     ),
     "stream": (

@@ -130,7 +130,7 @@ def solve(
         f"{cost.completion_tokens} drawn tokens, {cost.critical_tokens} in sequence"
     )
     if answer.finish_reason.value == "length":
-        _say(f"the answer was cut off at pacore.max_new_tokens={loaded.pacore.max_new_tokens}")
+        _say(f"the answer was cut off at pacore.max_new_tokens={setting.decoding.max_new_tokens}")
 
 
 class _RoundPrinter:

@@ -1,20 +1,29 @@
-"""`reasonloop pacore evaluate`."""
+"""`reasonloop pacore evaluate` and `run`."""
 
 import pathlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from flows.cli.options import (
     AT_LEAST_ONE,
     DEFAULT_PARAMS,
+    DEFAULT_RUN,
     Engine,
     ParamsOptions,
+    RunOptions,
     Workers,
 )
+from flows.cli.orchestrated import orchestrated
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
 from flows.terminal import PlainConsole
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.stages.stage import Run
+from pipeline_lib.storage.files import read_json
+
+if TYPE_CHECKING:
+    from pipeline_lib.collaborative.evaluation.result import PacoreResult
 
 console = PlainConsole()
 
@@ -41,13 +50,15 @@ def evaluate(
     """Compare synthesis with votes on the test problems of a data set; a killed evaluation continues.
 
     Each strategy of `pacore.evaluate` is compared with the best vote that draws as many tokens, reads and draws
-    as many, or has as long a critical path.
+    as many, or has as long a critical path; with several models, also with the votes of the others.
 
     **Examples:**
 
         reasonloop pacore evaluate models/smollm2 --output reports/pacore --profile smol --problems 60
         reasonloop pacore evaluate models/base models/pacore --output reports/pacore --profile smol
     """
+    if len(set(models)) < len(models):
+        raise BadInputError(f"{' '.join(models)}: a model is given twice")
     more = [f"prepare.test_problems={problems}"] if problems is not None else []
     more += [f"serve.engine={engine}"] if engine is not None else []
     loaded = params.load(*more)
@@ -56,13 +67,56 @@ def evaluate(
 
     with progress_bar(console, "pacore evaluate") as moved:
         found = evaluation.evaluate_models(
-            models, output, loaded, workers=workers, on_progress=moved
+            {model: model for model in models},
+            evaluation.read_test_problems(loaded),
+            output,
+            loaded,
+            workers=workers,
+            on_progress=moved,
         )
-    for result in found.results:
-        print_table(console, page.point_table(result))
-        print_table(console, page.against_table(result))
-        print_table(console, page.last_call_table(result))
-        for sentence in page.headline(result):
-            console.print(sentence, markup=False, soft_wrap=True)
-    for path in (found.metrics, found.report):
+    for one in found.results:
+        print_table(console, page.point_table(one))
+        _print_comparison(one)
+    _print_files(found.metrics, found.report)
+
+
+def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
+    """Train a synthesizer from the policy of a finished `reasonloop run`, and compare it with votes.
+
+    Three stages in the same workspace: judged paths of the policy for the train problems, training with a
+    control on plain prompts, evaluation on the test problems. Finished stages are reused.
+
+    **Examples:**
+
+        reasonloop pacore run
+        reasonloop pacore run --workspace /tmp/trial --set pacore.train.method=grpo
+    """
+    loaded = params.load(*options.overrides)
+    root = options.workspace.resolve()
+    from pipeline_lib.collaborative.policy_messages import check_source  # noqa: PLC0415 - torch is slow
+
+    check_source(Run(root=root, params=loaded))
+    with orchestrated(root, loaded, console) as started:
+        from flows.pacore import pacore  # noqa: PLC0415 - see `orchestrated`
+
+        pacore(started)
+    folder = started.workspace.pacore.reports
+    from pipeline_lib.collaborative.evaluation.result import read_results  # noqa: PLC0415 - scipy is slow
+
+    results = {one.model: one for one in read_results(read_json(folder / "metrics.json"))}
+    _print_comparison(results["synthesizer"])
+    _print_files(folder / "metrics.json", folder / "report.html")
+
+
+def _print_comparison(result: "PacoreResult") -> None:
+    from pipeline_lib.collaborative.evaluation import page  # noqa: PLC0415 - scipy is slow
+
+    print_table(console, page.against_table(result))
+    print_table(console, page.last_call_table(result))
+    for sentence in page.headline(result):
+        console.print(sentence, markup=False, soft_wrap=True)
+
+
+def _print_files(*files: pathlib.Path) -> None:
+    for path in files:
         console.print(str(path), markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`reasonloop pacore train`."""
+"""`reasonloop pacore base` and `train`."""
 
 import pathlib
 from collections.abc import Mapping
@@ -10,8 +10,34 @@ from rich.table import Table
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
 from flows.terminal import PlainConsole
+from pipeline_lib.collaborative.message_cache import read_cache
+from pipeline_lib.errors import BadInputError
 
 console = PlainConsole()
+
+
+def base(
+    policy: Annotated[
+        str,
+        Parameter(help="A policy without a chat template, as `reasonloop run` makes from scratch."),
+    ],
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="New folder for the model.")],
+) -> None:
+    """Write a policy as a chat model whose messages are its compact prompts, so that `pacore` can ask it.
+
+    **Examples:**
+
+        reasonloop pacore base models/policy --output models/pacore-base
+        reasonloop pacore solve models/pacore-base "3,5,12=27"
+    """
+    if output.exists():
+        raise BadInputError(f"{output}: exists; choose another --output")
+    from pipeline_lib.training.weights.compact_chat import add_compact_chat  # noqa: PLC0415 - torch is slow
+
+    add_compact_chat(policy, output, key="")
+    console.print(f"model: {output}", markup=False, highlight=False, soft_wrap=True)
 
 
 def train(
@@ -41,14 +67,23 @@ def train(
         reasonloop pacore train models/pacore cache.jsonl --output models/pacore-rl --set pacore.train.method=ppo
     """
     loaded = params.load()
-    from pipeline_lib.collaborative.synthesizer import train_synthesizer  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.collaborative.synthesizer import (  # noqa: PLC0415 - torch is slow
+        chat_format_for,
+        check_method,
+        judge_cache,
+        train_synthesizer,
+    )
+
+    check_method(loaded.pacore.train)
+    cached = read_cache(cache, chat_format=chat_format_for(base), kind=loaded.pacore.kind)
+    questions = judge_cache(cached, loaded, workers=workers)
 
     with progress_bar(console, "pacore train") as moved:
 
         def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
             moved(step, total)
 
-        trained = train_synthesizer(base, cache, output, loaded, workers=workers, progress=progress)
+        trained = train_synthesizer(base, questions, output, loaded, progress=progress)
     table = Table("", "", show_header=False, box=None, pad_edge=False)
     for name, count in trained.episodes.counts.items():
         table.add_row(name.replace("_", " "), str(count))

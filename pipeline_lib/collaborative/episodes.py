@@ -1,7 +1,7 @@
 """Training episodes of a synthesizer: synthesis prompts over messages of a cache.
 
 An episode's references depend on the seed and the problem's id alone. Correctness decides which problems
-are kept, and in SFT which response is the completion; no gold is in a prompt.
+are kept, and in SFT the completion; no gold is in a prompt.
 
 Source: PaCoRe, arXiv:2601.05593: problems that are neither solved by all nor by no response, and a number of
 references that varies.
@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.collaborative.message_cache import CachedQuestion
-from pipeline_lib.collaborative.synthesis import FittedPrompt, Reference, fit_prompt
+from pipeline_lib.collaborative.synthesis import Reference, fit_prompt, synthesis_text_of
 from pipeline_lib.params.pacore import EpisodeParams
 from pipeline_lib.records import Row
 from pipeline_lib.seeding import child_random
-from pipeline_lib.serving.chat_model import Conversation
+from pipeline_lib.serving.chat_model import ChatFormat
+from pipeline_lib.verification.answer_text import strip_reasoning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +33,17 @@ class JudgedQuestion:
         scored = [one for one in self.right if one is not None]
         return sum(scored) / len(scored) if scored else None
 
+    @property
+    def right_paths(self) -> list[int]:
+        """Indices of the right responses."""
+        return [path for path, is_right in enumerate(self.right) if is_right]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptForm:
     """Compaction of responses, and rendering of prompts for one model."""
 
-    render: Callable[[Conversation], str]
+    chat_format: ChatFormat
     fits: Callable[[str], bool]
     message_of: Callable[[str], str | None]
 
@@ -60,28 +66,22 @@ def make_episodes(
 ) -> Episodes:
     """``params.draws`` episodes per kept question.
 
-    Supervised episodes have a right response as completion, which is not among the references; others have an
-    empty one. A question with too few messages for the fewest references gives no episode.
+    Supervised episodes have a completion by ``params.target``; others have an empty one. A question with too
+    few messages for the fewest references gives no episode.
     """
     kept = [one for one in questions if _is_kept(one, params)]
     rows: list[Row] = []
     num_dropped = num_short = 0
     for question in kept:
         for draw in range(params.draws):
-            made = _episode(question, params, form, seed=seed, draw=draw, supervised=supervised)
+            episode = _Episode(question=question, params=params, form=form, seed=seed, draw=draw)
+            made = episode.supervised() if supervised else episode.online()
             if made is None:
                 num_short += 1
                 continue
-            prompt, completion = made
-            num_dropped += prompt.dropped
-            rows.append(
-                {
-                    "problem_id": question.cached.problem.id,
-                    "prompt": prompt.text,
-                    "completion": completion,
-                    "references": list(prompt.shown),
-                }
-            )
+            row, dropped = made
+            num_dropped += dropped
+            rows.append(row)
     child_random(seed, "pacore-episodes").shuffle(rows)
     means = [one.mean_right for one in questions]
     counts = {
@@ -94,6 +94,7 @@ def make_episodes(
         "kept": len(kept),
         "too_few_messages": num_short,
         "references_dropped": num_dropped,
+        "without_references": sum(not row["references"] for row in rows),
         "episodes": len(rows),
     }
     return Episodes(rows=rows, counts=counts)
@@ -104,29 +105,82 @@ def _is_kept(question: JudgedQuestion, params: EpisodeParams) -> bool:
     return mean is not None and 0 < mean < params.max_mean_right
 
 
-def _episode(
-    question: JudgedQuestion,
-    params: EpisodeParams,
-    form: PromptForm,
-    *,
-    seed: int,
-    draw: int,
-    supervised: bool,
-) -> tuple[FittedPrompt, str] | None:
-    cached = question.cached
-    names = ("pacore-episode", cached.problem.id, draw)
-    messages = [form.message_of(text) for text in cached.responses]
-    known = [Reference(path=path, text=text) for path, text in enumerate(messages) if text]
-    completion = ""
-    if supervised:
-        right = [path for path, is_right in enumerate(question.right) if is_right]
-        chosen = child_random(seed, *names, "completion").choice(right)
-        completion = cached.responses[chosen]
-        known = [reference for reference in known if reference.path != chosen]
-    low, high = params.references
-    if len(known) < low:
-        return None
-    random = child_random(seed, *names)
-    references = random.sample(known, min(random.randint(low, high), len(known)))
-    prompt = fit_prompt(cached.conversation, references, render=form.render, fits=form.fits)
-    return prompt, completion
+_Made = tuple[Row, int]
+"""A row, and the number of references that did not fit into its prompt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Episode:
+    question: JudgedQuestion
+    params: EpisodeParams
+    form: PromptForm
+    seed: int
+    draw: int
+
+    def online(self) -> _Made | None:
+        references = self._references(range(len(self.question.right)))
+        return None if references is None else self._row(references)
+
+    def supervised(self) -> _Made | None:
+        """With a right response, which is a reference only if ``target`` allows it."""
+        right = self.question.right_paths
+        chosen: int = child_random(self.seed, *self._names, "completion").choice(right)
+        if child_random(self.seed, *self._names, "plain").random() < self.params.plain:
+            return self._row([], chosen)
+        among_references = self.params.target == "reference"
+        paths = [
+            path
+            for path, is_right in enumerate(self.question.right)
+            if is_right is not None and (among_references or path != chosen)
+        ]
+        references = self._references(paths)
+        return None if references is None else self._row(references, chosen)
+
+    @property
+    def _names(self) -> tuple[str, str, int]:
+        return "pacore-episode", self.question.cached.problem.id, self.draw
+
+    def _references(self, paths: Sequence[int]) -> list[Reference] | None:
+        responses = self.question.cached.responses
+        known = [
+            Reference(path=path, text=text)
+            for path in paths
+            if (text := self.form.message_of(responses[path]))
+        ]
+        low, high = self.params.references
+        if len(known) < low:
+            return None
+        random = child_random(self.seed, *self._names)
+        return random.sample(known, min(random.randint(low, high), len(known)))
+
+    def _row(self, references: Sequence[Reference], chosen: int | None = None) -> _Made:
+        chat_format = self.form.chat_format
+        prompt = fit_prompt(
+            self.question.cached.conversation,
+            references,
+            text=synthesis_text_of(chat_format),
+            render=chat_format.render,
+            fits=self.form.fits,
+        )
+        row = {
+            "problem_id": self.question.cached.problem.id,
+            "prompt": prompt.text,
+            "completion": "" if chosen is None else self._completion(prompt.shown, chosen),
+            "references": list(prompt.shown),
+        }
+        return row, prompt.dropped
+
+    def _completion(self, shown: Sequence[int], chosen: int) -> str:
+        question = self.question
+        if self.params.target == "reference":
+            chosen = next((path for path in shown if question.right[path]), chosen)
+        response = question.cached.responses[chosen]
+        if not (self.params.checks and shown):
+            return response
+        check_text = question.cached.problem.kind.check_text or (lambda _response: "")
+        checks = (
+            f"#{number}\n{check_text(self.form.message_of(question.cached.responses[path]) or '')}"
+            f"{'y' if question.right[path] else 'n'}\n"
+            for number, path in enumerate(shown, start=1)
+        )
+        return f"<think>\n{''.join(checks)}</think>\n{strip_reasoning(response)}"

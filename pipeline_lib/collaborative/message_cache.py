@@ -17,8 +17,8 @@ from pipeline_lib.kinds.kind import Gold, Kind
 from pipeline_lib.kinds.line_fields import Name, line_error
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.records import Problem
-from pipeline_lib.sampling.prompts import instruction
-from pipeline_lib.serving.chat_model import Conversation, Message
+from pipeline_lib.sampling.prompts import user_message
+from pipeline_lib.serving.chat_model import ChatFormat, Conversation, Message
 from pipeline_lib.storage.files import numbered_json_lines
 from pipeline_lib.verification.lines.format import Line, read_lines
 
@@ -44,8 +44,13 @@ class _Line(BaseModel):
     ground_truth: Name
 
 
-def read_cache(path: pathlib.Path, *, kind: str) -> list[CachedQuestion]:
-    """The questions of a cache, in order; ``kind`` is that of lines that name none.
+def read_cache(path: pathlib.Path, *, chat_format: ChatFormat, kind: str) -> list[CachedQuestion]:
+    """The questions of a cache, in order.
+
+    Args:
+        path: JSON lines.
+        chat_format: of the model that reads the questions of paths.
+        kind: of lines that name none.
 
     Raises:
         BadInputError: no such file, no line, or a line that cannot be used.
@@ -56,7 +61,7 @@ def read_cache(path: pathlib.Path, *, kind: str) -> list[CachedQuestion]:
             f'{path}: no questions; give lines {{"conversation", "responses", "ground_truth"}} or paths'
         )
     is_published = "conversation" in first[1]
-    return _read_published(path, kind) if is_published else _read_paths(path)
+    return _read_published(path, kind) if is_published else _read_paths(path, chat_format)
 
 
 def _read_published(path: pathlib.Path, kind: str) -> list[CachedQuestion]:
@@ -93,7 +98,7 @@ class _Paths:
     texts: list[str] = field(default_factory=list)
 
 
-def _read_paths(path: pathlib.Path) -> list[CachedQuestion]:
+def _read_paths(path: pathlib.Path, chat_format: ChatFormat) -> list[CachedQuestion]:
     by_problem: dict[str, _Paths] = {}
     for line in read_lines(path):
         paths = by_problem.setdefault(line.problem_id, _Paths(first=line))
@@ -103,11 +108,20 @@ def _read_paths(path: pathlib.Path) -> list[CachedQuestion]:
             )
         if line.text:
             paths.texts.append(line.text)
-    return [_of_paths(name, paths) for name, paths in by_problem.items() if paths.texts]
+    return [
+        cached_paths(_problem(name, paths.first), paths.texts, chat_format)
+        for name, paths in by_problem.items()
+        if paths.texts
+    ]
 
 
-def _of_paths(name: str, paths: _Paths) -> CachedQuestion:
-    line = paths.first
-    problem = Problem(id=name, question=line.question, gold=line.gold, source=SOURCE)
-    turns = [Message.user(instruction(problem))]
-    return CachedQuestion(problem=problem, conversation=turns, responses=paths.texts)
+def _problem(name: str, line: Line) -> Problem:
+    return Problem(id=name, question=line.question, gold=line.gold, source=SOURCE)
+
+
+def cached_paths(
+    problem: Problem, responses: Sequence[str], chat_format: ChatFormat
+) -> CachedQuestion:
+    """A problem as one message to the model."""
+    turns = [Message.user(user_message(problem, chat_format))]
+    return CachedQuestion(problem=problem, conversation=turns, responses=responses)

@@ -13,7 +13,13 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from pipeline_lib.collaborative.synthesis import FittedPrompt, Reference, fit_prompt, summary_prompt
+from pipeline_lib.collaborative.synthesis import (
+    FittedPrompt,
+    Reference,
+    SynthesisText,
+    fit_prompt,
+    summary_prompt,
+)
 from pipeline_lib.params.pacore import EarlyStop, PacoreParams
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost, round_cost
 from pipeline_lib.seeding import child_random, consecutive_seeds
@@ -60,6 +66,7 @@ class Setting:
     plan: Sequence[RoundPlan]
     render: Callable[[Conversation], str]
     """From a conversation to a prompt of the model."""
+    synthesis_text: SynthesisText
     fits: Callable[[str], bool]
     """False: prompt and completion exceed the model's context."""
     decoding: Decoding
@@ -270,7 +277,13 @@ def _prompts(
 
 
 def _prompt(question: Question, setting: Setting, references: Sequence[Reference]) -> FittedPrompt:
-    return fit_prompt(question.conversation, references, render=setting.render, fits=setting.fits)
+    return fit_prompt(
+        question.conversation,
+        references,
+        text=setting.synthesis_text,
+        render=setting.render,
+        fits=setting.fits,
+    )
 
 
 def _merge(calls: Sequence[tuple[str, int]]) -> list[Request]:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from pipeline_lib.collaborative.rounds import Question, Setting, make_plan
-from pipeline_lib.collaborative.synthesis import VERSION
+from pipeline_lib.collaborative.synthesis import VERSION, synthesis_text_of
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.pacore import Compaction, PacoreParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.serving.chat_model import ChatModel, Decoding
+from pipeline_lib.serving.chat_model import ChatFormat, ChatModel, Decoding
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verification.answer_groups import AnswerBook
 from pipeline_lib.verification.answer_text import strip_reasoning
@@ -18,6 +18,8 @@ from pipeline_lib.verification.dispatch import Verifier, open_verifier
 from pipeline_lib.verification.judges import answer_form
 
 _SHOWN_CHARACTERS = 60
+_TOKENS = 1024
+_COMPACT_TOKENS = 192
 
 
 @contextmanager
@@ -44,10 +46,10 @@ def make_setting(
     chat_format = model.chat_format
     if chat_format is None:
         raise BadInputError(
-            "the model has no chat template, and questions are conversations; give an instruct model, "
-            "as from `reasonloop import-model`"
+            "the model has no chat template, and questions are conversations; give an instruct model, as "
+            "from `reasonloop import-model`, or one that `reasonloop pacore base` made"
         )
-    decoding = _decoding(params, params.max_new_tokens)
+    decoding = _decoding(params, call_tokens(params, chat_format))
     kind = KINDS[params.kind]
 
     def fits(prompt: str) -> bool:
@@ -57,6 +59,7 @@ def make_setting(
     return Setting(
         plan=make_plan(params, answers=answers),
         render=chat_format.render,
+        synthesis_text=synthesis_text_of(chat_format),
         fits=fits,
         decoding=decoding,
         seed=seed,
@@ -103,6 +106,13 @@ def check_lengths(questions: Iterable[Question], setting: Setting) -> None:
                 f"beside pacore.max_new_tokens={setting.decoding.max_new_tokens}; lower that, or leave the "
                 "question out"
             )
+
+
+def call_tokens(params: PacoreParams, chat_format: ChatFormat) -> int:
+    """Most tokens that one call draws."""
+    if params.max_new_tokens is not None:
+        return params.max_new_tokens
+    return _COMPACT_TOKENS if chat_format.is_compact else _TOKENS
 
 
 def _decoding(params: PacoreParams, max_new_tokens: int) -> Decoding:

@@ -4,7 +4,7 @@ import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pipeline_lib.serving.chat_model import Conversation, Message
+from pipeline_lib.serving.chat_model import ChatFormat, Conversation, Message
 
 VERSION = 1
 """Of the texts below; part of the key of a resumable file."""
@@ -33,7 +33,38 @@ class Reference:
     text: str
 
 
-def synthesis_prompt(conversation: Conversation, references: Sequence[Reference]) -> list[Message]:
+SynthesisText = Callable[[str, Sequence[str]], str]
+"""From a question and the texts of at least one reference to the user's message that shows both."""
+
+
+def synthesis_in_words(question: str, references: Sequence[str]) -> str:
+    """The message for a model that follows instructions."""
+    numbered = (
+        f"Candidate solution {number}:\n{text}" for number, text in enumerate(references, start=1)
+    )
+    parts = (
+        _BEFORE.format(count=len(references)),
+        f"Problem:\n{question}",
+        *numbered,
+        _AFTER,
+    )
+    return "\n\n".join(parts)
+
+
+def compact_synthesis(question: str, references: Sequence[str]) -> str:
+    """The message for a model that was trained to synthesize compact prompts, and reads no words."""
+    numbered = (f"#{number}\n{text}" for number, text in enumerate(references, start=1))
+    return "\n".join((question, *numbered, "!"))
+
+
+def synthesis_text_of(chat_format: ChatFormat) -> SynthesisText:
+    """The form of synthesis prompts for a model."""
+    return compact_synthesis if chat_format.is_compact else synthesis_in_words
+
+
+def synthesis_prompt(
+    conversation: Conversation, references: Sequence[Reference], text: SynthesisText
+) -> list[Message]:
     """The conversation with its last message replaced by problem and numbered references.
 
     Without references the conversation itself is returned, so a round after one in which every call
@@ -42,17 +73,8 @@ def synthesis_prompt(conversation: Conversation, references: Sequence[Reference]
     *earlier, question = conversation
     if not references:
         return [*earlier, question]
-    numbered = (
-        f"Candidate solution {number}:\n{reference.text}"
-        for number, reference in enumerate(references, start=1)
-    )
-    parts = (
-        _BEFORE.format(count=len(references)),
-        f"Problem:\n{question.content}",
-        *numbered,
-        _AFTER,
-    )
-    return [*earlier, replace(question, content="\n\n".join(parts))]
+    content = text(question.content, [reference.text for reference in references])
+    return [*earlier, replace(question, content=content)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,18 +92,19 @@ def fit_prompt(
     conversation: Conversation,
     references: Sequence[Reference],
     *,
+    text: SynthesisText,
     render: Callable[[Conversation], str],
     fits: Callable[[str], bool],
 ) -> FittedPrompt:
     """The prompt with the first of ``references``; none is cut."""
 
-    def text(count: int) -> str:
-        return render(synthesis_prompt(conversation, references[:count]))
+    def rendered(count: int) -> str:
+        return render(synthesis_prompt(conversation, references[:count], text))
 
     counts = range(1, len(references) + 1)
-    fitting = bisect.bisect_left(counts, 1, key=lambda count: int(not fits(text(count))))
+    fitting = bisect.bisect_left(counts, 1, key=lambda count: int(not fits(rendered(count))))
     return FittedPrompt(
-        text=text(fitting),
+        text=rendered(fitting),
         shown=[reference.path for reference in references[:fitting]],
         dropped=len(references) - fitting,
     )

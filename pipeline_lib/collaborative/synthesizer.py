@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pipeline_lib.collaborative.episodes import (
     Episodes,
@@ -10,14 +11,16 @@ from pipeline_lib.collaborative.episodes import (
     PromptForm,
     make_episodes,
 )
-from pipeline_lib.collaborative.message_cache import CachedQuestion, read_cache
-from pipeline_lib.collaborative.settings import message_of
+from pipeline_lib.collaborative.message_cache import CachedQuestion
+from pipeline_lib.collaborative.settings import call_tokens, message_of
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.train import ONLINE, Method
+from pipeline_lib.params.train import ONLINE, Method, TrainParams
 from pipeline_lib.params.whole import Params
+from pipeline_lib.records import Row
+from pipeline_lib.serving.chat_model import ChatFormat
 from pipeline_lib.serving.context import declared_context
 from pipeline_lib.serving.identity import model_identity
-from pipeline_lib.serving.pretrained import chat_format_of, load_tokenizer
+from pipeline_lib.serving.pretrained import load_chat_format, load_tokenizer
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage.files import check_output, digest_json, write_json_lines, write_text
 from pipeline_lib.training.methods import TrainingRequest, TrainingSummary, train_policy
@@ -38,57 +41,79 @@ class TrainedSynthesizer:
     card: pathlib.Path
 
 
-def train_synthesizer(
-    base: str,
-    cache: pathlib.Path,
-    output: pathlib.Path,
-    params: Params,
-    *,
-    workers: int = 1,
-    progress: Progress | None = None,
-) -> TrainedSynthesizer:
-    """Train ``base`` to synthesize; an interrupted training of the same key is resumed.
+def check_method(train: TrainParams) -> None:
+    """Check that a synthesizer can be trained by the method.
 
     Raises:
-        BadInputError: unusable base, cache or output, or no episode is left by the filters.
+        BadInputError: it cannot.
     """
-    train = params.pacore.train
     if train.method not in _METHODS:
         raise BadInputError(
             f"pacore.train.method={train.method.value}; expected one of "
             f"{', '.join(sorted(method.value for method in _METHODS))}"
         )
+
+
+def chat_format_for(base: str) -> ChatFormat:
+    """The chat template of a model that is to synthesize.
+
+    Raises:
+        BadInputError: it has none.
+    """
+    chat_format = load_chat_format(base)
+    if chat_format is None:
+        raise BadInputError(
+            f"{base}: the model has no chat template; give an instruct model, or one that "
+            "`reasonloop pacore base` made"
+        )
+    return chat_format
+
+
+def train_synthesizer(
+    base: str,
+    questions: Sequence[JudgedQuestion],
+    output: pathlib.Path,
+    params: Params,
+    *,
+    progress: Progress | None = None,
+) -> TrainedSynthesizer:
+    """Train ``base`` to synthesize; an interrupted training of the same key is resumed.
+
+    An online method with ``warm_start_steps`` begins with SFT on supervised episodes of the same questions.
+
+    Raises:
+        BadInputError: unusable base or output, or no episode is left by the filters.
+    """
+    train = params.pacore.train
+    check_method(train)
     rows = output.with_name(f"{output.name}.episodes.jsonl")
     card = output.with_name(f"{output.name}.card.md")
     for file in (rows, card):
-        check_output(file, source=cache)
-    questions = read_cache(cache, kind=params.pacore.kind)
+        check_output(file)
     form = _prompt_form(base, params)
-    episodes = make_episodes(
-        _judged(questions, params, workers=workers),
-        params.pacore.episodes,
-        form,
-        seed=params.seed,
-        supervised=train.method is Method.SFT,
-    )
+    make = partial(make_episodes, questions, params.pacore.episodes, form, seed=params.seed)
+    is_online = train.method in ONLINE
+    episodes = make(supervised=not is_online)
+    cold_start = make(supervised=True).rows if is_online and train.warm_start_steps else ()
     if not episodes.rows:
         counts = ", ".join(f"{name}={count}" for name, count in episodes.counts.items())
         raise BadInputError(
-            f"{cache}: no episodes ({counts}); raise pacore.episodes.max_mean_right, or cache more responses"
+            f"no episodes ({counts}); raise pacore.episodes.max_mean_right, or cache more responses"
         )
     write_json_lines(rows, episodes.rows)
-    write_text(card, _card(base, cache, params, episodes))
+    write_text(card, _card(base, params, episodes))
     request = TrainingRequest(
         base=base,
         output=output,
         rows=episodes.rows,
-        problems=[question.problem for question in questions],
+        warm_start_rows=cold_start,
+        problems=[question.cached.problem for question in questions],
         params=train,
         verify=params.verify,
-        max_new_tokens=params.pacore.max_new_tokens,
+        max_new_tokens=call_tokens(params.pacore, form.chat_format),
         serve=params.serve,
         seed=params.seed,
-        key=_key(base, episodes, params),
+        key=_key(base, [*cold_start, *episodes.rows], params),
         progress=progress,
         trackers=Trackers(
             names=params.execution.report_to, folder=output.with_name(f"{output.name}.trackers")
@@ -99,9 +124,10 @@ def train_synthesizer(
     )
 
 
-def _judged(
+def judge_cache(
     questions: Sequence[CachedQuestion], params: Params, *, workers: int
 ) -> list[JudgedQuestion]:
+    """The questions with a verdict of each response."""
     items = [
         Item(gold=question.problem.gold, text=text)
         for question in questions
@@ -116,20 +142,17 @@ def _judged(
 
 
 def _prompt_form(base: str, params: Params) -> PromptForm:
-    tokenizer = load_tokenizer(base)
-    chat_format = chat_format_of(tokenizer)
-    if chat_format is None:
-        raise BadInputError(f"{base}: the model has no chat template; give an instruct model")
-    context = declared_context(pathlib.Path(base))
+    chat_format, tokenizer = chat_format_for(base), load_tokenizer(base)
+    context, most = declared_context(pathlib.Path(base)), call_tokens(params.pacore, chat_format)
 
     def fits(prompt: str) -> bool:
         tokens = len(tokenizer.encode(prompt, add_special_tokens=False))
-        return context is None or tokens + params.pacore.max_new_tokens <= context
+        return context is None or tokens + most <= context
 
-    return PromptForm(render=chat_format.render, fits=fits, message_of=message_of(params.pacore))
+    return PromptForm(chat_format=chat_format, fits=fits, message_of=message_of(params.pacore))
 
 
-def _key(base: str, episodes: Episodes, params: Params) -> str:
+def _key(base: str, rows: Sequence[Row], params: Params) -> str:
     return stage_key(
         __name__,
         params={
@@ -138,17 +161,17 @@ def _key(base: str, episodes: Episodes, params: Params) -> str:
             "max_new_tokens": params.pacore.max_new_tokens,
             "seed": params.seed,
         },
-        inputs={"base": model_identity(base), "episodes": digest_json(list(episodes.rows))},
+        inputs={"base": model_identity(base), "episodes": digest_json(rows)},
     )
 
 
-def _card(base: str, cache: pathlib.Path, params: Params, episodes: Episodes) -> str:
+def _card(base: str, params: Params, episodes: Episodes) -> str:
     low, high = params.pacore.episodes.references
     counts = "".join(
         f"| {name.replace('_', ' ')} | {count} |\n" for name, count in episodes.counts.items()
     )
     return (
-        f"# Episodes of a synthesizer\n\nBase `{base}`, cache `{cache.name}`, method "
+        f"# Episodes of a synthesizer\n\nBase `{base}`, method "
         f"{params.pacore.train.method.value}, seed {params.seed}; {low} to {high} references, compaction "
         f"{params.pacore.compaction.value}.\n\n| | |\n| --- | --- |\n{counts}"
     )

@@ -5,6 +5,7 @@ The solver writes the worked solutions in the requested format. Verification sha
 
 import functools
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -87,6 +88,21 @@ def _results(large: int, small: int) -> Iterator[tuple[str, int]]:
         yield "/", large // small
 
 
+_STEP = re.compile(r"(\d{1,9})([-+*/])(\d{1,9})=\d{1,9}")
+
+
+def _compute_anew(response: str) -> str:
+    """The steps of a response with the results that they have; ``?`` for one that is no whole number."""
+    return _STEP.sub(lambda step: f"{step[1]}{step[2]}{step[3]}={_result(step)}", response)
+
+
+def _result(step: re.Match[str]) -> str:
+    left, sign, right = int(step[1]), step[2], int(step[3])
+    if sign == "/":
+        return str(left // right) if right and left % right == 0 else "?"
+    return str({"+": left + right, "-": left - right, "*": left * right}[sign])
+
+
 COUNTDOWN = Kind(
     name="countdown",
     gold=CountdownGold,
@@ -98,6 +114,7 @@ COUNTDOWN = Kind(
     solution_texts=_all_solutions,
     judge="pipeline_lib.verification.countdown.judge:open_judge",
     answer_form="pipeline_lib.verification.countdown.judge:answer_form",
+    check_text=_compute_anew,
     show_gold=lambda gold: f"{gold.target} from {', '.join(map(str, gold.numbers))}",
     read_line=_read_line,
     write_line=lambda gold: {"numbers": list(gold.numbers), "target": gold.target},

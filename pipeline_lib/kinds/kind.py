@@ -62,6 +62,9 @@ class Kind(Generic[G]):
     gold_check: str | None = None
     """Name of a function that opens, as a context manager, a `GoldProblem` for golds of this kind;
     None: its judge can use every gold."""
+    check_text: Callable[[str], str] | None = None
+    """From a response to what a check of it computes, read without the gold; in the reasoning of a trained
+    synthesizer, before the mark of the response. None: the mark alone."""
     show_gold: Callable[[G], str]
     """The gold as text, for reports and exports."""
     read_line: Callable[[Mapping[str, Any]], G]

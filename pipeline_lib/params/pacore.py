@@ -5,7 +5,7 @@ Source: PaCoRe, arXiv:2601.05593.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -58,13 +58,25 @@ class Rsa(Section):
 
 
 class EpisodeParams(Section):
-    """Episodes of training a synthesizer: one synthesis each, of messages from a cache."""
+    """Episodes of training a synthesizer: one synthesis each, of messages from a cache.
+
+    Defaults are for the policy of the default run, which must learn to read references at all.
+    """
 
     references: tuple[Count, Count] = (2, 4)
     """Fewest and most references of an episode; the number is uniform in between."""
-    draws: Count = 1
+    draws: Count = 8
     """Episodes per problem, each with references of its own."""
-    max_mean_right: Annotated[float, Field(gt=0, le=1)] = 0.375
+    target: Literal["held_out", "reference"] = "reference"
+    """Completion of SFT: a right response that is not among the references; or the first right reference, and
+    such a response only where all references are wrong."""
+    checks: bool = True
+    """Completions of SFT begin with a check of each reference, between <think> and </think>: what
+    `Kind.check_text` computes, then y or n."""
+    plain: Annotated[float, Field(ge=0, le=1)] = 0.4
+    """Share of SFT rows that are the question without references; with 1 the training is the control of a
+    synthesizer."""
+    max_mean_right: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Problems are kept whose cached responses are right with a mean above 0 and below this. Published: 9/24
     for math, 15/24 for code."""
 
@@ -113,8 +125,8 @@ class PacoreParams(Section):
     early_stop: EarlyStop | None = None
     temperature: Annotated[float, Field(ge=0)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    max_new_tokens: Count = 1024
-    """Tokens of one call."""
+    max_new_tokens: Count | None = None
+    """Tokens of one call; null: 1024, or 192 for a model that reads compact prompts."""
     summary_tokens: Count = 256
     """Tokens of one call of compaction ``model``."""
     problems_together: Count = 16
@@ -123,14 +135,17 @@ class PacoreParams(Section):
     """Paths decoded together by the embedded engine."""
     max_requests: Count = 64
     """Requests in flight at the gateway; a further one is refused with status 429."""
+    source: str | None = None
+    """Workspace of the finished run whose policy the stages take; null: their own workspace."""
+    cached_paths: Count = 8
+    """Paths per train problem in the cache of the stages."""
     evaluate: ComparisonParams = ComparisonParams()
     episodes: EpisodeParams = EpisodeParams()
     train: TrainParams = TrainParams(
-        lr=1e-5,
-        steps=100,
-        batch_size=16,
+        lr=5e-4,
+        steps=400,
+        batch_size=32,
         warm_start_steps=0,
-        control=False,
         ppo=PpoParams(gae_lambda=1.0, minibatches=1),
     )
     """Training of a synthesizer. PPO as published: gamma = lambda = 1, no KL penalty, one update a draw."""

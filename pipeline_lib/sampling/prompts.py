@@ -15,8 +15,15 @@ from pipeline_lib.storage.files import digest_json
 TEMPLATE_VERSION = 1
 
 
+def user_message(problem: Problem, chat_format: ChatFormat) -> str:
+    """The message that asks a chat model: question and requested answer format, or the compact prompt."""
+    if chat_format.is_compact:
+        return _plain(problem).removesuffix("\n")
+    return instruction(problem)
+
+
 def instruction(problem: Problem) -> str:
-    """The user message of a chat model: question and requested answer format."""
+    """Question and requested answer format, in words."""
     return f"{problem.question}\n\n{problem.kind.instruction}"
 
 
@@ -31,7 +38,7 @@ def render(
         examples: problems with solutions, as earlier turns; a base model gets their prompts and
             solutions, divided by empty lines.
     """
-    if chat_format is not None:
+    if chat_format is not None and not chat_format.is_compact:
         shown = [
             turn
             for example in examples

@@ -98,6 +98,11 @@ class ChatFormat(Protocol):
         """Digest of the template."""
         ...
 
+    @property
+    def is_compact(self) -> bool:
+        """True: a user's message is a kind's compact prompt; the model reads no words."""
+        ...
+
     def render(self, conversation: Conversation) -> str:
         """The prompt for the assistant's next turn, with its special tokens."""
         ...

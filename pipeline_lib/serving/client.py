@@ -39,6 +39,7 @@ class ServerChat:
     """
 
     digest: str = "server"
+    is_compact: bool = False
 
     def render(self, conversation: Conversation) -> str:
         """The ``messages`` of a request to the chat route, as JSON."""

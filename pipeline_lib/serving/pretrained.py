@@ -11,6 +11,9 @@ from transformers.utils.logging import disable_progress_bar
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.serving.chat_model import ChatFormat, Conversation
 
+COMPACT_TEMPLATE = "{{ messages[-1]['content'] + '\\n' }}"
+"""Template of models that were made from scratch on compact prompts, and read one message."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenizerChatFormat:
@@ -22,6 +25,11 @@ class TokenizerChatFormat:
     def digest(self) -> str:
         """Digest of the template's source."""
         return hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()[:16]
+
+    @property
+    def is_compact(self) -> bool:
+        """True for `COMPACT_TEMPLATE`."""
+        return bool(self.tokenizer.chat_template == COMPACT_TEMPLATE)
 
     def render(self, conversation: Conversation) -> str:
         """The turns of the conversation, and the start of the assistant's."""

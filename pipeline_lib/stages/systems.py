@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from pipeline_lib.stages.latent import LATENT
 from pipeline_lib.stages.loop import LOOP
+from pipeline_lib.stages.pacore import PACORE
 from pipeline_lib.stages.stage import Stage
 
-SYSTEMS: Mapping[str, tuple[Stage, ...]] = {"loop": LOOP, "latent": LATENT}
+SYSTEMS: Mapping[str, tuple[Stage, ...]] = {"loop": LOOP, "pacore": PACORE, "latent": LATENT}
 STAGES: Mapping[str, Stage] = {stage.name: stage for system in SYSTEMS.values() for stage in system}

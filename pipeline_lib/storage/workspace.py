@@ -50,6 +50,20 @@ class LatentFolders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PacoreFolders:
+    """Judged paths of a policy, the models trained on them, and their evaluation."""
+
+    messages: pathlib.Path
+    base: pathlib.Path
+    """The policy as a chat model."""
+    model: pathlib.Path
+    """The synthesizer."""
+    control: pathlib.Path
+    """The base trained on plain prompts for as many steps."""
+    reports: pathlib.Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """A held lock of a workspace."""
 
@@ -164,6 +178,17 @@ class Workspace:
             model=self.root / "models" / "latent",
             evaluation=self.root / "data" / "latent" / "evaluation",
             trackers=self.root / "logs" / "trackers" / "latent",
+        )
+
+    @property
+    def pacore(self) -> PacoreFolders:
+        """Folders of PaCoRe."""
+        return PacoreFolders(
+            messages=self.root / "data" / "pacore" / "messages",
+            base=self.root / "models" / "pacore-base",
+            model=self.root / "models" / "pacore",
+            control=self.root / "models" / "pacore-control",
+            reports=self.root / "reports" / "pacore",
         )
 
     @contextmanager

@@ -25,7 +25,10 @@ def test_stages_that_verify_depend_on_judges_and_others_do_not():
             using["judges"].add(stage.name)
         if set(gold_check_modules()) <= closure:
             using["gold checks"].add(stage.name)
-    assert using["judges"] == {"verify", "train", "evaluate"}
+    assert using["judges"] == {
+        *("verify", "train", "evaluate"),
+        *("pacore-data", "pacore-train", "pacore-evaluate"),
+    }
     assert using["gold checks"] == {"prepare"} | using["judges"]
 
 

@@ -18,7 +18,8 @@ CLEAN = "Data and pipelines are up to date."
 COMMAND_TIMEOUT_S = 800
 _SOURCES = (
     *("flows", "tasks", "pipeline_lib", "profiles", ".dvc", "dvc.yaml", "constraints.txt"),
-    *(".dvcignore", ".gitignore", "latent/.dvc", "latent/dvc.yaml", "data/raw/.gitignore"),
+    *(".dvcignore", ".gitignore", "data/raw/.gitignore"),
+    *("latent/.dvc", "latent/dvc.yaml", "pacore/.dvc", "pacore/dvc.yaml"),
 )
 _BINARIES = pathlib.Path(sys.executable).parent
 

@@ -126,11 +126,12 @@ def test_changed_raw_data_makes_prepare_stale(reproduced, tmp_path):
     assert "prepare" in stages_in(clone.dvc("repro", "--dry"))
 
 
-def test_latent_stages_have_a_repository_of_their_own(reproduced, tmp_path):
-    """`dvc --cd latent repro` runs all three, a second time none; the loop's repository stays clean."""
+@pytest.mark.parametrize("system", ["latent", "pacore"])
+def test_other_systems_have_repositories_of_their_own(reproduced, tmp_path, system):
+    """`dvc --cd SYSTEM repro` runs its stages, a second time none; the loop's repository stays clean."""
     clone = reproduced.clone_with_cache(tmp_path / "clone")
-    ran = stages_in(clone.dvc("--cd", "latent", "repro"))
-    assert ran == {"latent-data", "latent-train", "latent-evaluate"}
-    assert stages_in(clone.dvc("--cd", "latent", "repro")) == set()
-    assert clone.git("status", "--short").split() == ["??", "latent/dvc.lock"]
+    ran = stages_in(clone.dvc("--cd", system, "repro"))
+    assert ran == {stage.name for stage in SYSTEMS[system]}
+    assert stages_in(clone.dvc("--cd", system, "repro")) == set()
+    assert clone.git("status", "--short").split() == ["??", f"{system}/dvc.lock"]
     assert CLEAN in clone.dvc("status")

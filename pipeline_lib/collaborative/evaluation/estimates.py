@@ -5,7 +5,7 @@ same problems among those that cost no more, so the comparison favours votes. Ax
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -65,8 +65,18 @@ class EstimateContext:
     seed: int
 
 
-def estimate(problems: Sequence[JudgedProblem], context: EstimateContext) -> PacoreResult:
+def estimate(
+    problems: Sequence[JudgedProblem],
+    context: EstimateContext,
+    *,
+    others: Mapping[str, Sequence[JudgedProblem]] | None = None,
+) -> PacoreResult:
     """Estimate all points, the comparisons with votes, and what became of references.
+
+    Args:
+        problems: of the model.
+        context: its name, and settings.
+        others: the same problems by name of other models, to compare with their votes too.
 
     Raises:
         BadInputError: there are no problems.
@@ -76,6 +86,9 @@ def estimate(problems: Sequence[JudgedProblem], context: EstimateContext) -> Pac
             "no problem has all paths that the comparison needs; look at the failures of engine and verifier"
         )
     votes = _Votes(problems, seed=context.seed)
+    voters = {context.model: votes} | {
+        name: _Votes(theirs, seed=context.seed) for name, theirs in (others or {}).items()
+    }
     names = list(problems[0].outcomes)
     return PacoreResult(
         model=context.model,
@@ -86,7 +99,10 @@ def estimate(problems: Sequence[JudgedProblem], context: EstimateContext) -> Pac
             *(_strategy_point(problems, name, context) for name in names),
         ),
         against=tuple(
-            _against(problems, votes, name, axis, context) for name in names for axis in Axis
+            _against(problems, voters[model], name, axis, replace(context, model=model))
+            for model in voters
+            for name in names
+            for axis in Axis
         ),
         last_calls=tuple(_last_call(problems, name) for name in names),
     )
@@ -212,6 +228,7 @@ def _against(
     return AgainstVotes(
         strategy=name,
         axis=axis,
+        voters=context.model,
         vote=rule.value,
         paths=count,
         difference=paired_difference(

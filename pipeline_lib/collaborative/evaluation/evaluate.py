@@ -1,17 +1,15 @@
 """Evaluation of models on a data set's test problems: trials, metrics.json and report.html in a folder."""
 
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pydantic import TypeAdapter
-
 from pipeline_lib.collaborative.drive import solve_all
-from pipeline_lib.collaborative.evaluation.estimates import EstimateContext, estimate
+from pipeline_lib.collaborative.evaluation.estimates import EstimateContext, JudgedProblem, estimate
 from pipeline_lib.collaborative.evaluation.judging import Scores, judge_texts, judged_problem
 from pipeline_lib.collaborative.evaluation.page import Page, write_page
-from pipeline_lib.collaborative.evaluation.result import PacoreResult
+from pipeline_lib.collaborative.evaluation.result import PacoreResult, result_rows
 from pipeline_lib.collaborative.evaluation.trials import (
     Strategy,
     Trial,
@@ -24,7 +22,7 @@ from pipeline_lib.collaborative.settings import check_lengths, identity_of, open
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.records import Problem
-from pipeline_lib.sampling.prompts import instruction
+from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.serving.chat_model import ChatModel, Message
 from pipeline_lib.serving.started_engine import started_engine
 from pipeline_lib.storage.files import check_output, digest_json, write_json
@@ -53,44 +51,66 @@ class _Judged:
     trials: dict[str, dict[str, Trial]]
     """By problem and strategy."""
     scores: Scores
-    result: PacoreResult
+    problems: Mapping[str, JudgedProblem | None]
+    """By id; None: a call or the verifier failed."""
+
+
+def read_test_problems(params: Params) -> list[Problem]:
+    """The test split of the data set of ``params``.
+
+    Raises:
+        BadInputError: the data set cannot be used.
+    """
+    with open_gold_check() as gold_problem:
+        splits = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem)
+    return list(splits.test)
 
 
 def evaluate_models(
-    models: Sequence[str],
+    models: Mapping[str, str],
+    problems: Sequence[Problem],
     output: pathlib.Path,
     params: Params,
     *,
     workers: int = 1,
     on_progress: OnProgress = lambda _done, _total: None,
 ) -> EvaluatedModels:
-    """Evaluate each model on the same problems with the same seeds; a killed evaluation continues.
+    """Evaluate each model on ``problems`` with the same seeds; a killed evaluation continues.
+
+    A problem with a failed call of one model is left out for all, so that the models can be compared.
+
+    Args:
+        models: Hugging Face folders or hub ids, by their names in the result.
+        problems: of one kind.
+        output: folder of metrics.json, report.html and the resumable trials.
+        params: decoding, strategies, verifier, intervals.
+        workers: processes of the verifier.
+        on_progress: called with finished and all trials.
 
     Raises:
-        BadInputError: unusable data set, model or output, or no problem without a failed call.
+        BadInputError: unusable model or output, or no problem without a failed call.
         EngineDownError: the server does not answer; finished trials are kept.
     """
     metrics, report = output / METRICS_NAME, output / REPORT_NAME
     for file in (metrics, report):
         check_output(file)
-    with open_gold_check() as gold_problem:
-        problems = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem).test
+    kind = {"kind": problems[0].kind.name} if problems[0].kind.votable else {}
+    params = params.model_copy(update={"pacore": params.pacore.model_copy(update=kind)})
     total = len(models) * len(problems) * len(make_strategies(params.pacore))
-    judged: list[_Judged] = []
-    for place, model in enumerate(models):
+    judged: dict[str, _Judged] = {}
+    for place, (name, model) in enumerate(models.items()):
         before = place * total // len(models)
 
         def moved(done: int, before: int = before) -> None:
             on_progress(before + done, total)
 
         trials = _run_trials(model, problems, output, params, place=place, moved=moved)
-        judged.append(_judge(model, problems, trials, params, workers=workers))
-    adapter = TypeAdapter(PacoreResult)
-    results = [one.result for one in judged]
-    write_json(metrics, [adapter.dump_python(result, mode="json") for result in results])
+        judged[name] = _judge(problems, trials, params, workers=workers)
+    results = _estimate(judged, params)
+    write_json(metrics, result_rows(results))
     pages = [
-        Page(result=one.result, problems=problems, trials=one.trials, scores=one.scores)
-        for one in judged
+        Page(result=result, problems=problems, trials=one.trials, scores=one.scores)
+        for result, one in zip(results, judged.values(), strict=True)
     ]
     write_page(report, pages, num_examples=params.report.num_examples)
     return EvaluatedModels(results=results, metrics=metrics, report=report)
@@ -128,14 +148,19 @@ def _run_trials(
 
         moved(len(trials))
         with open_setting(engine, params.pacore, params.verify, seed=params.seed) as setting:
-            check_lengths(map(_question, problems), setting)
+            questions = _ask(problems, engine)
+            check_lengths(questions.values(), setting)
             for group in split(problems, params.pacore.problems_together):
                 # Plain paths are the first rounds of the strategies: drawn once for a group.
                 shared = replace(setting, memory={})
                 for strategy in strategies:
                     solve_all(
                         engine,
-                        [_question(p) for p in group if strategy.trial_name(p.id) not in trials],
+                        [
+                            questions[problem.id]
+                            for problem in group
+                            if strategy.trial_name(problem.id) not in trials
+                        ],
                         replace(shared, plan=strategy.plan, early_stop=strategy.early_stop),
                         together=len(group),
                         on_solved=partial(keep, strategy),
@@ -148,8 +173,16 @@ def _run_trials(
     }
 
 
-def _question(problem: Problem) -> Question:
-    return Question(id=problem.id, conversation=[Message.user(instruction(problem))])
+def _ask(problems: Iterable[Problem], engine: ChatModel) -> dict[str, Question]:
+    """The question of each problem, by its id."""
+    chat_format = engine.chat_format
+    assert chat_format is not None  # by the check of the setting
+    return {
+        problem.id: Question(
+            id=problem.id, conversation=[Message.user(user_message(problem, chat_format))]
+        )
+        for problem in problems
+    }
 
 
 def _key(engine: ChatModel, problems: Sequence[Problem], params: Params) -> str:
@@ -159,7 +192,6 @@ def _key(engine: ChatModel, problems: Sequence[Problem], params: Params) -> str:
 
 
 def _judge(
-    model: str,
     problems: Sequence[Problem],
     trials: dict[str, dict[str, Trial]],
     params: Params,
@@ -168,14 +200,31 @@ def _judge(
 ) -> _Judged:
     with open_verifier(params.verify, workers=workers) as verifier:
         scores = judge_texts(problems, trials, verifier)
-        found = [
-            judged_problem(problem, trials[problem.id], scores, verifier) for problem in problems
-        ]
-    whole = [one for one in found if one is not None]
-    context = EstimateContext(
-        model=model,
-        num_left_out=len(found) - len(whole),
-        params=params.evaluate,
-        seed=params.seed,
-    )
-    return _Judged(trials=trials, scores=scores, result=estimate(whole, context))
+        found = {
+            problem.id: judged_problem(problem, trials[problem.id], scores, verifier)
+            for problem in problems
+        }
+    return _Judged(trials=trials, scores=scores, problems=found)
+
+
+def _estimate(judged: Mapping[str, _Judged], params: Params) -> list[PacoreResult]:
+    """The result of each model, on the problems that are whole for all of them."""
+    columns = [one.problems for one in judged.values()]
+    names = [name for name in columns[0] if all(column[name] for column in columns)]
+    whole = {
+        model: [found for name in names if (found := one.problems[name]) is not None]
+        for model, one in judged.items()
+    }
+    return [
+        estimate(
+            whole[model],
+            EstimateContext(
+                model=model,
+                num_left_out=len(columns[0]) - len(names),
+                params=params.evaluate,
+                seed=params.seed,
+            ),
+            others={other: found for other, found in whole.items() if other != model},
+        )
+        for model in judged
+    ]

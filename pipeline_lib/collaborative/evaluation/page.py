@@ -74,24 +74,27 @@ class ShownProblem:
 
 
 def headline(result: PacoreResult) -> list[str]:
-    """Counts of significant differences to the best vote of equal cost, then the largest difference per axis."""
-    gains = [one for one in result.against if one.difference.finding is DifferenceFinding.GAIN]
+    """Counts of significant differences to the best vote of equal cost, then the largest difference per axis.
+
+    Only votes of the model itself are counted.
+    """
+    against = [one for one in result.against if one.voters == result.model]
+    gains = [one for one in against if one.difference.finding is DifferenceFinding.GAIN]
     losses = [
-        one
-        for one in result.against
-        if one.difference.finding is DifferenceFinding.SIGNIFICANTLY_LOWER
+        one for one in against if one.difference.finding is DifferenceFinding.SIGNIFICANTLY_LOWER
     ]
-    best = [_best(result, axis) for axis in Axis]
+    best = [
+        max(
+            (one for one in against if one.axis is axis),
+            key=lambda one: one.difference.interval.value,
+        )
+        for axis in Axis
+    ]
     first = (
         f"{result.model}: on {result.num_problems} problems synthesis is above the best vote of equal cost in "
-        f"{len(gains)} of {len(result.against)} comparisons, and below it in {len(losses)}."
+        f"{len(gains)} of {len(against)} comparisons, and below it in {len(losses)}."
     )
     return [first, *map(_sentence, best)]
-
-
-def _best(result: PacoreResult, axis: Axis) -> AgainstVotes:
-    own = [one for one in result.against if one.axis is axis]
-    return max(own, key=lambda one: one.difference.interval.value)
 
 
 def _sentence(one: AgainstVotes) -> str:
@@ -147,11 +150,12 @@ def against_table(result: PacoreResult) -> Table:
     """Each strategy minus the best vote that costs no more."""
     return Table(
         caption="Difference in points to the best vote of equal cost (*: significant)",
-        columns=("", "equal", "vote", "difference"),
+        columns=("", "equal", "voters", "vote", "difference"),
         rows=tuple(
             (
                 one.strategy,
                 one.axis.value,
+                "own" if one.voters == result.model else one.voters,
                 f"{one.vote} of {one.paths}",
                 difference(one.difference.interval)
                 + ("" if one.difference.finding is DifferenceFinding.NO_SIGNIFICANT_GAIN else " *"),

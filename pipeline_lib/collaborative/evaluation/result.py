@@ -1,8 +1,11 @@
 """Result of an evaluation of one model, serializable as JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from pipeline_lib.evaluation.statistics.paired import PairedDifference
 from pipeline_lib.records import Interval
@@ -36,6 +39,8 @@ class AgainstVotes:
 
     strategy: str
     axis: Axis
+    voters: str
+    """The model that draws the paths of the vote."""
     vote: str
     paths: int
     difference: PairedDifference
@@ -69,3 +74,17 @@ class PacoreResult:
     points: tuple[PacorePoint, ...]
     against: tuple[AgainstVotes, ...]
     last_calls: tuple[LastCall, ...]
+
+
+_RESULTS = TypeAdapter(tuple[PacoreResult, ...])
+
+
+def result_rows(results: Sequence[PacoreResult]) -> list[dict[str, Any]]:
+    """As JSON values."""
+    rows: list[dict[str, Any]] = _RESULTS.dump_python(tuple(results), mode="json")
+    return rows
+
+
+def read_results(rows: Sequence[Mapping[str, Any]]) -> tuple[PacoreResult, ...]:
+    """Inverse of `result_rows`, from JSON."""
+    return _RESULTS.validate_python(rows)

@@ -10,6 +10,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from pipeline_lib.collaborative.rounds import Question, Setting, make_plan
+from pipeline_lib.collaborative.synthesis import synthesis_in_words
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.serving.chat_model import Conversation, Decoding, Message, Role
 from pipeline_lib.serving.scripted import ScriptedModel
@@ -29,6 +30,7 @@ class PlainTurns:
     """A chat format that keeps every turn readable."""
 
     digest: str = "plain"
+    is_compact: bool = False
 
     def render(self, conversation: Conversation) -> str:
         return json.dumps([[turn.role, turn.content] for turn in conversation])
@@ -48,6 +50,7 @@ def setting(params: PacoreParams | None = None, **changes) -> Setting:
     fields = {
         "plan": make_plan(params or PacoreParams()),
         "render": PlainTurns().render,
+        "synthesis_text": synthesis_in_words,
         "fits": lambda _prompt: True,
         "decoding": DECODING,
         "seed": 7,

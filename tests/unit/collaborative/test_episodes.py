@@ -6,15 +6,17 @@ import pytest
 
 from pipeline_lib.collaborative.episodes import JudgedQuestion, PromptForm, make_episodes
 from pipeline_lib.collaborative.message_cache import CachedQuestion
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.pacore import EpisodeParams
 from pipeline_lib.records import Problem
+from pipeline_lib.verification.answer_text import strip_reasoning
 from tests.unit.collaborative.scripted_chat import TURNS, PlainTurns, last_turn
 
 FORM = PromptForm(
-    render=PlainTurns().render,
+    chat_format=PlainTurns(),
     fits=lambda _prompt: True,
-    message_of=lambda text: text.removeprefix("thought ") or None,
+    message_of=lambda text: strip_reasoning(text).removeprefix("thought ") or None,
 )
 
 
@@ -25,8 +27,18 @@ def judged(name, right, gold="42"):
     return JudgedQuestion(cached=cached, right=right)
 
 
-def made(questions, *, supervised=True, form=FORM, seed=7, **params):
-    return make_episodes(questions, EpisodeParams(**params), form, seed=seed, supervised=supervised)
+PUBLISHED = {
+    "draws": 1,
+    "target": "held_out",
+    "checks": False,
+    "plain": 0.0,
+    "max_mean_right": 0.375,
+}
+
+
+def made(questions, *, supervised=True, form=FORM, seed=7, **changes):
+    params = EpisodeParams(**(PUBLISHED | changes))
+    return make_episodes(questions, params, form, seed=seed, supervised=supervised)
 
 
 def test_the_filter_by_hand():
@@ -42,6 +54,7 @@ def test_the_filter_by_hand():
         "kept": 1,
         "too_few_messages": 0,
         "references_dropped": 0,
+        "without_references": 0,
         "episodes": 1,
     }
 
@@ -79,6 +92,58 @@ def test_a_completion_is_right_and_not_a_reference():
         assert all(f"p response {path}" in last_turn(row["prompt"]) for path in row["references"])
 
 
+def test_the_first_right_reference_is_the_target():
+    """With target `reference`: the first right one shown; a right response that is not shown if all are wrong."""
+    question = judged("p", [False, True, False, False, True, False, False, False])
+    rows = made([question], draws=60, target="reference").rows
+    right = {"p response 1", "p response 4"}
+    for row in rows:
+        shown = [f"p response {path}" for path in row["references"]]
+        first = next((text for text in shown if text in right), None)
+        assert row["completion"] == first or (first is None and row["completion"] in right)
+    assert any(not right & {f"p response {path}" for path in row["references"]} for row in rows)
+
+
+def test_checks_compute_the_last_step_anew():
+    """Each reference with its own results, and y or n; no response with a failed verifier is shown."""
+    gold = CountdownGold(numbers=(3, 5, 12), target=20)
+    problem = Problem(id="p", question="make 20", gold=gold, source="test")
+    texts = [
+        "12+3=15\n15+5=20",
+        "12-3=9\n9*5=20",
+        "12/5=2",
+        "no step",
+        "<think>1y</think>5+3=8\n8+12=20",
+    ]
+    cached = CachedQuestion(problem=problem, conversation=TURNS, responses=texts)
+    question = JudgedQuestion(cached=cached, right=[True, False, False, None, True])
+    checks = {
+        0: "12+3=15\n15+5=20y",
+        1: "12-3=9\n9*5=45n",
+        2: "12/5=?n",
+        4: "5+3=8\n8+12=20y",
+    }
+    settings = {"checks": True, "target": "reference", "references": (3, 4), "max_mean_right": 1.0}
+    for row in made([question], draws=20, **settings).rows:
+        marks = "".join(
+            f"#{number}\n{checks[path]}\n" for number, path in enumerate(row["references"], start=1)
+        )
+        first = next(path for path in row["references"] if path in {0, 4})
+        answer = texts[first].removeprefix("<think>1y</think>")
+        assert row["completion"] == f"<think>\n{marks}</think>\n{answer}"
+
+
+def test_plain_rows_are_the_question_alone():
+    """A fifth of 400 rows within 4 standard errors; with a share of 1 all, as for the control."""
+    question = judged("p", [True] + [False] * 7)
+    rows = made([question], draws=400, plain=0.2).rows
+    plain = [row for row in rows if not row["references"]]
+    assert abs(len(plain) - 80) < 4 * (400 * 0.2 * 0.8) ** 0.5
+    assert {row["prompt"] for row in plain} == {FORM.chat_format.render(TURNS)}
+    assert {row["completion"] for row in plain} == {"p response 0"}
+    assert all(not row["references"] for row in made([question], draws=9, plain=1.0).rows)
+
+
 def test_golds_are_in_no_prompt():
     """With swapped golds the prompts of online training are the same, and their completions empty."""
     right = [True] + [False] * 7
@@ -111,7 +176,7 @@ def test_too_few_messages_give_no_episode():
 def test_references_that_do_not_fit_are_dropped():
     """Room for one: one is shown, the others are counted."""
     form = PromptForm(
-        render=FORM.render,
+        chat_format=FORM.chat_format,
         fits=lambda prompt: "Candidate solution 2" not in prompt,
         message_of=FORM.message_of,
     )

@@ -69,6 +69,15 @@ def test_costs():
     assert found["low", 5].costs == {Axis.DRAWN: 40, Axis.TOTAL: 340, Axis.CRITICAL: 20}
 
 
+def test_votes_of_another_model():
+    """Each strategy is also compared with the votes of the others: here of a model that is always right."""
+    better = [problem(one.id, [True] * 8, synthesis=True, references=(True,)) for one in PROBLEMS]
+    result = estimate(PROBLEMS, CONTEXT, others={"better": better})
+    assert [one.voters for one in result.against] == ["m"] * 3 + ["better"] * 3
+    differences = [one.difference.interval.value for one in result.against[3:]]
+    assert differences == pytest.approx([-1 / 3] * 3)
+
+
 def test_each_axis_has_its_own_opponent():
     """40 drawn tokens are 4 paths; 340 with prompts and a critical path of 20 allow all 8."""
     result = estimate(PROBLEMS, CONTEXT)

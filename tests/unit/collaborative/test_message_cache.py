@@ -8,6 +8,7 @@ from pipeline_lib.collaborative.message_cache import read_cache
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
+from tests.unit.collaborative.scripted_chat import PlainTurns
 
 PUBLISHED = {
     "conversation": [
@@ -27,7 +28,7 @@ def written(tmp_path, *rows):
 
 def test_the_published_format(tmp_path):
     """Turns, responses and gold; a line without id is named by its number."""
-    [found] = read_cache(written(tmp_path, PUBLISHED), kind="math")
+    [found] = read_cache(written(tmp_path, PUBLISHED), kind="math", chat_format=PlainTurns())
     assert found.problem.id == "line-1"
     assert found.problem.gold == MathGold(answer="42")
     assert [turn.content for turn in found.conversation] == ["Be brief.", "What is 6 times 7?"]
@@ -38,7 +39,7 @@ def test_paths_of_one_problem_are_its_responses(tmp_path):
     """The question with the kind's instruction is the conversation; a failed path gives no response."""
     line = {"kind": "countdown", "numbers": [3, 5], "target": 8, "question": "3 and 5 into 8?"}
     rows = [line | {"problem_id": "p", "text": text} for text in ("3+5=8", None, "5-3=8")]
-    [found] = read_cache(written(tmp_path, *rows), kind="math")
+    [found] = read_cache(written(tmp_path, *rows), kind="math", chat_format=PlainTurns())
     assert found.responses == ["3+5=8", "5-3=8"]
     assert found.problem.gold == CountdownGold(numbers=(3, 5), target=8)
     [turn] = found.conversation
@@ -59,4 +60,4 @@ def test_paths_of_one_problem_are_its_responses(tmp_path):
 def test_unusable_caches(tmp_path, rows, message):
     """One line with the place."""
     with pytest.raises(BadInputError, match=message):
-        read_cache(written(tmp_path, *rows), kind="math")
+        read_cache(written(tmp_path, *rows), kind="math", chat_format=PlainTurns())

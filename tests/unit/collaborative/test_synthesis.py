@@ -1,6 +1,12 @@
 """Synthesis prompts replace the last user message alone."""
 
-from pipeline_lib.collaborative.synthesis import Reference, summary_prompt, synthesis_prompt
+from pipeline_lib.collaborative.synthesis import (
+    Reference,
+    compact_synthesis,
+    summary_prompt,
+    synthesis_in_words,
+    synthesis_prompt,
+)
 from tests.unit.collaborative.scripted_chat import TURNS
 
 REFERENCES = [Reference(path=2, text="It is 42."), Reference(path=0, text="It is 41.")]
@@ -8,19 +14,19 @@ REFERENCES = [Reference(path=2, text="It is 42."), Reference(path=0, text="It is
 
 def test_without_references_the_conversation_is_unchanged():
     """After a round in which every call failed the plain question is asked."""
-    assert synthesis_prompt(TURNS, []) == TURNS
+    assert synthesis_prompt(TURNS, [], synthesis_in_words) == TURNS
 
 
 def test_earlier_turns_are_kept():
     """System message and earlier turns are the same objects; the last role stays the user's."""
-    prompt = synthesis_prompt(TURNS, REFERENCES)
+    prompt = synthesis_prompt(TURNS, REFERENCES, synthesis_in_words)
     assert prompt[:-1] == TURNS[:-1]
     assert prompt[-1].role == TURNS[-1].role
 
 
 def test_problem_and_references_in_the_given_order():
     """The question comes first, then the references, numbered from 1."""
-    text = synthesis_prompt(TURNS, REFERENCES)[-1].content
+    text = synthesis_prompt(TURNS, REFERENCES, synthesis_in_words)[-1].content
     places = [
         text.index(part)
         for part in (
@@ -31,6 +37,12 @@ def test_problem_and_references_in_the_given_order():
     ]
     assert places == sorted(places)
     assert "2 candidate solutions" in text
+
+
+def test_the_compact_form():
+    """Question, numbered references and an exclamation mark, a line each, without words."""
+    prompt = synthesis_prompt(TURNS, REFERENCES, compact_synthesis)
+    assert prompt[-1].content == "What is 6 times 7?\n#1\nIt is 42.\n#2\nIt is 41.\n!"
 
 
 def test_a_summary_follows_the_path():

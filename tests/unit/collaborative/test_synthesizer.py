@@ -3,14 +3,23 @@
 import json
 
 import pytest
+import torch
 
-from pipeline_lib.collaborative import synthesizer
-from pipeline_lib.collaborative.synthesizer import train_synthesizer
+from pipeline_lib.collaborative.message_cache import CachedQuestion
+from pipeline_lib.collaborative.synthesizer import chat_format_for, judge_cache, train_synthesizer
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.pacore import EpisodeParams, PacoreParams
+from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.params.train import Method, PpoParams, TrainParams
 from pipeline_lib.params.whole import Params
+from pipeline_lib.records import Problem
+from pipeline_lib.serving.chat_model import Message
+from pipeline_lib.serving.pretrained import load_tokenizer
+from pipeline_lib.training.bootstrap import make_tokenizer, save_blank_policy
+from pipeline_lib.training.weights.compact_chat import add_compact_chat
 from pipeline_lib.training.weights.gguf_import import import_gguf
+from pipeline_lib.training.weights.policies import load_model
 from tests.unit.training.weights.gguf_files import tiny_llama, write_gguf
 
 
@@ -23,20 +32,22 @@ def base(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
+def questions():
     """Eight questions with eight responses, two of them right."""
-    path = tmp_path_factory.mktemp("cache") / "cache.jsonl"
-    rows = [
-        {
-            "id": f"q{number}",
-            "conversation": [{"role": "user", "content": f"{number}+1?"}],
-            "responses": [f"\\boxed{{{number + 1 + k // 2}}}" for k in range(8)],
-            "ground_truth": str(number + 1),
-        }
+    cached = [
+        CachedQuestion(
+            problem=Problem(
+                id=f"q{number}",
+                question=f"{number}+1?",
+                gold=MathGold(answer=str(number + 1)),
+                source="test",
+            ),
+            conversation=[Message.user(f"{number}+1?")],
+            responses=[f"\\boxed{{{number + 1 + k // 2}}}" for k in range(8)],
+        )
         for number in range(8)
     ]
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    return path
+    return judge_cache(cached, Params(), workers=1)
 
 
 def params(method, **train):
@@ -49,16 +60,18 @@ def params(method, **train):
         **(fields | train),
     )
     pacore = PacoreParams(
-        max_new_tokens=8, episodes=EpisodeParams(references=(2, 3), draws=2), train=settings
+        max_new_tokens=8,
+        episodes=EpisodeParams(references=(2, 3), draws=2, checks=False, plain=0.0),
+        train=settings,
     )
     return Params(pacore=pacore)
 
 
 @pytest.mark.parametrize("method", [Method.SFT, Method.GRPO, Method.PPO])
-def test_each_method_trains(base, cache, tmp_path, method):
+def test_each_method_trains(base, questions, tmp_path, method):
     """All steps, a model with its chat template, the episodes and the data card; again it is reused."""
     output = tmp_path / "model"
-    trained = train_synthesizer(base, cache, output, params(method))
+    trained = train_synthesizer(base, questions, output, params(method))
     assert trained.summary.steps == 3
     assert (output / "chat_template.jinja").is_file()
     assert trained.episodes.counts["episodes"] == 16
@@ -66,14 +79,16 @@ def test_each_method_trains(base, cache, tmp_path, method):
     assert rows == trained.episodes.rows
     assert all(bool(row["completion"]) == (method is Method.SFT) for row in rows)
     assert "| episodes | 16 |" in trained.card.read_text("utf-8")
-    again = train_synthesizer(base, cache, output, params(method))
+    again = train_synthesizer(base, questions, output, params(method))
     assert again.summary.digest == trained.summary.digest
 
 
 @pytest.mark.parametrize("method", [Method.SFT, Method.PPO])
-def test_a_killed_training_resumes_to_the_same_digest(base, cache, tmp_path, monkeypatch, method):
+def test_a_killed_training_resumes_to_the_same_digest(
+    base, questions, tmp_path, monkeypatch, method
+):
     """Interrupted after the second of three steps: the weights equal those of an unbroken training."""
-    whole = train_synthesizer(base, cache, tmp_path / "whole", params(method))
+    whole = train_synthesizer(base, questions, tmp_path / "whole", params(method))
 
     class KilledError(Exception):
         pass
@@ -83,11 +98,13 @@ def test_a_killed_training_resumes_to_the_same_digest(base, cache, tmp_path, mon
             raise KilledError
 
     with pytest.raises(KilledError):
-        train_synthesizer(base, cache, tmp_path / "broken", params(method), progress=stop_after_two)
+        train_synthesizer(
+            base, questions, tmp_path / "broken", params(method), progress=stop_after_two
+        )
     steps = []
     resumed = train_synthesizer(
         base,
-        cache,
+        questions,
         tmp_path / "broken",
         params(method),
         progress=lambda step, _total, _metrics: steps.append(step),
@@ -98,7 +115,7 @@ def test_a_killed_training_resumes_to_the_same_digest(base, cache, tmp_path, mon
     assert resumed.summary.steps == whole.summary.steps
 
 
-def test_no_episodes_is_bad_input(base, cache, tmp_path):
+def test_no_episodes_is_bad_input(base, questions, tmp_path):
     """The message has the counts of the filter and the remedy; nothing is written."""
     few = params(Method.SFT)
     narrow = few.model_copy(
@@ -107,19 +124,58 @@ def test_no_episodes_is_bad_input(base, cache, tmp_path):
         }
     )
     with pytest.raises(BadInputError, match=r"no episodes \(questions=8.*max_mean_right"):
-        train_synthesizer(base, cache, tmp_path / "model", narrow)
+        train_synthesizer(base, questions, tmp_path / "model", narrow)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_methods_are_refused(base, cache, tmp_path):
+def test_other_methods_are_refused(base, questions, tmp_path):
     """DPO has no pairs of syntheses."""
     with pytest.raises(BadInputError, match=r"method=dpo; expected one of grpo, ppo, rloo, sft"):
-        train_synthesizer(base, cache, tmp_path / "model", params(Method.DPO))
+        train_synthesizer(base, questions, tmp_path / "model", params(Method.DPO))
 
 
-def test_a_model_without_a_chat_template_is_refused(cache, tmp_path, monkeypatch):
-    """The base is named."""
-    monkeypatch.setattr(synthesizer, "load_tokenizer", lambda _base: None)
-    monkeypatch.setattr(synthesizer, "chat_format_of", lambda _tokenizer: None)
-    with pytest.raises(BadInputError, match="plain: the model has no chat template"):
-        train_synthesizer("plain", cache, tmp_path / "model", params(Method.SFT))
+def test_the_control_has_plain_prompts(base, questions, tmp_path):
+    """With a share of 1 no row of SFT has a reference, and each completion is a right response."""
+    settings = params(Method.SFT)
+    plain = settings.pacore.model_copy(update={"episodes": EpisodeParams(plain=1.0, draws=1)})
+    trained = train_synthesizer(
+        base, questions, tmp_path / "model", settings.model_copy(update={"pacore": plain})
+    )
+    assert trained.episodes.counts["without_references"] == len(trained.episodes.rows) == 8
+    assert all("boxed" in row["completion"] for row in trained.episodes.rows)
+
+
+def test_a_cold_start_comes_before_online_training(base, questions, tmp_path):
+    """Two steps of SFT on supervised episodes, then three of GRPO."""
+    trained = train_synthesizer(
+        base, questions, tmp_path / "model", params(Method.GRPO, warm_start_steps=2)
+    )
+    log = (tmp_path / "model" / "training_log.jsonl").read_text("utf-8").splitlines()
+    phases = [json.loads(line)["phase"] for line in log]
+    assert phases == ["warm-start"] * 2 + ["grpo"] * 3
+    assert trained.summary.steps == 5
+
+
+def test_a_model_without_a_chat_template_is_refused(tmp_path):
+    """The base is named, with the command that makes one of a policy from scratch."""
+    make_tokenizer(["1+2=3"]).save_pretrained(tmp_path)
+    with pytest.raises(BadInputError, match=r"no chat template; give .* `reasonloop pacore base`"):
+        chat_format_for(str(tmp_path))
+
+
+def test_a_policy_from_scratch_becomes_a_chat_model(tmp_path):
+    """Its prompts are rendered as before, with the same logits; tags are one token each, kept in decoded text."""
+    rows = [{"prompt": "3,5=8\n", "completion": "5+3=8"}]
+    blank, folder = tmp_path / "blank", tmp_path / "chat"
+    save_blank_policy(blank, rows, BootstrapParams(hidden_size=16, num_layers=1, num_heads=2))
+    add_compact_chat(str(blank), folder, key="k")
+    chat_format, tokenizer = chat_format_for(str(folder)), load_tokenizer(str(folder))
+    assert chat_format.is_compact
+    assert chat_format.render([Message.user("3,5=8")]) == "3,5=8\n"
+    ids = tokenizer("<think>8y</think>", add_special_tokens=False)["input_ids"]
+    assert len(ids) == 4
+    assert tokenizer.decode(ids, skip_special_tokens=True) == "<think>8y</think>"
+    prompt = torch.tensor([tokenizer("3,5=8\n", add_special_tokens=False)["input_ids"]])
+    before, after = (load_model(str(where))(prompt).logits for where in (blank, folder))
+    torch.testing.assert_close(after[..., : before.shape[-1]], before)
+    assert after.shape[-1] == before.shape[-1] + 2

@@ -4,10 +4,11 @@ import itertools
 import re
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.kinds.countdown import solutions
+from pipeline_lib.kinds.countdown import COUNTDOWN, solutions
 from tests.unit.countdown_steps import OPERATIONS, replay
 
 
@@ -62,3 +63,19 @@ def test_the_solver_agrees_with_brute_force(numbers, target):
     assert bool(found) == reached
     assert all(replay(numbers, text) == [target] for text in found)
     assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        ("16+6=22\n22-1=23", "16+6=22\n22-1=21"),
+        ("3-8=5\n6/2=4", "3-8=-5\n6/2=3"),
+        ("7/2=3\n3*4=12", "7/2=?\n3*4=12"),
+        ("5/0=5", "5/0=?"),
+        ("no step", "no step"),
+    ],
+)
+def test_a_check_has_the_steps_with_their_own_results(response, expected):
+    """The operands are those of the response; what is no whole number is a question mark."""
+    assert COUNTDOWN.check_text is not None
+    assert COUNTDOWN.check_text(response) == expected

@@ -11,7 +11,7 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.records import Problem
-from pipeline_lib.sampling.prompts import instruction, render, template_digest
+from pipeline_lib.sampling.prompts import instruction, render, template_digest, user_message
 from pipeline_lib.serving.chat_model import Conversation
 
 COUNTDOWN = Problem(
@@ -34,10 +34,19 @@ class Shouting:
     """A chat format that is easy to recognize."""
 
     digest: str = "shouting"
+    is_compact: bool = False
 
     def render(self, conversation: Conversation) -> str:
         turns = "".join(f"<{turn.role}>{turn.content}" for turn in conversation)
         return f"{turns}<assistant>"
+
+
+def test_a_chat_model_of_compact_prompts():
+    """The user's message is the prompt that a base model gets; the template adds the line break."""
+    compact = Shouting(is_compact=True)
+    assert user_message(COUNTDOWN, compact) == "3,5,3=24"
+    assert render(COUNTDOWN, compact) == render(COUNTDOWN, None)
+    assert user_message(COUNTDOWN, Shouting()) == instruction(COUNTDOWN)
 
 
 def test_compact_countdown_prompt():

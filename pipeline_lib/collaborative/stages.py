@@ -1,0 +1,94 @@
+"""The stages of PaCoRe after its data: a synthesizer with its control, an evaluation."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from pipeline_lib.collaborative.episodes import JudgedQuestion
+from pipeline_lib.collaborative.evaluation.evaluate import evaluate_models
+from pipeline_lib.collaborative.message_cache import cached_paths
+from pipeline_lib.collaborative.policy_messages import source_of
+from pipeline_lib.collaborative.synthesizer import chat_format_for, train_synthesizer
+from pipeline_lib.params.train import Method
+from pipeline_lib.records import Problem
+from pipeline_lib.storage import shards
+from pipeline_lib.telemetry import record_work
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    import pathlib
+    from collections.abc import Mapping, Sequence
+
+    from pipeline_lib.params.whole import Params
+    from pipeline_lib.serving.chat_model import ChatFormat
+    from pipeline_lib.stages.stage import Run
+
+
+def train(run: Run) -> None:
+    """Train the synthesizer, and a control with as many steps of SFT on plain prompts."""
+    folders, params = run.workspace.pacore, run.params
+    questions = _questions(run, chat_format_for(str(folders.base)))
+    _train(run, questions, folders.model, params, label="pacore-train")
+    settings = params.pacore.train
+    folders.control.mkdir(parents=True, exist_ok=True)  # dvc.yaml lists it as an output
+    if not settings.control:
+        return
+    plain = params.pacore.episodes.model_copy(update={"plain": 1.0})
+    # Before an online method only the cold start is SFT.
+    cold_start = 0 if settings.method is Method.SFT else settings.warm_start_steps
+    own = settings.model_copy(update={"method": Method.SFT, "steps": cold_start or settings.steps})
+    pacore = params.pacore.model_copy(update={"episodes": plain, "train": own})
+    controlled = params.model_copy(update={"pacore": pacore})
+    _train(run, questions, folders.control, controlled, label="pacore-control")
+
+
+def evaluate(run: Run) -> None:
+    """Compare the policy, the synthesizer and the control, each by its votes and its syntheses."""
+    folders = run.workspace.pacore
+    rows = shards.iter_table(source_of(run).problems("test"))
+    models = {"policy": folders.base, "synthesizer": folders.model}
+    if run.params.pacore.train.control:
+        models["control"] = folders.control
+    evaluate_models(
+        {name: str(folder) for name, folder in models.items()},
+        [Problem.from_row(row) for row in rows],
+        folders.reports,
+        run.params,
+        workers=run.params.execution.workers,
+        on_progress=lambda done, total: record_work(
+            run.root, "pacore-evaluate", done=done, total=total
+        ),
+    )
+
+
+def _questions(run: Run, chat_format: ChatFormat) -> list[JudgedQuestion]:
+    problems = {
+        problem.id: problem
+        for problem in map(Problem.from_row, shards.iter_table(source_of(run).problems("train")))
+    }
+    found = []
+    rows = shards.iter_table(run.workspace.pacore.messages)
+    for name, group in groupby(rows, key=lambda row: row["problem_id"]):
+        drawn = [row for row in group if row["text"] is not None]
+        texts = [row["text"] for row in drawn]
+        found.append(
+            JudgedQuestion(
+                cached=cached_paths(problems[name], texts, chat_format),
+                right=[row["strict"] for row in drawn],
+            )
+        )
+    return found
+
+
+def _train(
+    run: Run,
+    questions: Sequence[JudgedQuestion],
+    output: pathlib.Path,
+    params: Params,
+    *,
+    label: str,
+) -> None:
+    def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
+        record_work(run.root, "pacore-train", done=step, total=total, unit="step", label=label)
+
+    train_synthesizer(str(run.workspace.pacore.base), questions, output, params, progress=progress)

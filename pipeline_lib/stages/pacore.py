@@ -1,0 +1,46 @@
+"""The stages of PaCoRe on the policy of a finished run: cached messages, synthesizer, evaluation."""
+
+from pipeline_lib.stages.stage import Stage
+
+_ENGINE = ("serve.engine", "serve.options")
+_DECODING = tuple(f"pacore.{name}" for name in ("temperature", "top_p", "max_new_tokens"))
+_MODULES = ("pipeline_lib.collaborative.stages",)
+
+PACORE = (
+    Stage(
+        name="pacore-data",
+        summary="Draw and judge paths of the policy, the references of training.",
+        modules=("pipeline_lib.collaborative.policy_messages",),
+        function="make_data",
+        imported=("data/problems/train", "models/policy"),
+        params=("seed", *_ENGINE, *_DECODING, "verify", "pacore.cached_paths", "pacore.batch_size"),
+        outputs=("data/pacore", "models/pacore-base"),
+    ),
+    Stage(
+        name="pacore-train",
+        summary="Train the synthesizer, and its control on plain prompts.",
+        modules=_MODULES,
+        function="train",
+        imported=("data/problems/train",),
+        inputs=("data/pacore", "models/pacore-base"),
+        params=(
+            *("seed", *_ENGINE, "verify", "pacore.max_new_tokens", "pacore.compaction"),
+            *("pacore.episodes", "pacore.train"),
+        ),
+        outputs=("models/pacore", "models/pacore-control"),
+        trains=True,
+    ),
+    Stage(
+        name="pacore-evaluate",
+        summary="Compare synthesis with votes of equal cost.",
+        modules=_MODULES,
+        function="evaluate",
+        imported=("data/problems/test",),
+        inputs=("models/pacore-base", "models/pacore", "models/pacore-control"),
+        params=(
+            *("seed", *_ENGINE, *_DECODING, "verify", "evaluate", "report.num_examples"),
+            *("pacore.compaction", "pacore.summary_tokens", "pacore.evaluate", "pacore.batch_size"),
+        ),
+        outputs=("reports/pacore",),
+    ),
+)

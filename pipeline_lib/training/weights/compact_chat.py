@@ -1,0 +1,42 @@
+"""A policy from scratch as a chat model, whose user messages are compact prompts."""
+
+import pathlib
+from collections.abc import Sequence
+
+import torch
+
+from pipeline_lib.serving.pretrained import COMPACT_TEMPLATE
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.folders import replaced
+from pipeline_lib.storage.manifests import Manifest
+from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.weights import policies
+
+TAGS: Sequence[str] = ("<think>", "</think>")
+
+
+def add_compact_chat(source: str, folder: pathlib.Path, *, key: str) -> Manifest:
+    """Write the policy of ``source`` with `COMPACT_TEMPLATE` and a token for each of `TAGS`.
+
+    The embedding of a new token is the mean of all others. Up to rounding, prompts without these tokens have the same logits
+    as before, but for the new tokens.
+
+    Raises:
+        BadInputError: the policy cannot be read.
+    """
+    policy = policies.load_policy(source)
+    model, tokenizer = policy.model, policies.load_tokenizer(source)
+    known = len(tokenizer)
+    # Ordinary tokens: special ones would be missing in decoded text.
+    tokenizer.add_tokens(list(TAGS), special_tokens=False)
+    tokenizer.chat_template = COMPACT_TEMPLATE
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    with torch.no_grad():
+        for embedding in {model.get_input_embeddings(), model.get_output_embeddings()}:
+            embedding.weight[known:] = embedding.weight[:known].mean(dim=0)
+    with replaced(folder) as fresh:
+        model.save_pretrained(fresh)
+        tokenizer.save_pretrained(fresh)
+        return manifests.seal(
+            fresh, kind=policies.KIND, key=key, counts=policies.token_counts(Tokens())
+        )
