@@ -79,6 +79,7 @@ GROUPS = {
             "flows.cli.export:inspect",
             "flows.cli.export:lm_eval",
             "flows.cli.export:policy",
+            "flows.cli.export:pacore_cache",
             "flows.cli.export:model",
         ),
     ),

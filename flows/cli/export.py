@@ -7,13 +7,14 @@ from cyclopts import Parameter
 
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
 from flows.terminal import PlainConsole
+from pipeline_lib.collaborative.message_cache import published_rows, read_cache
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.exports.evaluated_policy import read_policies
 from pipeline_lib.exports.lm_eval import lm_eval_results, results_name
 from pipeline_lib.exports.model_card import export_policy, model_card
 from pipeline_lib.reporting.finished_run import read_finished_run
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.storage.files import check_output, write_json
+from pipeline_lib.storage.files import check_output, write_json, write_json_lines
 from pipeline_lib.storage.workspace import Workspace
 
 console = PlainConsole()
@@ -97,6 +98,27 @@ def policy(
     card = model_card(read_finished_run(root, loaded), loaded)
     export_policy(root.policy(loaded.rounds, rounds=loaded.rounds), card, output)
     console.print(f"policy and card: {output}", markup=False, soft_wrap=True)
+
+
+def pacore_cache(
+    paths: Annotated[
+        pathlib.Path, Parameter(help="Paths of `reasonloop sample`, or a cache of that format.")
+    ],
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Write responses as a message cache of PaCoRe: `conversation`, `responses`, `ground_truth`.
+
+    **Example:**
+
+        reasonloop export pacore-cache paths.jsonl --output cache.jsonl
+    """
+    check_output(output, source=paths)
+    rows = published_rows(read_cache(paths, kind=params.load().pacore.kind))
+    write_json_lines(output, rows)
+    console.print(f"{len(rows)} questions: {output}", markup=False, soft_wrap=True)
 
 
 def model(

@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -12,6 +13,7 @@ from flows.cli.progress import progress_bar
 from flows.terminal import PlainConsole
 from pipeline_lib.collaborative.message_cache import read_cache
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.sampling.prompts import user_message
 
 console = PlainConsole()
 
@@ -75,7 +77,8 @@ def train(
     )
 
     check_method(loaded.pacore.train)
-    cached = read_cache(cache, chat_format=chat_format_for(base), kind=loaded.pacore.kind)
+    ask = partial(user_message, chat_format=chat_format_for(base))
+    cached = read_cache(cache, kind=loaded.pacore.kind, ask=ask)
     questions = judge_cache(cached, loaded, workers=workers)
 
     with progress_bar(console, "pacore train") as moved:

@@ -5,7 +5,7 @@ set. Or the lines of `reasonloop sample`, one per path, with the gold of a kind.
 """
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -15,13 +15,15 @@ from pipeline_lib.collaborative.conversation_fields import Turns, messages_of
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import Gold, Kind
 from pipeline_lib.kinds.line_fields import Name, line_error
-from pipeline_lib.kinds.table import KINDS
-from pipeline_lib.records import Problem
-from pipeline_lib.sampling.prompts import user_message
-from pipeline_lib.serving.chat_model import ChatFormat, Conversation, Message
+from pipeline_lib.kinds.table import KINDS, kind_of
+from pipeline_lib.records import Problem, Row
+from pipeline_lib.sampling.prompts import instruction
+from pipeline_lib.serving.chat_model import Conversation, Message
 from pipeline_lib.storage.files import numbered_json_lines
 from pipeline_lib.verification.lines.format import Line, read_lines
 
+Ask = Callable[[Problem], str]
+"""From a problem to the user's message."""
 SOURCE = "cache"
 
 
@@ -44,13 +46,13 @@ class _Line(BaseModel):
     ground_truth: Name
 
 
-def read_cache(path: pathlib.Path, *, chat_format: ChatFormat, kind: str) -> list[CachedQuestion]:
+def read_cache(path: pathlib.Path, *, kind: str, ask: Ask = instruction) -> list[CachedQuestion]:
     """The questions of a cache, in order.
 
     Args:
         path: JSON lines.
-        chat_format: of the model that reads the questions of paths.
         kind: of lines that name none.
+        ask: the user's message for a problem of paths, whose lines hold no conversation.
 
     Raises:
         BadInputError: no such file, no line, or a line that cannot be used.
@@ -61,7 +63,7 @@ def read_cache(path: pathlib.Path, *, chat_format: ChatFormat, kind: str) -> lis
             f'{path}: no questions; give lines {{"conversation", "responses", "ground_truth"}} or paths'
         )
     is_published = "conversation" in first[1]
-    return _read_published(path, kind) if is_published else _read_paths(path, chat_format)
+    return _read_published(path, kind) if is_published else _read_paths(path, ask)
 
 
 def _read_published(path: pathlib.Path, kind: str) -> list[CachedQuestion]:
@@ -98,7 +100,7 @@ class _Paths:
     texts: list[str] = field(default_factory=list)
 
 
-def _read_paths(path: pathlib.Path, chat_format: ChatFormat) -> list[CachedQuestion]:
+def _read_paths(path: pathlib.Path, ask: Ask) -> list[CachedQuestion]:
     by_problem: dict[str, _Paths] = {}
     for line in read_lines(path):
         paths = by_problem.setdefault(line.problem_id, _Paths(first=line))
@@ -109,7 +111,7 @@ def _read_paths(path: pathlib.Path, chat_format: ChatFormat) -> list[CachedQuest
         if line.text:
             paths.texts.append(line.text)
     return [
-        cached_paths(_problem(name, paths.first), paths.texts, chat_format)
+        cached_paths(_problem(name, paths.first), paths.texts, ask)
         for name, paths in by_problem.items()
         if paths.texts
     ]
@@ -119,9 +121,35 @@ def _problem(name: str, line: Line) -> Problem:
     return Problem(id=name, question=line.question, gold=line.gold, source=SOURCE)
 
 
-def cached_paths(
-    problem: Problem, responses: Sequence[str], chat_format: ChatFormat
-) -> CachedQuestion:
+def cached_paths(problem: Problem, responses: Sequence[str], ask: Ask) -> CachedQuestion:
     """A problem as one message to the model."""
-    turns = [Message.user(user_message(problem, chat_format))]
+    turns = [Message.user(ask(problem))]
     return CachedQuestion(problem=problem, conversation=turns, responses=responses)
+
+
+def published_rows(questions: Iterable[CachedQuestion]) -> list[Row]:
+    """The questions in the published format, with their id and kind.
+
+    Raises:
+        BadInputError: a gold is no single text.
+    """
+    return [_published_row(question) for question in questions]
+
+
+def _published_row(question: CachedQuestion) -> Row:
+    problem = question.problem
+    kind = kind_of(problem.gold)
+    fields: Mapping[str, Any] = kind.write_line(problem.gold)
+    if set(fields) != {"gold"} or not isinstance(fields["gold"], str):
+        raise BadInputError(
+            f"problem {problem.id}: golds of kind {kind.name} have no place in the published format"
+        )
+    return {
+        "id": problem.id,
+        "kind": kind.name,
+        "conversation": [
+            {"role": str(turn.role), "content": turn.content} for turn in question.conversation
+        ],
+        "responses": list(question.responses),
+        "ground_truth": fields["gold"],
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from pipeline_lib.collaborative.policy_messages import source_of
 from pipeline_lib.collaborative.synthesizer import chat_format_for, train_synthesizer
 from pipeline_lib.params.train import Method
 from pipeline_lib.records import Problem
+from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.storage import shards
 from pipeline_lib.telemetry import record_work
 
@@ -66,6 +68,7 @@ def _questions(run: Run, chat_format: ChatFormat) -> list[JudgedQuestion]:
         problem.id: problem
         for problem in map(Problem.from_row, shards.iter_table(source_of(run).problems("train")))
     }
+    ask = partial(user_message, chat_format=chat_format)
     found = []
     rows = shards.iter_table(run.workspace.pacore.messages)
     for name, group in groupby(rows, key=lambda row: row["problem_id"]):
@@ -73,7 +76,7 @@ def _questions(run: Run, chat_format: ChatFormat) -> list[JudgedQuestion]:
         texts = [row["text"] for row in drawn]
         found.append(
             JudgedQuestion(
-                cached=cached_paths(problems[name], texts, chat_format),
+                cached=cached_paths(problems[name], texts, ask),
                 right=[row["strict"] for row in drawn],
             )
         )

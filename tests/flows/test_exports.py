@@ -7,6 +7,7 @@ from huggingface_hub import ModelCard
 from inspect_ai.log import read_eval_log
 
 from flows.cli.app import main
+from pipeline_lib.collaborative.message_cache import read_cache
 from pipeline_lib.serving.identity import model_identity
 
 SMOKE = ("--profile", "smoke")
@@ -59,3 +60,20 @@ def test_a_workspace_without_a_run_is_one_line(tmp_path, capsys, kind):
     error = capsys.readouterr().err
     assert "manifest.json: no such file" in error
     assert error.count("\n") == 1
+
+
+def test_export_of_paths_as_a_message_cache(tmp_path, capsys):
+    """One line a question with the instruction, its answers and the gold; the file is a cache again."""
+    line = {"problem_id": "p", "kind": "math", "question": "6 times 7?", "gold": "42"}
+    source, output = tmp_path / "paths.jsonl", tmp_path / "cache.jsonl"
+    texts = ("\\boxed{42}", None, "\\boxed{41}")
+    source.write_text("".join(f"{json.dumps(line | {'text': text})}\n" for text in texts), "utf-8")
+    with pytest.raises(SystemExit) as stopped:
+        main(["export", "pacore-cache", str(source), "--output", str(output)])
+    assert stopped.value.code in {0, None}
+    assert "1 questions" in capsys.readouterr().out
+    [row] = [json.loads(text) for text in output.read_text("utf-8").splitlines()]
+    assert row["responses"] == ["\\boxed{42}", "\\boxed{41}"]
+    assert row["ground_truth"] == "42"
+    assert row["conversation"][0]["content"].startswith("6 times 7?")
+    assert len(read_cache(output, kind="countdown")) == 1
