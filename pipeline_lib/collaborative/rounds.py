@@ -8,11 +8,11 @@ Sources: PaCoRe, arXiv:2601.05593; recursive self-aggregation, arXiv:2509.26626.
 """
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from pipeline_lib.collaborative.agreement import Agreement, AnswerNumber
 from pipeline_lib.collaborative.synthesis import FittedPrompt, Reference, fit_prompt, summary_prompt
 from pipeline_lib.params.pacore import EarlyStop, PacoreParams
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost, round_cost
@@ -30,10 +30,8 @@ class Calls:
     """Their completions are the answers."""
 
 
-Memory = dict[tuple[str, int, Decoding], Completion]
-"""Completions by prompt, seed and decoding."""
-AnswerNumber = Callable[[str], int | None]
-"""Number of a text's answer among the distinct answers so far; None without an answer."""
+Memory = dict[tuple[str | None, str, int, Decoding], Completion]
+"""Completions by model, prompt, seed and decoding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +69,9 @@ class Setting:
     early_stop: EarlyStop | None = None
     open_answers: Callable[[], AnswerNumber]
     """Numbers the answers of one question; called for an early stop alone."""
+    models: Sequence[str] = ()
+    """Models that share each round: path i is drawn by model i mod m, the last round by the first of them.
+    Empty: the engine has one model."""
     memory: Memory | None = None
     """Calls that are in it are not sent again, and those that are sent are added; their cost counts in each
     solution."""
@@ -158,18 +159,22 @@ def _remember(exchange: Exchange, memory: Memory) -> Exchange:
     while isinstance(following, Calls):
         decoding = following.decoding
         unknown = [
-            Request(prompt=request.prompt, seeds=seeds)
-            for request in following.requests
-            if (seeds := [s for s in request.seeds if (request.prompt, s, decoding) not in memory])
+            replace(one, seeds=seeds)
+            for one in following.requests
+            if (
+                seeds := [
+                    s for s in one.seeds if (one.model, one.prompt, s, decoding) not in memory
+                ]
+            )
         ]
         if unknown:
             drawn = yield replace(following, requests=unknown)
-            for request, completions in zip(unknown, drawn, strict=True):
-                for seed, completion in zip(request.seeds, completions, strict=True):
-                    memory[request.prompt, seed, decoding] = completion
+            for one, completions in zip(unknown, drawn, strict=True):
+                for seed, completion in zip(one.seeds, completions, strict=True):
+                    memory[one.model, one.prompt, seed, decoding] = completion
         known = [
-            [memory[request.prompt, seed, decoding] for seed in request.seeds]
-            for request in following.requests
+            [memory[one.model, one.prompt, seed, decoding] for seed in one.seeds]
+            for one in following.requests
         ]
         following = advance(exchange, known)
     return following
@@ -201,13 +206,20 @@ def _draw_round(
     plan = setting.plan[number - 1]
     prompts = _prompts(question, setting, number, rounds)
     seeds = consecutive_seeds(plan.width, setting.seed, "pacore", question.id, number)
-    agreed = _Agreement(setting.open_answers(), early_stop) if early_stop else None
+    agreed = Agreement(setting.open_answers(), early_stop) if early_stop else None
     group = early_stop.minimum if early_stop else plan.width
     completions: list[Completion] = []
     cost = NOTHING
     for start in range(0, plan.width, group):
         paths = range(start, min(start + group, plan.width))
-        calls = [(prompts[path].text, seeds[path]) for path in paths]
+        calls = [
+            Request(
+                prompt=prompts[path].text,
+                seeds=[seeds[path]],
+                model=_model_of(path, number, setting),
+            )
+            for path in paths
+        ]
         drawn = yield Calls(
             requests=_merge(calls),
             decoding=setting.decoding,
@@ -239,6 +251,7 @@ def _compact(question: Question, setting: Setting, number: int, drawn: Round) ->
             Request(
                 prompt=setting.render(summary_prompt(question.conversation, texts[path])),
                 seeds=[seeds[path]],
+                model=_model_of(path, number, setting),
             )
             for path in written
         ]
@@ -273,23 +286,18 @@ def _prompt(question: Question, setting: Setting, references: Sequence[Reference
     return fit_prompt(question.conversation, references, render=setting.render, fits=setting.fits)
 
 
-def _merge(calls: Sequence[tuple[str, int]]) -> list[Request]:
-    """One request for neighbouring calls with the same prompt."""
-    grouped = itertools.groupby(calls, key=lambda call: call[0])
-    return [Request(prompt=prompt, seeds=[seed for _, seed in same]) for prompt, same in grouped]
+def _model_of(path: int, number: int, setting: Setting) -> str | None:
+    """The model of a path of round ``number``; None if the engine has one."""
+    if not setting.models:
+        return None
+    is_last = number == len(setting.plan)
+    return setting.models[0 if is_last else path % len(setting.models)]
 
 
-@dataclass(slots=True)
-class _Agreement:
-    """Test of agreement among the answers of a round."""
-
-    number: AnswerNumber
-    stop: EarlyStop
-    _numbers: list[int | None] = field(default_factory=list)
-
-    def reached(self, completions: Sequence[Completion]) -> bool:
-        """True once the leading answer has its share of ``completions``, a growing sequence."""
-        new = completions[len(self._numbers) :]
-        self._numbers += [self.number(one.text) if one.text else None for one in new]
-        votes = Counter(number for number in self._numbers if number is not None)
-        return bool(votes) and max(votes.values()) >= self.stop.share * len(self._numbers)
+def _merge(calls: Sequence[Request]) -> list[Request]:
+    """One request for neighbouring calls with the same prompt and model."""
+    grouped = itertools.groupby(calls, key=lambda call: (call.prompt, call.model))
+    return [
+        Request(prompt=prompt, seeds=[seed for call in same for seed in call.seeds], model=model)
+        for (prompt, model), same in grouped
+    ]

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from pipeline_lib.collaborative.rounds import Question, Setting, make_plan
 from pipeline_lib.collaborative.synthesis import VERSION
+from pipeline_lib.collaborative.worker_pool import WorkerPool
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.pacore import Compaction, PacoreParams
@@ -68,6 +69,7 @@ def make_setting(
         ),
         early_stop=params.early_stop,
         open_answers=lambda: AnswerBook(kind=kind, verifier=verifier).number,
+        models=model.models if isinstance(model, WorkerPool) else (),
     )
 
 
