@@ -107,7 +107,11 @@ def running_head(master: Master, *, log_folder: pathlib.Path) -> Iterator[Engine
         ReasonloopError: Ray does not start.
     """
     _check_free(master)
-    options = ("--head", f"--port={master.port}", "--include-dashboard=false")
+    options = (
+        *("--head", f"--port={master.port}", "--include-dashboard=false"),
+        # Of the server for Ray's clients, which cannot be left out and else has one port for all clusters.
+        f"--ray-client-server-port={_free_port()}",
+    )
     with _running_node(master, options, ip=master.host, log=log_folder / "ray-head.log") as node:
         yield node
 
@@ -137,7 +141,8 @@ def _running_node(
         *("/bin/sh", "-c", 'exec "$@" --temp-dir="$TMPDIR"', "sh"),
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *options),
         # No CPU: Ray would start a process for each.
-        *("--num-cpus=0", "--disable-usage-stats", "--log-color=false"),
+        *("--num-cpus=0", "--no-monitor", "--include-log-monitor=false"),
+        *("--disable-usage-stats", "--log-color=false"),
         *([f"--node-ip-address={ip}"] if ip else []),
     )
     node = EngineProcess("ray", Launch(command=command, environment=master.variables), log)
@@ -145,7 +150,8 @@ def _running_node(
         _await_start(node)
         yield node
     finally:
-        node.stop()
+        # At once: nothing of it is kept, and some of its processes wait long for others.
+        node.kill()
 
 
 def _await_start(node: EngineProcess) -> None:
@@ -159,6 +165,12 @@ def _await_start(node: EngineProcess) -> None:
                 f"Ray has not started for {START_TIMEOUT_S:g} s: {node.log_tail()}"
             )
         time.sleep(_POLL_S)
+
+
+def _free_port() -> int:
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
 
 
 def _check_free(master: Master) -> None:

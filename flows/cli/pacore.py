@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
-from flows.cli.pacore_engine import DEFAULT_WORKERS, WorkerOptions, opened_engine
+from flows.cli.pacore_engine import DEFAULT_WORKERS, WorkerOptions, console, opened_engine
 from flows.cli.progress import progress_bar
-from flows.terminal import PlainConsole
 from pipeline_lib.collaborative.batch import solve_file
 from pipeline_lib.collaborative.consensus import Method
 from pipeline_lib.collaborative.consensus_file import ConsensusRule, consensus_of_file
@@ -31,7 +30,6 @@ else:
     PresetName = Literal[tuple(PRESETS)]
 
 _MESSAGE_CHARACTERS = 100
-console = PlainConsole()
 
 Model = Annotated[
     str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
@@ -109,6 +107,7 @@ def solve(
         reasonloop pacore solve NAME "..." --engine url --set serve.url=http://host:8000/v1
         reasonloop pacore solve models/smollm2 "..." --master 127.0.0.1:6400
     """
+    workers.check(engine=rounds.engine)
     loaded = rounds.load(params)
     asked = Question(id="question", conversation=[Message.user(question)])
     with (
@@ -179,6 +178,7 @@ def batch(
         reasonloop pacore batch models/smollm2 questions.jsonl --output answers.jsonl --widths 8,2
         reasonloop pacore batch A questions.jsonl --output answers.jsonl --master 127.0.0.1:6400 --with B
     """
+    workers.check(engine=rounds.engine)
     loaded = rounds.load(params)
     opening = opened_engine(model, loaded, workers, log_folder=output.resolve().parent / "logs")
     with progress_bar(console, "pacore") as moved:

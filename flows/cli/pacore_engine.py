@@ -40,6 +40,19 @@ class WorkerOptions:
         ),
     ] = ()
 
+    def check(self, *, engine: str | None) -> None:
+        """Check that the options fit together, and to the option ``engine``.
+
+        Raises:
+            BadInputError: they do not.
+        """
+        if self.master is None and self.others:
+            raise BadInputError(f"--with {self.others[0]}: needs --master")
+        if self.master is not None and engine is not None:
+            raise BadInputError(
+                f"--engine {engine}: the workers have engines of their own; leave out --master or this"
+            )
+
 
 DEFAULT_WORKERS = WorkerOptions()
 
@@ -55,8 +68,6 @@ def opened_engine(
         ReasonloopError: the engine does not start, or the cluster cannot be used.
     """
     if workers.master is None:
-        if workers.others:
-            raise BadInputError(f"--with {workers.others[0]}: needs --master")
         batch_size = params.pacore.batch_size
         with started_engine(
             model, params.serve, log_folder=log_folder, batch_size=batch_size

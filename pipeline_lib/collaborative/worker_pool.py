@@ -17,8 +17,8 @@ from pipeline_lib.collaborative.workers import (
     Worker,
     WorkerLeavingError,
     WorkerLostError,
+    served_models,
 )
-from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
 from pipeline_lib.serving.client import ServerChat
@@ -288,30 +288,7 @@ def open_pool(
         BadInputError: a name is given twice, no worker serves it, or two workers serve different models by it.
     """
     found = directory.find()
-    if len({*names}) < len(names):
-        raise BadInputError(f"models {', '.join(names)}: one is given twice")
-    pool = WorkerPool(
-        directory=directory,
-        served=[_served(name, found, place) for name in names],
-        patience_s=patience_s,
-    )
+    served = served_models(names, [worker.card for worker in found.values()], place=place)
+    pool = WorkerPool(directory=directory, served=served, patience_s=patience_s)
     pool.update(found)
     return pool
-
-
-def _served(name: str, found: Mapping[str, Worker], place: str) -> ServedModel:
-    cards = [worker.card for worker in found.values()]
-    models = {card.model: card.node_id for card in cards if card.model.name == name}
-    if not models:
-        others = ", ".join(sorted({card.model.name for card in cards}))
-        raise BadInputError(
-            f"{place}: no worker serves {name}; "
-            + (f"there are workers of {others}" if others else "there are no workers")
-        )
-    if len(models) > 1:
-        one, other, *_ = models.values()
-        raise BadInputError(
-            f"{place}: workers {one} and {other} serve different models as {name}; stop one of them"
-        )
-    [model] = models
-    return model

@@ -1,9 +1,10 @@
 """Workers: processes or machines that draw completions, as the pool sees them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.serving.chat_model import Completion, Decoding, Request
 
 
@@ -72,3 +73,32 @@ class Directory(Protocol):
     def find(self) -> Mapping[str, Worker]:
         """The workers that take calls now, by an id that no later worker has."""
         ...
+
+
+def served_models(
+    names: Sequence[str], cards: Sequence[WorkerCard], *, place: str
+) -> list[ServedModel]:
+    """The models that workers serve as ``names``; ``place`` is the cluster in messages.
+
+    Raises:
+        BadInputError: a name is given twice, no worker serves it, or two workers serve different models by it.
+    """
+    for name in names:
+        if names.count(name) > 1:
+            raise BadInputError(f"models: {name} is given twice; give each model once")
+    return [_served_model(name, cards, place) for name in names]
+
+
+def _served_model(name: str, cards: Sequence[WorkerCard], place: str) -> ServedModel:
+    models = {card.model: card.node_id for card in cards if card.model.name == name}
+    if not models:
+        others = ", ".join(sorted({card.model.name for card in cards}))
+        there = f"there are workers of {others}" if others else "there are no workers"
+        raise BadInputError(f"{place}: no worker serves {name}; {there}")
+    if len(models) > 1:
+        one, other, *_ = models.values()
+        raise BadInputError(
+            f"{place}: workers {one} and {other} serve different models as {name}; stop one of them"
+        )
+    [model] = models
+    return model
