@@ -317,14 +317,18 @@ def test_embedded_engines(cluster, tmp_path):
     assert "it has no chat template" in shown
     template = "{% for message in messages %}{{ message.role }}:{{ message.content }}\n{% endfor %}"
     (model / "chat_template.jinja").write_text(template, encoding="utf-8")
-    options = ("--widths", "9", "--set", "pacore.max_new_tokens=6")
+    config = json.loads((model / "config.json").read_text("utf-8"))
+    # Room for the references of a synthesis.
+    config["max_position_embeddings"] = 8192
+    (model / "config.json").write_text(json.dumps(config), encoding="utf-8")
     files = []
     for number in (1, 2):
         ready(cluster.worker(str(model), engine=embedded))
-        content, line = cluster.batch(str(model), *options).finish()
+        content, line = cluster.batch(str(model), "--set", "pacore.max_new_tokens=6").finish()
         files.append(content)
         assert len(counts(line)) == number + 1
     assert files[0] == files[1]
+    assert {json.loads(row)["rounds"][1]["references"] for row in files[0].splitlines()} == {16}
 
 
 NOBODY = "127.0.0.1:9"
