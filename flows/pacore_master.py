@@ -24,6 +24,9 @@ START_TIMEOUT_S = 120.0
 _CONNECT_S = 10.0
 _POLL_S = 0.2
 _AUTH_MODE = "RAY_AUTH_MODE"
+_HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""Header of an empty frame of settings, the first one in both directions; its fourth byte is the type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,7 @@ class Master:
         os.environ.update(self.variables)
 
     def answers(self) -> bool:
-        """True if a process listens there."""
+        """True if the master listens there."""
         try:
             self.check()
         except BadInputError:
@@ -84,13 +87,17 @@ class Master:
         return True
 
     def check(self) -> None:
-        """Connect once: Ray retries for a minute, with a line each time.
+        """Connect once: Ray retries for minutes, with a line each time.
 
         Raises:
-            BadInputError: no process listens there.
+            BadInputError: no process listens there, or one that does not speak HTTP/2, as gRPC does.
         """
         try:
-            socket.create_connection((self.host, self.port), timeout=_CONNECT_S).close()
+            with socket.create_connection((self.host, self.port), timeout=_CONNECT_S) as connection:
+                connection.sendall(_HTTP2_PREFACE + _SETTINGS)
+                answer = connection.recv(len(_SETTINGS))
+            if answer[3:4] != _SETTINGS[3:4]:
+                raise ConnectionError("not a Ray cluster")
         except OSError as error:
             raise BadInputError(
                 f"--master {self.address}: no answer ({reason_of(error)}); start "

@@ -6,34 +6,25 @@ here, nor by Ray: an actor that restarts uses up the retries of the calls that i
 
 import asyncio
 import logging
-import pathlib
+import os
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import ray
 from ray.exceptions import NodeDiedError, ObjectLostError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from flows.pacore_actor import WorkerActor, WorkerOrder
 from flows.pacore_master import Master
 from flows.ray_watch import cluster_watched
-from pipeline_lib.collaborative.worker_pool import PATHS_PER_CALL
-from pipeline_lib.collaborative.workers import (
-    ServedModel,
-    Worker,
-    WorkerCard,
-    WorkerLeavingError,
-    WorkerLostError,
-)
+from pipeline_lib.collaborative.workers import Worker, WorkerCard, WorkerLostError
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
-from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.chat_model import ChatFormat, ChatModel, Completion, Decoding, Request
-from pipeline_lib.serving.client import OpenAIModel, ServerChat
-from pipeline_lib.serving.started_engine import started_engine
+from pipeline_lib.serving.chat_model import Completion, Decoding, Request
 
 _NAMESPACE = "reasonloop"
 _PREFIX = "pacore-worker/"
@@ -41,8 +32,6 @@ _LOST = (RayActorError, NodeDiedError, ObjectLostError)
 _ANSWER_TIMEOUT_S = 10.0
 """Of an actor that is asked for its card, or for the room of a prompt."""
 _POLL_S = 1.0
-_IN_PROCESS_CALLS = 2
-"""At an engine that draws one batch at a time: one in work and one queued."""
 
 
 @contextmanager
@@ -59,14 +48,15 @@ def connected(master: Master, *, node_folder: str | None = None) -> Iterator[Non
     options: dict[str, Any] = {"_temp_dir": node_folder} if node_folder else {}
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(
-            address=master.address,
-            namespace=_NAMESPACE,
-            log_to_driver=False,
-            # Ray prints advice about its settings at each start.
-            logging_level=logging.ERROR,
-            **options,
-        )
+        with _silent_errors():
+            ray.init(
+                address=master.address,
+                namespace=_NAMESPACE,
+                log_to_driver=False,
+                # Ray prints advice about its settings at each start.
+                logging_level=logging.ERROR,
+                **options,
+            )
     except Exception as error:
         raise ReasonloopError(
             f"--master {master.address}: no connection ({reason_of(error)}); run this on a machine with the "
@@ -82,105 +72,17 @@ def connected(master: Master, *, node_folder: str | None = None) -> Iterator[Non
         ray.shutdown()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOrder:
-    """What a worker serves."""
-
-    node_id: str
-    """Its name, which no other worker of the cluster has."""
-    name: str
-    """Of the model, in requests."""
-    model: str
-    """A Hugging Face folder or hub id; at a url, the model's name there."""
-    serve: ServeParams
-    log_folder: pathlib.Path
-    """For the log of an engine's server."""
-    batch_size: int
-    """Paths decoded together by the embedded engine."""
-
-
-class _Actor:
-    """The engine of one worker, in a process of Ray. Its methods are asynchronous, so calls run concurrently."""
-
-    def __init__(self) -> None:
-        self._stack = AsyncExitStack()
-        self._engine: ChatModel
-        self._format: ChatFormat
-        self._draw: Callable[[Request, Decoding], Awaitable[list[Completion]]]
-        self._card: WorkerCard | None = None
-        self._leaving = False
-        self._calls = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-
-    async def start(self, order: WorkerOrder) -> None:
-        opening = started_engine(
-            order.model, order.serve, log_folder=order.log_folder, batch_size=order.batch_size
-        )
-        # In a thread: the answer to `card` is that there is none yet.
-        engine = await asyncio.to_thread(opening.__enter__)
-        self._stack.callback(opening.__exit__, None, None, None)
-        if engine.chat_format is None:
-            raise BadInputError(
-                f"model {order.name}: it has no chat template, and questions are conversations; give an "
-                "instruct model, as from `reasonloop import-model`"
-            )
-        self._engine, self._format = engine, engine.chat_format
-        calls_together = _IN_PROCESS_CALLS
-        if isinstance(engine, OpenAIModel):
-            session = await self._stack.enter_async_context(engine.open())
-            self._draw = session.draw
-            calls_together = max(1, order.serve.concurrency // PATHS_PER_CALL)
-        else:
-            self._lock = asyncio.Lock()
-            self._draw = self._draw_in_process
-        self._card = WorkerCard(
-            node_id=order.node_id,
-            model=ServedModel(
-                name=order.name,
-                identity=engine.identity,
-                engine=engine.engine,
-                format_digest=self._format.digest,
-            ),
-            counts_tokens=engine.room("") is not None,
-            calls_together=calls_together,
-        )
-
-    async def card(self) -> WorkerCard | None:
-        """None unless it takes calls."""
-        return None if self._leaving else self._card
-
-    async def room(self, prompt: str) -> int | None:
-        return self._engine.room(self._rendered(prompt))
-
-    async def draw(self, request: Request, decoding: Decoding) -> list[Completion]:
-        if self._leaving:
-            raise WorkerLeavingError
-        self._calls += 1
-        self._idle.clear()
-        try:
-            rendered = replace(request, prompt=self._rendered(request.prompt))
-            drawn = await self._draw(rendered, decoding)
-        finally:
-            self._calls -= 1
-            if not self._calls:
-                self._idle.set()
-        # Tokens are read by nobody there, and are most of what would be sent.
-        return [replace(one, token_ids=None, token_logprobs=None) for one in drawn]
-
-    async def leave(self) -> None:
-        """Take no further calls; returns once those in flight have ended, and the engine is stopped."""
-        self._leaving = True
-        await self._idle.wait()
-        await self._stack.aclose()
-
-    def _rendered(self, prompt: str) -> str:
-        return self._format.render(ServerChat.parse(prompt))
-
-    async def _draw_in_process(self, request: Request, decoding: Decoding) -> list[Completion]:
-        async with self._lock:
-            [drawn] = await asyncio.to_thread(self._engine.complete, [request], decoding)
-        return drawn
+@contextmanager
+def _silent_errors() -> Iterator[None]:
+    """Discard standard error: Ray's core prints each of its tries to connect."""
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123 - a device
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 @contextmanager
@@ -215,7 +117,7 @@ def _create(node_id: str) -> Any:
     )
     try:
         return (
-            ray.remote(_Actor)
+            ray.remote(WorkerActor)
             .options(name=f"{_PREFIX}{node_id}", num_cpus=0, scheduling_strategy=here)
             .remote()
         )

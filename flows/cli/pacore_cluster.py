@@ -12,6 +12,7 @@ from cyclopts import Parameter, validators
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
 from flows.cli.serving import exit_on_sigterm
+from flows.pacore_actor import WorkerOrder
 from flows.pacore_master import LOOPBACK, Master, running_head, running_node
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError, ReasonloopError
@@ -128,17 +129,14 @@ def worker(
     cluster = place.load()
     log_folder = workspace.resolve() / "logs"
     exit_on_sigterm()
-    from flows.ray_workers import (  # noqa: PLC0415 - it imports Ray
-        WorkerOrder,
-        connected,
-        serving_worker,
-    )
+    from flows.ray_workers import connected, serving_worker  # noqa: PLC0415 - it imports Ray
 
+    tokenizer = loaded.serve.tokenizer
     order = WorkerOrder(
         node_id=place.node_id,
         name=model,
-        model=_found(model, is_external=engine_named(loaded.serve.engine).is_external),
-        serve=loaded.serve,
+        model=model if engine_named(loaded.serve.engine).is_external else _found(model),
+        serve=loaded.serve.model_copy(update={"tokenizer": tokenizer and _found(tokenizer)}),
         log_folder=log_folder,
         batch_size=loaded.pacore.batch_size,
     )
@@ -152,10 +150,10 @@ def worker(
             wait()
 
 
-def _found(model: str, *, is_external: bool) -> str:
-    """The model as the worker's process finds it, which has another working folder."""
+def _found(model: str) -> str:
+    """A folder or hub id as Ray's process finds it, which has another working folder."""
     folder = pathlib.Path(model)
-    return str(folder.resolve()) if folder.is_dir() and not is_external else model
+    return str(folder.resolve()) if folder.is_dir() else model
 
 
 def _say(text: str) -> None:

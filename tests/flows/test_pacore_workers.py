@@ -328,7 +328,7 @@ def test_embedded_engines(cluster, tmp_path):
         files.append(content)
         assert len(counts(line)) == number + 1
     assert files[0] == files[1]
-    assert {json.loads(row)["rounds"][1]["references"] for row in files[0].splitlines()} == {16}
+    assert {json.loads(row)["rounds"][1]["references"] for row in files[0].splitlines()} <= {15, 16}
 
 
 NOBODY = "127.0.0.1:9"
