@@ -1,10 +1,11 @@
 """The engine of a worker as a class of which Ray makes an actor; Ray is not imported."""
 
 import asyncio
+import os
 import pathlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pipeline_lib.collaborative.worker_pool import PATHS_PER_CALL
 from pipeline_lib.collaborative.workers import ServedModel, WorkerCard, WorkerLeavingError
@@ -14,6 +15,7 @@ from pipeline_lib.serving.chat_model import ChatFormat, ChatModel, Completion, D
 from pipeline_lib.serving.client import OpenAIModel, ServerChat
 from pipeline_lib.serving.started_engine import started_engine
 
+_OF_RAY = "RAY_"
 _IN_PROCESS_CALLS = 2
 """At an engine that draws one batch at a time: one in work and one queued."""
 
@@ -24,15 +26,22 @@ class WorkerOrder:
 
     node_id: str
     """Its name, which no other worker of the cluster has."""
-    name: str
-    """Of the model, in requests."""
     model: str
-    """A Hugging Face folder or hub id; at a url, the model's name there."""
+    """A Hugging Face folder or hub id; at a url, the model's name there. Its name in requests."""
     serve: ServeParams
     log_folder: pathlib.Path
     """For the log of an engine's server."""
     batch_size: int
     """Paths decoded together by the embedded engine."""
+    working_folder: pathlib.Path
+    """Of the command, for relative paths."""
+    variables: Mapping[str, str] = field(repr=False)
+    """`own_variables` of the command, which choose GPUs and hold keys; Ray's process has those of its node."""
+
+
+def own_variables() -> dict[str, str]:
+    """The environment of this process, without the variables of Ray."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_OF_RAY)}
 
 
 class WorkerActor:
@@ -56,6 +65,10 @@ class WorkerActor:
             BadInputError: no such model, or it has no chat template.
             ReasonloopError: the engine does not start.
         """
+        # Ray has set it to 1, for engines as well.
+        os.environ.pop("OMP_NUM_THREADS", None)
+        os.environ.update(order.variables)
+        os.chdir(order.working_folder)
         opening = started_engine(
             order.model, order.serve, log_folder=order.log_folder, batch_size=order.batch_size
         )
@@ -64,7 +77,7 @@ class WorkerActor:
         self._stack.callback(opening.__exit__, None, None, None)
         if engine.chat_format is None:
             raise BadInputError(
-                f"model {order.name}: it has no chat template, and questions are conversations; give an "
+                f"model {order.model}: it has no chat template, and questions are conversations; give an "
                 "instruct model, as from `reasonloop import-model`"
             )
         self._engine, self._format = engine, engine.chat_format
@@ -79,7 +92,7 @@ class WorkerActor:
         self._card = WorkerCard(
             node_id=order.node_id,
             model=ServedModel(
-                name=order.name,
+                name=order.model,
                 identity=engine.identity,
                 engine=engine.engine,
                 format_digest=self._format.digest,

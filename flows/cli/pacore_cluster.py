@@ -12,11 +12,11 @@ from cyclopts import Parameter, validators
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
 from flows.cli.serving import exit_on_sigterm
-from flows.pacore_actor import WorkerOrder
+from flows.pacore_actor import WorkerOrder, own_variables
 from flows.pacore_master import LOOPBACK, Master, running_head, running_node
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.serving.engines.table import check_engine, engine_named
+from pipeline_lib.serving.engines.table import check_engine
 
 _PORT = 6400
 _POLL_S = 0.5
@@ -131,14 +131,14 @@ def worker(
     exit_on_sigterm()
     from flows.ray_workers import connected, serving_worker  # noqa: PLC0415 - it imports Ray
 
-    tokenizer = loaded.serve.tokenizer
     order = WorkerOrder(
         node_id=place.node_id,
-        name=model,
-        model=model if engine_named(loaded.serve.engine).is_external else _found(model),
-        serve=loaded.serve.model_copy(update={"tokenizer": tokenizer and _found(tokenizer)}),
+        model=model,
+        serve=loaded.serve,
         log_folder=log_folder,
         batch_size=loaded.pacore.batch_size,
+        working_folder=pathlib.Path.cwd(),
+        variables=own_variables(),
     )
     with (
         place.node(cluster, log_folder / f"ray-{place.node_id}.log") as folder,
@@ -148,12 +148,6 @@ def worker(
         _say(f"worker {place.node_id} of {cluster.address} draws with {model}; Ctrl-C stops it")
         while True:
             wait()
-
-
-def _found(model: str) -> str:
-    """A folder or hub id as Ray's process finds it, which has another working folder."""
-    folder = pathlib.Path(model)
-    return str(folder.resolve()) if folder.is_dir() else model
 
 
 def _say(text: str) -> None:

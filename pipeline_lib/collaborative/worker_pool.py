@@ -86,7 +86,11 @@ class WorkerPool:
         return ServerChat(digest=", ".join(one.format_digest for one in self.served))
 
     def room(self, prompt: str) -> int | None:
-        """The smallest room of the models; None: unknown for all."""
+        """The smallest room of the models; None: unknown for all.
+
+        Raises:
+            EngineDownError: as `PoolSession.draw`.
+        """
         rooms = [self._room(one, prompt) for one in self.served]
         return min((room for room in rooms if room is not None), default=None)
 
