@@ -4,7 +4,7 @@ Of a Ray on this machine all processes are watched, of a running cluster its add
 the run is connected to. Other nodes may go: their tasks are done on the rest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -34,12 +34,15 @@ def ray_watched(execution: ExecutionParams) -> Iterator[None]:
         with watched(children_problem({_RAYLET, "gcs_server"}), poll_s=CHILDREN_POLL_S):
             yield
         return
+    with cluster_watched(f"the Ray cluster ({ray_place(execution)})", partial(_answers, execution)):
+        yield
+
+
+@contextmanager
+def cluster_watched(name: str, answers: Callable[[], bool]) -> Iterator[None]:
+    """End this process as `ray_watched` does if its raylet dies, or ``answers`` stays false; Ray is initialised."""
     raylet = processes_problem(_own_raylet())
-    silence = silence_problem(
-        f"the Ray cluster ({ray_place(execution)})",
-        partial(_answers, execution),
-        patience_s=_PATIENCE_S,
-    )
+    silence = silence_problem(name, answers, patience_s=_PATIENCE_S)
     with watched(raylet, poll_s=CHILDREN_POLL_S), watched(silence, poll_s=SERVER_POLL_S):
         yield
 

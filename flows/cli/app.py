@@ -63,6 +63,8 @@ GROUPS = {
             "flows.cli.pacore:batch",
             "flows.cli.pacore:consensus",
             "flows.cli.pacore_serve:serve",
+            "flows.cli.pacore_cluster:master",
+            "flows.cli.pacore_cluster:worker",
             "flows.cli.pacore_train:base",
             "flows.cli.pacore_train:train",
             "flows.cli.pacore_evaluate:evaluate",

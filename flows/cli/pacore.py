@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
+from flows.cli.pacore_engine import DEFAULT_WORKERS, WorkerOptions, console, opened_engine
 from flows.cli.progress import progress_bar
-from flows.terminal import PlainConsole
 from pipeline_lib.collaborative.batch import solve_file
 from pipeline_lib.collaborative.consensus import Method
 from pipeline_lib.collaborative.consensus_file import ConsensusRule, consensus_of_file
@@ -21,7 +21,6 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.pacore import PRESETS, Compaction
 from pipeline_lib.params.whole import Params
 from pipeline_lib.serving.chat_model import Message
-from pipeline_lib.serving.started_engine import started_engine
 from pipeline_lib.terminal_text import one_line
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ else:
     PresetName = Literal[tuple(PRESETS)]
 
 _MESSAGE_CHARACTERS = 100
-console = PlainConsole()
 
 Model = Annotated[
     str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
@@ -97,6 +95,7 @@ def solve(
     workspace: Annotated[
         pathlib.Path, Parameter(help="The log of a server is written to logs/ in this folder.")
     ] = DEFAULT_RUN.workspace,
+    workers: WorkerOptions = DEFAULT_WORKERS,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Answer one question by rounds of parallel paths, each with the last round's messages as references.
@@ -106,16 +105,13 @@ def solve(
         reasonloop pacore solve models/smollm2 "Tom has 3 bags of 12 marbles. How many marbles are there?"
         reasonloop pacore solve models/smollm2 "..." --preset high --compaction answer
         reasonloop pacore solve NAME "..." --engine url --set serve.url=http://host:8000/v1
+        reasonloop pacore solve models/smollm2 "..." --master 127.0.0.1:6400
     """
+    workers.check(engine=rounds.engine)
     loaded = rounds.load(params)
     asked = Question(id="question", conversation=[Message.user(question)])
     with (
-        started_engine(
-            model,
-            loaded.serve,
-            log_folder=workspace.resolve() / "logs",
-            batch_size=loaded.pacore.batch_size,
-        ) as engine,
+        opened_engine(model, loaded, workers, log_folder=workspace.resolve() / "logs") as engine,
         open_setting(engine, loaded.pacore, loaded.verify, seed=loaded.seed) as setting,
     ):
         check_lengths([asked], setting)
@@ -168,6 +164,7 @@ def batch(
     *,
     output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
     rounds: RoundOptions = DEFAULT_ROUNDS,
+    workers: WorkerOptions = DEFAULT_WORKERS,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Answer a file of questions, in order; a killed command continues where it was.
@@ -179,10 +176,13 @@ def batch(
 
         reasonloop pacore batch models/smollm2 questions.jsonl --output answers.jsonl
         reasonloop pacore batch models/smollm2 questions.jsonl --output answers.jsonl --widths 8,2
+        reasonloop pacore batch A questions.jsonl --output answers.jsonl --master 127.0.0.1:6400 --with B
     """
+    workers.check(engine=rounds.engine)
     loaded = rounds.load(params)
+    opening = opened_engine(model, loaded, workers, log_folder=output.resolve().parent / "logs")
     with progress_bar(console, "pacore") as moved:
-        solved = solve_file(source, output, model=model, params=loaded, on_progress=moved)
+        solved = solve_file(source, output, opening=opening, params=loaded, on_progress=moved)
     continued = (
         f", {solved.num_continued} from the interrupted command" if solved.num_continued else ""
     )

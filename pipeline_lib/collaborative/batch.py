@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from pipeline_lib.collaborative.drive import solve_all
@@ -11,7 +12,6 @@ from pipeline_lib.collaborative.settings import check_lengths, identity_of, open
 from pipeline_lib.collaborative.solution_row import solution_row
 from pipeline_lib.params.whole import Params
 from pipeline_lib.serving.chat_model import ChatModel
-from pipeline_lib.serving.started_engine import started_engine
 from pipeline_lib.storage.files import check_output, digest_json, write_json_lines
 from pipeline_lib.storage.journal import open_journal
 
@@ -35,7 +35,7 @@ def solve_file(
     source: pathlib.Path,
     output: pathlib.Path,
     *,
-    model: str,
+    opening: AbstractContextManager[ChatModel],
     params: Params,
     on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> SolvedFile:
@@ -44,6 +44,13 @@ def solve_file(
     Questions whose last call failed get a line with ``error`` and no answer; the same command asks
     these again, and no others.
 
+    Args:
+        source: JSON lines ``{"id", "messages"}``.
+        output: File to write.
+        opening: Opens the engine, once the questions are read.
+        params: Rounds, seed, and the verifier of an early stop.
+        on_progress: Called with the number of answers so far and of questions.
+
     Raises:
         BadInputError: unusable source, output or model, or an unfinished output of other work.
         EngineDownError: the server does not answer; finished answers are kept.
@@ -51,12 +58,7 @@ def solve_file(
     lines = read_questions(source)
     check_output(output, source=source)
     errors: dict[str, str] = {}
-    with started_engine(
-        model,
-        params.serve,
-        log_folder=output.resolve().parent / "logs",
-        batch_size=params.pacore.batch_size,
-    ) as engine:
+    with opening as engine:
         journal = open_journal(
             output.with_name(f"{output.name}.partial"), key=_key(lines, engine, params)
         )

@@ -1,4 +1,4 @@
-"""Drivers of solutions: in lockstep on an engine in this process, each at its own pace on a server."""
+"""Drivers of solutions: in lockstep on an engine in this process, each at its own pace on servers."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +13,7 @@ from pipeline_lib.collaborative.rounds import (
     advance,
     solve,
 )
+from pipeline_lib.collaborative.worker_pool import WorkerPool
 from pipeline_lib.serving.chat_model import ChatModel
 from pipeline_lib.serving.client import OpenAIModel
 from pipeline_lib.serving.session import Draw, gather_all
@@ -38,7 +39,7 @@ def solve_all(
     """
     if not questions:
         return
-    if isinstance(model, OpenAIModel):
+    if isinstance(model, OpenAIModel | WorkerPool):
         asyncio.run(
             _solve_concurrently(model, questions, setting, together=together, on_solved=on_solved)
         )
@@ -96,21 +97,21 @@ def solve_one(
         BadInputError: as `ChatModel.complete`.
         EngineDownError: the server does not answer.
     """
-    if isinstance(model, OpenAIModel):
+    if isinstance(model, OpenAIModel | WorkerPool):
         return asyncio.run(_solve_alone(model, question, setting, on_round))
     [solution] = solve_in_lockstep(model, [question], setting, on_round=on_round)
     return solution
 
 
 async def _solve_alone(
-    model: OpenAIModel, question: Question, setting: Setting, on_round: OnRound
+    model: OpenAIModel | WorkerPool, question: Question, setting: Setting, on_round: OnRound
 ) -> Solution:
     async with model.open() as session:
         return await solve_on_server(session.draw, question, setting, on_round=on_round)
 
 
 async def _solve_concurrently(
-    model: OpenAIModel,
+    model: OpenAIModel | WorkerPool,
     questions: Sequence[Question],
     setting: Setting,
     *,

@@ -8,11 +8,12 @@ Sources: PaCoRe, arXiv:2601.05593; recursive self-aggregation, arXiv:2509.26626.
 """
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from pipeline_lib.collaborative.agreement import Agreement, AnswerNumber
+from pipeline_lib.collaborative.plan import RoundPlan
 from pipeline_lib.collaborative.synthesis import (
     FittedPrompt,
     Reference,
@@ -20,7 +21,7 @@ from pipeline_lib.collaborative.synthesis import (
     fit_prompt,
     summary_prompt,
 )
-from pipeline_lib.params.pacore import EarlyStop, PacoreParams
+from pipeline_lib.params.pacore import EarlyStop
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost, round_cost
 from pipeline_lib.seeding import child_random, consecutive_seeds
 from pipeline_lib.serving.chat_model import Completion, Conversation, Decoding, Request
@@ -36,10 +37,8 @@ class Calls:
     """Their completions are the answers."""
 
 
-Memory = dict[tuple[str, int, Decoding], Completion]
-"""Completions by prompt, seed and decoding."""
-AnswerNumber = Callable[[str], int | None]
-"""Number of a text's answer among the distinct answers so far; None without an answer."""
+Memory = dict[tuple[str | None, str, int, Decoding], Completion]
+"""Completions by model, prompt, seed and decoding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +47,6 @@ class Question:
 
     id: str
     conversation: Conversation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundPlan:
-    """Paths of a round, and the references that each of them sees."""
-
-    width: int
-    subset: int | None = None
-    """References per path, drawn at random for each; None: all, in one order for all paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +68,9 @@ class Setting:
     early_stop: EarlyStop | None = None
     open_answers: Callable[[], AnswerNumber]
     """Numbers the answers of one question; called for an early stop alone."""
+    models: Sequence[str] = ()
+    """Models that share each round: path i is drawn by model i mod m, the last round by the first of them.
+    Empty: the engine has one model."""
     memory: Memory | None = None
     """Calls that are in it are not sent again, and those that are sent are added; their cost counts in each
     solution."""
@@ -133,14 +126,6 @@ Exchange = _Steps[Solution]
 """Yields calls, receives the completions of each request, returns the solution."""
 
 
-def make_plan(params: PacoreParams, *, answers: int = 1) -> list[RoundPlan]:
-    """The rounds of ``params``; the last one has ``answers`` paths."""
-    if params.rsa is not None:
-        step = RoundPlan(width=params.rsa.population, subset=params.rsa.subset)
-        return [step] * params.rsa.steps + [RoundPlan(width=answers, subset=params.rsa.subset)]
-    return [RoundPlan(width=width) for width in (*params.widths, answers)]
-
-
 OnRound = Callable[[Round], None]
 """Called with each round when it is drawn and compacted."""
 
@@ -165,18 +150,22 @@ def _remember(exchange: Exchange, memory: Memory) -> Exchange:
     while isinstance(following, Calls):
         decoding = following.decoding
         unknown = [
-            Request(prompt=request.prompt, seeds=seeds)
-            for request in following.requests
-            if (seeds := [s for s in request.seeds if (request.prompt, s, decoding) not in memory])
+            replace(one, seeds=seeds)
+            for one in following.requests
+            if (
+                seeds := [
+                    s for s in one.seeds if (one.model, one.prompt, s, decoding) not in memory
+                ]
+            )
         ]
         if unknown:
             drawn = yield replace(following, requests=unknown)
-            for request, completions in zip(unknown, drawn, strict=True):
-                for seed, completion in zip(request.seeds, completions, strict=True):
-                    memory[request.prompt, seed, decoding] = completion
+            for one, completions in zip(unknown, drawn, strict=True):
+                for seed, completion in zip(one.seeds, completions, strict=True):
+                    memory[one.model, one.prompt, seed, decoding] = completion
         known = [
-            [memory[request.prompt, seed, decoding] for seed in request.seeds]
-            for request in following.requests
+            [memory[one.model, one.prompt, seed, decoding] for seed in one.seeds]
+            for one in following.requests
         ]
         following = advance(exchange, known)
     return following
@@ -208,13 +197,20 @@ def _draw_round(
     plan = setting.plan[number - 1]
     prompts = _prompts(question, setting, number, rounds)
     seeds = consecutive_seeds(plan.width, setting.seed, "pacore", question.id, number)
-    agreed = _Agreement(setting.open_answers(), early_stop) if early_stop else None
+    agreed = Agreement(setting.open_answers(), early_stop) if early_stop else None
     group = early_stop.minimum if early_stop else plan.width
     completions: list[Completion] = []
     cost = NOTHING
     for start in range(0, plan.width, group):
         paths = range(start, min(start + group, plan.width))
-        calls = [(prompts[path].text, seeds[path]) for path in paths]
+        calls = [
+            Request(
+                prompt=prompts[path].text,
+                seeds=[seeds[path]],
+                model=_model_of(path, number, setting),
+            )
+            for path in paths
+        ]
         drawn = yield Calls(
             requests=_merge(calls),
             decoding=setting.decoding,
@@ -246,6 +242,7 @@ def _compact(question: Question, setting: Setting, number: int, drawn: Round) ->
             Request(
                 prompt=setting.render(summary_prompt(question.conversation, texts[path])),
                 seeds=[seeds[path]],
+                model=_model_of(path, number, setting),
             )
             for path in written
         ]
@@ -286,23 +283,18 @@ def _prompt(question: Question, setting: Setting, references: Sequence[Reference
     )
 
 
-def _merge(calls: Sequence[tuple[str, int]]) -> list[Request]:
-    """One request for neighbouring calls with the same prompt."""
-    grouped = itertools.groupby(calls, key=lambda call: call[0])
-    return [Request(prompt=prompt, seeds=[seed for _, seed in same]) for prompt, same in grouped]
+def _model_of(path: int, number: int, setting: Setting) -> str | None:
+    """The model of a path of round ``number``; None if the engine has one."""
+    if not setting.models:
+        return None
+    is_last = number == len(setting.plan)
+    return setting.models[0 if is_last else path % len(setting.models)]
 
 
-@dataclass(slots=True)
-class _Agreement:
-    """Test of agreement among the answers of a round."""
-
-    number: AnswerNumber
-    stop: EarlyStop
-    _numbers: list[int | None] = field(default_factory=list)
-
-    def reached(self, completions: Sequence[Completion]) -> bool:
-        """True once the leading answer has its share of ``completions``, a growing sequence."""
-        new = completions[len(self._numbers) :]
-        self._numbers += [self.number(one.text) if one.text else None for one in new]
-        votes = Counter(number for number in self._numbers if number is not None)
-        return bool(votes) and max(votes.values()) >= self.stop.share * len(self._numbers)
+def _merge(calls: Sequence[Request]) -> list[Request]:
+    """One request for neighbouring calls with the same prompt and model."""
+    grouped = itertools.groupby(calls, key=lambda call: (call.prompt, call.model))
+    return [
+        Request(prompt=prompt, seeds=[seed for call in same for seed in call.seeds], model=model)
+        for (prompt, model), same in grouped
+    ]

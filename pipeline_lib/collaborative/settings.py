@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from pipeline_lib.collaborative.rounds import Question, Setting, make_plan
+from pipeline_lib.collaborative.plan import make_plan
+from pipeline_lib.collaborative.rounds import Question, Setting
 from pipeline_lib.collaborative.synthesis import VERSION, synthesis_text_of
+from pipeline_lib.collaborative.worker_pool import WorkerPool
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.pacore import Compaction, PacoreParams
@@ -71,6 +73,7 @@ def make_setting(
         ),
         early_stop=params.early_stop,
         open_answers=lambda: AnswerBook(kind=kind, verifier=verifier).number,
+        models=model.models if isinstance(model, WorkerPool) else (),
     )
 
 

@@ -25,7 +25,8 @@ def solution_row(solution: Solution) -> Row:
 
 def _response(completion: Completion) -> Row:
     text = None if completion.error else completion.text
-    return {"content": text, "reasoning_content": completion.reasoning}
+    response: Row = {"content": text, "reasoning_content": completion.reasoning}
+    return response if completion.model is None else response | {"model": completion.model}
 
 
 def round_counts(drawn: Round) -> Row:

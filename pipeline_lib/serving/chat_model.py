@@ -31,6 +31,8 @@ class Request:
     prompt: str
     """Rendered, with its special tokens; tokenization adds none."""
     seeds: Sequence[int]
+    model: str | None = None
+    """Which of an engine's models draws them; None: it has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,8 @@ class Completion:
     """The stop string that ended it; None if none did, or the engine does not report it."""
     opens_request: bool = False
     """First completion of its HTTP request; further requests for a prompt are billed for it again."""
+    model: str | None = None
+    """`Request.model`."""
 
 
 class Role(StrEnum):

@@ -17,7 +17,15 @@ from dataclasses import dataclass, field
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.chat_model import ChatFormat, Completion, Conversation, Decoding, Request
+from pipeline_lib.serving.chat_model import (
+    ChatFormat,
+    Completion,
+    Conversation,
+    Decoding,
+    Message,
+    Request,
+    Role,
+)
 from pipeline_lib.serving.connection import Connection
 from pipeline_lib.serving.dialects import Dialect
 from pipeline_lib.serving.endpoint import Endpoint
@@ -45,6 +53,13 @@ class ServerChat:
         """The ``messages`` of a request to the chat route, as JSON."""
         turns = [{"role": turn.role, "content": turn.content} for turn in conversation]
         return json.dumps(turns)
+
+    @staticmethod
+    def parse(prompt: str) -> list[Message]:
+        """The conversation of a prompt that `render` made."""
+        return [
+            Message(role=Role(turn["role"]), content=turn["content"]) for turn in json.loads(prompt)
+        ]
 
 
 @dataclass(kw_only=True)

@@ -1,10 +1,12 @@
-"""The client of an endpoint, with the chat format and tokenizer that fit the served model."""
+"""The client of an endpoint, with the chat format and tokenizer that fit the served model.
+
+transformers, which takes seconds to import, is imported where a tokenizer is read.
+"""
 
 import functools
 import pathlib
 import threading
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING
 
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.client import OpenAIModel, ServerChat
@@ -12,7 +14,9 @@ from pipeline_lib.serving.context import declared_context
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity
-from pipeline_lib.serving.pretrained import chat_format_of, load_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 def connect(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIModel:
@@ -27,6 +31,8 @@ def connect(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIMode
     source = serve.tokenizer if engine_named(endpoint.engine).is_external else model
     if source is None:
         return OpenAIModel(endpoint=endpoint, serve=serve, chat_format=ServerChat())
+    from pipeline_lib.serving.pretrained import chat_format_of  # noqa: PLC0415 - see above
+
     tokenizer = _tokenizer(source, model_identity(source))
 
     lock = threading.Lock()
@@ -46,6 +52,8 @@ def connect(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIMode
 
 
 @functools.lru_cache(maxsize=2)
-def _tokenizer(source: str, _identity: str) -> PreTrainedTokenizerBase:
+def _tokenizer(source: str, _identity: str) -> "PreTrainedTokenizerBase":
     """Read once per process, and again if the content behind the name has changed."""
+    from pipeline_lib.serving.pretrained import load_tokenizer  # noqa: PLC0415 - see above
+
     return load_tokenizer(source)

@@ -1,6 +1,6 @@
 """The rollout engine of a draw: a client of a served model, or the embedded engine in this process.
 
-Both need transformers, the second torch, which take seconds to import. They are imported when an
+Both may need transformers, the second torch, which take seconds to import. They are imported when an
 engine is opened, so that planning, and stages without a model, do not wait for them.
 """
 

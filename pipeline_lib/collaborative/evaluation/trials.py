@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from pipeline_lib.collaborative.rounds import RoundPlan, Solution, make_plan
+from pipeline_lib.collaborative.plan import RoundPlan, make_plan
+from pipeline_lib.collaborative.rounds import Solution
 from pipeline_lib.params.pacore import EarlyStop, PacoreParams
 from pipeline_lib.sampling.compute_cost import Cost
 

@@ -41,13 +41,13 @@ class EngineProcess:
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         # For its sockets, which it does not unlink when killed.
-        self._scratch = tempfile.mkdtemp(prefix="reasonloop-engine-")
+        self.scratch = tempfile.mkdtemp(prefix="reasonloop-engine-")
         self._ended = False
         order = {
             "parent": os.getpid(),
             "command": launch.command,
             "environment": dict(launch.environment),
-            "scratch": self._scratch,
+            "scratch": self.scratch,
             "grace_s": GRACE_S,
         }
         with log.open("ab") as stream:
@@ -134,7 +134,7 @@ class EngineProcess:
         for process in left:
             process.kill()
         _, left = psutil.wait_procs(left, timeout=_KILL_TIMEOUT_S)
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)
         if left:
             shown = ", ".join(str(process.pid) for process in left)
             raise ReasonloopError(
@@ -143,14 +143,17 @@ class EngineProcess:
 
     def log_tail(self) -> str:
         """The last lines of its output in one line, lines with errors preferred, and the log's path."""
-        with self.log.open("rb") as stream:
-            stream.seek(0, os.SEEK_END)
-            stream.seek(max(self._log_start, stream.tell() - _TAIL_BYTES))
-            text = stream.read().decode("utf-8", "replace")
-        lines = [" ".join(_TERMINAL_CODES.sub("", line).split()) for line in text.splitlines()]
+        lines = [" ".join(line.split()) for line in self.output().splitlines()]
         errors = [line for line in lines if "Error" in line or "error:" in line]
         shown = [line[-_LINE_CHARACTERS:] for line in (errors or lines) if line][-_TAIL_LINES:]
         return f"{' | '.join(shown) or self._why_silent()} (all of it: {self.log})"
+
+    def output(self) -> str:
+        """The last 64 KiB of its output."""
+        with self.log.open("rb") as stream:
+            stream.seek(0, os.SEEK_END)
+            stream.seek(max(self._log_start, stream.tell() - _TAIL_BYTES))
+            return _TERMINAL_CODES.sub("", stream.read().decode("utf-8", "replace"))
 
     def _why_silent(self) -> str:
         full = shutil.disk_usage(self.log).free < _LOG_BYTES

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.collaborative.drive import solve_in_lockstep
-from pipeline_lib.collaborative.rounds import make_plan
+from pipeline_lib.collaborative.plan import make_plan
 from pipeline_lib.params.pacore import PRESETS, EarlyStop, PacoreParams, Rsa
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.scripted import ScriptedModel

@@ -1,0 +1,223 @@
+"""`pacore master`, `worker` and `batch --master` as a user runs them: real processes, real Ray."""
+
+import json
+import signal
+import time
+
+import pytest
+from ray.util import get_node_ip_address
+
+from flows.cli.app import main
+from pipeline_lib.params.paths import BootstrapParams
+from pipeline_lib.training.bootstrap import save_blank_policy
+from tests.flows.pacore_cluster import (
+    KEY,
+    NUM_CALLS,
+    Batch,
+    Cluster,
+    Endpoint,
+    ended,
+    eventually,
+    questions,
+    ready,
+)
+from tests.unit.serving.scripted_server import scripted_server
+
+NOBODY = "127.0.0.1:9"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    with scripted_server() as server:
+        yield Endpoint(server)
+
+
+@pytest.fixture(scope="module")
+def cluster(endpoint, tmp_path_factory):
+    found = Cluster(endpoint, tmp_path_factory.mktemp("cluster"))
+    yield found
+    found.end()
+
+
+@pytest.fixture(scope="module")
+def unbroken(cluster, endpoint) -> bytes:
+    """The file of a batch without workers."""
+    content, _ = Batch(cluster, "A", *endpoint.options).finish()
+    return content
+
+
+def counts(line: str) -> dict[str, int]:
+    """Calls by node id, and those that were lost."""
+    calls, _, lost = line.removeprefix("calls of workers: ").partition("; ")
+    by_node = {part.split()[-1]: int(part.split()[0]) for part in calls.split(", ")}
+    return by_node | {"lost": int(lost.split()[0])}
+
+
+def test_workers_join_die_and_leave_in_mid_batch(cluster, endpoint, unbroken):
+    """One worker gives the file of a batch without workers.
+
+    So do two of which one is killed while it draws, a third that joins, and the first that is told to go:
+    its call in flight is answered, and that of the killed one is sent again.
+    """
+    [first] = cluster.workers("A")
+    endpoint.keys.clear()
+    content, line = cluster.batch("A").finish()
+    assert content == unbroken
+    assert counts(line) == {str(first.node_id): NUM_CALLS, "lost": 0}
+    assert endpoint.keys == {KEY}
+    second = cluster.workers("A", "A")[1]
+    endpoint.gate.clear()
+    batch = cluster.batch("A")
+    eventually(lambda: endpoint.server.in_flight == 2 * 8)
+    second.process.kill()
+    eventually(lambda: endpoint.server.in_flight == 8)
+    third = cluster.workers("A", "A")[1]
+    eventually(lambda: endpoint.server.in_flight == 2 * 8)
+    first.process.terminate()
+    time.sleep(1.0)
+    assert first.process.poll() is None
+    endpoint.gate.set()
+    content, line = batch.finish()
+    assert content == unbroken
+    expected = {str(first.node_id): 1, str(third.node_id): NUM_CALLS - 1, "lost": 1}
+    assert counts(line) == expected
+    assert first.finish() == (128 + signal.SIGTERM, "")
+
+
+def test_models_share_each_round(cluster, endpoint, unbroken):
+    """Path i is drawn by model i mod 2 whichever is faster, and the first model synthesizes.
+
+    Two workers of one model share its calls; alone it gives the file of a batch without workers.
+    """
+    cluster.workers("A", "A", "B")
+    files = []
+    for slow in ("A", "B"):
+        endpoint.delay_s = {"A": 0.0, "B": 0.0} | {slow: 0.1}
+        content, line = cluster.batch("A", "--with", "B").finish()
+        files.append(content)
+        assert len(counts(line)) == 4
+    assert files[0] == files[1]
+    for row in map(json.loads, files[0].splitlines()):
+        models = [[drawn["model"] for drawn in one] for one in row["round_responses"]]
+        assert models == [["A", "B"] * 8, ["A", "B"], ["A"]]
+        texts = [one["content"] for one in row["round_responses"][0]]
+        assert len(set(texts)) == 16
+    endpoint.delay_s = {"A": 0.0, "B": 0.0}
+    content, line = cluster.batch("A").finish()
+    assert content == unbroken
+    assert len(counts(line)) == 3
+
+
+def test_two_nodes_and_sigterm(endpoint, unbroken, tmp_path):
+    """Workers on Ray nodes of their own give the same file; SIGTERM leaves no process of any command."""
+    cluster = Cluster(endpoint, tmp_path, "--host", get_node_ip_address())
+    try:
+        first, second = ready(
+            *(cluster.worker("A", "--node-ip", f"127.0.0.{host}") for host in (2, 3))
+        )
+        content, line = cluster.batch("A").finish()
+        assert content == unbroken
+        assert set(counts(line)) == {str(first.node_id), str(second.node_id), "lost"}
+        for command in (first, second, cluster.master):
+            family = command.family()
+            assert len(family) > 3
+            code, shown = command.end(signal.SIGTERM)
+            assert (code, shown) == (128 + signal.SIGTERM, "")
+            assert ended(family)
+    finally:
+        cluster.end()
+
+
+def test_embedded_engines(cluster, tmp_path):
+    """A model in the workers' own processes: one worker and two give the same file.
+
+    Without a chat template it is refused.
+    """
+    model = tmp_path / "model"
+    params = BootstrapParams(hidden_size=16, num_layers=1, num_heads=2)
+    save_blank_policy(model, [{"prompt": "What is 3+1?\n", "completion": "4"}], params)
+    embedded = ("--engine", "embedded")
+    code, shown = cluster.worker(str(model), engine=embedded).finish()
+    assert (code, shown.count("\n")) == (2, 1)
+    assert "it has no chat template" in shown
+    template = "{% for message in messages %}{{ message.role }}:{{ message.content }}\n{% endfor %}"
+    (model / "chat_template.jinja").write_text(template, encoding="utf-8")
+    config = json.loads((model / "config.json").read_text("utf-8"))
+    # Room for the references of a synthesis.
+    config["max_position_embeddings"] = 8192
+    (model / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    files = []
+    for number in (1, 2):
+        ready(cluster.worker(str(model), engine=embedded))
+        content, line = cluster.batch(str(model), "--set", "pacore.max_new_tokens=6").finish()
+        files.append(content)
+        assert len(counts(line)) == number + 1
+    assert files[0] == files[1]
+    assert {json.loads(row)["rounds"][1]["references"] for row in files[0].splitlines()} <= {15, 16}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["batch", "A", "FILE", "--output", "OUT", "--master", NOBODY], "9: no answer"),
+        (["batch", "A", "FILE", "--output", "OUT", "--master", "here"], "give HOST:PORT"),
+        (["batch", "A", "FILE", "--output", "OUT", "--with", "B"], "needs --master"),
+        (
+            ["batch", "A", "FILE", "--output", "OUT", "--master", NOBODY, "--engine", "url"],
+            "the workers have",
+        ),
+        (["solve", "A", "Why?", "--master", NOBODY], "no answer"),
+        (
+            ["worker", "A", "--master", NOBODY, "--node-id", "1"],
+            "reasonloop pacore master --port 9",
+        ),
+        (["worker", "A", "--master", NOBODY, "--node-id", "a/b"], "--node-id a/b"),
+        (
+            ["worker", "A", "--master", NOBODY, "--node-id", "1", "--node-ip", "127.0.0.2"],
+            "start it with --host",
+        ),
+        (["master", "--port", "0"], "--port"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path, capsys, arguments, message):
+    """Exit code 2, before Ray is imported."""
+    places = {"FILE": str(questions(tmp_path)), "OUT": str(tmp_path / "answers.jsonl")}
+    with pytest.raises(SystemExit) as stopped:
+        main(["pacore", *(places.get(word, word) for word in arguments)])
+    assert stopped.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_what_the_cluster_refuses_is_one_line(cluster, endpoint, tmp_path):
+    """Exit code 2: a port in use, a node id twice, a model that no worker serves, or that none can serve."""
+    [worker] = cluster.workers("A")
+    at = ("--master", cluster.address)
+    port = cluster.address.rpartition(":")[2]
+    asked = (questions(tmp_path), "--output", tmp_path / "answers.jsonl")
+    served = (*endpoint.options, "--workspace", tmp_path)
+    started = {
+        f"--port {port}": ("master", "--port", port, "--workspace", tmp_path),
+        f"--node-id {worker.node_id}": ("worker", "A", *at, "--node-id", worker.node_id, *served),
+        "no worker serves C": ("batch", "C", *asked, *at),
+        "A is given twice": ("batch", "A", *asked, *at, "--with", "A"),
+        "does not serve C": ("worker", "C", *at, "--node-id", "c", *served),
+    }
+    for message, arguments in started.items():
+        code, shown = cluster.run(*arguments).finish()
+        assert (code, shown.strip().count("\n")) == (2, 0), shown
+        assert message in shown
+
+
+def test_a_killed_master_ends_its_workers(cluster):
+    """SIGKILL, the last test of the cluster: no process of Ray is left, and a worker ends with one line."""
+    [worker] = cluster.workers("A")
+    family = cluster.master.family()
+    cluster.master.process.kill()
+    code, shown = worker.finish()
+    assert code == 1
+    assert shown.count("\n") == 1
+    assert "has died" in shown
+    assert ended(family)
