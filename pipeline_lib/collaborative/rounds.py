@@ -60,6 +60,8 @@ class Setting:
     fits: Callable[[str], bool]
     """False: prompt and completion exceed the model's context."""
     decoding: Decoding
+    last_decoding: Decoding
+    """Of the last of several rounds."""
     seed: int
     message_of: Callable[[str], str | None]
     """Compaction of the text of a path or of a summary; None: it gives no reference."""
@@ -194,7 +196,7 @@ def _draw_round(
     early_stop: EarlyStop | None,
 ) -> _Steps[Round]:
     """A round without its messages."""
-    plan = setting.plan[number - 1]
+    plan, is_last = setting.plan[number - 1], number == len(setting.plan)
     prompts = _prompts(question, setting, number, rounds)
     seeds = consecutive_seeds(plan.width, setting.seed, "pacore", question.id, number)
     agreed = Agreement(setting.open_answers(), early_stop) if early_stop else None
@@ -213,8 +215,8 @@ def _draw_round(
         ]
         drawn = yield Calls(
             requests=_merge(calls),
-            decoding=setting.decoding,
-            are_last=number == len(setting.plan),
+            decoding=setting.last_decoding if is_last and number > 1 else setting.decoding,
+            are_last=is_last,
         )
         cost = cost.then(round_cost(drawn))
         completions.extend(itertools.chain.from_iterable(drawn))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pipeline_lib.collaborative.plan import make_plan
 from pipeline_lib.collaborative.rounds import Question, Setting
@@ -64,6 +65,12 @@ def make_setting(
         synthesis_text=synthesis_text_of(chat_format),
         fits=fits,
         decoding=decoding,
+        last_decoding=replace(
+            decoding,
+            temperature=(
+                params.temperature if params.last_temperature is None else params.last_temperature
+            ),
+        ),
         seed=seed,
         message_of=message_of(params),
         summary=(
@@ -78,8 +85,8 @@ def make_setting(
 
 
 _INFERENCE = {
-    *("widths", "rsa", "compaction", "kind", "early_stop", "temperature", "top_p"),
-    *("max_new_tokens", "summary_tokens"),
+    *("widths", "rsa", "compaction", "kind", "early_stop"),
+    *("temperature", "last_temperature", "top_p", "max_new_tokens", "summary_tokens"),
 }
 
 

@@ -124,6 +124,8 @@ class PacoreParams(Section):
     """Kind of answer that ``early_stop`` and compaction ``answer`` extract and compare."""
     early_stop: EarlyStop | None = None
     temperature: Annotated[float, Field(ge=0)] = 1.0
+    last_temperature: Annotated[float, Field(ge=0)] | None = None
+    """Temperature of the round after others that gives the answer; null: ``temperature``."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     max_new_tokens: Count | None = None
     """Tokens of one call; null: 1024, or 192 for a model that reads compact prompts."""

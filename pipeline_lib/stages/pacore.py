@@ -39,7 +39,13 @@ PACORE = (
         inputs=("models/pacore-base", "models/pacore", "models/pacore-control"),
         params=(
             *("seed", *_ENGINE, *_DECODING, "verify", "evaluate", "report.num_examples"),
-            *("pacore.compaction", "pacore.summary_tokens", "pacore.evaluate", "pacore.batch_size"),
+            *(
+                "pacore.last_temperature",
+                "pacore.compaction",
+                "pacore.summary_tokens",
+                "pacore.evaluate",
+                "pacore.batch_size",
+            ),
         ),
         outputs=("reports/pacore",),
     ),

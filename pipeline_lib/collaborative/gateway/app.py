@@ -91,7 +91,12 @@ class Routes:
 
     def _setting(self, body: GatewayRequest, params: PacoreParams, seed: int) -> Setting:
         setting = self.setting_of(params, seed, body.n)
-        return replace(setting, decoding=replace(setting.decoding, stop=tuple(body.stop)))
+        stop = tuple(body.stop)
+        return replace(
+            setting,
+            decoding=replace(setting.decoding, stop=stop),
+            last_decoding=replace(setting.last_decoding, stop=stop),
+        )
 
     async def _whole(self, question: Question, setting: Setting, response: GatewayResponse) -> Json:
         return response.whole(await self.solver.solve(question, setting))

@@ -81,6 +81,10 @@ def _rounds(body: GatewayRequest, preset: str | None) -> dict[str, Any]:
 
 def _sampling(body: GatewayRequest) -> dict[str, Any]:
     given = {name: getattr(body, name) for name in ("temperature", "top_p")}
-    changes = {name: value for name, value in given.items() if name in body.model_fields_set}
+    changes: dict[str, Any] = {
+        name: value for name, value in given.items() if name in body.model_fields_set
+    }
+    if "temperature" in changes:
+        changes["last_temperature"] = None  # the request's own holds for all calls
     limit = body.wanted_tokens
     return changes | ({"max_new_tokens": limit} if limit is not None else {})

@@ -54,6 +54,7 @@ def setting(params: PacoreParams | None = None, **changes) -> Setting:
         "synthesis_text": synthesis_in_words,
         "fits": lambda _prompt: True,
         "decoding": DECODING,
+        "last_decoding": DECODING,
         "seed": 7,
         "message_of": lambda text: text,
         "early_stop": params.early_stop if params else None,

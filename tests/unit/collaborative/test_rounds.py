@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline_lib.collaborative.drive import solve_in_lockstep
 from pipeline_lib.collaborative.plan import make_plan
+from pipeline_lib.collaborative.rounds import Calls, advance, solve
 from pipeline_lib.params.pacore import PRESETS, EarlyStop, PacoreParams, Rsa
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.scripted import ScriptedModel
@@ -207,3 +208,16 @@ def test_plans():
     assert widths == [8, 2, 3]
     steps = make_plan(PacoreParams(rsa=Rsa(population=5, subset=2, steps=2)))
     assert [(plan.width, plan.subset) for plan in steps] == [(5, 2), (5, 2), (1, 2)]
+
+
+def test_the_answer_has_a_decoding_of_its_own():
+    """The last of three rounds; a single round is drawn as the paths of others are."""
+    last = Decoding(temperature=0.0, max_new_tokens=50)
+    temperatures = []
+    for widths in ((3, 2), ()):
+        exchange = solve(question(), setting(PacoreParams(widths=widths), last_decoding=last))
+        calls = advance(exchange, None)
+        while isinstance(calls, Calls):
+            temperatures.append(calls.decoding.temperature)
+            calls = advance(exchange, scripted().complete(calls.requests, calls.decoding))
+    assert temperatures == [1.0, 1.0, 0.0, 1.0]
