@@ -114,7 +114,7 @@ def worker(
     workspace: Workspace = DEFAULT_RUN.workspace,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Draw calls for `pacore batch` and `solve` with `--master`, until Ctrl-C or SIGTERM.
+    """Draw calls of solve and batch with `--master`, until Ctrl-C or SIGTERM.
 
     A signal lets calls in flight end, then the worker leaves; a second Ctrl-C ends it at once.
 
