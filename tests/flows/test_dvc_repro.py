@@ -12,6 +12,7 @@ import boto3
 import pytest
 
 from pipeline_lib.reporting.revision import lock_digest
+from pipeline_lib.stages.systems import SYSTEMS
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_file
 from pipeline_lib.storage.workspace import Workspace
