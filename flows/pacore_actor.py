@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
+from pipeline_lib.collaborative.settings import require_chat_format
 from pipeline_lib.collaborative.worker_pool import PATHS_PER_CALL
 from pipeline_lib.collaborative.workers import WorkerCard, WorkerLeavingError, WorkerModel
-from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.chat_model import ChatFormat, ChatModel, Completion, Decoding, Request
 from pipeline_lib.serving.client import OpenAIModel, ServerChat
@@ -22,7 +22,7 @@ _IN_PROCESS_CALLS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOrder:
-    """What a worker serves."""
+    """Name, model, engine settings and environment of a worker."""
 
     node_id: str
     """Its name, which no other worker of the cluster has."""
@@ -75,12 +75,8 @@ class WorkerActor:
         # In a thread: the answer to `card` is that there is none yet.
         engine = await asyncio.to_thread(opening.__enter__)
         self._stack.callback(opening.__exit__, None, None, None)
-        if engine.chat_format is None:
-            raise BadInputError(
-                f"model {order.model}: it has no chat template, and questions are conversations; give an "
-                "instruct model, as from `reasonloop import-model`"
-            )
-        self._engine, self._format = engine, engine.chat_format
+        self._engine = engine
+        self._format = require_chat_format(engine.chat_format, order.model)
         calls_together = _IN_PROCESS_CALLS
         if isinstance(engine, OpenAIModel):
             session = await self._stack.enter_async_context(engine.open())

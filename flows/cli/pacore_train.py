@@ -14,6 +14,7 @@ from flows.terminal import PlainConsole
 from pipeline_lib.collaborative.message_cache import read_cache
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.sampling.prompts import user_message
+from pipeline_lib.storage.folders import replaced
 
 console = PlainConsole()
 
@@ -36,9 +37,10 @@ def base(
     """
     if output.exists():
         raise BadInputError(f"{output}: exists; choose another --output")
-    from pipeline_lib.training.weights.compact_chat import add_compact_chat  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.training.weights.compact_chat import write_compact_chat  # noqa: PLC0415 - torch is slow
 
-    add_compact_chat(policy, output, key="")
+    with replaced(output) as fresh:
+        write_compact_chat(policy, fresh)
     console.print(f"model: {output}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -33,7 +33,7 @@ class DvcFile:
     """
 
     path: pathlib.Path
-    options: str = ""
+    options: tuple[str, ...] = ()
     """Further options of each stage's command."""
     plots: Mapping[str, Any] = field(default_factory=dict)
     """Plots of `dvc plots`, by title."""
@@ -62,7 +62,9 @@ DVC_FILES: Mapping[str, DvcFile] = {
             },
         },
     ),
-    "pacore": DvcFile(path=REPOSITORY / "pacore" / "dvc.yaml", options=" --set pacore.source=."),
+    "pacore": DvcFile(
+        path=REPOSITORY / "pacore" / "dvc.yaml", options=("--set", "pacore.source=.")
+    ),
     "latent": DvcFile(path=REPOSITORY / "latent" / "dvc.yaml"),
 }
 """By name of the system."""
@@ -116,7 +118,12 @@ def _entry(stage: Stage, file: DvcFile) -> dict[str, Any]:
     # .dvcignore, which leaves out __pycache__, has no effect on folders outside its repository.
     code = code_of(stage) if file.folder == REPOSITORY else _imported_files(stage)
     entry: dict[str, Any] = {
-        "cmd": f"${{command}} {stage.name} --workspace {workspace} --params params.yaml{file.options}",
+        "cmd": " ".join(
+            (
+                f"${{command}} {stage.name} --workspace {workspace} --params params.yaml",
+                *file.options,
+            )
+        ),
         "deps": [
             *(_from_folder(file, path) for path in stage.imported),
             *stage.inputs,

@@ -7,7 +7,7 @@ import shutil
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pipeline_lib.collaborative.settings import call_tokens
+from pipeline_lib.collaborative.settings import call_tokens, require_chat_format
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.records import Problem
@@ -21,7 +21,7 @@ from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.files import digest_json
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.training.weights import policies
-from pipeline_lib.training.weights.compact_chat import add_compact_chat
+from pipeline_lib.training.weights.compact_chat import write_compact_chat
 from pipeline_lib.verification.dispatch import open_verifier
 from pipeline_lib.verification.judged_paths import judge_paths
 
@@ -60,7 +60,9 @@ def make_data(run: Run) -> None:
     policy = source.policy(run.params.rounds, rounds=run.params.rounds)
     _make_base(run, policy)
     problems = [Problem.from_row(row) for row in shards.iter_table(source.problems("train"))]
-    sample = _sample_params(run.params, _chat_format(str(folders.base)))
+    sample = _sample_params(
+        run.params, require_chat_format(load_chat_format(str(folders.base)), "the policy")
+    )
     key = stage_key(
         __name__,
         params={
@@ -116,18 +118,16 @@ def source_of(run: Run) -> Workspace:
 
 def _make_base(run: Run, policy: pathlib.Path) -> None:
     """Copy the policy, with a chat template if it has none."""
-    base = run.workspace.pacore.base
     key = stage_key(__name__, params={}, inputs={"policy": model_identity(str(policy))})
-    if manifests.current(base, kind=policies.KIND, key=key) is not None:
-        return
-    if load_chat_format(str(policy)) is None:
-        add_compact_chat(str(policy), base, key=key)
-        return
     unit = Unit(workspace=run.root, stage="pacore-data", key=key, label="pacore-base")
-    make_folder(unit, base, kind=policies.KIND, fill=lambda fresh: _copy(policy, fresh))
+    fill = partial(_fill_base, policy)
+    make_folder(unit, run.workspace.pacore.base, kind=policies.KIND, fill=fill)
 
 
-def _copy(policy: pathlib.Path, fresh: pathlib.Path) -> None:
+def _fill_base(policy: pathlib.Path, fresh: pathlib.Path) -> None:
+    if load_chat_format(str(policy)) is None:
+        write_compact_chat(str(policy), fresh)
+        return
     for file in policy.iterdir():
         if file.is_file() and file.name != manifests.MANIFEST_NAME:
             shutil.copy2(file, fresh)
@@ -142,9 +142,3 @@ def _sample_params(params: Params, chat_format: ChatFormat) -> SampleParams:
         max_new_tokens=call_tokens(pacore, chat_format),
         batch_size=pacore.batch_size,
     )
-
-
-def _chat_format(folder: str) -> ChatFormat:
-    found = load_chat_format(folder)
-    assert found is not None  # made above
-    return found

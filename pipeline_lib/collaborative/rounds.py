@@ -37,7 +37,8 @@ class Calls:
     """Their completions are the answers."""
 
 
-Memory = dict[tuple[str | None, str, int, Decoding], Completion]
+_Key = tuple[str | None, str, int, Decoding]
+Memory = dict[_Key, Completion]
 """Completions by model, prompt, seed and decoding."""
 
 
@@ -150,27 +151,22 @@ def advance(exchange: Exchange, drawn: Drawn | None) -> Calls | Solution:
 def _remember(exchange: Exchange, memory: Memory) -> Exchange:
     following = advance(exchange, None)
     while isinstance(following, Calls):
-        decoding = following.decoding
+        keys = [_keys(one, following.decoding) for one in following.requests]
         unknown = [
-            replace(one, seeds=seeds)
-            for one in following.requests
-            if (
-                seeds := [
-                    s for s in one.seeds if (one.model, one.prompt, s, decoding) not in memory
-                ]
-            )
+            replace(one, seeds=[key[2] for key in own if key not in memory])
+            for one, own in zip(following.requests, keys, strict=True)
         ]
-        if unknown:
+        if unknown := [one for one in unknown if one.seeds]:
             drawn = yield replace(following, requests=unknown)
             for one, completions in zip(unknown, drawn, strict=True):
-                for seed, completion in zip(one.seeds, completions, strict=True):
-                    memory[one.model, one.prompt, seed, decoding] = completion
-        known = [
-            [memory[one.model, one.prompt, seed, decoding] for seed in one.seeds]
-            for one in following.requests
-        ]
+                memory.update(zip(_keys(one, following.decoding), completions, strict=True))
+        known = [[memory[key] for key in own] for own in keys]
         following = advance(exchange, known)
     return following
+
+
+def _keys(request: Request, decoding: Decoding) -> list[_Key]:
+    return [(request.model, request.prompt, seed, decoding) for seed in request.seeds]
 
 
 def _solve(question: Question, setting: Setting, *, on_round: OnRound | None) -> Exchange:

@@ -46,12 +46,7 @@ def make_setting(
     Raises:
         BadInputError: the model has no chat template.
     """
-    chat_format = model.chat_format
-    if chat_format is None:
-        raise BadInputError(
-            "the model has no chat template, and questions are conversations; give an instruct model, as "
-            "from `reasonloop import-model`, or one that `reasonloop pacore base` made"
-        )
+    chat_format = require_chat_format(model.chat_format, "the model")
     decoding = _decoding(params, call_tokens(params, chat_format))
     kind = KINDS[params.kind]
 
@@ -116,6 +111,20 @@ def check_lengths(questions: Iterable[Question], setting: Setting) -> None:
                 f"beside pacore.max_new_tokens={setting.decoding.max_new_tokens}; lower that, or leave the "
                 "question out"
             )
+
+
+def require_chat_format(found: ChatFormat | None, name: str) -> ChatFormat:
+    """The chat template of a model, which ``name`` names in the message.
+
+    Raises:
+        BadInputError: it has none.
+    """
+    if found is None:
+        raise BadInputError(
+            f"{name} has no chat template, and questions are conversations; give an instruct model, as from "
+            "`reasonloop import-model`, or one that `reasonloop pacore base` made"
+        )
+    return found
 
 
 def call_tokens(params: PacoreParams, chat_format: ChatFormat) -> int:

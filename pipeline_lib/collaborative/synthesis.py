@@ -101,7 +101,12 @@ def fit_prompt(
     def rendered(count: int) -> str:
         return render(synthesis_prompt(conversation, references[:count], text))
 
-    counts = range(1, len(references) + 1)
+    whole = rendered(len(references))
+    if not references or fits(whole):
+        return FittedPrompt(
+            text=whole, shown=[reference.path for reference in references], dropped=0
+        )
+    counts = range(1, len(references))
     fitting = bisect.bisect_left(counts, 1, key=lambda count: int(not fits(rendered(count))))
     return FittedPrompt(
         text=rendered(fitting),

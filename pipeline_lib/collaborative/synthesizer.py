@@ -12,7 +12,7 @@ from pipeline_lib.collaborative.episodes import (
     make_episodes,
 )
 from pipeline_lib.collaborative.message_cache import CachedQuestion
-from pipeline_lib.collaborative.settings import call_tokens, message_of
+from pipeline_lib.collaborative.settings import call_tokens, message_of, require_chat_format
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
 from pipeline_lib.params.whole import Params
@@ -60,13 +60,7 @@ def chat_format_for(base: str) -> ChatFormat:
     Raises:
         BadInputError: it has none.
     """
-    chat_format = load_chat_format(base)
-    if chat_format is None:
-        raise BadInputError(
-            f"{base}: the model has no chat template; give an instruct model, or one that "
-            "`reasonloop pacore base` made"
-        )
-    return chat_format
+    return require_chat_format(load_chat_format(base), base)
 
 
 def train_synthesizer(

@@ -5,7 +5,7 @@ same problems among those that cost no more, so the comparison favours votes. Ax
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -57,50 +57,53 @@ class JudgedProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateContext:
-    """Model and settings of the estimates."""
+    """Settings of the estimates, the same for all models."""
 
-    model: str
     num_left_out: int
     params: EvaluateParams
     seed: int
 
 
 def estimate(
-    problems: Sequence[JudgedProblem],
-    context: EstimateContext,
-    *,
-    others: Mapping[str, Sequence[JudgedProblem]] | None = None,
-) -> PacoreResult:
-    """Estimate all points, the comparisons with votes, and what became of references.
+    models: Mapping[str, Sequence[JudgedProblem]], context: EstimateContext
+) -> list[PacoreResult]:
+    """Estimate, for each model, all points, the comparisons with the votes of every model, and the last calls.
 
     Args:
-        problems: of the model.
-        context: its name, and settings.
-        others: the same problems by name of other models, to compare with their votes too.
+        models: the same problems by name of the model.
+        context: settings.
 
     Raises:
         BadInputError: there are no problems.
     """
-    if not problems:
+    if not all(models.values()):
         raise BadInputError(
             "no problem has all paths that the comparison needs; look at the failures of engine and verifier"
         )
-    votes = _Votes(problems, seed=context.seed)
-    voters = {context.model: votes} | {
-        name: _Votes(theirs, seed=context.seed) for name, theirs in (others or {}).items()
-    }
+    votes = {name: _Votes(problems, seed=context.seed) for name, problems in models.items()}
+    return [_estimate(name, problems, votes, context) for name, problems in models.items()]
+
+
+def _estimate(
+    model: str,
+    problems: Sequence[JudgedProblem],
+    votes: Mapping[str, "_Votes"],
+    context: EstimateContext,
+) -> PacoreResult:
+    own = votes[model]
+    others = [name for name in votes if name != model]
     names = list(problems[0].outcomes)
     return PacoreResult(
-        model=context.model,
+        model=model,
         num_problems=len(problems),
         num_left_out=context.num_left_out,
         points=(
-            *(votes.point(rule, count, context) for rule in votes.rules for count in votes.counts),
+            *(own.point(rule, count, context) for rule in own.rules for count in own.counts),
             *(_strategy_point(problems, name, context) for name in names),
         ),
         against=tuple(
-            _against(problems, voters[model], name, axis, replace(context, model=model))
-            for model in voters
+            _against(problems, votes[voters], name, axis, voters=voters, context=context)
+            for voters in (model, *others)
             for name in names
             for axis in Axis
         ),
@@ -221,6 +224,8 @@ def _against(
     votes: _Votes,
     name: str,
     axis: Axis,
+    *,
+    voters: str,
     context: EstimateContext,
 ) -> AgainstVotes:
     count = votes.largest(axis, _strategy_cost(problems, name, axis))
@@ -228,7 +233,7 @@ def _against(
     return AgainstVotes(
         strategy=name,
         axis=axis,
-        voters=context.model,
+        voters=voters,
         vote=rule.value,
         paths=count,
         difference=paired_difference(

@@ -144,7 +144,6 @@ def _run_trials(
             # A failed call is asked again by the next command.
             if trial.is_complete:
                 journal.add(trial.name, trial.row())
-            moved(len(trials))
 
         moved(len(trials))
         with open_setting(engine, params.pacore, params.verify, seed=params.seed) as setting:
@@ -165,6 +164,7 @@ def _run_trials(
                         together=len(group),
                         on_solved=partial(keep, strategy),
                     )
+                    moved(len(trials))
     return {
         problem.id: {
             strategy.name: trials[strategy.trial_name(problem.id)] for strategy in strategies
@@ -215,16 +215,7 @@ def _estimate(judged: Mapping[str, _Judged], params: Params) -> list[PacoreResul
         model: [found for name in names if (found := one.problems[name]) is not None]
         for model, one in judged.items()
     }
-    return [
-        estimate(
-            whole[model],
-            EstimateContext(
-                model=model,
-                num_left_out=len(columns[0]) - len(names),
-                params=params.evaluate,
-                seed=params.seed,
-            ),
-            others={other: found for other, found in whole.items() if other != model},
-        )
-        for model in judged
-    ]
+    context = EstimateContext(
+        num_left_out=len(columns[0]) - len(names), params=params.evaluate, seed=params.seed
+    )
+    return estimate(whole, context)

@@ -6,20 +6,16 @@ from collections.abc import Sequence
 import torch
 
 from pipeline_lib.serving.pretrained import COMPACT_TEMPLATE
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.folders import replaced
-from pipeline_lib.storage.manifests import Manifest
-from pipeline_lib.training.token_budget import Tokens
 from pipeline_lib.training.weights import policies
 
 TAGS: Sequence[str] = ("<think>", "</think>")
 
 
-def add_compact_chat(source: str, folder: pathlib.Path, *, key: str) -> Manifest:
-    """Write the policy of ``source`` with `COMPACT_TEMPLATE` and a token for each of `TAGS`.
+def write_compact_chat(source: str, folder: pathlib.Path) -> None:
+    """Write the policy of ``source`` into ``folder``, with `COMPACT_TEMPLATE` and a token for each of `TAGS`.
 
-    The embedding of a new token is the mean of all others. Up to rounding, prompts without these tokens have the same logits
-    as before, but for the new tokens.
+    The embedding of a new token is the mean of all others. Up to rounding, prompts without these tokens have the
+    same logits as before, but for the new tokens.
 
     Raises:
         BadInputError: the policy cannot be read.
@@ -34,9 +30,5 @@ def add_compact_chat(source: str, folder: pathlib.Path, *, key: str) -> Manifest
     with torch.no_grad():
         for embedding in {model.get_input_embeddings(), model.get_output_embeddings()}:
             embedding.weight[known:] = embedding.weight[:known].mean(dim=0)
-    with replaced(folder) as fresh:
-        model.save_pretrained(fresh)
-        tokenizer.save_pretrained(fresh)
-        return manifests.seal(
-            fresh, kind=policies.KIND, key=key, counts=policies.token_counts(Tokens())
-        )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)

@@ -14,7 +14,7 @@ from pipeline_lib.evaluation.selection.selectors import CandidatePath
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.sampling.compute_cost import Cost
 
-CONTEXT = EstimateContext(model="m", num_left_out=0, params=EvaluateParams(resamples=200), seed=7)
+CONTEXT = EstimateContext(num_left_out=0, params=EvaluateParams(resamples=200), seed=7)
 RIGHT, WRONG = 0, 1
 
 
@@ -47,13 +47,18 @@ PROBLEMS = [
 ]
 
 
+def estimated(problems):
+    [result] = estimate({"m": problems}, CONTEXT)
+    return result
+
+
 def points(result):
     return {(point.name, point.paths): point for point in result.points}
 
 
 def test_accuracy_of_votes():
     """Single (1 + 1/8 + 0) / 3; majority of 8 is 1, 0, 0; likelihood finds b's right path if it is drawn."""
-    found = points(estimate(PROBLEMS, CONTEXT))
+    found = points(estimated(PROBLEMS))
     assert found["single", 1].accuracy.value == pytest.approx(9 / 24)
     assert found["majority", 8].accuracy.value == pytest.approx(1 / 3)
     assert found["likelihood", 8].accuracy.value == pytest.approx(2 / 3)
@@ -64,7 +69,7 @@ def test_accuracy_of_votes():
 
 def test_costs():
     """Votes read their prompt once; a path has 10 tokens, so any number of them has a critical path of 10."""
-    found = points(estimate(PROBLEMS, CONTEXT))
+    found = points(estimated(PROBLEMS))
     assert found["majority", 4].costs == {Axis.DRAWN: 40, Axis.TOTAL: 140, Axis.CRITICAL: 10}
     assert found["low", 5].costs == {Axis.DRAWN: 40, Axis.TOTAL: 340, Axis.CRITICAL: 20}
 
@@ -72,7 +77,8 @@ def test_costs():
 def test_votes_of_another_model():
     """Each strategy is also compared with the votes of the others: here of a model that is always right."""
     better = [problem(one.id, [True] * 8, synthesis=True, references=(True,)) for one in PROBLEMS]
-    result = estimate(PROBLEMS, CONTEXT, others={"better": better})
+    [result, other] = estimate({"m": PROBLEMS, "better": better}, CONTEXT)
+    assert [one.voters for one in other.against] == ["better"] * 3 + ["m"] * 3
     assert [one.voters for one in result.against] == ["m"] * 3 + ["better"] * 3
     differences = [one.difference.interval.value for one in result.against[3:]]
     assert differences == pytest.approx([-1 / 3] * 3)
@@ -80,7 +86,7 @@ def test_votes_of_another_model():
 
 def test_each_axis_has_its_own_opponent():
     """40 drawn tokens are 4 paths; 340 with prompts and a critical path of 20 allow all 8."""
-    result = estimate(PROBLEMS, CONTEXT)
+    result = estimated(PROBLEMS)
     found = {one.axis: one for one in result.against}
     assert [found[axis].paths for axis in Axis] == [4, 8, 8]
     assert {one.vote for one in result.against} == {"likelihood"}
@@ -92,13 +98,13 @@ def test_each_axis_has_its_own_opponent():
 def test_the_opponent_never_costs_more():
     """A synthesis of 9 drawn tokens is compared with one path, not with none."""
     cheap = [problem("a", [True, False] * 4, synthesis=True, references=(), drawn=9, prompt=1)]
-    result = estimate(cheap, CONTEXT)
+    result = estimated(cheap)
     assert [one.paths for one in result.against] == [1, 1, 8]
 
 
 def test_what_became_of_references():
     """b: all wrong and right, its last plain path is wrong; of a and c with a right reference c is lost."""
-    [call] = estimate(PROBLEMS, CONTEXT).last_calls
+    [call] = estimated(PROBLEMS).last_calls
     assert (call.all_wrong, call.emergent, call.further_path) == (1, 1.0, 0.0)
     assert (call.some_right, call.lost) == (2, 0.5)
 
@@ -106,11 +112,11 @@ def test_what_became_of_references():
 def test_without_log_probabilities():
     """The majority alone is left, and the oracle."""
     silent = [problem("a", [True] * 8, True, (True,), logprobs=False)]
-    names = {point.name for point in estimate(silent, CONTEXT).points if point.is_vote}
+    names = {point.name for point in estimated(silent).points if point.is_vote}
     assert names == {"single", "majority", "oracle"}
 
 
 def test_no_problem_is_bad_input():
     """All were left out."""
     with pytest.raises(BadInputError, match="no problem has all paths"):
-        estimate([], CONTEXT)
+        estimated([])

@@ -17,7 +17,7 @@ from pipeline_lib.records import Problem
 from pipeline_lib.serving.chat_model import Message
 from pipeline_lib.serving.pretrained import load_tokenizer
 from pipeline_lib.training.bootstrap import make_tokenizer, save_blank_policy
-from pipeline_lib.training.weights.compact_chat import add_compact_chat
+from pipeline_lib.training.weights.compact_chat import write_compact_chat
 from pipeline_lib.training.weights.gguf_import import import_gguf
 from pipeline_lib.training.weights.policies import load_model
 from tests.unit.training.weights.gguf_files import tiny_llama, write_gguf
@@ -159,7 +159,7 @@ def test_a_cold_start_comes_before_online_training(base, questions, tmp_path):
 def test_a_model_without_a_chat_template_is_refused(tmp_path):
     """The base is named, with the command that makes one of a policy from scratch."""
     make_tokenizer(["1+2=3"]).save_pretrained(tmp_path)
-    with pytest.raises(BadInputError, match=r"no chat template; give .* `reasonloop pacore base`"):
+    with pytest.raises(BadInputError, match=r"no chat template, .*; give .* `reasonloop pacore base`"):
         chat_format_for(str(tmp_path))
 
 
@@ -168,7 +168,7 @@ def test_a_policy_from_scratch_becomes_a_chat_model(tmp_path):
     rows = [{"prompt": "3,5=8\n", "completion": "5+3=8"}]
     blank, folder = tmp_path / "blank", tmp_path / "chat"
     save_blank_policy(blank, rows, BootstrapParams(hidden_size=16, num_layers=1, num_heads=2))
-    add_compact_chat(str(blank), folder, key="k")
+    write_compact_chat(str(blank), folder)
     chat_format, tokenizer = chat_format_for(str(folder)), load_tokenizer(str(folder))
     assert chat_format.is_compact
     assert chat_format.render([Message.user("3,5=8")]) == "3,5=8\n"
