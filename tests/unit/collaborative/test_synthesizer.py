@@ -159,7 +159,9 @@ def test_a_cold_start_comes_before_online_training(base, questions, tmp_path):
 def test_a_model_without_a_chat_template_is_refused(tmp_path):
     """The base is named, with the command that makes one of a policy from scratch."""
     make_tokenizer(["1+2=3"]).save_pretrained(tmp_path)
-    with pytest.raises(BadInputError, match=r"no chat template, .*; give .* `reasonloop pacore base`"):
+    with pytest.raises(
+        BadInputError, match=r"no chat template, .*; give .* `reasonloop pacore base`"
+    ):
         chat_format_for(str(tmp_path))
 
 
