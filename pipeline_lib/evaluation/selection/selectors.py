@@ -9,7 +9,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.statistics.majority import win_chances
@@ -17,6 +21,9 @@ from pipeline_lib.params.evaluate import Strategy, StrategyParams
 
 Choice = list[float]
 """Selection probability of each candidate; sums to 1."""
+
+Subsets = Callable[[], NDArray[np.intp]]
+"""Makes subsets [S, K] of the candidates by their places."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +49,10 @@ class Selector(Protocol):
         """The choice among all candidates, at least one."""
         ...
 
-    def mean_choice(self, candidates: Sequence[CandidatePath], size: int) -> Choice | None:
-        """Exact mean of `choose` over all subsets of ``size``; None without a closed form."""
+    def mean_choice(
+        self, candidates: Sequence[CandidatePath], size: int, subsets: Subsets
+    ) -> Choice:
+        """Mean of `choose` over all subsets of ``size``; without a closed form, over ``subsets``."""
         ...
 
 
@@ -55,7 +64,9 @@ class AnyPath:
         """Uniform."""
         return [1 / len(candidates)] * len(candidates)
 
-    def mean_choice(self, candidates: Sequence[CandidatePath], _size: int) -> Choice:
+    def mean_choice(
+        self, candidates: Sequence[CandidatePath], _size: int, _subsets: Subsets
+    ) -> Choice:
         """Uniform, by symmetry."""
         return self.choose(candidates)
 
@@ -71,7 +82,9 @@ class BestOf:
         values = list(map(self.measure, candidates))
         return _split([value == max(values) for value in values])
 
-    def mean_choice(self, candidates: Sequence[CandidatePath], size: int) -> Choice:
+    def mean_choice(
+        self, candidates: Sequence[CandidatePath], size: int, _subsets: Subsets
+    ) -> Choice:
         """Exact, by counting the subsets in which a value is the maximum.
 
         With b of n candidates above and t equal, these are C(n - b, k) - C(n - b - t, k).
@@ -99,7 +112,9 @@ class MajorityVote:
         """One vote per path."""
         return elect([one.answer for one in candidates], [1.0] * len(candidates))
 
-    def mean_choice(self, candidates: Sequence[CandidatePath], size: int) -> Choice:
+    def mean_choice(
+        self, candidates: Sequence[CandidatePath], size: int, _subsets: Subsets
+    ) -> Choice:
         """Exact: an answer's probability to win, split evenly among its candidates."""
         counts = Counter(one.answer for one in candidates if one.answer is not None)
         num_silent = len(candidates) - counts.total()
@@ -117,16 +132,32 @@ class MajorityVote:
 class WeightedVote:
     """A path with the answer of the largest total weight. Implements Selector."""
 
-    weigh: Callable[[Sequence[CandidatePath]], Sequence[float]]
-    """Weights of the candidates, not negative."""
+    measure: Measure
+    weigh: Callable[[Sequence[float]], Sequence[float]] | None = None
+    """Weights of the voters from their measures; None: the measures, which are not negative."""
 
     def choose(self, candidates: Sequence[CandidatePath]) -> Choice:
         """One weighted vote per path."""
-        return elect([one.answer for one in candidates], self.weigh(candidates))
+        values = list(map(self.measure, candidates))
+        return elect(
+            [one.answer for one in candidates], self.weigh(values) if self.weigh else values
+        )
 
-    def mean_choice(self, _candidates: Sequence[CandidatePath], _size: int) -> None:
+    def mean_choice(
+        self, candidates: Sequence[CandidatePath], _size: int, subsets: Subsets
+    ) -> Choice:
         """No closed form."""
-        return
+        subsets_SK = subsets()
+        weights_SK = np.array(list(map(self.measure, candidates)))[subsets_SK]
+        if self.weigh:
+            weights_SK = np.array([self.weigh(weights_K) for weights_K in weights_SK.tolist()])
+        names = list(dict.fromkeys(one.answer for one in candidates if one.answer is not None))
+        places = {name: place for place, name in enumerate(names)} | {None: len(names)}
+        answers_SK = np.array([places[one.answer] for one in candidates])[subsets_SK]
+        chances_SK = _elect_each(answers_SK, weights_SK, num_answers=len(names))
+        totals = np.bincount(subsets_SK.ravel(), chances_SK.ravel(), minlength=len(candidates))
+        found: Choice = (totals / len(subsets_SK)).tolist()
+        return found
 
 
 def elect(answers: Sequence[int | None], weights: Sequence[float]) -> Choice:
@@ -147,6 +178,27 @@ def elect(answers: Sequence[int | None], weights: Sequence[float]) -> Choice:
     return [
         1 / len(leaders) / len(votes[answer]) if answer in leaders else 0.0 for answer in answers
     ]
+
+
+def _elect_each(
+    answers_SK: NDArray[np.intp], weights_SK: NDArray[np.float64], *, num_answers: int
+) -> NDArray[np.float64]:
+    """`elect` in each of S sets of K candidates; the answer ``num_answers`` stands for none."""
+    order_SK = weights_SK.argsort(axis=1)
+    rows_SK = np.arange(len(answers_SK))[:, None]
+    sorted_SK = answers_SK[rows_SK, order_SK]
+    votes_SA = np.zeros((len(answers_SK), num_answers + 1))
+    # Sums in ascending order: the winner must not depend on the order of the candidates.
+    np.add.at(votes_SA, (rows_SK, sorted_SK), weights_SK[rows_SK, order_SK])
+    voters_SA = np.zeros_like(votes_SA)
+    np.add.at(voters_SA, (rows_SK, sorted_SK), 1)
+    has_votes_SA = voters_SA > 0
+    has_votes_SA[:, num_answers] &= ~has_votes_SA[:, :num_answers].any(axis=1)
+    votes_SA[~has_votes_SA] = -math.inf
+    leads_SA = has_votes_SA & (votes_SA == votes_SA.max(axis=1, keepdims=True))
+    chances_SA = leads_SA / leads_SA.sum(axis=1, keepdims=True) / np.maximum(voters_SA, 1)
+    chances_SK: NDArray[np.float64] = chances_SA[rows_SK, answers_SK]
+    return chances_SK
 
 
 def _split(winners: Sequence[bool]) -> Choice:
@@ -198,15 +250,9 @@ def make_selectors(params: StrategyParams) -> Mapping[Strategy, Selector]:
         Strategy.MEAN_LOGPROB: BestOf(mean_logprob),
         Strategy.SELF_CERTAINTY: BestOf(self_certainty),
         Strategy.MAJORITY: MajorityVote(),
-        Strategy.LIKELIHOOD_VOTE: WeightedVote(
-            lambda candidates: [math.exp(mean_logprob(one)) for one in candidates]
-        ),
-        Strategy.CERTAINTY_VOTE: WeightedVote(
-            lambda candidates: list(map(self_certainty, candidates))
-        ),
+        Strategy.LIKELIHOOD_VOTE: WeightedVote(lambda one: math.exp(mean_logprob(one))),
+        Strategy.CERTAINTY_VOTE: WeightedVote(self_certainty),
         Strategy.BORDA_VOTE: WeightedVote(
-            lambda candidates: borda_weights(
-                list(map(self_certainty, candidates)), power=params.borda_power
-            )
+            self_certainty, partial(borda_weights, power=params.borda_power)
         ),
     }

@@ -6,7 +6,11 @@ is needed: choices are averaged before they are scored.
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.selection.selectors import CandidatePath, Choice, Selector
@@ -37,32 +41,15 @@ def mean_choice(
         raise BadInputError(f"a choice from {size} of {len(candidates)} paths; draw more paths")
     if size == len(candidates):
         return selector.choose(candidates)
-    known = selector.mean_choice(candidates, size)
-    if known is not None:
-        return known
-    if math.comb(len(candidates), size) <= max_subsets:
-        return _mean_over(
-            selector, candidates, itertools.combinations(range(len(candidates)), size)
-        )
+    subsets = partial(_subsets, len(candidates), size, max_subsets=max_subsets, seed=seed)
+    return selector.mean_choice(candidates, size, subsets)
+
+
+def _subsets(count: int, size: int, *, max_subsets: int, seed: int) -> NDArray[np.intp]:
+    if math.comb(count, size) <= max_subsets:
+        return np.array(list(itertools.combinations(range(count), size)))
     generator = child_generator(seed, "subsets", size)
-    drawn = generator.permuted(
-        [list(range(len(candidates)))] * max_subsets,
-        axis=1,
-    )[:, :size]
-    return _mean_over(selector, candidates, drawn.tolist())
-
-
-def _mean_over(
-    selector: Selector, candidates: Sequence[CandidatePath], subsets: Iterable[Sequence[int]]
-) -> Choice:
-    totals = [0.0] * len(candidates)
-    num_subsets = 0
-    for places in subsets:
-        num_subsets += 1
-        chances = selector.choose([candidates[place] for place in places])
-        for place, chance in zip(places, chances, strict=True):
-            totals[place] += chance
-    return [total / num_subsets for total in totals]
+    return generator.permuted([list(range(count))] * max_subsets, axis=1)[:, :size]
 
 
 def mean_longest(tokens: Sequence[int], size: int) -> float:

@@ -1,6 +1,7 @@
 """Selectors on small sets of candidates whose winners can be worked out by hand."""
 
 import math
+from functools import partial
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_silence_casts_no_vote():
 def test_a_weighted_vote_can_overrule_the_majority():
     """Answer 0 has weights 1 + 1, answer 1 has 2.5."""
     three = [candidate(0), candidate(0), candidate(1, certainty=2.5)]
-    vote = WeightedVote(lambda ones: [one.self_certainty for one in ones])
+    vote = WeightedVote(self_certainty)
     assert vote.choose(three) == [0, 0, 1]
     assert MajorityVote().choose(three) == [0.5, 0.5, 0]
 
@@ -83,7 +84,7 @@ def test_borda_with_power_zero_is_the_majority():
     six = [
         candidate(a, certainty=c) for a, c in zip([0, 1, 1, 2, 2, 2], range(6, 0, -1), strict=True)
     ]
-    borda = WeightedVote(lambda ones: borda_weights([one.self_certainty for one in ones], power=0))
+    borda = WeightedVote(self_certainty, partial(borda_weights, power=0))
     assert borda.choose(six) == MajorityVote().choose(six)
 
 
@@ -107,5 +108,5 @@ def test_the_order_of_candidates_makes_no_winner():
     """0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ as floats, but are the same weight."""
     weights = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1]
     six = [candidate(a, certainty=w) for a, w in zip([0, 0, 0, 1, 1, 1], weights, strict=True)]
-    vote = WeightedVote(lambda ones: [one.self_certainty for one in ones])
+    vote = WeightedVote(self_certainty)
     assert vote.choose(six) == pytest.approx([1 / 6] * 6)

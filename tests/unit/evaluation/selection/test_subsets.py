@@ -46,6 +46,19 @@ def test_equals_brute_force(strategy, ones, data):
     assert sum(found) == pytest.approx(1)
 
 
+def test_the_order_of_candidates_makes_no_winner():
+    """0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ as floats: with a silent path, the subset of the other six ties."""
+    weights = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1, 0.1]
+    seven = [
+        CandidatePath(answer=answer, tokens=1, logprob=-1.0, self_certainty=weight)
+        for answer, weight in zip([0, 0, 0, 1, 1, 1, None], weights, strict=True)
+    ]
+    selector = SELECTORS[Strategy.CERTAINTY_VOTE]
+    found = mean_choice(selector, seven, 6, max_subsets=100, seed=1)
+    assert found == pytest.approx(brute_force(selector, seven, 6))
+    assert sum(found[:3]) == pytest.approx(0.5)
+
+
 def many(num_paths):
     return [
         CandidatePath(answer=i % 3, tokens=i, logprob=-i / 7, self_certainty=(i * 5) % 11)
@@ -66,17 +79,17 @@ def test_drawn_subsets_come_close_and_repeat():
 
 
 class Recorder:
-    """A selector that notes what it is given, and chooses the first. Implements Selector."""
+    """A selector that notes the subsets it is given. Implements Selector."""
 
     def __init__(self) -> None:
         self.given: list[tuple[int, ...]] = []
 
     def choose(self, ones):
-        self.given.append(tuple(one.tokens for one in ones))
-        return [1.0] + [0.0] * (len(ones) - 1)
+        return [1 / len(ones)] * len(ones)
 
-    def mean_choice(self, _ones, _size):
-        return None
+    def mean_choice(self, ones, _size, subsets):
+        self.given = [tuple(ones[place].tokens for place in places) for places in subsets()]
+        return self.choose(ones)
 
 
 @pytest.mark.parametrize("size", [1, 2, 8, 11])
