@@ -6,16 +6,17 @@ from prefect import flow
 from prefect.futures import PrefectFuture
 
 from flows import server
+from flows.beside import begin_beside, trains_in_worker
 from flows.draws import sample_and_verify_round, sample_round, verify_round
 from flows.evaluation import evaluate
 from flows.fan_out import result_of
 from flows.run_guard import run_guard
-from flows.runners import asking_for, cluster, has_spare_worker, ray_gpus, task_runner
+from flows.runners import asking_for, cluster, task_runner
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.stages.stage import Run, Stage
 from pipeline_lib.telemetry import timed_stage
 from tasks.reporting import write_report
-from tasks.stages import stage_task, trains_on_gpu
+from tasks.stages import stage_task
 
 StageFlows = Mapping[str, Callable[[Run], None]]
 
@@ -26,7 +27,7 @@ def post_training(run: Run) -> None:
     with run_guard(run):
         begun: dict[str, PrefectFuture[None]] = {}
         for stage in LOOP:
-            begun |= _begin_beside(stage, run)
+            begun |= begin_beside(stage, LOOP, run, run.params.train)
             if stage.name in begun:
                 result_of(begun[stage.name])
             else:
@@ -77,36 +78,11 @@ STREAMED: StageFlows = {"sample": sample_and_verify_round, "verify": lambda _run
 def _do(stage: Stage, run: Run, flows: StageFlows) -> None:
     if stage.name in flows:
         flows[stage.name](run)
-    elif stage.trains and _trains_in_worker(run):
+    elif stage.trains and trains_in_worker(run.params.train, run.params.execution):
         with asking_for(run.params.execution, "train", uses_gpu=True):
             result_of(stage_task(stage).submit(stage, run))
     else:
         stage_task(stage)(stage, run)
-
-
-def _trains_in_worker(run: Run) -> bool:
-    """True on a Ray with GPUs, of which each training takes one.
-
-    An engine that a training starts stays with the flow's process, since it would outlive a worker.
-    """
-    return run.params.train.rollouts == "in_process" and ray_gpus(run.params.execution) > 0
-
-
-def _begin_beside(stage: Stage, run: Run) -> dict[str, PrefectFuture[None]]:
-    """Start, on a spare worker, the stages that may run beside ``stage``; futures by their names.
-
-    On one GPU, trainings run one after another, since they share its memory.
-    """
-    execution = run.params.execution
-    has_room = ray_gpus(execution) > 1 if _trains_in_worker(run) else not trains_on_gpu()
-    if not has_spare_worker(execution) or not has_room:
-        return {}
-    with asking_for(execution, "train", uses_gpu=True):
-        return {
-            other.name: stage_task(other).submit(other, run)
-            for other in LOOP
-            if other.beside == stage.name
-        }
 
 
 def run_post_training(run: Run) -> None:

@@ -83,8 +83,8 @@ def evaluate(
 def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
     """Train a synthesizer from the policy of a finished `reasonloop run`, and compare it with votes.
 
-    Three stages in the same workspace: judged paths of the policy for the train problems, training with a
-    control on plain prompts, evaluation on the test problems. Finished stages are reused.
+    Four stages in the same workspace: judged paths of the policy for the train problems, training, its control
+    on plain prompts, evaluation on the test problems. Finished stages are reused.
 
     **Examples:**
 
@@ -97,9 +97,9 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
     check_source(Run(root=root, params=loaded))
     with orchestrated(root, loaded, console) as started:
-        from flows.pacore import pacore  # noqa: PLC0415 - see `orchestrated`
+        from flows.pacore import run_pacore  # noqa: PLC0415 - see `orchestrated`
 
-        pacore(started)
+        run_pacore(started)
     folder = started.workspace.pacore.reports
     from pipeline_lib.collaborative.evaluation.result import read_results  # noqa: PLC0415 - scipy is slow
 

@@ -140,5 +140,5 @@ def _sample_params(params: Params, chat_format: ChatFormat) -> SampleParams:
         temperature=pacore.temperature,
         top_p=pacore.top_p,
         max_new_tokens=call_tokens(pacore, chat_format),
-        batch_size=pacore.batch_size,
+        batch_size=params.sample.batch_size,
     )

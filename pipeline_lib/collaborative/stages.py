@@ -1,4 +1,4 @@
-"""The stages of PaCoRe after its data: a synthesizer with its control, an evaluation."""
+"""The stages of PaCoRe after its data: a synthesizer, its control, an evaluation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipeline_lib.telemetry import record_work
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     import pathlib
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from pipeline_lib.params.whole import Params
     from pipeline_lib.serving.chat_model import ChatFormat
@@ -27,12 +27,15 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 
 
 def train(run: Run) -> None:
-    """Train the synthesizer, and a control with as many steps of SFT on plain prompts."""
-    folders, params = run.workspace.pacore, run.params
-    questions = _questions(run, chat_format_for(str(folders.base)))
-    _train(run, questions, folders.model, params, label="pacore-train")
+    """Train the synthesizer."""
+    _train(run, run.workspace.pacore.model, run.params, stage="pacore-train")
+
+
+def train_control(run: Run) -> None:
+    """Train a control of the synthesizer: as many steps of SFT, on plain prompts."""
+    folder, params = run.workspace.pacore.control, run.params
+    folder.mkdir(parents=True, exist_ok=True)  # dvc.yaml lists it as an output
     settings = params.pacore.train
-    folders.control.mkdir(parents=True, exist_ok=True)  # dvc.yaml lists it as an output
     if not settings.control:
         return
     plain = params.pacore.episodes.model_copy(update={"plain": 1.0})
@@ -40,8 +43,7 @@ def train(run: Run) -> None:
     cold_start = 0 if settings.method is Method.SFT else settings.warm_start_steps
     own = settings.model_copy(update={"method": Method.SFT, "steps": cold_start or settings.steps})
     pacore = params.pacore.model_copy(update={"episodes": plain, "train": own})
-    controlled = params.model_copy(update={"pacore": pacore})
-    _train(run, questions, folders.control, controlled, label="pacore-control")
+    _train(run, folder, params.model_copy(update={"pacore": pacore}), stage="pacore-control")
 
 
 def evaluate(run: Run) -> None:
@@ -83,15 +85,10 @@ def _questions(run: Run, chat_format: ChatFormat) -> list[JudgedQuestion]:
     return found
 
 
-def _train(
-    run: Run,
-    questions: Sequence[JudgedQuestion],
-    output: pathlib.Path,
-    params: Params,
-    *,
-    label: str,
-) -> None:
+def _train(run: Run, output: pathlib.Path, params: Params, *, stage: str) -> None:
     def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
-        record_work(run.root, "pacore-train", done=step, total=total, unit="step", label=label)
+        record_work(run.root, stage, done=step, total=total, unit="step")
 
-    train_synthesizer(str(run.workspace.pacore.base), questions, output, params, progress=progress)
+    base = str(run.workspace.pacore.base)
+    questions = _questions(run, chat_format_for(base))
+    train_synthesizer(base, questions, output, params, progress=progress)

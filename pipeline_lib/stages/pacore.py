@@ -1,9 +1,13 @@
-"""The stages of PaCoRe on the policy of a finished run: cached messages, synthesizer, evaluation."""
+"""The stages of PaCoRe on the policy of a finished run."""
 
 from pipeline_lib.stages.stage import Stage
 
 _ENGINE = ("serve.engine", "serve.options")
 _DECODING = tuple(f"pacore.{name}" for name in ("temperature", "top_p", "max_new_tokens"))
+_TRAINING = (
+    *("seed", *_ENGINE, "verify", "pacore.max_new_tokens", "pacore.compaction"),
+    *("pacore.episodes", "pacore.train"),
+)
 _MODULES = ("pipeline_lib.collaborative.stages",)
 
 PACORE = (
@@ -13,22 +17,31 @@ PACORE = (
         modules=("pipeline_lib.collaborative.policy_messages",),
         function="make_data",
         imported=("data/problems/train", "models/policy"),
-        params=("seed", *_ENGINE, *_DECODING, "verify", "pacore.cached_paths", "pacore.batch_size"),
+        params=("seed", *_ENGINE, *_DECODING, "verify", "pacore.cached_paths", "sample.batch_size"),
         outputs=("data/pacore", "models/pacore-base"),
     ),
     Stage(
         name="pacore-train",
-        summary="Train the synthesizer, and its control on plain prompts.",
+        summary="Train the synthesizer.",
         modules=_MODULES,
         function="train",
         imported=("data/problems/train",),
         inputs=("data/pacore", "models/pacore-base"),
-        params=(
-            *("seed", *_ENGINE, "verify", "pacore.max_new_tokens", "pacore.compaction"),
-            *("pacore.episodes", "pacore.train"),
-        ),
-        outputs=("models/pacore", "models/pacore-control"),
+        params=_TRAINING,
+        outputs=("models/pacore",),
         trains=True,
+    ),
+    Stage(
+        name="pacore-control",
+        summary="Train the synthesizer's control, on plain prompts.",
+        modules=_MODULES,
+        function="train_control",
+        imported=("data/problems/train",),
+        inputs=("data/pacore", "models/pacore-base"),
+        params=_TRAINING,
+        outputs=("models/pacore-control",),
+        trains=True,
+        beside="pacore-train",
     ),
     Stage(
         name="pacore-evaluate",

@@ -27,7 +27,7 @@ def test_stages_that_verify_depend_on_judges_and_others_do_not():
             using["gold checks"].add(stage.name)
     assert using["judges"] == {
         *("verify", "train", "evaluate"),
-        *("pacore-data", "pacore-train", "pacore-evaluate"),
+        *("pacore-data", "pacore-train", "pacore-control", "pacore-evaluate"),
     }
     assert using["gold checks"] == {"prepare"} | using["judges"]
 
