@@ -27,8 +27,9 @@ from openai import AsyncOpenAI, OpenAI
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.collaborative.drive import solve_in_lockstep
-from pipeline_lib.collaborative.rounds import Question, Setting
+from pipeline_lib.collaborative.rounds import Setting
 from pipeline_lib.collaborative.settings import open_setting
+from pipeline_lib.collaborative.solution import Question
 from pipeline_lib.params.pacore import PRESETS, PacoreParams
 from pipeline_lib.params.paths import VerifyParams, WordProblemParams
 from pipeline_lib.problems.word_problems import splits

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
+from pipeline_lib.collaborative.pool_session import PATHS_PER_CALL
 from pipeline_lib.collaborative.settings import require_chat_format
-from pipeline_lib.collaborative.worker_pool import PATHS_PER_CALL
 from pipeline_lib.collaborative.workers import WorkerCard, WorkerLeavingError, WorkerModel
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.chat_model import ChatFormat, ChatModel, Completion, Decoding, Request

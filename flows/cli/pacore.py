@@ -15,8 +15,8 @@ from pipeline_lib.collaborative.batch import solve_file
 from pipeline_lib.collaborative.consensus import Method
 from pipeline_lib.collaborative.consensus_file import ConsensusRule, consensus_of_file
 from pipeline_lib.collaborative.drive import solve_one
-from pipeline_lib.collaborative.rounds import Question, Round
 from pipeline_lib.collaborative.settings import check_lengths, open_setting
+from pipeline_lib.collaborative.solution import Question, Round
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.pacore import PRESETS, Compaction
 from pipeline_lib.params.whole import Params
@@ -158,7 +158,10 @@ def batch(
     model: Model,
     source: Annotated[
         pathlib.Path,
-        Parameter(help='Questions as JSON lines, {"id", "messages"}; further fields are kept.'),
+        Parameter(
+            help='Questions as JSON lines, {"id", "messages"}; with "responses", texts from elsewhere, the first '
+            "round is not drawn. Further fields are kept."
+        ),
     ],
     /,
     *,

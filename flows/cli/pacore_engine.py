@@ -1,4 +1,4 @@
-"""The engine of `pacore solve` and `batch`: one that is started for the command, or the workers of a cluster."""
+"""The engine of `pacore solve`, `batch` and `serve`: one that is started for the command, or the workers of a cluster."""
 
 import pathlib
 from collections.abc import Iterator
@@ -74,26 +74,38 @@ def opened_engine(
         ) as engine:
             yield engine
         return
+    with worker_pool(model, params, workers) as pool:
+        yield pool
+        _report(pool)
+
+
+@contextmanager
+def worker_pool(model: str, params: Params, workers: WorkerOptions) -> Iterator[WorkerPool]:
+    """The workers of ``workers.master``, which is given.
+
+    Raises:
+        BadInputError: no such master or worker.
+        ReasonloopError: the cluster cannot be used.
+    """
+    assert workers.master is not None
     master = Master.parse(workers.master)
     master.check()
     master.use_variables()
     from flows.ray_workers import RayDirectory, connected  # noqa: PLC0415 - it imports Ray
 
     with connected(master):
-        pool = open_pool(
+        yield open_pool(
             RayDirectory(),
             [model, *workers.others],
             place=f"--master {master.address}",
             patience_s=params.serve.start_timeout_s,
         )
-        yield pool
-        _report(pool)
 
 
 def _report(pool: WorkerPool) -> None:
-    counts = sorted(pool.calls_by_worker.items())
+    counts = sorted(pool.table.calls_by_worker.items())
     shown = ", ".join(f"{calls} by {node_id}" for node_id, calls in counts)
-    _say(f"calls of workers: {shown or 'none'}; {pool.lost_calls} lost and sent again")
+    _say(f"calls of workers: {shown or 'none'}; {pool.table.lost_calls} lost and sent again")
 
 
 def _say(text: str) -> None:

@@ -3,20 +3,24 @@
 import json
 import pathlib
 import socket
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
+from flows.cli.pacore_engine import DEFAULT_WORKERS, WorkerOptions, worker_pool
 from flows.cli.serving import RestartReport, exit_on_sigterm
 from flows.terminal import PlainConsole
 from pipeline_lib.collaborative.gateway.server import run_gateway
+from pipeline_lib.collaborative.worker_pool import WorkerPool
 from pipeline_lib.params.pacore import PRESETS
 from pipeline_lib.params.whole import Params
+from pipeline_lib.serving.client import OpenAIModel
 from pipeline_lib.serving.engines.engine import HOST
 from pipeline_lib.serving.engines.table import engine_named
-from pipeline_lib.serving.running_engine import RunningEngine, serving_engine
+from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.serving.supervisor.ports import lease_port
 
 _PORT = 8200
@@ -36,50 +40,66 @@ def serve(
     workspace: Annotated[
         pathlib.Path, Parameter(help="The engine's output is written to logs/ in this folder.")
     ] = DEFAULT_RUN.workspace,
+    workers: WorkerOptions = DEFAULT_WORKERS,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Serve a model to any OpenAI client, on this machine only, with answers drawn in rounds.
 
     The name MODEL is one plain call; MODEL:low, MODEL:medium and MODEL:high are rounds of parallel
-    paths before it. An engine that crashes or hangs is restarted.
+    paths before it. An engine that crashes or hangs is restarted. With --master the workers of a cluster draw, and
+    a streamed answer comes in one piece.
 
     **Examples:**
 
         reasonloop pacore serve models/smollm2
         reasonloop pacore serve models/smollm2 --engine vllm --port 8200
         reasonloop pacore serve NAME --engine url --set serve.url=http://host:8000/v1
+        reasonloop pacore serve models/smollm2 --master 127.0.0.1:6400
     """
+    workers.check(engine=engine)
     loaded = params.load(*([f"serve.engine={engine}"] if engine is not None else []))
-    served = loaded.serve
-    if engine_named(served.engine).is_external:
-        served = served.model_copy(update={"model": model})
     exit_on_sigterm()
     log_folder = workspace.resolve() / "logs"
     # First, so that the engine takes another port.
     lease = lease_port(port)
+    client: OpenAIModel | WorkerPool
     with ExitStack() as stack:
         stack.callback(lease.release)
-        _say(f"starting {served.engine}; its output goes to {log_folder}")
-        running = stack.enter_context(serving_engine(served, model=model, log_folder=log_folder))
-        _serve_rounds(model, loaded.model_copy(update={"serve": served}), running, port=lease.port)
-
-
-def _serve_rounds(model: str, params: Params, engine: RunningEngine, *, port: int) -> None:
-    """Serve the gateway of a working engine, until a signal."""
-    # transformers, which takes seconds to import.
-    from pipeline_lib.serving.connect import connect  # noqa: PLC0415
-
-    client = connect(engine.endpoint, params.serve, model=model)
-    report = RestartReport(engine=engine, console=console)
-    with socket.create_server((HOST, port)) as listener:
+        if workers.master is None:
+            client, follow = stack.enter_context(_engine(model, loaded, log_folder))
+        else:
+            client = stack.enter_context(worker_pool(model, loaded, workers))
+            follow = _nothing
+        listener = stack.enter_context(socket.create_server((HOST, lease.port)))
         run_gateway(
             client,
-            params,
+            loaded,
             listener,
             name=model,
-            on_start=lambda: _show(model, port),
-            follow=report.update,
+            on_start=lambda: _show(model, lease.port),
+            follow=follow,
         )
+
+
+@contextmanager
+def _engine(
+    model: str, params: Params, log_folder: pathlib.Path
+) -> Iterator[tuple[OpenAIModel, Callable[[], None]]]:
+    """The client of an engine that runs for the block, and a function that reports restarts."""
+    served = params.serve
+    if engine_named(served.engine).is_external:
+        served = served.model_copy(update={"model": model})
+    _say(f"starting {served.engine}; its output goes to {log_folder}")
+    with serving_engine(served, model=model, log_folder=log_folder) as running:
+        # transformers, which takes seconds to import.
+        from pipeline_lib.serving.connect import connect  # noqa: PLC0415
+
+        report = RestartReport(engine=running, console=console)
+        yield connect(running.endpoint, served, model=model), report.update
+
+
+def _nothing() -> None:
+    """Workers come and go without a message."""
 
 
 def _show(model: str, port: int) -> None:

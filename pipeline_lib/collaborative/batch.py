@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pipeline_lib.collaborative.drive import solve_all
 from pipeline_lib.collaborative.questions import QuestionLine, read_questions
-from pipeline_lib.collaborative.rounds import Solution
 from pipeline_lib.collaborative.settings import check_lengths, identity_of, open_setting
+from pipeline_lib.collaborative.solution import Solution
 from pipeline_lib.collaborative.solution_row import solution_row
 from pipeline_lib.params.whole import Params
 from pipeline_lib.serving.chat_model import ChatModel
@@ -45,7 +45,7 @@ def solve_file(
     these again, and no others.
 
     Args:
-        source: JSON lines ``{"id", "messages"}``.
+        source: JSON lines ``{"id", "messages"}``, with ``"responses"`` if the first round is given.
         output: File to write.
         opening: Opens the engine, once the questions are read.
         params: Rounds, seed, and the verifier of an early stop.
@@ -106,7 +106,10 @@ def solve_file(
 
 
 def _key(lines: list[QuestionLine], engine: ChatModel, params: Params) -> str:
-    asked = [[line.question.id, _plain(line), line.further] for line in lines]
+    asked = [
+        [line.question.id, _plain(line), list(line.question.responses), line.further]
+        for line in lines
+    ]
     return digest_json([identity_of(engine, params), asked])
 
 

@@ -3,16 +3,8 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from pipeline_lib.collaborative.rounds import (
-    Calls,
-    Drawn,
-    OnRound,
-    Question,
-    Setting,
-    Solution,
-    advance,
-    solve,
-)
+from pipeline_lib.collaborative.rounds import Calls, Drawn, OnRound, Setting, advance, solve
+from pipeline_lib.collaborative.solution import Question, Solution
 from pipeline_lib.collaborative.worker_pool import WorkerPool
 from pipeline_lib.serving.chat_model import ChatModel
 from pipeline_lib.serving.client import OpenAIModel

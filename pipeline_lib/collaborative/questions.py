@@ -1,13 +1,16 @@
-"""Input lines of `reasonloop pacore batch`: ``{"id", "messages"}``, all checked before the first call."""
+"""Input lines of `reasonloop pacore batch`: ``{"id", "messages"}`` and optionally ``"responses"``.
+
+All are checked before the first call.
+"""
 
 import pathlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
 from pipeline_lib.collaborative.conversation_fields import Turns, messages_of
-from pipeline_lib.collaborative.rounds import Question
+from pipeline_lib.collaborative.solution import Question
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.line_fields import Name, line_error
 from pipeline_lib.records import Row
@@ -39,6 +42,8 @@ class _Line(BaseModel):
 
     id: Name
     messages: Turns
+    responses: Annotated[tuple[StrictStr, ...], Field(min_length=1)] | None = None
+    """Texts of the first round, from elsewhere."""
 
 
 def read_questions(path: pathlib.Path) -> list[QuestionLine]:
@@ -64,7 +69,11 @@ def read_questions(path: pathlib.Path) -> list[QuestionLine]:
             )
         lines.append(
             QuestionLine(
-                question=Question(id=line.id, conversation=messages_of(line.messages)),
+                question=Question(
+                    id=line.id,
+                    conversation=messages_of(line.messages),
+                    responses=line.responses or (),
+                ),
                 request_id=row["id"],
                 further=further,
             )

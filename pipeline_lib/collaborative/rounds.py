@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from pipeline_lib.collaborative.agreement import Agreement, AnswerNumber
 from pipeline_lib.collaborative.plan import RoundPlan
+from pipeline_lib.collaborative.solution import Question, Round, Solution, given_round
 from pipeline_lib.collaborative.synthesis import (
     FittedPrompt,
     Reference,
@@ -22,7 +23,7 @@ from pipeline_lib.collaborative.synthesis import (
     summary_prompt,
 )
 from pipeline_lib.params.pacore import EarlyStop
-from pipeline_lib.sampling.compute_cost import NOTHING, Cost, round_cost
+from pipeline_lib.sampling.compute_cost import NOTHING, round_cost
 from pipeline_lib.seeding import child_random, consecutive_seeds
 from pipeline_lib.serving.chat_model import Completion, Conversation, Decoding, Request
 
@@ -40,14 +41,6 @@ class Calls:
 _Key = tuple[str | None, str, int, Decoding]
 Memory = dict[_Key, Completion]
 """Completions by model, prompt, seed and decoding."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A conversation whose last turn, the user's, asks the question."""
-
-    id: str
-    conversation: Conversation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,48 +70,6 @@ class Setting:
     memory: Memory | None = None
     """Calls that are in it are not sent again, and those that are sent are added; their cost counts in each
     solution."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """One round of a solution; sequences have one entry per path that was asked for."""
-
-    completions: Sequence[Completion]
-    messages: Sequence[str | None]
-    """Compacted paths; None for a failed path or one without a message, and in the last round."""
-    references: Sequence[Sequence[int]]
-    """Paths of the round before whose messages each path has seen, in the order shown."""
-    width: int
-    """Planned paths; an early stop asks for fewer."""
-    dropped: int
-    """References that did not fit into the context, over all paths."""
-    cost: Cost
-
-    @property
-    def num_failed(self) -> int:
-        """Paths whose call failed."""
-        return sum(one.error is not None for one in self.completions)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Solution:
-    """All rounds of one question."""
-
-    question: Question
-    rounds: Sequence[Round]
-
-    @property
-    def answers(self) -> Sequence[Completion]:
-        """The completions of the last round."""
-        return self.rounds[-1].completions
-
-    @property
-    def cost(self) -> Cost:
-        """Of all rounds, which follow each other."""
-        total = NOTHING
-        for one in self.rounds:
-            total = total.then(one.cost)
-        return total
 
 
 Drawn = Sequence[Sequence[Completion]]
@@ -173,7 +124,10 @@ def _solve(question: Question, setting: Setting, *, on_round: OnRound | None) ->
     *earlier, last = range(1, len(setting.plan) + 1)
     rounds: list[Round] = []
     for number in earlier:
-        drawn = yield from _draw_round(question, setting, number, rounds, setting.early_stop)
+        if number == 1 and question.responses:
+            drawn = given_round(question.responses)
+        else:
+            drawn = yield from _draw_round(question, setting, number, rounds, setting.early_stop)
         compacted = yield from _compact(question, setting, number, drawn)
         rounds.append(compacted)
         if on_round is not None:

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pipeline_lib.collaborative.plan import make_plan
-from pipeline_lib.collaborative.rounds import Question, Setting
+from pipeline_lib.collaborative.rounds import Setting
+from pipeline_lib.collaborative.solution import Question
 from pipeline_lib.collaborative.synthesis import VERSION, synthesis_text_of
 from pipeline_lib.collaborative.worker_pool import WorkerPool
 from pipeline_lib.errors import BadInputError

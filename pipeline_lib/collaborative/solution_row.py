@@ -1,6 +1,6 @@
 """A solution as JSON: the output line of a file, and the counts of its rounds."""
 
-from pipeline_lib.collaborative.rounds import Round, Solution
+from pipeline_lib.collaborative.solution import Round, Solution
 from pipeline_lib.records import Row
 from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.serving.chat_model import Completion

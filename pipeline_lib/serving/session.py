@@ -60,10 +60,13 @@ class Session:
         drawn = await gather_all([self._draw(request.prompt, run, decoding) for run in runs])
         return [one for run in drawn for one in run]
 
-    async def stream(
-        self, prompt: str, seed: int, decoding: Decoding, on_delta: OnDelta
-    ) -> Completion:
-        """One completion, delivered as it is drawn.
+    @property
+    def retries(self) -> int:
+        """Requests that were sent once more after a restart."""
+        return self.outage.retries
+
+    async def stream(self, request: Request, decoding: Decoding, on_delta: OnDelta) -> Completion:
+        """The completion of a request with one seed, delivered as it is drawn.
 
         A break before the first text is retried once, as in `draw`; a later one is an error, since the
         text that was delivered cannot be taken back. The deltas are a callback and no iterator: the
@@ -73,6 +76,7 @@ class Session:
             BadInputError: as `draw`.
             EngineDownError: as `draw`.
         """
+        [seed], prompt = request.seeds, request.prompt
         async with self.slots:
             start = time.perf_counter()
             reader = self._reader(on_delta)

@@ -1,9 +1,13 @@
 """`pacore master`, `worker` and `batch --master` as a user runs them: real processes, real Ray."""
 
 import json
+import re
 import signal
 import time
 
+import httpx
+import openai
+import psutil
 import pytest
 from ray.util import get_node_ip_address
 
@@ -18,6 +22,7 @@ from tests.flows.pacore_cluster import (
     Endpoint,
     ended,
     eventually,
+    free_port,
     questions,
     ready,
 )
@@ -110,6 +115,28 @@ def test_models_share_each_round(cluster, endpoint, unbroken):
     assert len(counts(line)) == 3
 
 
+def test_a_gateway_over_workers(cluster, endpoint):
+    """`pacore serve --master`: an OpenAI client gets an answer of 17 calls, whole and as a stream."""
+    workers = cluster.workers("A", "A")
+    gateway = cluster.run("serve", "A", "--master", cluster.address, "--port", free_port())
+    lines = iter(gateway.process.stdout.readline, "")
+    url = next(line.split()[-1] for line in lines if line.startswith("base URL"))
+    gateway.wait_for("Ctrl-C")
+    client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
+    asked = {"model": "A:medium", "messages": [{"role": "user", "content": "Why?"}], "seed": 5}
+    whole = client.chat.completions.create(**asked)
+    assert whole.pacore["calls"] == 17
+    chunks = client.chat.completions.create(**asked, stream=True)
+    text = "".join(one.choices[0].delta.content or "" for one in chunks)
+    assert text == whole.choices[0].message.content
+    figures = httpx.get(url.replace("/v1", "/metrics")).text
+    assert re.search(r"^reasonloop_pacore_workers\{.*\} 2\.0$", figures, re.MULTILINE)
+    for worker in workers:
+        assert f'worker="{worker.node_id}"' in figures
+    assert gateway.end(signal.SIGTERM)[0] == 128 + signal.SIGTERM
+    assert httpx.URL(url).port not in {one.laddr.port for one in psutil.net_connections()}
+
+
 def test_two_nodes_and_sigterm(endpoint, unbroken, tmp_path):
     """Workers on Ray nodes of their own give the same file; SIGTERM leaves no process of any command."""
     cluster = Cluster(endpoint, tmp_path, "--host", get_node_ip_address())
@@ -169,6 +196,8 @@ def test_embedded_engines(cluster, tmp_path):
             "the workers have",
         ),
         (["solve", "A", "Why?", "--master", NOBODY], "no answer"),
+        (["serve", "A", "--master", NOBODY], "no answer"),
+        (["serve", "A", "--master", NOBODY, "--engine", "url"], "the workers have"),
         (
             ["worker", "A", "--master", NOBODY, "--node-id", "1"],
             "reasonloop pacore master --port 9",

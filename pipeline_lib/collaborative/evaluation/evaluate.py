@@ -17,8 +17,8 @@ from pipeline_lib.collaborative.evaluation.trials import (
     make_trial,
     read_trial,
 )
-from pipeline_lib.collaborative.rounds import Question, Solution
 from pipeline_lib.collaborative.settings import check_lengths, identity_of, open_setting
+from pipeline_lib.collaborative.solution import Question, Solution
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.records import Problem

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from pipeline_lib.collaborative.plan import RoundPlan, make_plan
-from pipeline_lib.collaborative.rounds import Solution
+from pipeline_lib.collaborative.solution import Solution
 from pipeline_lib.params.pacore import EarlyStop, PacoreParams
 from pipeline_lib.sampling.compute_cost import Cost
 

@@ -1,4 +1,4 @@
-"""The gateway as an ASGI app: OpenAI's chat route over rounds of calls to one engine."""
+"""The gateway as an ASGI app: OpenAI's chat route over rounds of calls to an engine or to workers."""
 
 import secrets
 from collections.abc import Callable
@@ -14,9 +14,11 @@ from pipeline_lib.collaborative.gateway.responses import GatewayResponse
 from pipeline_lib.collaborative.gateway.schemas import GatewayRequest
 from pipeline_lib.collaborative.gateway.solving import Solver
 from pipeline_lib.collaborative.gateway.streaming import AnswerStream
-from pipeline_lib.collaborative.rounds import Question, Setting
+from pipeline_lib.collaborative.rounds import Setting
+from pipeline_lib.collaborative.solution import Question
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.pacore import PacoreParams
+from pipeline_lib.serving.connection import EngineDownError
 from pipeline_lib.serving.front.body_limit import BodyLimit
 from pipeline_lib.serving.front.delivery import EventStream, json_response
 from pipeline_lib.serving.front.errors import ApiError, add_error_handlers
@@ -51,7 +53,7 @@ class Routes:
     async def health(self) -> Response:
         """200 while the engine lists its model."""
         try:
-            await self.solver.session.check()
+            await self.solver.upstream.check()
         except ReasonloopError as error:
             raise ApiError(503, str(error), code="engine_down") from error
         return Response()
@@ -105,7 +107,8 @@ class Routes:
         """Refuse a conversation that no call can answer.
 
         Raises:
-            ApiError: 400; the chat template refuses it, or the context has no room for an answer.
+            ApiError: 400; the chat template refuses it, or the context has no room for an answer; 503 if no
+                worker can say how much there is.
         """
         # Not in the solver's thread: the first line of a stream would wait for other requests.
         if not await run_in_threadpool(_fits, question, setting):
@@ -124,7 +127,10 @@ def _fits(question: Question, setting: Setting) -> bool:
     except Exception as error:  # the template is a program, and the messages are its input
         reason = reason_of(error)
         raise ApiError(400, f"the chat template refuses: {reason}", param="messages") from error
-    return setting.fits(prompt)
+    try:
+        return setting.fits(prompt)
+    except EngineDownError as error:
+        raise ApiError(503, str(error), code="engine_down") from error
 
 
 def make_app(routes: Routes) -> FastAPI:

@@ -1,7 +1,7 @@
 """Counts of the gateway, and the limit of requests in flight."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -34,7 +34,9 @@ class GatewayMetrics(Collector):
     model_name: str
     most_in_flight: int
     retries: Callable[[], int]
-    """Calls that were sent once more after a restart of the engine."""
+    """Calls that were sent once more, after a restart of the engine or the loss of a worker."""
+    calls_by_worker: Callable[[], Mapping[str, int]] | None = None
+    """Answered calls of the workers that take calls now, by node id; None: an engine answers."""
     in_flight: int = 0
     answered: int = 0
     failures: Counter[Failure] = field(default_factory=lambda: Counter(dict.fromkeys(Failure, 0)))
@@ -74,12 +76,22 @@ class GatewayMetrics(Collector):
         """One sample of each metric."""
         labels = {"model_name": self.model_name}
         yield gauge(f"{_PREFIX}requests_in_flight", "Open requests.", self.in_flight, labels)
+        if self.calls_by_worker is not None:
+            by_worker = self.calls_by_worker()
+            yield gauge(f"{_PREFIX}workers", "Workers that take calls.", len(by_worker), labels)
+            yield counters_by(
+                "worker",
+                f"{_PREFIX}worker_calls",
+                "Requests of up to 8 paths that it answered.",
+                by_worker,
+                labels,
+            )
         failures = {failure.value: float(self.failures[failure]) for failure in Failure}
         sums = {
             "requests_answered": ("Requests with an answer.", self.answered),
             "calls": ("Calls of the engine, failed ones included.", self.cost.calls),
             "failed_calls": ("Calls of the engine that failed.", self.cost.failed_calls),
-            "retried_calls": ("Calls sent again after a restart.", self.retries()),
+            "retried_calls": ("Calls sent again after a restart or a lost worker.", self.retries()),
             "prompt_tokens": ("Prompt tokens of all calls.", self.cost.prompt_tokens),
             "completion_tokens": ("Tokens drawn by all calls.", self.cost.completion_tokens),
         }

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pipeline_lib.collaborative.rounds import Solution
+from pipeline_lib.collaborative.solution import Solution
 from pipeline_lib.collaborative.solution_row import round_counts
 from pipeline_lib.sampling.compute_cost import NOTHING
 from pipeline_lib.serving.chat_model import Completion

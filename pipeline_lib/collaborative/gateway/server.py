@@ -1,4 +1,4 @@
-"""The gateway's server, in the process that supervises the engine."""
+"""The gateway's server, in the process that supervises the engine or finds the workers."""
 
 import asyncio
 import socket
@@ -12,20 +12,21 @@ from pipeline_lib.collaborative.gateway.app import Routes, make_app
 from pipeline_lib.collaborative.gateway.metrics import GatewayMetrics
 from pipeline_lib.collaborative.gateway.plans import ModelNames
 from pipeline_lib.collaborative.gateway.solving import Solver
+from pipeline_lib.collaborative.gateway.upstream import Upstream
 from pipeline_lib.collaborative.rounds import Setting
 from pipeline_lib.collaborative.settings import make_setting
+from pipeline_lib.collaborative.worker_pool import WorkerPool
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.serving.client import OpenAIModel
 from pipeline_lib.serving.front.uvicorn_config import uvicorn_config
-from pipeline_lib.serving.session import Session
 from pipeline_lib.verification.dispatch import Verifier, open_verifier
 
 _POLL_S = 0.1
 
 
 def run_gateway(
-    model: OpenAIModel,
+    model: OpenAIModel | WorkerPool,
     params: Params,
     listener: socket.socket,
     *,
@@ -36,7 +37,7 @@ def run_gateway(
     """Serve until SIGTERM or SIGINT, in the main thread; both are raised again afterwards.
 
     Args:
-        model: Client of the engine.
+        model: Client of the engine, or the pool of its workers.
         params: Rounds, and the limit of requests in flight.
         listener: A bound socket.
         name: Of the plain model in requests.
@@ -60,7 +61,7 @@ def run_gateway(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Gateway:
     name: str
-    model: OpenAIModel
+    model: OpenAIModel | WorkerPool
     params: Params
     verifier: Verifier
     worker: ThreadPoolExecutor
@@ -72,8 +73,8 @@ class _Gateway:
         on_start: Callable[[], None],
         follow: Callable[[], None],
     ) -> None:
-        async with self.model.open() as session:
-            routes = self._routes(session)
+        async with self.model.open() as upstream:
+            routes = self._routes(upstream)
             server = uvicorn.Server(uvicorn_config(make_app(routes)))
             following = asyncio.create_task(
                 _follow(server, routes.solver, on_start=on_start, follow=follow)
@@ -86,19 +87,18 @@ class _Gateway:
             finally:
                 following.cancel()
 
-    def _routes(self, session: Session) -> Routes:
+    def _routes(self, upstream: Upstream) -> Routes:
+        model = self.model
+        pool = model if isinstance(model, WorkerPool) else None
         metrics = GatewayMetrics(
             model_name=self.name,
             most_in_flight=self.params.pacore.max_requests,
-            retries=lambda: session.outage.retries,
+            retries=lambda: upstream.retries,
+            calls_by_worker=pool.table.calls_in_use if pool else None,
         )
         return Routes(
-            solver=Solver(session=session, metrics=metrics, worker=self.worker),
-            names=ModelNames(
-                base=self.name,
-                root=self.model.endpoint.model,
-                context_tokens=self.model.context_tokens,
-            ),
+            solver=Solver(upstream=upstream, metrics=metrics, worker=self.worker),
+            names=_names(self.name, model),
             params=self.params.pacore,
             setting_of=self._setting,
             metrics=metrics,
@@ -106,6 +106,12 @@ class _Gateway:
 
     def _setting(self, params: PacoreParams, seed: int, answers: int) -> Setting:
         return make_setting(self.model, params, self.verifier, seed=seed, answers=answers)
+
+
+def _names(base: str, model: OpenAIModel | WorkerPool) -> ModelNames:
+    if isinstance(model, WorkerPool):
+        return ModelNames(base=base, root=model.served[0].name, context_tokens=None)
+    return ModelNames(base=base, root=model.endpoint.model, context_tokens=model.context_tokens)
 
 
 async def _follow(

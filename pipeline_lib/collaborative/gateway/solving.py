@@ -8,22 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pipeline_lib.collaborative.gateway.metrics import Failure, GatewayMetrics
-from pipeline_lib.collaborative.rounds import (
-    Calls,
-    Drawn,
-    Exchange,
-    Question,
-    Round,
-    Setting,
-    Solution,
-    advance,
-    solve,
-)
+from pipeline_lib.collaborative.gateway.upstream import Upstream
+from pipeline_lib.collaborative.rounds import Calls, Drawn, Exchange, Setting, advance, solve
+from pipeline_lib.collaborative.solution import Question, Round, Solution
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.sampling.compute_cost import round_cost
 from pipeline_lib.serving.connection import EngineDownError
 from pipeline_lib.serving.front.errors import ApiError
-from pipeline_lib.serving.session import Session, gather_all
+from pipeline_lib.serving.session import gather_all
 
 DrawAnswers = Callable[[Calls], Coroutine[object, object, Drawn]]
 """Draws the calls of the last round."""
@@ -50,7 +42,7 @@ def _ignore(_step: Step) -> None:
 class Solver:
     """Solves the questions of all requests."""
 
-    session: Session
+    upstream: Upstream
     metrics: GatewayMetrics
     worker: Executor
     """One thread: prompts and answers are made outside the event loop, by one request at a time."""
@@ -131,7 +123,7 @@ class Solver:
 
     async def _draw(self, calls: Calls) -> Drawn:
         decoding = calls.decoding
-        return await gather_all([self.session.draw(one, decoding) for one in calls.requests])
+        return await gather_all([self.upstream.draw(one, decoding) for one in calls.requests])
 
     async def _advance(self, exchange: Exchange, drawn: Drawn | None) -> Calls | Solution:
         loop = asyncio.get_running_loop()

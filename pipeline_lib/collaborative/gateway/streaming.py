@@ -4,12 +4,13 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pipeline_lib.collaborative.gateway.responses import GatewayResponse
 from pipeline_lib.collaborative.gateway.solving import Solver, Step
-from pipeline_lib.collaborative.rounds import Calls, Drawn, Question, Setting
+from pipeline_lib.collaborative.rounds import Calls, Drawn, Setting
+from pipeline_lib.collaborative.solution import Question
 from pipeline_lib.serving.front.delivery import END_OF_STREAM, comment_text, event_text
 from pipeline_lib.serving.front.errors import ApiError
 from pipeline_lib.serving.front.responses import Json
@@ -90,8 +91,8 @@ class AnswerStream:
         """The answers, each by a request of its own."""
         indices = itertools.count()
         streams = [
-            self.solver.session.stream(
-                request.prompt, seed, calls.decoding, partial(self._add, next(indices))
+            self.solver.upstream.stream(
+                replace(request, seeds=[seed]), calls.decoding, partial(self._add, next(indices))
             )
             for request in calls.requests
             for seed in request.seeds

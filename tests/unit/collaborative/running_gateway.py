@@ -10,6 +10,7 @@ import openai
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline_lib.collaborative.gateway.server import run_gateway
+from pipeline_lib.collaborative.worker_pool import WorkerPool
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import load_params
 from pipeline_lib.serving.client import OpenAIModel, ServerChat
@@ -46,8 +47,8 @@ class Gateway:
 
 
 @contextlib.contextmanager
-def running_gateway(model: OpenAIModel, params: Params) -> Iterator[Gateway]:
-    """The gateway of an engine's client."""
+def running_gateway(model: OpenAIModel | WorkerPool, params: Params) -> Iterator[Gateway]:
+    """The gateway of an engine's client, or of workers."""
     started, stopping = threading.Event(), threading.Event()
 
     def follow() -> None:

@@ -114,6 +114,14 @@ def test_a_colon_of_the_model_s_own_name_is_kept():
         names.preset("tag")
 
 
+@pytest.mark.parametrize(("given", "expected"), [({}, [1.0, 0.1]), ({"temperature": 0.5}, [0.5])])
+def test_the_temperature_of_a_request_holds_for_all_calls(server, given, expected):
+    """Also for the last, which has one of its own in the params."""
+    with gateway_of(server, "pacore.last_temperature=0.1") as gateway:
+        assert gateway.post(model=f"{MODEL}:low", messages=TURNS, **given).status_code == 200
+    assert sorted({body["temperature"] for body in server.bodies}, reverse=True) == expected
+
+
 def test_a_plain_call_has_the_seed_and_the_sampling_of_the_request(gateway, server):
     """One request equal to the one of the engine's own chat route."""
     gateway.post(

@@ -27,6 +27,12 @@ def test_a_question_with_further_fields(tmp_path):
     assert (line.question.id, line.request_id, line.further) == ("3", 3, {"level": "easy"})
 
 
+def test_a_question_with_responses(tmp_path):
+    """Texts of the first round; no further field."""
+    [line] = read_questions(written(tmp_path, {"id": 3, "messages": ASK, "responses": ["a", "b"]}))
+    assert (line.question.responses, line.further) == (("a", "b"), {})
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -35,6 +41,8 @@ def test_a_question_with_further_fields(tmp_path):
         ([{"id": "a", "messages": ASK}] * 2, ":2: id: 'a' is also at line 1"),
         ([{"id": "1", "messages": ASK}, {"id": 1, "messages": ASK}], ":2: id: '1' is also"),
         ([{"id": "a"}], ":1: messages: Field required"),
+        ([{"id": "a", "messages": ASK, "responses": []}], ":1: responses"),
+        ([{"id": "a", "messages": ASK, "responses": [1]}], ":1: responses"),
         ([{"id": "a", "messages": []}], ":1: messages"),
         ([{"id": "a", "messages": [{"role": "system", "content": "x"}]}], "must be the user's"),
         ([{"id": "a", "messages": [*ASK, {"role": "assistant", "content": "x"}]}], "the user's"),

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from pipeline_lib.collaborative.drive import solve_in_lockstep
 from pipeline_lib.collaborative.plan import make_plan
 from pipeline_lib.collaborative.rounds import Calls, advance, solve
+from pipeline_lib.collaborative.solution import Question
+from pipeline_lib.collaborative.synthesis import synthesis_in_words
 from pipeline_lib.params.pacore import PRESETS, EarlyStop, PacoreParams, Rsa
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.scripted import ScriptedModel
@@ -221,3 +223,24 @@ def test_the_answer_has_a_decoding_of_its_own():
             temperatures.append(calls.decoding.temperature)
             calls = advance(exchange, scripted().complete(calls.requests, calls.decoding))
     assert temperatures == [1.0, 1.0, 0.0, 1.0]
+
+
+def test_given_responses_are_the_first_round():
+    """One call, whose prompt has all three as references; they cost nothing."""
+    prompts = []
+
+    def answer(prompt, seed):
+        prompts.append(prompt)
+        return text_of(prompt, seed)
+
+    asked = Question(id="q", conversation=TURNS, responses=("one", "two", "three"))
+    plan = setting(PacoreParams(widths=(4,)))
+    [solution] = solve_in_lockstep(scripted(answer), [asked], plan)
+    first, last = solution.rounds
+    assert first.messages == ["one", "two", "three"]
+    [prompt] = prompts
+    shown = [first.messages[path] for path in last.references[0]]
+    assert sorted(shown) == ["one", "three", "two"]
+    assert last_turn(prompt) == synthesis_in_words(TURNS[-1].content, shown)
+    assert solution.cost == last.cost
+    assert solution.cost.calls == 1

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline_lib.collaborative.rounds import Question
 from pipeline_lib.collaborative.settings import check_lengths, open_setting
+from pipeline_lib.collaborative.solution import Question
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.pacore import Compaction, EarlyStop, PacoreParams
 from pipeline_lib.params.paths import VerifyParams

@@ -1,97 +1,30 @@
 """The pool of workers without Ray: which worker gets a call, what is sent again, what is refused."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import pytest
 
 from pipeline_lib.collaborative.drive import solve_all
-from pipeline_lib.collaborative.worker_pool import PATHS_PER_CALL, WorkerPool, open_pool
+from pipeline_lib.collaborative.pool_session import PATHS_PER_CALL
 from pipeline_lib.collaborative.workers import (
-    WorkerCard,
     WorkerLeavingError,
     WorkerLostError,
-    WorkerModel,
 )
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.serving.chat_model import Request
 from pipeline_lib.serving.client import ServerChat
 from pipeline_lib.serving.connection import EngineDownError
+from tests.unit.collaborative.fake_workers import FakeDirectory, FakeWorker, pool_of
 from tests.unit.collaborative.scripted_chat import (
     DECODING,
     TURNS,
     question,
-    scripted,
     setting,
     text_of,
 )
 
 PROMPT = ServerChat().render(TURNS)
-
-
-@dataclass(eq=False)
-class FakeWorker:
-    """Draws at once, or raises its fault."""
-
-    node_id: str
-    model: str = "A"
-    identity: str = "weights"
-    is_compact: bool = False
-    room_tokens: int | None = None
-    calls_together: int = 2
-    fault: Callable[[], Exception] | None = None
-    calls: list[Request] = field(default_factory=list)
-    most_in_flight: int = 0
-    in_flight: int = 0
-
-    @property
-    def card(self) -> WorkerCard:
-        model = WorkerModel(
-            name=self.model,
-            identity=self.identity,
-            engine="fake",
-            format_digest="format",
-            is_compact=self.is_compact,
-        )
-        return WorkerCard(
-            node_id=self.node_id,
-            model=model,
-            counts_tokens=self.room_tokens is not None,
-            calls_together=self.calls_together,
-        )
-
-    def room(self, _prompt):
-        if self.fault is not None:
-            raise self.fault()
-        return self.room_tokens
-
-    async def draw(self, request, decoding):
-        self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        await asyncio.sleep(0.01)
-        self.in_flight -= 1
-        if self.fault is not None:
-            raise self.fault()
-        self.calls.append(request)
-        answer = scripted(lambda prompt, seed: text_of(self.model + prompt, seed))
-        [drawn] = answer.complete([request], decoding)
-        return drawn
-
-
-@dataclass
-class FakeDirectory:
-    """Workers that stay listed whatever they do."""
-
-    workers: Sequence[FakeWorker]
-
-    def find(self):
-        return {worker.node_id: worker for worker in self.workers}
-
-
-def pool_of(*workers: FakeWorker, models: Sequence[str] = ("A",), patience_s=5.0) -> WorkerPool:
-    return open_pool(FakeDirectory(workers), models, place="here", patience_s=patience_s)
 
 
 def drawn_by(pool, *, paths=4, model=None):
@@ -127,7 +60,7 @@ def test_a_lost_call_goes_to_another_worker():
     dead, alive = FakeWorker("1", fault=WorkerLostError), FakeWorker("2")
     pool = pool_of(dead, alive)
     assert texts(drawn_by(pool)) == [text_of("A" + PROMPT, seed) for seed in range(4)]
-    assert (pool.lost_calls, pool.calls_by_worker) == (1, {"2": 1})
+    assert (pool.table.lost_calls, pool.table.calls_by_worker) == (1, {"2": 1})
 
 
 def test_a_call_that_is_lost_three_times_has_failed():
@@ -135,7 +68,7 @@ def test_a_call_that_is_lost_three_times_has_failed():
     pool = pool_of(FakeWorker("1", fault=WorkerLostError))
     drawn = drawn_by(pool)
     assert {one.error for one in drawn} == {"its worker was lost 3 times"}
-    assert (len(drawn), pool.lost_calls) == (4, 3)
+    assert (len(drawn), pool.table.lost_calls) == (4, 3)
 
 
 def test_a_worker_that_leaves_loses_nothing():
@@ -144,7 +77,7 @@ def test_a_worker_that_leaves_loses_nothing():
     pool = pool_of(leaving, staying)
     drawn = drawn_by(pool, paths=4 * PATHS_PER_CALL)
     assert all(one.error is None for one in drawn)
-    assert (pool.lost_calls, pool.calls_by_worker) == (0, {"2": 4})
+    assert (pool.table.lost_calls, pool.table.calls_by_worker) == (0, {"2": 4})
 
 
 @pytest.mark.parametrize("error", [BadInputError("bad"), EngineDownError("down"), KeyError("bug")])
@@ -160,20 +93,20 @@ def test_a_model_without_a_worker_is_awaited():
     """A worker that joins in time draws; after the patience the batch ends, with the model's name."""
     workers: list[FakeWorker] = [FakeWorker("1")]
     pool = pool_of(*workers)
-    pool.directory = FakeDirectory([])
-    pool.update({})
+    pool.table.directory = FakeDirectory([])
+    pool.table.update({})
 
     async def join_late():
         async with pool.open() as session:
             drawing = asyncio.create_task(session.draw(Request(prompt=PROMPT, seeds=[3]), DECODING))
             await asyncio.sleep(0.2)
             assert not drawing.done()
-            pool.directory = FakeDirectory([FakeWorker("2")])
+            pool.table.directory = FakeDirectory([FakeWorker("2")])
             return await drawing
 
     assert texts(asyncio.run(join_late())) == [text_of("A" + PROMPT, 3)]
-    pool.directory, pool.patience_s = FakeDirectory([]), 0.1
-    pool.update({})
+    pool.table.directory, pool.table.patience_s = FakeDirectory([]), 0.1
+    pool.table.update({})
     with pytest.raises(EngineDownError, match=r"no worker of A for 0\.1 s"):
         drawn_by(pool)
 
@@ -192,7 +125,7 @@ def test_models_share_each_round():
     models = [[one.model for one in drawn.completions] for drawn in found[0].rounds]
     assert models == [["B", "A", "B", "A", "B"], ["B", "A"], ["B"]]
     # Per model: its paths and their summaries; B's synthesis too.
-    assert pool.calls_by_worker == {"1": 2 * (2 + 1), "2": 2 * (3 + 1) + 1}
+    assert pool.table.calls_by_worker == {"1": 2 * (2 + 1), "2": 2 * (3 + 1) + 1}
 
 
 def test_the_room_is_that_of_the_smallest_context():
