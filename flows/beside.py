@@ -8,7 +8,7 @@ from flows.runners import asking_for, has_spare_worker, ray_gpus
 from pipeline_lib.params.train import TrainParams
 from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.stages.stage import Run, Stage
-from tasks.stages import stage_task, trains_on_gpu
+from tasks.stages import on_gpu, stage_task
 
 
 def trains_in_worker(train: TrainParams, execution: ExecutionParams) -> bool:
@@ -28,7 +28,7 @@ def begin_beside(
     """
     execution = run.params.execution
     in_worker = trains_in_worker(train, execution)
-    has_room = ray_gpus(execution) > 1 if in_worker else not trains_on_gpu()
+    has_room = ray_gpus(execution) > 1 if in_worker else not on_gpu()
     if not has_spare_worker(execution) or not has_room:
         return {}
     with asking_for(execution, "train", uses_gpu=True):

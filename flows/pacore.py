@@ -6,10 +6,11 @@ from prefect.futures import PrefectFuture
 from flows.beside import begin_beside
 from flows.fan_out import result_of
 from flows.run_guard import run_guard
-from flows.runners import cluster, task_runner
+from flows.runners import asking_for, cluster, has_spare_worker, task_runner
 from pipeline_lib.stages.pacore import PACORE
 from pipeline_lib.stages.stage import Run
-from tasks.stages import stage_task
+from tasks.collaborative import draw_evaluated, evaluated_models
+from tasks.stages import on_gpu, stage_task
 
 
 @flow(name="pacore", flow_run_name="pacore-{run.params.pacore.train.method.value}")
@@ -19,10 +20,23 @@ def pacore(run: Run) -> None:
         begun: dict[str, PrefectFuture[None]] = {}
         for stage in PACORE:
             begun |= begin_beside(stage, PACORE, run, run.params.pacore.train)
+            if stage.name == "pacore-evaluate":
+                _draw_beside(run)
             if stage.name in begun:
                 result_of(begun[stage.name])
             else:
                 stage_task(stage)(stage, run)
+
+
+def _draw_beside(run: Run) -> None:
+    """Draw for the evaluated models in workers of their own, where each has an engine on CPUs."""
+    execution = run.params.execution
+    if not (has_spare_worker(execution) and run.params.serve.engine == "embedded") or on_gpu():
+        return
+    with asking_for(execution, "sample"):
+        drawing = [draw_evaluated.submit(run, name) for name in evaluated_models(run)]
+    for future in drawing:
+        result_of(future)
 
 
 def run_pacore(run: Run) -> None:

@@ -24,6 +24,6 @@ def stage_task(stage: Stage) -> Task[[Stage, Run], None]:
     return task(**policy, name=stage.name, task_run_name=f"{stage.name}{round_name}")(do_stage)
 
 
-def trains_on_gpu() -> bool:
-    """True if trainings share a GPU."""
+def on_gpu() -> bool:
+    """True if models are on a GPU, which stages share."""
     return visible_gpus() > 0

@@ -7,7 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pipeline_lib.collaborative.episodes import JudgedQuestion
-from pipeline_lib.collaborative.evaluation.evaluate import evaluate_models
+from pipeline_lib.collaborative.evaluation.evaluate import draw_trials, evaluate_models
+from pipeline_lib.collaborative.evaluation.trials import make_strategies
 from pipeline_lib.collaborative.message_cache import cached_paths
 from pipeline_lib.collaborative.policy_messages import source_of
 from pipeline_lib.collaborative.synthesizer import chat_format_for, train_synthesizer
@@ -48,21 +49,45 @@ def train_control(run: Run) -> None:
 
 def evaluate(run: Run) -> None:
     """Compare the policy, the synthesizer and the control, each by its votes and its syntheses."""
-    folders = run.workspace.pacore
-    rows = shards.iter_table(source_of(run).problems("test"))
-    models = {"policy": folders.base, "synthesizer": folders.model}
-    if run.params.pacore.train.control:
-        models["control"] = folders.control
     evaluate_models(
-        {name: str(folder) for name, folder in models.items()},
-        [Problem.from_row(row) for row in rows],
-        folders.reports,
+        evaluated_models(run),
+        _test_problems(run),
+        run.workspace.pacore.reports,
         run.params,
         workers=run.params.execution.workers,
         on_progress=lambda done, total: record_work(
             run.root, "pacore-evaluate", done=done, total=total
         ),
     )
+
+
+def evaluated_models(run: Run) -> dict[str, str]:
+    """Folders of the models that `evaluate` compares, by name."""
+    folders = run.workspace.pacore
+    models = {"policy": folders.base, "synthesizer": folders.model}
+    if run.params.pacore.train.control:
+        models["control"] = folders.control
+    return {name: str(folder) for name, folder in models.items()}
+
+
+def draw_evaluated(run: Run, name: str) -> None:
+    """Draw the trials of one model, which `evaluate` then reads."""
+    models, problems = evaluated_models(run), _test_problems(run)
+    total = len(problems) * len(make_strategies(run.params.pacore))
+    draw_trials(
+        models[name],
+        problems,
+        run.workspace.pacore.reports,
+        run.params,
+        place=list(models).index(name),
+        moved=lambda done: record_work(
+            run.root, "pacore-evaluate", done=done, total=total, label=f"pacore-evaluate {name}"
+        ),
+    )
+
+
+def _test_problems(run: Run) -> list[Problem]:
+    return [Problem.from_row(row) for row in shards.iter_table(source_of(run).problems("test"))]
 
 
 def _questions(run: Run, chat_format: ChatFormat) -> list[JudgedQuestion]:

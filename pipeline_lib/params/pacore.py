@@ -95,7 +95,7 @@ class ComparisonParams(Section):
     """Widths of the rounds of each strategy."""
     early_stop: EarlyStop | None = EarlyStop()
     """Adds the first of ``widths`` that is wider than one group, with this early stop; null: none."""
-    rsa: Rsa | None = Rsa(population=8, subset=4, steps=3)
+    rsa: Rsa | None = Rsa(population=8, subset=4, steps=2)
     """Adds recursive self-aggregation; null: none."""
     plain_paths: Count = 40
     """Independent paths per problem, for the votes; more than any first round, so that one is left over."""

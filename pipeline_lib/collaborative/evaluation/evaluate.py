@@ -94,8 +94,6 @@ def evaluate_models(
     metrics, report = output / METRICS_NAME, output / REPORT_NAME
     for file in (metrics, report):
         check_output(file)
-    kind = {"kind": problems[0].kind.name} if problems[0].kind.votable else {}
-    params = params.model_copy(update={"pacore": params.pacore.model_copy(update=kind)})
     total = len(models) * len(problems) * len(make_strategies(params.pacore))
     judged: dict[str, _Judged] = {}
     for place, (name, model) in enumerate(models.items()):
@@ -104,7 +102,7 @@ def evaluate_models(
         def moved(done: int, before: int = before) -> None:
             on_progress(before + done, total)
 
-        trials = _run_trials(model, problems, output, params, place=place, moved=moved)
+        trials = draw_trials(model, problems, output, params, place=place, moved=moved)
         judged[name] = _judge(problems, trials, params, workers=workers)
     results = _estimate(judged, params)
     write_json(metrics, result_rows(results))
@@ -116,7 +114,7 @@ def evaluate_models(
     return EvaluatedModels(results=results, metrics=metrics, report=report)
 
 
-def _run_trials(
+def draw_trials(
     model: str,
     problems: Sequence[Problem],
     output: pathlib.Path,
@@ -125,7 +123,22 @@ def _run_trials(
     place: int,
     moved: Callable[[int], None],
 ) -> dict[str, dict[str, Trial]]:
-    """The trials of one model, by problem and strategy."""
+    """The trials of one model, by problem and strategy; those that were drawn before are read.
+
+    Args:
+        model: as in `evaluate_models`.
+        problems: of one kind.
+        output: folder of the resumable trials.
+        params: decoding, strategies, verifier of an early stop.
+        place: of the model among those that are compared, from 0.
+        moved: called with finished trials.
+
+    Raises:
+        BadInputError: unusable model or output.
+        EngineDownError: the server does not answer; finished trials are kept.
+    """
+    kind = {"kind": problems[0].kind.name} if problems[0].kind.votable else {}
+    params = params.model_copy(update={"pacore": params.pacore.model_copy(update=kind)})
     strategies = make_strategies(params.pacore)
     with started_engine(
         model,
