@@ -16,6 +16,12 @@ def server():
         yield running
 
 
+async def until(condition):
+    """Return once the condition holds; it depends on another thread."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
 def test_each_draw_has_its_own_limit_and_stops(server):
     """Two draws of one session are two requests with the limits and stop strings that each gave."""
 
@@ -67,12 +73,10 @@ def test_a_cancelled_task_leaves_the_server(server):
         async with server.client().open() as session:
             draws = EndpointDraws(session=session)
             first = asyncio.create_task(draws.draw("a", 1, Decoding()))
-            while not server.in_flight:
-                await asyncio.sleep(0.01)
+            await until(lambda: server.in_flight)
             first.cancel()
             await asyncio.wait([first])
-            while server.in_flight:
-                await asyncio.sleep(0.01)
+            await until(lambda: not server.in_flight)
             return first.cancelled(), await draws.draw("b", 2, Decoding())
 
     cancelled, drawn = asyncio.run(cancel_first())

@@ -18,6 +18,12 @@ def engine(tiny_model):
     return EmbeddedEngine.load(str(tiny_model), batch_size=4)
 
 
+async def until(condition):
+    """Return once the condition holds; it depends on another thread."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
 def drawn(engine, kind, calls):
     """The completions of concurrent calls (prompt, seed, decoding), in their order."""
 
@@ -61,13 +67,11 @@ def test_a_cancelled_draw_leaves_the_batch(engine, kind):
         async with open_live(engine) as live:
             draws = kind(engine=live)
             tasks = [asyncio.create_task(draws.draw("ab", seed, LONG)) for seed in range(5)]
-            while not live.counters.completion_tokens:
-                await asyncio.sleep(0.001)
+            await until(lambda: live.counters.completion_tokens)
             for task in tasks[1:4]:
                 task.cancel()
             await asyncio.wait(tasks)
-            while any(live.running_and_waiting()):
-                await asyncio.sleep(0.001)
+            await until(lambda: not any(live.running_and_waiting()))
             return [task.cancelled() for task in tasks]
 
     assert asyncio.run(run()) == [False, True, True, True, False]
