@@ -63,7 +63,7 @@ class DrawnSequence:
     output: str
     role: Role
     round: int
-    """Joins of its thread before it."""
+    """Joins before it: of its thread, and of the threads above when they spawned it."""
     child: int | None
     """Place in the spawn block, from 0; None for the parent."""
     output_ids: tuple[int, ...] | None

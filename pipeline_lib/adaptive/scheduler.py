@@ -75,13 +75,13 @@ class _Thread:
     """In the tree, such as ``/0.3`` for child 3 of the parent's first draw."""
     depth: int = 0
     child: int | None = None
+    round: int = 0
     text: str = field(init=False)
     """The context of the next draw."""
     shared: str | None = field(init=False, default=None)
     """The part of ``text`` that the sequence before holds, too."""
     without_room: End = field(init=False)
     """How it ends if the window has no room for the next draw."""
-    round: int = field(init=False, default=0)
     end: End | None = field(init=False, default=None)
     """None while it runs, and for ever if it was cancelled."""
     error: str | None = field(init=False, default=None)
@@ -205,6 +205,7 @@ class _Thread:
                     place=f"{place}.{index}",
                     depth=self.depth + 1,
                     child=index,
+                    round=self.round,
                 )
         await _run_beside([*threads.values()], first_success=self.runtime.first_success)
         beside = NOTHING

@@ -53,6 +53,7 @@ def test_rounds_follow_each_other():
     }
     rollout = roll(WordDraws(texts=texts))
     assert rollout.cost.critical_tokens == rollout.cost.completion_tokens == 17
+    assert [one.round for one in rollout.sequences] == [0, 0, 1, 1, 2]
 
 
 def test_a_forged_join_costs_what_was_drawn():
