@@ -71,6 +71,10 @@ GROUPS = {
             "flows.cli.pacore_evaluate:run",
         ),
     ),
+    "apr": (
+        "A model that spawns and joins threads of its own (APR): traces, training.",
+        ("flows.cli.apr_data:generate",),
+    ),
     "stream": (
         "Verification over Kafka topics.",
         ("flows.cli.stream:verify", "flows.cli.stream:publish"),
