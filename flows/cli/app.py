@@ -73,7 +73,11 @@ GROUPS = {
     ),
     "apr": (
         "A model that spawns and joins threads of its own (APR): traces, training.",
-        ("flows.cli.apr_data:generate",),
+        (
+            "flows.cli.apr_data:generate",
+            "flows.cli.apr_evaluate:evaluate",
+            "flows.cli.apr_evaluate:trace",
+        ),
     ),
     "stream": (
         "Verification over Kafka topics.",

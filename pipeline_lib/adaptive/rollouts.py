@@ -93,7 +93,12 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
     """
     prompts = [(condition_prefix or "") + prefix for prefix in prefix_list]
     golds = [read_gold(prompt, place=f"prefix_list[{i}]") for i, prompt in enumerate(prompts)]
+    roots = make_roots(prompts)
     tokens = None if tokenizer is None else TextTokens.of(tokenizer)
+    if window is not None:
+        if tokens is None:
+            raise BadInputError(f"window={window}: needs the tokenizer of the served model")
+        check_room(roots, tokens, bos=bos_token, window=window)
     serve = ServeParams(engine="url", url=server_url, concurrency=max_workers)
     client = OpenAIModel(
         endpoint=attach(serve, by_chat=False).endpoint,
@@ -113,8 +118,6 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
                 window=window,
                 bos=bos_token,
             )
-            roots = make_roots(prompts)
-            check_room(runtime, roots)
             return await run_rollouts(runtime, roots)
 
     rollouts = asyncio.run(run())
@@ -146,17 +149,17 @@ def make_roots(prompts: Sequence[str]) -> list[Root]:
     return roots
 
 
-def check_room(runtime: Runtime, roots: Sequence[Root]) -> None:
+def check_room(roots: Sequence[Root], tokens: TextTokens, *, bos: str, window: int) -> None:
     """Refuse a window that a prompt fills, before anything is drawn.
 
     Raises:
         BadInputError: it has no room for a token.
     """
     for root in roots:
-        if runtime.room(root.prompt) < 1:
+        if (size := len(tokens.encode(bos + root.prompt))) >= window:
             raise BadInputError(
-                f"window={runtime.window}: the prompt of problem {root.problem_id!r} has "
-                f"{runtime.count(root.prompt)} tokens; give a larger window"
+                f"window={window}: the prompt of problem {root.problem_id!r} has {size} tokens; "
+                "give a larger window"
             )
 
 

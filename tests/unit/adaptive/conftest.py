@@ -10,6 +10,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from pipeline_lib.adaptive.countdown.compact import CompactSearch, parallel_trace, serial_trace
 from pipeline_lib.adaptive.countdown.sequences import Trace
 from pipeline_lib.adaptive.countdown.tokens import EOS, PAD, make_tokenizer
+from pipeline_lib.adaptive.model_record import RECORD_NAME, ThreadModelRecord
+from pipeline_lib.storage.files import write_json
 
 WINDOW = 256
 SOLVED, UNSOLVED = ([2, 4, 9], 10), ([3, 5, 12], 27)
@@ -78,7 +80,24 @@ def save_model(folder: pathlib.Path, outputs: Mapping[str, str]) -> pathlib.Path
         optimizer.step()
     assert loss < _LEARNED
     model.save_pretrained(folder)
+    save_record(folder)
     return folder
+
+
+def save_record(folder: pathlib.Path, **changes: object) -> None:
+    """What `reasonloop apr train` records of a parallel model without conditions."""
+    record = {
+        "kind": "parallel",
+        "style": "compact",
+        "num_numbers": 3,
+        "window": WINDOW,
+        "conditions": ("",),
+        "data": "none",
+        "sequences": 10,
+        "dropped": 0,
+    }
+    known = ThreadModelRecord.model_validate(record | changes)
+    write_json(folder / RECORD_NAME, known.model_dump(mode="json"))
 
 
 @pytest.fixture(scope="session")
