@@ -77,6 +77,7 @@ GROUPS = {
             "flows.cli.apr_data:generate",
             "flows.cli.apr_evaluate:evaluate",
             "flows.cli.apr_evaluate:trace",
+            "flows.cli.apr_solve:solve",
         ),
     ),
     "stream": (

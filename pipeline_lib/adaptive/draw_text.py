@@ -16,7 +16,8 @@ class TextTokens:
     """The served model's tokenizer, without special tokens."""
 
     encode: Callable[[str], Sequence[int]]
-    decode: Callable[[Sequence[int]], str]
+    decode: Callable[[Sequence[int]], str] | None = None
+    """None: the ids of a cut text are not known."""
 
     @classmethod
     def of(cls, tokenizer: "PreTrainedTokenizerBase") -> "TextTokens":
@@ -51,7 +52,8 @@ def keep(completion: Completion, forbidden: Collection[str], tokens: TextTokens 
         forged = completion.stopped_by
     ids = completion.token_ids
     if forged is not None and ids is not None:
-        ids = _head(ids, output, tokens) if tokens is not None else None
+        decode = None if tokens is None else tokens.decode
+        ids = None if decode is None else _head(ids, output, decode)
     return KeptDraw(
         output=output,
         forged=forged,
@@ -63,12 +65,14 @@ def keep(completion: Completion, forbidden: Collection[str], tokens: TextTokens 
     )
 
 
-def _head(ids: Sequence[int], output: str, tokens: TextTokens) -> tuple[int, ...] | None:
+def _head(
+    ids: Sequence[int], output: str, decode: Callable[[Sequence[int]], str]
+) -> tuple[int, ...] | None:
     """The first ids, as many as decode to ``output``; None if no number of them does."""
     sizes = range(len(ids) + 1)
-    size = bisect_right(sizes, len(output), key=lambda count: len(tokens.decode(ids[:count]))) - 1
+    size = bisect_right(sizes, len(output), key=lambda count: len(decode(ids[:count]))) - 1
     head = tuple(ids[:size])
-    return head if tokens.decode(head) == output else None
+    return head if decode(head) == output else None
 
 
 def _length(

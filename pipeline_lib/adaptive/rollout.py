@@ -21,7 +21,7 @@ class End(StrEnum):
 
     FINISHED = "finished"
     CUT = "cut"
-    """The window or the limit of a draw ended its text."""
+    """The window or a limit of tokens ended its text."""
     JOIN_OVERFLOW = "join_overflow"
     """The window has no room behind a join."""
     DRAW_LIMIT = "draw_limit"

@@ -20,6 +20,8 @@ class Limits:
     """Children of one spawn block."""
     draws: int = 64
     """Draws of one thread."""
+    tokens: int | None = None
+    """Drawn tokens of all threads together; None: unlimited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

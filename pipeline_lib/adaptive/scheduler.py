@@ -48,7 +48,8 @@ async def run_rollout(runtime: Runtime, root: Root) -> Rollout:
     Raises:
         ReasonloopError: the engine is gone.
     """
-    thread = _Thread(runtime=runtime, root=root, prompt=root.prompt)
+    budget = _Budget(left=runtime.limits.tokens)
+    thread = _Thread(runtime=runtime, root=root, budget=budget, prompt=root.prompt)
     await thread.run()
     assert thread.end is not None
     failed = thread.end is End.FAILED
@@ -64,12 +65,31 @@ async def run_rollout(runtime: Runtime, root: Root) -> Rollout:
     )
 
 
+@dataclass(slots=True)
+class _Budget:
+    """Tokens that the threads of one rollout may still draw; an open draw holds all that it may need."""
+
+    left: int | None
+
+    def take(self, wanted: int) -> int:
+        """Up to ``wanted`` tokens."""
+        taken = wanted if self.left is None else min(wanted, self.left)
+        self.give_back(-taken)
+        return taken
+
+    def give_back(self, unused: int) -> None:
+        """Return what was not drawn."""
+        if self.left is not None:
+            self.left += unused
+
+
 @dataclass(slots=True, kw_only=True)
 class _Thread:
     """A thread while it is drawn, with the sums of its children."""
 
     runtime: Runtime
     root: Root
+    budget: _Budget
     prompt: str
     place: str = ""
     """In the tree, such as ``/0.3`` for child 3 of the parent's first draw."""
@@ -122,10 +142,15 @@ class _Thread:
         if room < 1:
             self._end_without_room()
             return None
+        most = self.budget.take(room)
+        if most < 1:
+            self.end = End.CUT
+            return None
         place = f"{self.place}/{number}"
         names = ("thread", self.root.problem_id, self.root.sample, place)
         seed = child_seed(self.runtime.seed, *names)
-        completion = await self.runtime.draw(self.text, seed, max_tokens=room)
+        completion = await self.runtime.draw(self.text, seed, max_tokens=most)
+        self.budget.give_back(most - completion.completion_tokens)
         self.cost = self.cost.then(request_cost([completion]))
         if completion.error is not None:
             self.end, self.error = End.FAILED, completion.error
@@ -201,6 +226,7 @@ class _Thread:
                 threads[index] = _Thread(
                     runtime=self.runtime,
                     root=self.root,
+                    budget=self.budget,
                     prompt=child.prompt,
                     place=f"{place}.{index}",
                     depth=self.depth + 1,
