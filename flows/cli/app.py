@@ -73,7 +73,7 @@ GROUPS = {
     ),
     "apr": (
         "A model that spawns and joins threads of its own (APR): traces, training.",
-        ("flows.cli.apr_data:generate",),
+        ("flows.cli.apr_data:generate", "flows.cli.apr_train:train"),
     ),
     "stream": (
         "Verification over Kafka topics.",
