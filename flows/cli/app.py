@@ -72,9 +72,10 @@ GROUPS = {
         ),
     ),
     "apr": (
-        "A model that spawns and joins threads of its own (APR): traces, training.",
+        "A model that spawns and joins threads of its own (APR): traces, training, evaluation.",
         (
             "flows.cli.apr_data:generate",
+            "flows.cli.apr_train:train",
             "flows.cli.apr_evaluate:evaluate",
             "flows.cli.apr_evaluate:trace",
             "flows.cli.apr_solve:solve",

@@ -1,11 +1,11 @@
-"""Params of adaptive parallel reasoning (APR): problems and traces."""
+"""Params of adaptive parallel reasoning (APR): traces, model, supervised training."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from pipeline_lib.params.paths import CountdownParams
-from pipeline_lib.params.sections import Count, Fraction, Section
+from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole
 
 
 class ThreadSearchParams(Section):
@@ -54,7 +54,61 @@ class AdaptiveDataParams(Section):
         return self
 
 
+class AdaptiveModelParams(Section):
+    """A Llama with random weights."""
+
+    window: Annotated[int, Field(ge=32)] = 256
+    """Tokens of a sequence, prompt and end token included; longer sequences are not trained on."""
+    hidden_size: Count = 128
+    feed_forward_size: Count = 384
+    num_layers: Count = 4
+    num_heads: Count = 4
+
+    @model_validator(mode="after")
+    def _heads(self) -> "AdaptiveModelParams":
+        # Rotary embeddings need an even number of channels per head.
+        if self.hidden_size % (2 * self.num_heads):
+            raise ValueError(
+                f"hidden_size={self.hidden_size} is not a multiple of 2 x num_heads={self.num_heads}"
+            )
+        return self
+
+
+class AdaptiveSftParams(Section):
+    """Supervised training on traces."""
+
+    tokens: Count = 16_000_000
+    """Length of the training, prompts included; the traces are repeated as needed."""
+    step_tokens: Count = 8192
+    """Tokens of an optimizer step, at most; a step holds whole sequences."""
+    pass_tokens: Count = 2048
+    """Tokens of a forward/backward pass, padding included, at most."""
+    optimizer: Literal["muon", "adamw"] = "muon"
+    """muon: Muon for the matrices of the layers, AdamW for embeddings and norms."""
+    lr: Positive = 4e-3
+    """Learning rate of AdamW, after warm-up; a cosine decay follows."""
+    muon_lr: Positive = 0.02
+    warmup_fraction: Fraction = 0.05
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of matrix products, by autocast over float32 weights; auto is bfloat16."""
+    loss_on: Literal["drawn", "all"] = "drawn"
+    """Tokens with a loss: those that a model draws, or prefixes as well."""
+    conditioned: bool = True
+    """Put the condition of a trace before its sequences."""
+    join_share: Fraction = 0.2
+    """Share of the parent's segments after a join that are trained on; each has a long prefix and few
+    drawn tokens."""
+    failed_children: Whole | None = 3
+    """Children without a solution that are trained on, per problem, at most; null: all."""
+    checkpoint_every: Count = 250
+    """Optimizer steps."""
+    threads: Count = 1
+    """CPU threads of torch; part of the result, since they change the rounding of sums."""
+
+
 class AdaptiveParams(Section):
     """Adaptive parallel reasoning (APR), from traces to evaluation."""
 
     data: AdaptiveDataParams = AdaptiveDataParams()
+    model: AdaptiveModelParams = AdaptiveModelParams()
+    sft: AdaptiveSftParams = AdaptiveSftParams()

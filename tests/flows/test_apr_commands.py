@@ -12,7 +12,7 @@ import pytest
 
 from flows.cli.app import main
 from pipeline_lib.storage.files import digest_file, read_json, read_json_lines
-from tests.unit.adaptive.conftest import (
+from tests.unit.adaptive.learned_model import (
     SOLVED,
     UNSOLVED,
     outputs_of,

@@ -12,7 +12,7 @@ from pipeline_lib.adaptive.solve import SolveSetting, solve
 from pipeline_lib.seeding import child_random
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.client import ServerChat
-from tests.unit.adaptive.conftest import save_tokenizer
+from tests.unit.adaptive.learned_model import save_tokenizer
 from tests.unit.collaborative.scripted_chat import chat_response
 from tests.unit.serving.scripted_server import MODEL, scripted_server
 

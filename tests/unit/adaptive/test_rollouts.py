@@ -6,7 +6,7 @@ from transformers import AutoTokenizer
 
 from pipeline_lib.adaptive.rollouts import rollout_fun
 from pipeline_lib.errors import BadInputError
-from tests.unit.adaptive.conftest import SOLVED, UNSOLVED, WINDOW, outputs_of, trace
+from tests.unit.adaptive.learned_model import SOLVED, UNSOLVED, WINDOW, outputs_of, trace
 from tests.unit.serving.scripted_server import MODEL, answers, scripted_server
 from tests.unit.serving.served_model import served
 
