@@ -71,6 +71,16 @@ GROUPS = {
             "flows.cli.pacore_evaluate:run",
         ),
     ),
+    "apr": (
+        "A model that spawns and joins threads of its own (APR): traces, training, evaluation.",
+        (
+            "flows.cli.apr_data:generate",
+            "flows.cli.apr_train:train",
+            "flows.cli.apr_evaluate:evaluate",
+            "flows.cli.apr_evaluate:trace",
+            "flows.cli.apr_solve:solve",
+        ),
+    ),
     "stream": (
         "Verification over Kafka topics.",
         ("flows.cli.stream:verify", "flows.cli.stream:publish"),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.latent.data.built_folder import check_output_folder
 from pipeline_lib.latent.data.dataset_files import read_set
 from pipeline_lib.latent.evaluation.arc_votes import TRANSDUCTIVE
 from pipeline_lib.latent.evaluation.branch_answers import full_mask, grid_mask
@@ -30,7 +29,7 @@ from pipeline_lib.params.latent import LatentParams
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_file, digest_json, write_text
-from pipeline_lib.storage.folders import replaced
+from pipeline_lib.storage.folders import check_output_folder, replaced
 from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
 
 PICTURES = "latent-pictures"

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from pipeline_lib.params.adaptive import AdaptiveParams
 from pipeline_lib.params.evaluate import EvaluateParams, ReportParams, StrategyParams
 from pipeline_lib.params.latent import LatentParams
 from pipeline_lib.params.pacore import PacoreParams
@@ -71,4 +72,5 @@ class Params(Section):
     serve: ServeParams = ServeParams()
     pacore: PacoreParams = PacoreParams()
     latent: LatentParams = LatentParams()
+    adaptive: AdaptiveParams = AdaptiveParams()
     execution: ExecutionParams = ExecutionParams()

@@ -121,7 +121,7 @@ def _too_few(params: CountdownParams, *, wanted: int, found: int) -> BadInputErr
         f"{params.target_low}..{params.target_high}"
     )
     return BadInputError(
-        f"prepare.countdown: {wanted} distinct problems are wanted over all splits, {ranges} hold "
+        f"countdown: {wanted} distinct problems are wanted over all splits, {ranges} hold "
         f"about {found}; ask for fewer or widen the ranges"
     )
 

@@ -28,6 +28,8 @@ class Dialect:
     """Prompts are sent as token ids, since the server adds special tokens to texts."""
     logprobs: bool = False
     """Log-probabilities are reported as of before temperature."""
+    names_stops: bool = False
+    """A completion that a stop string ended names it; elsewhere it looks like one that ended itself."""
 
 
 OPENAI = Dialect()

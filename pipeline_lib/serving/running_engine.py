@@ -75,7 +75,7 @@ def serving_engine(
     check_engine(serve)
     kind = engine_named(serve.engine)
     if kind.is_external:
-        yield attach(serve)
+        yield attach(serve, by_chat=serve.tokenizer is None)
         return
     _check_model(model)
     engine = start_supervised(
@@ -133,8 +133,8 @@ class AttachedEngine:
         """The server keeps running."""
 
 
-def attach(serve: ServeParams) -> AttachedEngine:
-    """The server at ``serve.url``, after it has drawn a token.
+def attach(serve: ServeParams, *, by_chat: bool) -> AttachedEngine:
+    """The server at ``serve.url``, after it has drawn a token by its chat or its completion route.
 
     Raises:
         BadInputError: ``serve.model`` is not served, or is null while several models are.
@@ -150,7 +150,6 @@ def attach(serve: ServeParams) -> AttachedEngine:
     )
     try:
         model = _model_name(serve, probes.models())
-        by_chat = serve.tokenizer is None
         probes.draw_token(model, timeout_s=serve.start_timeout_s, by_chat=by_chat)
     except NoAnswerError as error:
         message = str(error).replace(key, "***") if key else str(error)

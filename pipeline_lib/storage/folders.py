@@ -1,11 +1,28 @@
-"""Atomic replacement of folders."""
+"""Folders of results: what may be written, and atomic replacement."""
 
 import pathlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.storage.files import check_output
+from pipeline_lib.storage.manifests import MANIFEST_NAME, read_manifest
+
 _FRESH = ".fresh"
+
+
+def check_output_folder(output: pathlib.Path, *, kind: str) -> None:
+    """Check that ``output`` can be written and holds nothing except a folder of ``kind``.
+
+    Raises:
+        BadInputError: it cannot be written, or holds other files.
+    """
+    check_output(output / MANIFEST_NAME)
+    if not output.is_dir() or not any(output.iterdir()):
+        return
+    if not (output / MANIFEST_NAME).is_file() or read_manifest(output).kind != kind:
+        raise BadInputError(f"{output}: holds other files; choose another --output")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ Shared by all methods: trainer settings, the order of rows, checkpoints, resume,
 import itertools
 import math
 import pathlib
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from transformers import PrinterCallback, Trainer, TrainerCallback
 from typing_extensions import override
 
 from pipeline_lib.determinism import deterministic, trainer_seed
+from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.training.library_logs import silence_libraries
@@ -104,6 +106,8 @@ class TrainContext:
     threads: int
     progress: Progress | None
     trackers: Trackers | None = None
+    deadline: float | None = None
+    """Time of `time.perf_counter` after which a phase ends behind a checkpoint."""
 
 
 def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
@@ -111,6 +115,9 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
 
     A finished phase is reused; an interrupted one resumes from its newest checkpoint that verifies. On a
     CPU the result is then bit-identical to that of an unbroken run.
+
+    Raises:
+        BudgetReachedError: the deadline was reached; the same call resumes.
     """
     work = context.work / phase.name
     result = work / "result"
@@ -126,8 +133,15 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
         for callback in context.trackers.callbacks(phase.name) if context.trackers else ():
             trainer.add_callback(callback)
         trainer.add_callback(_SealAndReport(key=context.key, progress=context.progress))
+        if context.deadline is not None:
+            trainer.add_callback(_StopInTime(context.deadline))
         resumed = checkpoints.newest(work, key=context.key)
         trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+        if trainer.state.global_step < phase.schedule.steps:
+            raise BudgetReachedError(
+                f"step {trainer.state.global_step} of {phase.schedule.steps}: time limit reached; "
+                "run the same command to resume"
+            )
         policies.save_policy(
             trainer.accelerator.unwrap_model(trainer.model),
             result,
@@ -226,6 +240,18 @@ class _SealAndReport(TrainerCallback):
     ) -> None:
         if self._progress is not None and logs is not None and "loss" in logs:
             self._progress(state.global_step, state.max_steps, _metrics(logs))
+
+
+class _StopInTime(TrainerCallback):
+    """Ends a training behind a checkpoint once its time is over."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
+
+    @override
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step < state.max_steps and time.perf_counter() > self._deadline:
+            control.should_save = control.should_training_stop = True
 
 
 def _metrics(entry: Row) -> dict[str, float]:

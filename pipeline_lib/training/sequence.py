@@ -2,10 +2,11 @@
 
 import pathlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pipeline_lib.storage import checkpoints, manifests
-from pipeline_lib.storage.files import read_json_lines, write_json_lines
+from pipeline_lib.storage.files import read_json_lines, write_json, write_json_lines
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training.phases import Phase, Row, TrainContext, run_phase
@@ -14,12 +15,24 @@ from pipeline_lib.training.weights import adapters, policies
 
 
 def run_phases(
-    phases: Sequence[Phase], source: str, output: pathlib.Path, *, context: TrainContext
+    phases: Sequence[Phase],
+    source: str,
+    output: pathlib.Path,
+    *,
+    context: TrainContext,
+    records: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Run the phases in order, each from the result of the one before, then publish the last result.
 
     The adapter of the N-th phase is kept as ``adapters/N-NAME``: applied to ``source`` in this order they
     give the policy.
+
+    Args:
+        phases: at least one.
+        source: folder or hub id of the policy to start from.
+        output: folder of the result.
+        context: work folder, key, seed and callbacks.
+        records: JSON files of the published folder, by name.
     """
     log: list[Row] = []
     trained: dict[str, pathlib.Path] = {}
@@ -37,6 +50,8 @@ def run_phases(
         for name, folder in trained.items():
             shutil.copytree(folder, fresh / adapters.PUBLISHED / name)
         write_json_lines(fresh / policies.LOG_NAME, log)
+        for name, record in (records or {}).items():
+            write_json(fresh / name, record)
         manifest = manifests.seal(
             fresh, kind=policies.KIND, key=context.key, counts=policies.token_counts(tokens)
         )

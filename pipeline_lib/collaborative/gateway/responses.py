@@ -6,8 +6,8 @@ from pipeline_lib.collaborative.solution import Solution
 from pipeline_lib.collaborative.solution_row import round_counts
 from pipeline_lib.sampling.compute_cost import NOTHING
 from pipeline_lib.serving.chat_model import Completion
-from pipeline_lib.serving.front.generation import ChoiceDelta
 from pipeline_lib.serving.front.responses import ChatLayout, ChoiceFields, Envelope, Json, Usage
+from pipeline_lib.serving.live.generation import ChoiceDelta
 from pipeline_lib.serving.stream_parsing import Delta
 
 _LAYOUT = ChatLayout(

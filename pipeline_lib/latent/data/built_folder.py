@@ -4,12 +4,10 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pipeline_lib.errors import BadInputError
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import check_output
-from pipeline_lib.storage.folders import replaced
-from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
+from pipeline_lib.storage.folders import check_output_folder, replaced
+from pipeline_lib.storage.manifests import Manifest
 
 KIND = "latent-data"
 Counts = Mapping[str, float]
@@ -48,16 +46,3 @@ def build_folder(
     with replaced(output) as fresh:
         counts = write(fresh)
         return manifests.seal(fresh, kind=KIND, key=key, counts=counts)
-
-
-def check_output_folder(output: pathlib.Path, *, kind: str) -> None:
-    """Check that ``output`` can be written and holds nothing except a folder of ``kind``.
-
-    Raises:
-        BadInputError: it cannot be written, or holds other files.
-    """
-    check_output(output / MANIFEST_NAME)
-    if not output.is_dir() or not any(output.iterdir()):
-        return
-    if not (output / MANIFEST_NAME).is_file() or manifests.read_manifest(output).kind != kind:
-        raise BadInputError(f"{output}: holds other files; choose another --output")

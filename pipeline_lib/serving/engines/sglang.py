@@ -45,7 +45,10 @@ SGLANG = Engine(
     # Source: sglang, entrypoints/openai/serving_completions.py: all N completions get the same
     # sampling_seed; texts are tokenized with special tokens, ids are taken as they are.
     dialect=Dialect(
-        fields={**NO_TRUNCATION, "return_token_ids": True}, prompts_as_ids=True, logprobs=True
+        fields={**NO_TRUNCATION, "return_token_ids": True},
+        prompts_as_ids=True,
+        logprobs=True,
+        names_stops=True,
     ),
     # The base's name is ignored, and the adapter is what follows the colon.
     adapter_routes=AdapterRoutes(

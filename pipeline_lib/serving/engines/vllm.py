@@ -79,6 +79,7 @@ VLLM = Engine(
         consecutive_seeds=True,
         fields={**NO_TRUNCATION, "add_special_tokens": False, "return_token_ids": True},
         logprobs=True,
+        names_stops=True,
     ),
     adapter_routes=AdapterRoutes(
         load="/v1/load_lora_adapter",

@@ -10,8 +10,8 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from pipeline_lib.serving.front.async_engine import AsyncEngine
 from pipeline_lib.serving.front.prometheus import counter, counters_by, gauge
+from pipeline_lib.serving.live.async_engine import AsyncEngine
 
 
 @dataclass(eq=False, kw_only=True)

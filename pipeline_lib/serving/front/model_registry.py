@@ -9,9 +9,9 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from pipeline_lib.serving.front.async_engine import AsyncEngine
 from pipeline_lib.serving.front.errors import ApiError
 from pipeline_lib.serving.front.schemas import LoadAdapterRequest, UnloadAdapterRequest
+from pipeline_lib.serving.live.async_engine import AsyncEngine
 
 MAX_ADAPTERS = 64
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from pipeline_lib.serving.front.generation import ChoiceDelta
-from pipeline_lib.serving.front.token_text import IncrementalDetokenizer, TokenDecoder
+from pipeline_lib.serving.live.generation import ChoiceDelta
+from pipeline_lib.serving.live.token_text import IncrementalDetokenizer, TokenDecoder
 
 Json = dict[str, Any]
 
@@ -111,6 +111,7 @@ class CompletionLayout:
             "text": delta.text,
             "logprobs": self._logprobs(delta) if self.fields.logprobs else None,
             "finish_reason": delta.finished.value if delta.finished else None,
+            "stop_reason": delta.stopped_by,
         }
         return choice | ({"token_ids": list(delta.tokens)} if self.fields.token_ids else {})
 
@@ -174,6 +175,7 @@ class ChatLayout:
             **content,
             "logprobs": {"content": self._logprobs(delta)} if self.fields.logprobs else None,
             "finish_reason": delta.finished.value if delta.finished else None,
+            "stop_reason": delta.stopped_by,
         }
         return choice | ({"token_ids": list(delta.tokens)} if self.fields.token_ids else {})
 

@@ -12,13 +12,10 @@ from starlette.concurrency import run_in_threadpool
 
 from pipeline_lib.serving.decoding.decode_pass import choose_decode_pass
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.serving.front.async_engine import AsyncEngine, Prompt
 from pipeline_lib.serving.front.body_limit import BodyLimit
 from pipeline_lib.serving.front.errors import ApiError, add_error_handlers
-from pipeline_lib.serving.front.generation import EngineStoppedError, QueueFullError
 from pipeline_lib.serving.front.metrics import EngineMetrics
 from pipeline_lib.serving.front.model_registry import ModelRegistry
-from pipeline_lib.serving.front.multi_lora import MultiLoraModel
 from pipeline_lib.serving.front.prometheus import metrics_response
 from pipeline_lib.serving.front.prompts import PromptTokenizer
 from pipeline_lib.serving.front.responses import (
@@ -38,7 +35,10 @@ from pipeline_lib.serving.front.schemas import (
     choice_seeds,
 )
 from pipeline_lib.serving.front.streaming import PendingResponse, stopped_error
-from pipeline_lib.serving.front.token_text import TokenDecoder
+from pipeline_lib.serving.live.async_engine import AsyncEngine, Prompt
+from pipeline_lib.serving.live.generation import EngineStoppedError, QueueFullError
+from pipeline_lib.serving.live.multi_lora import MultiLoraModel
+from pipeline_lib.serving.live.token_text import TokenDecoder
 from pipeline_lib.serving.middleware.host_guard import HostGuard, Hosts
 
 MAX_PENDING = 4096

@@ -16,9 +16,9 @@ import uvicorn
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.serving.front.async_engine import AsyncEngine
 from pipeline_lib.serving.front.routes import MAX_PENDING, make_app
 from pipeline_lib.serving.front.uvicorn_config import uvicorn_config
+from pipeline_lib.serving.live.async_engine import AsyncEngine
 from pipeline_lib.serving.middleware.host_guard import Hosts
 from pipeline_lib.terminal_text import one_line
 

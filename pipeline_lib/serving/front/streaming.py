@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from fastapi import Request, Response
 
-from pipeline_lib.serving.front.async_engine import AsyncEngine
 from pipeline_lib.serving.front.delivery import (
     END_OF_STREAM,
     EventStream,
@@ -13,8 +12,9 @@ from pipeline_lib.serving.front.delivery import (
     json_response,
 )
 from pipeline_lib.serving.front.errors import ApiError
-from pipeline_lib.serving.front.generation import EngineStoppedError, Generation
 from pipeline_lib.serving.front.responses import Envelope, Json, ResponseLayout, Usage
+from pipeline_lib.serving.live.async_engine import AsyncEngine
+from pipeline_lib.serving.live.generation import EngineStoppedError, Generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,20 +1,14 @@
 """A real server on a real port, with a tiny policy made by the bootstrap."""
 
-import contextlib
 import pathlib
 import shutil
-import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
 
 import httpx
 import openai
 import pytest
 import torch
-import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
 from transformers import AutoModelForCausalLM
 
@@ -23,10 +17,9 @@ from pipeline_lib.problems.countdown import generate
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.serving.front.routes import make_app
 from pipeline_lib.training.bootstrap import make_base_policy
+from tests.unit.serving.served_model import served
 
-MODEL = "models/policy"
 TEMPLATE = (
     "{% for message in messages %}{% if message.role == 'developer' %}"
     "{{ raise_exception('no developers here') }}{% endif %}"
@@ -82,24 +75,7 @@ def engine(policy: pathlib.Path) -> EmbeddedEngine:
 def serving() -> Serving:
     """``with serving(folder) as base_url``: a server in a thread, with `make_app`'s options."""
 
-    @contextlib.contextmanager
-    def serve(folder: pathlib.Path, *, batch_size: int = 64, **options: Any) -> Iterator[str]:
-        own = EmbeddedEngine.load(str(folder), batch_size=batch_size)
-        app = make_app(own, model_name=MODEL, **options)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-            thread.start()
-            while not server.started:
-                assert thread.is_alive()
-                time.sleep(0.01)
-            try:
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-            finally:
-                server.should_exit = True
-                thread.join()
-
-    return serve
+    return served
 
 
 @pytest.fixture(scope="session")

@@ -88,6 +88,7 @@ def test_stop_strings_end_a_text_before_them(client, engine, prompts, several):
     [choice] = answer.choices
     assert choice.text == expected.text == whole[: whole.find(stop)]
     assert choice.finish_reason == "stop"
+    assert choice.model_extra["stop_reason"] == expected.stopped_by == stop
     assert answer.usage.completion_tokens == expected.completion_tokens < 24
 
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.front import model_registry
-from pipeline_lib.serving.front.multi_lora import MultiLoraModel
+from pipeline_lib.serving.live.multi_lora import MultiLoraModel
 from tests.unit.serving.front import bad_adapters
 from tests.unit.serving.front.random_adapters import random_adapter
 

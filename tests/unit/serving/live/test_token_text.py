@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from pipeline_lib.serving.front.token_text import (
+from pipeline_lib.serving.live.token_text import (
     IncrementalDetokenizer,
     StopStringFilter,
     TokenDecoder,
@@ -104,7 +104,7 @@ def _watched(stops: Sequence[str], chunks: Sequence[str]) -> tuple[list[str], St
     shown = []
     for chunk in chunks:
         shown.append(watch.push(chunk))
-        if watch.hit:
+        if watch.stopped_by is not None:
             break
     return [*shown, watch.finish()], watch
 
@@ -118,19 +118,19 @@ def test_text_ends_before_the_first_stop_string(stop, chunks):
     shown, watch = _watched([stop], chunks)
     text = "".join(chunks)
     assert "".join(shown) == text[: find_stop(text, [stop])]
-    assert watch.hit == (stop in text)
+    assert (watch.stopped_by is not None) == (stop in text)
 
 
 @given(stops=st.lists(WORDS.filter(bool), max_size=3), chunks=st.lists(WORDS, max_size=12))
 def test_no_part_of_a_stop_string_is_emitted(stops, chunks):
-    """With several stop strings, the emitted text is always a prefix of the text before the first."""
+    """With several stop strings, the emitted text is always a prefix of the text before the first, which is named."""
     shown, watch = _watched(stops, chunks)
     final = "".join(shown)
     text = "".join(chunks)
     assert text.startswith(final)
-    assert watch.hit == any(stop in text for stop in stops)
-    if watch.hit:
-        assert any(text.startswith(stop, len(final)) for stop in stops)
+    assert (watch.stopped_by is not None) == any(stop in text for stop in stops)
+    if watch.stopped_by is not None:
+        assert text.startswith(watch.stopped_by, len(final))
         assert not any(stop in final for stop in stops)
     else:
         assert final == text

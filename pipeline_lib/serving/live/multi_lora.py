@@ -17,7 +17,7 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.serving.decoding.continuous_batch import ContinuousBatch
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.serving.front.adapter_files import AdapterWeights, read_adapter
+from pipeline_lib.serving.live.adapter_files import AdapterWeights, read_adapter
 
 _SPARE_BYTES = 64 << 20
 

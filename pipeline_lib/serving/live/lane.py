@@ -6,7 +6,7 @@ import torch
 
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.decoding.continuous_batch import ContinuousBatch
-from pipeline_lib.serving.front.generation import ChoiceBuilder
+from pipeline_lib.serving.live.generation import ChoiceBuilder
 
 
 @dataclass(slots=True, kw_only=True)

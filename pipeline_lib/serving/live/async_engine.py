@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -19,7 +20,7 @@ from typing import TypeVar
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.decoding.continuous_batch import DrawnToken, SequenceRequest
-from pipeline_lib.serving.front.generation import (
+from pipeline_lib.serving.live.generation import (
     ChoiceBuilder,
     ChoiceDelta,
     DrawFailedError,
@@ -27,12 +28,12 @@ from pipeline_lib.serving.front.generation import (
     Generation,
     QueueFullError,
 )
-from pipeline_lib.serving.front.lane import Counters, Lane, is_out_of_memory
-from pipeline_lib.serving.front.multi_lora import MultiLoraModel
-from pipeline_lib.serving.front.token_text import TokenDecoder
+from pipeline_lib.serving.live.lane import Counters, Lane, is_out_of_memory
+from pipeline_lib.serving.live.multi_lora import MultiLoraModel
+from pipeline_lib.serving.live.token_text import TokenDecoder
 
 Result = TypeVar("Result")
-Command = Callable[[], None]
+Command = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +84,16 @@ class AsyncEngine:
     def join(self, timeout_s: float) -> None:
         """Wait for the thread to end, for at most ``timeout_s``."""
         self._thread.join(timeout_s)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """No step while the block, which must not await, submits requests: they join a batch at once."""
+        submitted = threading.Event()
+        self._commands.put(submitted.wait)
+        try:
+            yield
+        finally:
+            submitted.set()
 
     def submit(
         self, prompts: Sequence[Prompt], decoding: Decoding, *, adapter: str | None, streamed: bool

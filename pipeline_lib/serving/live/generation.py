@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.records import FinishReason
-from pipeline_lib.serving.front.token_text import (
+from pipeline_lib.serving.live.token_text import (
     IncrementalDetokenizer,
     StopStringFilter,
     TokenDecoder,
@@ -44,6 +44,8 @@ class ChoiceDelta:
     finished: FinishReason | None
     cached_tokens: int
     """In a prompt's first delta: its tokens whose prefill was reused."""
+    stopped_by: str | None = None
+    """In the last delta: the stop string that ended the text, if one did."""
 
 
 class Generation:
@@ -112,11 +114,11 @@ class ChoiceBuilder:
         self._cached_tokens += cached_tokens
         if self._text is not None:
             self._shown += self._filter.push(self._text.push(token))
-        if finished and not self._filter.hit:
+        if finished and self._filter.stopped_by is None:
             rest = self._text.finish() if self._text else self.decoder.decode(self._tokens)
             self._shown += self._filter.push(rest)
             self._shown += self._filter.finish()
-        if self._filter.hit:
+        if self._filter.stopped_by is not None:
             finished = FinishReason.STOP
         return self._make_delta(finished) if finished or (self.streamed and self._shown) else None
 
@@ -128,6 +130,7 @@ class ChoiceBuilder:
             logprobs=tuple(self._logprobs),
             finished=finished,
             cached_tokens=self._cached_tokens,
+            stopped_by=self._filter.stopped_by if finished else None,
         )
         self._shown, self._tokens, self._logprobs, self._cached_tokens = "", [], [], 0
         return delta

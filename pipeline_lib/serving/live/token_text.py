@@ -87,16 +87,17 @@ class StopStringFilter:
     """Holds back possible beginnings of stop strings, and ends the text before the first match."""
 
     stops: Sequence[str]
-    hit: bool = False
+    stopped_by: str | None = None
+    """The stop string that ended the text."""
     _held: str = ""
 
     def push(self, text: str) -> str:
         """The text that is not, and cannot become, part of a stop string."""
         self._held += text
-        places = [place for stop in self.stops if (place := self._held.find(stop)) >= 0]
+        places = {stop: place for stop in self.stops if (place := self._held.find(stop)) >= 0}
         if places:
-            self.hit = True
-            return self._held[: min(places)]
+            self.stopped_by = min(places, key=places.__getitem__)
+            return self._held[: places[self.stopped_by]]
         keep = max((_overlap(self._held, stop) for stop in self.stops), default=0)
         free = self._held[: len(self._held) - keep]
         self._held = self._held[len(free) :]
@@ -104,7 +105,7 @@ class StopStringFilter:
 
     def finish(self) -> str:
         """The text held back, after the last text."""
-        return "" if self.hit else self._held
+        return "" if self.stopped_by is not None else self._held
 
 
 def _overlap(text: str, stop: str) -> int:

@@ -1,0 +1,90 @@
+"""`reasonloop apr solve`."""
+
+import json
+import pathlib
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter, validators
+
+from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
+from flows.terminal import PlainConsole
+
+console = PlainConsole()
+_BATCH = 16
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """Options for the limits of threads."""
+
+    children: Annotated[int, Parameter(help="Children of one spawn.", validator=AT_LEAST_ONE)] = 8
+    depth: Annotated[
+        int,
+        Parameter(help="Generations of children; 0: none.", validator=validators.Number(gte=0)),
+    ] = 1
+    draws: Annotated[int, Parameter(help="Draws of one thread.", validator=AT_LEAST_ONE)] = 4
+    max_tokens: Annotated[int, Parameter(help="Tokens of one draw.", validator=AT_LEAST_ONE)] = 512
+    all_tokens: Annotated[
+        int, Parameter(help="Tokens that all threads draw together.", validator=AT_LEAST_ONE)
+    ] = 8192
+
+
+DEFAULT_LIMITS = LimitOptions()
+
+
+def solve(  # noqa: PLR0913 - one argument per option
+    model: Annotated[
+        str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
+    ],
+    question: Annotated[str, Parameter(help="The question, as the user would ask it.")],
+    /,
+    *,
+    limits: LimitOptions = DEFAULT_LIMITS,
+    temperature: Annotated[
+        float, Parameter(help="0 is greedy.", validator=validators.Number(gte=0))
+    ] = 0.0,
+    engine: Annotated[
+        Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
+    ] = None,
+    workspace: Annotated[
+        pathlib.Path, Parameter(help="The log of a server is written to logs/ in this folder.")
+    ] = DEFAULT_RUN.workspace,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Answer one question with a language model that may spawn threads for parts of the work.
+
+    **Examples:**
+
+        reasonloop apr solve models/smollm2 "What is 17 * 23, and what is 19 * 29?"
+        reasonloop apr solve NAME "..." --engine url --set serve.url=http://host:8000/v1 --depth 2
+    """
+    more = [] if engine is None else [f"serve.engine={json.dumps(engine)}"]
+    loaded = params.load(*more)
+    from pipeline_lib.adaptive import solve as solving  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.adaptive.runtime import Limits  # noqa: PLC0415 - as above
+    from pipeline_lib.serving.chat_model import Decoding  # noqa: PLC0415 - as above
+    from pipeline_lib.serving.started_engine import started_engine  # noqa: PLC0415 - as above
+
+    setting = solving.SolveSetting(
+        limits=Limits(
+            depth=limits.depth,
+            children=limits.children,
+            draws=limits.draws,
+            tokens=limits.all_tokens,
+        ),
+        decoding=Decoding(temperature=temperature, max_new_tokens=limits.max_tokens),
+        concurrency=loaded.serve.concurrency,
+        seed=loaded.seed,
+    )
+    log_folder = workspace.resolve() / "logs"
+    with started_engine(model, loaded.serve, log_folder=log_folder, batch_size=_BATCH) as drawing:
+        answer = solving.solve(drawing, question, setting)
+    _say(answer.text)
+    for line in solving.account(answer.rollout):
+        _say(line)
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Evaluation of models of threads: problems, rollouts that resume, figures, report."""

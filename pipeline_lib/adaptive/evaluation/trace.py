@@ -1,0 +1,97 @@
+"""One rollout as a tree of its threads, with the tokens of each draw."""
+
+import asyncio
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
+from pipeline_lib.adaptive.evaluation.evaluate import EvaluationSetting
+from pipeline_lib.adaptive.evaluation.figures import TOKEN_COUNTS, Row, evaluated_row
+from pipeline_lib.adaptive.evaluation.open_draws import ThreadModel
+from pipeline_lib.adaptive.evaluation.page import write_trace
+from pipeline_lib.adaptive.evaluation.problem_source import (
+    check_fit,
+    choose_condition,
+    root_prompt,
+)
+from pipeline_lib.adaptive.model_record import read_record
+from pipeline_lib.adaptive.rollout import Role, Rollout, Root
+from pipeline_lib.adaptive.scheduler import run_rollouts
+from pipeline_lib.errors import BadInputError
+
+_PROBLEM = re.compile(r"\s*(\d{1,9}(?:\s*,\s*\d{1,9})+)\s*=\s*(\d{1,9})\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A rollout with the tokens of each sequence."""
+
+    rollout: Rollout
+    row: Row
+    """As in rollouts.jsonl, with ``tokens`` in each sequence."""
+
+    def lines(self) -> Iterator[str]:
+        """The tree: threads by indentation, each draw with its tokens and its text."""
+        for sequence in self.row["seqs"]:
+            is_child = sequence["role"] == Role.CHILD
+            indent = "    " if is_child else ""
+            thread = f"child {sequence['child']}" if is_child else "parent"
+            yield f"{indent}{thread}, round {sequence['round']}: {sequence['tokens']} tokens"
+            yield from (f"{indent}  {line}" for line in sequence["output"].strip("\n").split("\n"))
+        if "error" in self.row:
+            yield f"failed: {self.row['error']}"
+            return
+        claim = "no claim" if self.row["claim"] is None else "the claim is "
+        right = "" if self.row["claim"] is None else "right" if self.row["is_correct"] else "wrong"
+        counts = ", ".join(f"{name} {self.row['tokens'][name]}" for name in TOKEN_COUNTS)
+        yield f"{claim}{right}; tokens: {counts}"
+
+
+def parse_problem(text: str) -> ProblemLine:
+    """The problem of a text such as ``3,5,12=27``.
+
+    Raises:
+        BadInputError: it is no such text.
+    """
+    found = _PROBLEM.fullmatch(text)
+    if found is None:
+        raise BadInputError(f"--problem {text}: expected numbers and a target, as in 3,5,12=27")
+    numbers = tuple(int(number) for number in found[1].split(","))
+    return ProblemLine(id=text, numbers=numbers, target=int(found[2]))
+
+
+def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: EvaluationSetting) -> Trace:
+    """The first rollout of ``problem``, with the seeds of an evaluation.
+
+    Raises:
+        BadInputError: the model or the condition cannot be used.
+        ReasonloopError: the server does not answer.
+    """
+    record = read_record(folder)
+    check_fit(folder, record, [problem], style=None)
+    condition = choose_condition(folder, record, children=setting.children, tokens=setting.tokens)
+    model = ThreadModel.read(folder, record, setting.serve)
+    root = Root(problem_id=problem.id, sample=0, prompt=root_prompt(problem, record, condition))
+    model.check_room([root])
+    [rollout] = asyncio.run(_draw(model, [root], setting))
+    row = evaluated_row(rollout, problem.gold)
+    for shown, sequence in zip(row["seqs"], rollout.sequences, strict=True):
+        ids = sequence.output_ids
+        shown["tokens"] = len(model.tokenizer.encode(sequence.output) if ids is None else ids)
+    return Trace(rollout=rollout, row=row)
+
+
+async def _draw(
+    model: ThreadModel, roots: Sequence[Root], setting: EvaluationSetting
+) -> list[Rollout]:
+    async with model.open_runtime(
+        temperature=setting.temperature, seed=setting.seed, first_success=setting.first_success
+    ) as runtime:
+        return await run_rollouts(runtime, roots)
+
+
+def write_trace_page(path: pathlib.Path, folder: pathlib.Path, trace: Trace) -> None:
+    """Write the tree as one HTML file."""
+    write_trace(path, str(folder), trace.row)

@@ -1,0 +1,50 @@
+"""What a model of threads was trained on: a file of its folder, by which later commands know it."""
+
+import pathlib
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pipeline_lib.errors import BadInputError, CorruptArtifactError
+from pipeline_lib.storage.files import read_json
+
+RECORD_NAME = "threads.json"
+
+
+class ThreadModelRecord(BaseModel):
+    """Grammar, window and conditions of a model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["parallel", "serial"]
+    style: Literal["compact", "published"]
+    num_numbers: int
+    """Numbers of a problem; they determine the tokenizer."""
+    window: int
+    """Most tokens of a sequence, prompt and end token included."""
+    conditions: tuple[str, ...]
+    """The conditions of root threads that it was trained on, as they stand before a prompt; without
+    conditions the empty one."""
+    data: str
+    """Digest of the data."""
+    sequences: int
+    """Sequences that it was trained on."""
+    dropped: int
+    """Sequences of the traces that exceed the window."""
+
+
+def read_record(model: pathlib.Path) -> ThreadModelRecord:
+    """The record of a model.
+
+    Raises:
+        BadInputError: the folder holds no model of threads, or its record is damaged.
+    """
+    path = model / RECORD_NAME
+    if not path.is_file():
+        raise BadInputError(f"{model}: no model of threads; train one with `reasonloop apr train`")
+    try:
+        return ThreadModelRecord.model_validate(read_json(path))
+    except ValidationError as error:
+        raise CorruptArtifactError(
+            f"{path}: {error.errors()[0]['msg']}; train the model again"
+        ) from error

@@ -1,0 +1,123 @@
+"""One question, answered by a language model that may spawn threads, within limits."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from pipeline_lib.adaptive.draw_text import TextTokens
+from pipeline_lib.adaptive.language import ANSWER, TagDraws, TagGrammar, as_messages, ask, rendered
+from pipeline_lib.adaptive.rollout import Rollout, Root
+from pipeline_lib.adaptive.runtime import Limits, Runtime
+from pipeline_lib.adaptive.scheduler import run_rollout
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.reporting.wording import words
+from pipeline_lib.serving.chat_model import ChatFormat, ChatModel, Decoding, Message
+from pipeline_lib.serving.client import OpenAIModel, ServerChat
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
+from pipeline_lib.serving.live.draws import LiveDraws, open_live
+from pipeline_lib.serving.single_draws import EndpointDraws, SingleDraws
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveSetting:
+    """How a question is answered."""
+
+    limits: Limits
+    decoding: Decoding
+    """``max_new_tokens`` bounds each draw."""
+    concurrency: int
+    """Draws in flight."""
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer, and the rollout that it ends."""
+
+    text: str
+    rollout: Rollout
+
+
+def solve(engine: ChatModel, question: str, setting: SolveSetting) -> Answer:
+    """Answer ``question``.
+
+    Raises:
+        BadInputError: the question is empty, or fills the model's context.
+        ReasonloopError: the parent failed, or the engine is gone.
+    """
+    if not question.strip():
+        raise BadInputError("the question is empty")
+    return asyncio.run(_solve(engine, question, setting))
+
+
+async def _solve(engine: ChatModel, question: str, setting: SolveSetting) -> Answer:
+    wire = _wire(engine.chat_format)
+    text = ask(question)
+    room = None if isinstance(engine.chat_format, ServerChat) else engine.room(wire(text))
+    if room is not None and room < 1:
+        raise BadInputError(f"the question leaves no room in the model's context ({room} tokens)")
+    async with _open_draws(engine) as draws:
+        tokens = _tokens(engine)
+        runtime = Runtime(
+            grammar=TagGrammar(shares_prefix=not isinstance(engine.chat_format, ServerChat)),
+            draws=TagDraws(draws=draws, wire=wire),
+            decoding=setting.decoding,
+            slots=asyncio.Semaphore(setting.concurrency),
+            seed=setting.seed,
+            tokens=tokens,
+            window=None if room is None or tokens is None else room + len(tokens.encode(text)),
+            limits=setting.limits,
+        )
+        rollout = await run_rollout(runtime, Root(problem_id="question", sample=0, prompt=text))
+    if rollout.error is not None:
+        raise ReasonloopError(f"the first thread failed: {rollout.error}")
+    last = rollout.last
+    _, _, answer = (last.prefix + last.output).partition(ANSWER)
+    return Answer(text=answer.strip(), rollout=rollout)
+
+
+def _wire(chat_format: ChatFormat | None) -> Callable[[str], str]:
+    """How texts are sent: as messages, by the model's chat template, or plain without one."""
+    if isinstance(chat_format, ServerChat):
+        return as_messages
+    if chat_format is None:
+        return rendered(lambda message: f"{message}\n\nAnswer:")
+    return rendered(lambda message: chat_format.render([Message.user(message)]))
+
+
+def _tokens(engine: ChatModel) -> TextTokens | None:
+    """Tokens of texts on the wire; None if they are unknown here."""
+    wire = _wire(engine.chat_format)
+    if isinstance(engine, EmbeddedEngine):
+        plain = TextTokens.of(engine.tokenizer)
+        return replace(plain, encode=lambda text: plain.encode(wire(text)))
+    encode = engine.encode if isinstance(engine, OpenAIModel) else None
+    if encode is None or isinstance(engine.chat_format, ServerChat):
+        return None
+    return TextTokens(encode=lambda text: encode(wire(text)))
+
+
+@asynccontextmanager
+async def _open_draws(engine: ChatModel) -> AsyncIterator[SingleDraws]:
+    if isinstance(engine, EmbeddedEngine):
+        async with open_live(engine) as live:
+            yield LiveDraws(engine=live)
+        return
+    assert isinstance(engine, OpenAIModel)
+    async with engine.open() as session:
+        yield EndpointDraws(session=session)
+
+
+def account(rollout: Rollout) -> list[str]:
+    """What a rollout took, as lines for the console."""
+    cost, events = rollout.cost, rollout.events
+    tokens = (
+        f"tokens: {cost.completion_tokens} drawn, {cost.critical_tokens} on the critical path, "
+        f"{rollout.total_tokens} in all threads with prompts, {rollout.longest_tokens} in the longest"
+    )
+    calls = (
+        f"calls: {cost.calls}, {cost.failed_calls} failed; the parent ended: {rollout.end.value}"
+    )
+    counted = [f"{count} {words(event.value)}" for event, count in sorted((+events).items())]
+    return [calls, tokens, f"counted: {', '.join(counted) or 'nothing'}"]

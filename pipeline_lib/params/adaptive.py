@@ -1,0 +1,114 @@
+"""Params of adaptive parallel reasoning (APR): traces, model, supervised training."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from pipeline_lib.params.paths import CountdownParams
+from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole
+
+
+class ThreadSearchParams(Section):
+    """Breadth of the searches of one kind; a beam is drawn for each problem, uniformly."""
+
+    beam_low: Count
+    beam_high: Count
+    sub_beam: Count
+    """compact: operations at each node of a child, or of a serial search, which has no other beam.
+    published: the highest beam of a child, drawn from the parent's beam on; serial searches have one beam."""
+    branch: Fraction
+    """published: probability that found nodes are searched on their own. compact: not used, the root of a
+    parallel search always spawns."""
+
+    @model_validator(mode="after")
+    def _beams(self) -> "ThreadSearchParams":
+        if self.beam_low > self.beam_high:
+            raise ValueError(f"beam_low={self.beam_low} is above beam_high={self.beam_high}")
+        return self
+
+
+class AdaptiveDataParams(Section):
+    """Countdown problems, and the traces of their searches."""
+
+    countdown: CountdownParams = CountdownParams()
+    """Ranges of the numbers; threads need at least 3 numbers."""
+    train_problems: Count = 8000
+    valid_problems: Count = 500
+    test_problems: Count = 1000
+    style: Literal["compact", "published"] = "compact"
+    max_value: Count = 100
+    """compact: operations with a larger result are left out."""
+    parallel: ThreadSearchParams = ThreadSearchParams(
+        beam_low=2, beam_high=9, sub_beam=4, branch=1.0
+    )
+    serial: ThreadSearchParams = ThreadSearchParams(beam_low=2, beam_high=9, sub_beam=4, branch=0.5)
+    shard_size: Count = 500
+    """Problems per file of traces, the unit of work and resume."""
+
+    @model_validator(mode="after")
+    def _numbers(self) -> "AdaptiveDataParams":
+        if self.countdown.num_numbers < 3:
+            raise ValueError(
+                f"countdown.num_numbers={self.countdown.num_numbers}; a spawn needs at least 3 numbers"
+            )
+        return self
+
+
+class AdaptiveModelParams(Section):
+    """A Llama with random weights."""
+
+    window: Annotated[int, Field(ge=32)] = 256
+    """Tokens of a sequence, prompt and end token included; longer sequences are not trained on."""
+    hidden_size: Count = 128
+    feed_forward_size: Count = 384
+    num_layers: Count = 4
+    num_heads: Count = 4
+
+    @model_validator(mode="after")
+    def _heads(self) -> "AdaptiveModelParams":
+        # Rotary embeddings need an even number of channels per head.
+        if self.hidden_size % (2 * self.num_heads):
+            raise ValueError(
+                f"hidden_size={self.hidden_size} is not a multiple of 2 x num_heads={self.num_heads}"
+            )
+        return self
+
+
+class AdaptiveSftParams(Section):
+    """Supervised training on traces."""
+
+    tokens: Count = 16_000_000
+    """Length of the training, prompts included; the traces are repeated as needed."""
+    step_tokens: Count = 8192
+    """Tokens of an optimizer step, at most; a step holds whole sequences."""
+    pass_tokens: Count = 2048
+    """Tokens of a forward/backward pass, padding included, at most."""
+    optimizer: Literal["muon", "adamw"] = "muon"
+    """muon: Muon for the matrices of the layers, AdamW for embeddings and norms."""
+    lr: Positive = 4e-3
+    """Learning rate of AdamW, after warm-up; a cosine decay follows."""
+    muon_lr: Positive = 0.02
+    warmup_fraction: Fraction = 0.05
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of matrix products, by autocast over float32 weights; auto is bfloat16."""
+    loss_on: Literal["drawn", "all"] = "drawn"
+    """Tokens with a loss: those that a model draws, or prefixes as well."""
+    conditioned: bool = True
+    """Put the condition of a trace before its sequences."""
+    join_share: Fraction = 0.2
+    """Share of the parent's segments after a join that are trained on; each has a long prefix and few
+    drawn tokens."""
+    failed_children: Whole | None = 3
+    """Children without a solution that are trained on, per problem, at most; null: all."""
+    checkpoint_every: Count = 250
+    """Optimizer steps."""
+    threads: Count = 1
+    """CPU threads of torch; part of the result, since they change the rounding of sums."""
+
+
+class AdaptiveParams(Section):
+    """Adaptive parallel reasoning (APR), from traces to evaluation."""
+
+    data: AdaptiveDataParams = AdaptiveDataParams()
+    model: AdaptiveModelParams = AdaptiveModelParams()
+    sft: AdaptiveSftParams = AdaptiveSftParams()

@@ -1,0 +1,207 @@
+"""`reasonloop apr evaluate` and `trace` on a tiny model: in process, over HTTP, killed, and refused."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from flows.cli.app import main
+from pipeline_lib.storage.files import digest_file, read_json, read_json_lines
+from tests.unit.adaptive.learned_model import (
+    SOLVED,
+    UNSOLVED,
+    outputs_of,
+    save_model,
+    save_record,
+    trace,
+)
+from tests.unit.serving.served_model import served
+
+FILES = ("rollouts.jsonl", "metrics.json", "report.html")
+FEW = ("--set", "evaluate.resamples=200")
+WAIT_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    outputs = outputs_of(trace(*SOLVED), trace(*UNSOLVED))
+    return save_model(tmp_path_factory.mktemp("apr") / "model", outputs)
+
+
+@pytest.fixture(scope="module")
+def twin(model):
+    return shutil.copytree(model, model.with_name("twin"))
+
+
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory):
+    path = tmp_path_factory.mktemp("apr-problems") / "val.json"
+    path.write_text(
+        json.dumps([{"nums": nums, "target": target} for nums, target in (SOLVED, UNSOLVED)]),
+        "utf-8",
+    )
+    return path
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(["apr", *map(str, arguments)])
+    return stopped.value.code
+
+
+def evaluate(models, problems, output, *more):
+    return run("evaluate", *models, "--problems", problems, "--output", output, *FEW, *more)
+
+
+def digests(folder):
+    return [digest_file(folder / name) for name in FILES]
+
+
+def test_an_evaluation_writes_its_files(model, twin, problems, tmp_path, capsys):
+    """One of two problems solved by a model and by its copy: accuracy 1/2 each, difference 0, three files."""
+    assert evaluate([model, twin], problems, tmp_path / "out") == 0
+    metrics = read_json(tmp_path / "out" / "metrics.json")
+    assert [one["name"] for one in metrics["models"]] == [str(model), str(twin)]
+    first = metrics["models"][0]
+    assert (first["kind"], first["problems"], first["accuracy"]["value"]) == ("parallel", 2, 0.5)
+    assert first["events"]["children"] == 3
+    assert first["critical_tokens"] < first["drawn_tokens"] < first["total_tokens"]
+    [paired] = metrics["paired"]
+    assert (paired["difference"]["value"], paired["problems"]) == (0.0, 2)
+    rows = list(read_json_lines(tmp_path / "out" / "rollouts.jsonl"))
+    assert [(one["problem_id"], one["is_correct"]) for one in rows] == [
+        ("val-0", True),
+        ("val-1", False),
+    ] * 2
+    assert [one["output"] for one in rows[0]["seqs"]] == [
+        one.output for one in trace(*SOLVED).sequences
+    ]
+    assert "50.0" in capsys.readouterr().out
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "&lt;Calling Sub Searches&gt;" in page
+    assert "<Calling" not in page
+
+
+def test_a_server_gives_the_rollouts_of_the_model_in_process(model, problems, tmp_path):
+    """The same texts over HTTP and in process, greedily and with seeds at temperature 1."""
+    with served(model) as url:
+        for temperature in ("0", "1"):
+            here, there = tmp_path / f"here{temperature}", tmp_path / f"there{temperature}"
+            options = ("--temperature", temperature, "--samples", 5)
+            assert evaluate([model], problems, here, *options) == 0
+            assert evaluate([model], problems, there, *options, "--url", url) == 0
+            shown = [list(read_json_lines(folder / "rollouts.jsonl")) for folder in (here, there)]
+            assert shown[0] == shown[1]
+
+
+def test_a_killed_evaluation_ends_as_an_unbroken_one(model, tmp_path):
+    """SIGKILL after the first of six groups: the next command keeps it, and ends with equal digests."""
+    problems = tmp_path / "val.json"
+    numbers = [SOLVED, UNSOLVED] * 3
+    problems.write_text(json.dumps([{"nums": n, "target": t} for n, t in numbers]), "utf-8")
+    options = ("--samples", 65, "--temperature", 1)
+    assert evaluate([model], problems, tmp_path / "whole", *options) == 0
+    output = tmp_path / "killed"
+    command = ["apr", "evaluate", model, "--problems", problems, "--output", output]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", *map(str, (*command, *FEW, *options))],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    journal = output / "rollouts-1.journal"
+    end = time.monotonic() + WAIT_S
+    while not (journal.exists() and len(journal.read_text("utf-8").splitlines()) > 1):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = journal.read_bytes()
+    assert len(kept.splitlines()) < 1 + 6
+    assert not (output / "metrics.json").exists()
+    assert evaluate([model], problems, output, *options) == 0
+    assert digests(output) == digests(tmp_path / "whole")
+    assert journal.read_bytes().startswith(kept[: kept.rfind(b"\n")])
+
+
+def test_a_trace_is_a_tree_with_tokens(model, tmp_path, capsys):
+    """Parent, three children indented, parent; each draw with its tokens, as many as its text and end have."""
+    numbers, target = SOLVED
+    problem = f"{','.join(map(str, numbers))}={target}"
+    page = tmp_path / "trace.html"
+    assert run("trace", model, "--problem", problem, "--html", page) == 0
+    shown = capsys.readouterr().out.splitlines()
+    threads = [line for line in shown if line.endswith(" tokens")]
+    assert [line.split(":")[0] for line in threads] == [
+        "parent, round 0",
+        *(f"    child {place}, round 0" for place in range(3)),
+        "parent, round 1",
+    ]
+    drawn = sum(int(line.split()[-2]) for line in threads)
+    assert f"the claim is right; tokens: drawn {drawn}, critical" in shown[-2]
+    assert "tokens</span>" in page.read_text("utf-8")
+
+
+@pytest.fixture
+def evaluated(model, problems, tmp_path):
+    """Evaluates a copy of the model with a changed record; returns the exit code and the output."""
+
+    def run_on_copy(changes, arguments):
+        changed = shutil.copytree(model, tmp_path / "changed")
+        save_record(changed, **changes)
+        return evaluate([changed], problems, tmp_path / "out", *arguments), tmp_path / "out"
+
+    return run_on_copy
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "message"),
+    [
+        ({}, ["--children", "3"], "was never trained on 'Sub Call Budget: 3'"),
+        ({"num_numbers": 4}, [], "its tokenizer is for 4 numbers"),
+        ({"window": 11}, [], "window=11: the prompt of problem 'val-0' has "),
+        ({}, ["--url", "http://127.0.0.1:9/v1"], "serve.url: http://127.0.0.1:9/v1/models"),
+        ({}, ["--data", "nowhere"], "either --data DATA or --problems FILE"),
+    ],
+)
+def test_bad_input_is_one_line(evaluated, capsys, changes, arguments, message):
+    """Refused before anything is drawn; an unreachable server is no bad input, but one line as well."""
+    code, output = evaluated(changes, arguments)
+    assert code == (1 if "--url" in arguments else 2)
+    [line] = [one for one in capsys.readouterr().err.splitlines() if one.strip()]
+    assert message in line
+    assert not (output / "rollouts.jsonl").exists()
+
+
+@pytest.mark.parametrize("missing", ["threads.json", "tokenizer.json"])
+def test_a_model_without_record_or_tokenizer_is_refused(model, problems, tmp_path, capsys, missing):
+    """Also at a URL, where the folder is all that is known of the model."""
+    changed = shutil.copytree(model, tmp_path / "changed")
+    (changed / missing).unlink()
+    if missing == "tokenizer.json":
+        (changed / "tokenizer_config.json").unlink(missing_ok=True)
+    for more in ([], ["--url", "http://127.0.0.1:9/v1"]):
+        assert evaluate([changed], problems, tmp_path / "out", *more) == 2
+        [line] = [one for one in capsys.readouterr().err.splitlines() if one.strip()]
+        assert str(changed) in line
+
+
+@pytest.mark.parametrize("text", ["3,5,12", "3=27", "a,b=3", "3,5,12=27=27", ""])
+def test_a_malformed_problem_of_a_trace_is_refused(model, capsys, text):
+    """With the expected form."""
+    assert run("trace", model, "--problem", text) == 2
+    assert "expected numbers and a target, as in 3,5,12=27" in capsys.readouterr().err
+
+
+def test_an_output_of_another_setting_is_refused(model, problems, tmp_path, capsys):
+    """Its journal is of temperature 0; rollouts of both are never mixed."""
+    assert evaluate([model], problems, tmp_path / "out") == 0
+    before = digests(tmp_path / "out")
+    assert evaluate([model], problems, tmp_path / "out", "--temperature", "1") == 2
+    assert "is of another input, model or setting" in capsys.readouterr().err
+    assert digests(tmp_path / "out") == before

@@ -1,0 +1,144 @@
+"""`reasonloop apr solve`: at a chat server, in process, and within its limits whatever the model writes."""
+
+import pytest
+import torch
+from starlette.responses import JSONResponse
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from flows.cli.app import main
+from pipeline_lib.adaptive.rollout import Event
+from pipeline_lib.adaptive.runtime import Limits
+from pipeline_lib.adaptive.solve import SolveSetting, solve
+from pipeline_lib.seeding import child_random
+from pipeline_lib.serving.chat_model import Decoding
+from pipeline_lib.serving.client import ServerChat
+from tests.unit.adaptive.learned_model import save_tokenizer
+from tests.unit.collaborative.scripted_chat import chat_response
+from tests.unit.serving.scripted_server import MODEL, scripted_server
+
+PIECES = (
+    *("<spawn>", "</spawn>", "<task>", "</task>", "<join>", "</join>", "<result>", "42", "so"),
+    "<spawn><task>one</task><task>two</task><task>three</task></spawn>",
+)
+LIMITS = Limits(depth=2, children=2, draws=3, tokens=150)
+
+
+def setting(limits=LIMITS, max_new_tokens=40):
+    decoding = Decoding(temperature=1.0, max_new_tokens=max_new_tokens)
+    return SolveSetting(limits=limits, decoding=decoding, concurrency=8, seed=1)
+
+
+@pytest.fixture
+def server():
+    with scripted_server() as running:
+        running.models = [{"id": MODEL}]
+        yield running
+
+
+def shown(server, *more):
+    url = f"http://127.0.0.1:{server.port}/v1"
+    options = ("--engine", "url", "--set", f"serve.url={url}")
+    with pytest.raises(SystemExit) as stopped:
+        main(["apr", "solve", MODEL, "What is 1 + 2, times 4?", *options, *more])
+    return stopped.value.code
+
+
+def test_a_chat_server_answers_by_threads(server, capsys):
+    """The parent spawns two children, which are messages of their own; the last call has their results."""
+
+    async def reply(_request, body):
+        first, *later = [turn["content"] for turn in body["messages"]]
+        if later:
+            text = f"So {'12' if '<result>3</result>' in later[0] else 'unknown'}."
+        elif "The part: " in first:
+            text = "3" if first.endswith("add") else "4"
+        else:
+            text = "<spawn><task>add</task><task>four</task></spawn> <join>9</join>"
+        return JSONResponse(chat_response(body, text))
+
+    server.always = reply
+    assert shown(server) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.endswith("So 12.") for line in lines)
+    assert any(line.startswith("calls: 4, 0 failed; the parent ended: finished") for line in lines)
+    assert any("2 children" in line for line in lines)
+
+
+@pytest.fixture
+def random_model(tmp_path):
+    """Writes characters at random, in a context of 1,024 tokens."""
+    tokenizer = save_tokenizer(tmp_path)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=len(tokenizer),
+                hidden_size=16,
+                intermediate_size=16,
+                num_hidden_layers=1,
+                num_attention_heads=2,
+                num_key_value_heads=2,
+                max_position_embeddings=1024,
+                pad_token_id=tokenizer.pad_token_id,
+                eos_token_id=tokenizer.eos_token_id,
+            )
+        )
+    model.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_model_in_process_keeps_its_limits(random_model, capsys):
+    """A model without a chat template: one draw of 20 tokens, and the account says so."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["apr", "solve", str(random_model), "1 + 2?", "--max-tokens", "20"])
+    assert stopped.value.code == 0
+    assert "tokens: 20 drawn, 20 on the critical path" in capsys.readouterr().out
+
+
+def test_a_question_that_fills_the_context_is_refused(random_model, capsys):
+    """Before anything is drawn."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["apr", "solve", str(random_model), "1 + 2? " * 200])
+    assert stopped.value.code == 2
+    assert "the question leaves no room in the model's context" in capsys.readouterr().err
+
+
+def test_an_empty_question_is_refused(server, capsys):
+    """Before the first draw; the server has only been asked whether it answers."""
+
+    async def reply(_request, body):
+        return JSONResponse(chat_response(body, "x"))
+
+    server.always = reply
+    url = f"http://127.0.0.1:{server.port}/v1"
+    with pytest.raises(SystemExit) as stopped:
+        main(["apr", "solve", MODEL, " ", "--engine", "url", "--set", f"serve.url={url}"])
+    assert stopped.value.code == 2
+    assert "the question is empty" in capsys.readouterr().err
+    assert len(server.bodies) == 1
+
+
+def test_limits_and_accounting_hold_whatever_the_model_writes(server):
+    """40 questions, answered by random tags: no limit is exceeded, and the counts are those of the server."""
+
+    async def reply(_request, body):
+        random = child_random(body["seed"], "text")
+        words = [random.choice(PIECES) for _ in range(random.randint(1, body["max_tokens"]))]
+        response = chat_response(body, " ".join(words))
+        response["usage"]["completion_tokens"] = len(words)
+        replies.append(len(words))
+        return JSONResponse(response)
+
+    replies: list[int] = []
+    server.always = reply
+    client = server.client(engine="url", chat_format=ServerChat())
+    spawned = 0
+    for number in range(40):
+        replies.clear()
+        rollout = solve(client, f"question {number}", setting()).rollout
+        assert rollout.cost.completion_tokens == sum(replies) <= LIMITS.tokens
+        assert rollout.cost.calls == len(replies)
+        assert rollout.cost.critical_tokens <= rollout.cost.completion_tokens
+        spawned += rollout.events[Event.CHILDREN]
+        assert not any("<join>" in one.output for one in rollout.sequences)
+    assert spawned > 40

@@ -1,0 +1,32 @@
+"""Small data of threads, and a model that has learned two problems by heart."""
+
+import pathlib
+
+import pytest
+
+from pipeline_lib.adaptive.countdown.data_folder import generate_data
+from pipeline_lib.params.adaptive import AdaptiveDataParams
+from pipeline_lib.params.paths import CountdownParams
+from tests.unit.adaptive.learned_model import SOLVED, UNSOLVED, outputs_of, save_model, trace
+
+SMALL = AdaptiveDataParams(
+    countdown=CountdownParams(high=8, target_low=5, target_high=40),
+    train_problems=40,
+    valid_problems=4,
+    test_problems=4,
+)
+
+
+@pytest.fixture(scope="session")
+def small_data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Problems of 1..8, with traces of both kinds."""
+    folder = tmp_path_factory.mktemp("threads") / "data"
+    generate_data(SMALL, folder, seed=3, workers=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def thread_model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A model that spawns and joins on `SOLVED` and `UNSOLVED`, in the compact style."""
+    outputs = outputs_of(trace(*SOLVED), trace(*UNSOLVED))
+    return save_model(tmp_path_factory.mktemp("thread-model"), outputs)

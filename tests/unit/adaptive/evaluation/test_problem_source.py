@@ -1,0 +1,134 @@
+"""Problems of files, their prompts, conditions, and what does not fit a model."""
+
+import json
+import pathlib
+
+import pytest
+
+from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
+from pipeline_lib.adaptive.evaluation.problem_source import (
+    check_fit,
+    choose_condition,
+    read_problem_file,
+    read_source,
+    root_prompt,
+)
+from pipeline_lib.adaptive.model_record import ThreadModelRecord
+from pipeline_lib.errors import BadInputError
+
+PROBLEM = ProblemLine(id="a", numbers=(3, 5, 12), target=27)
+STATE = "Current State: 27:[3, 5, 12], Operations: []"
+PROMPT = f"Moving to Node #0\n{STATE}"
+
+
+def record(**changes):
+    plain = {"kind": "parallel", "style": "compact", "num_numbers": 3, "window": 256, "data": "d"}
+    counts = {"conditions": ("",), "sequences": 1, "dropped": 0}
+    return ThreadModelRecord.model_validate(plain | counts | changes)
+
+
+def written(folder, name, content):
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "names"),
+    [
+        ("ours.jsonl", '{"id": "x", "numbers": [3, 5, 12], "target": 27}\n', ["x"]),
+        ("val.json", [{"nums": [3, 5, 12], "target": 27, "solution": ["5*3=15"]}], ["val-0"]),
+        (
+            "val.json",
+            [PROMPT, f"Sub Call Budget: 10 {PROMPT}\n", STATE],
+            ["val-0", "val-1", "val-2"],
+        ),
+    ],
+)
+def test_problems_are_read_in_three_forms(tmp_path, name, content, names):
+    """Ours; released problems, whose further fields are not read; prompts, without their conditions."""
+    found = read_problem_file(written(tmp_path, name, content))
+    assert [one.id for one in found] == names
+    assert all((one.numbers, one.target) == ((3, 5, 12), 27) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"id": "x", "numbers": [3, 5]}\n', "a.jsonl:1: target: Field required"),
+        ("a.jsonl", "", "holds no problem"),
+        ("a.json", [], "holds no problem"),
+        ("a.json", {"nums": [1, 2], "target": 3}, "no JSON list"),
+        ("a.json", [PROMPT, "27 from 3, 5"], "item 1: 27 from 3, 5; expected nums and target"),
+        ("a.json", [{"nums": [3, "5"], "target": 27}], "item 0: "),
+        ("a.json", [{"nums": [3], "target": 27}], "item 0: "),
+        ("a.json", [{"nums": [3, -5], "target": 27}], "expected numbers from 0"),
+        ("a.json", "[", "not JSON"),
+    ],
+)
+def test_malformed_problems_are_one_line(tmp_path, name, content, message):
+    """The line or item, and what was expected."""
+    with pytest.raises(BadInputError) as refused:
+        read_problem_file(written(tmp_path, name, content))
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("given", [(None, None), (pathlib.Path("a"), pathlib.Path("b"))])
+def test_one_source_is_given(given):
+    """Neither none nor both."""
+    with pytest.raises(BadInputError, match="either --data DATA or --problems FILE"):
+        read_source(*given)
+
+
+@pytest.mark.parametrize("kind", ["parallel", "serial"])
+@pytest.mark.parametrize("style", ["compact", "published"])
+def test_prompts_are_those_of_the_traces(kind, style):
+    """Published serial traces begin with the state alone; a condition stands before the first line."""
+    expected = STATE if (kind, style) == ("serial", "published") else PROMPT
+    found = root_prompt(PROBLEM, record(kind=kind, style=style), "Token Budget: 64 ")
+    assert found == f"Token Budget: 64 {expected}"
+
+
+def test_the_condition_is_one_of_the_training():
+    """A choice of 9 children or 64 tokens; without a choice the largest, 10 and not 9."""
+    parallel = record(conditions=("Sub Call Budget: 9 ", "Sub Call Budget: 10 "))
+    serial = record(kind="serial", conditions=("Token Budget: 64 ", "Token Budget: 96 "))
+    folder = pathlib.Path("m")
+    chosen = [
+        choose_condition(folder, model, children=children, tokens=tokens)
+        for model, children, tokens in [
+            (parallel, 9, 64),
+            (parallel, None, 64),
+            (serial, 9, 64),
+            (serial, 9, None),
+        ]
+    ]
+    assert chosen == [
+        "Sub Call Budget: 9 ",
+        "Sub Call Budget: 10 ",
+        "Token Budget: 64 ",
+        "Token Budget: 96 ",
+    ]
+
+
+def test_a_condition_that_was_never_trained_is_refused():
+    """The message lists what was, by size."""
+    model = record(conditions=("Sub Call Budget: 10 ", "Sub Call Budget: 9 "))
+    with pytest.raises(BadInputError, match="but on 'Sub Call Budget: 9', 'Sub Call Budget: 10';"):
+        choose_condition(pathlib.Path("m"), model, children=3, tokens=None)
+    with pytest.raises(BadInputError, match="but on no condition;"):
+        choose_condition(pathlib.Path("m"), record(), children=3, tokens=None)
+
+
+def test_data_of_another_style_is_refused():
+    """A compact model draws nothing useful on published data."""
+    with pytest.raises(BadInputError, match="of style compact, the data is published"):
+        check_fit(pathlib.Path("m"), record(), [PROBLEM], style="published")
+
+
+def test_problems_of_another_size_are_refused():
+    """The tokenizer has tokens for the numbers of 3-number problems alone."""
+    four = ProblemLine(id="four", numbers=(1, 2, 3, 4), target=10)
+    with pytest.raises(BadInputError, match="for 3 numbers, problem 'four' has 4"):
+        check_fit(pathlib.Path("m"), record(), [PROBLEM, four], style=None)
