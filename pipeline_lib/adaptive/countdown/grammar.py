@@ -19,8 +19,11 @@ class CountdownGrammar:
 
     @property
     def forbidden(self) -> Mapping[str, str]:
-        """A join is written by the runtime alone; where a model begins one, it is made to spawn."""
-        return {lines.JOIN: lines.CALL}
+        """A join is written by the runtime alone; where a model begins one, it is made to spawn.
+
+        First with its line feed, which is part of the token: a cut within a token loses the sequence's ids.
+        """
+        return {f"\n{lines.JOIN}": f"\n{lines.CALL}", lines.JOIN: lines.CALL}
 
     def find_spawn(self, text: str) -> Spawn | None:
         """The spawn block that ends ``text``; a child whose node is unknown has no prompt."""

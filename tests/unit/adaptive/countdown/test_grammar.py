@@ -7,8 +7,12 @@ from pipeline_lib.adaptive.countdown.compact import CompactSearch
 from pipeline_lib.adaptive.countdown.compact import parallel_trace as compact_trace
 from pipeline_lib.adaptive.countdown.grammar import CountdownGrammar
 from pipeline_lib.adaptive.countdown.published import parallel_trace as published_trace
+from pipeline_lib.adaptive.countdown.tokens import make_tokenizer
+from pipeline_lib.adaptive.draw_text import TextTokens, keep
 from pipeline_lib.adaptive.threads import Child
+from pipeline_lib.records import FinishReason
 from pipeline_lib.seeding import child_random
+from pipeline_lib.serving.chat_model import Completion
 
 COMPACT = CountdownGrammar(style="compact")
 PUBLISHED = CountdownGrammar(style="published")
@@ -123,8 +127,30 @@ def test_a_result_with_a_tag_is_none():
 
 
 def test_a_drawn_join_becomes_a_spawn():
-    """The start of a join is the one forbidden text, and the start of a spawn block takes its place."""
-    assert dict(COMPACT.forbidden) == {"<Sub Searches>": "<Calling Sub Searches>"}
+    """The start of a join is forbidden, and the start of a spawn block takes its place."""
+    assert dict(COMPACT.forbidden) == {
+        "\n<Sub Searches>": "\n<Calling Sub Searches>",
+        "<Sub Searches>": "<Calling Sub Searches>",
+    }
+
+
+def test_the_cut_before_a_drawn_join_keeps_the_ids():
+    """The line feed before a join is part of its token: a cut behind it would be within the token."""
+    tokenizer = make_tokenizer(3)
+    written = "\nNo solution found."
+    ids = tuple(tokenizer.encode(f"{written}\n<Sub Searches>\n").ids)
+    completion = Completion(
+        text=f"{written}\n<Sub Searches>\n",
+        finish_reason=FinishReason.STOP,
+        prompt_tokens=0,
+        completion_tokens=len(ids),
+        logprob=None,
+        token_ids=ids,
+    )
+    tokens = TextTokens(encode=lambda text: tokenizer.encode(text).ids, decode=tokenizer.decode)
+    kept = keep(completion, COMPACT.forbidden, tokens)
+    assert (kept.output, kept.forged) == (written, "\n<Sub Searches>")
+    assert kept.ids == tuple(tokenizer.encode(written).ids)
 
 
 def test_a_number_of_any_length_is_no_node():
