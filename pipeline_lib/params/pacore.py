@@ -70,10 +70,10 @@ class EpisodeParams(Section):
     target: Literal["held_out", "reference"] = "reference"
     """Completion of SFT: a right response that is not among the references; or the first right reference, and
     such a response only where all references are wrong."""
-    checks: bool = True
+    checks: bool = False
     """Completions of SFT begin with a check of each reference, between <think> and </think>: what
     `Kind.check_text` computes, then y or n."""
-    plain: Annotated[float, Field(ge=0, le=1)] = 0.4
+    plain: Annotated[float, Field(ge=0, le=1)] = 0.2
     """Share of SFT rows that are the question without references; with 1 the training is the control of a
     synthesizer."""
     max_mean_right: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -144,8 +144,8 @@ class PacoreParams(Section):
     evaluate: ComparisonParams = ComparisonParams()
     episodes: EpisodeParams = EpisodeParams()
     train: TrainParams = TrainParams(
-        lr=5e-4,
-        steps=400,
+        lr=2e-3,
+        steps=600,
         batch_size=32,
         warm_start_steps=0,
         ppo=PpoParams(gae_lambda=1.0, minibatches=1),
