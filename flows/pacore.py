@@ -1,31 +1,28 @@
 """PaCoRe on the policy of a finished run: cached messages, synthesizer and control, evaluation."""
 
 from prefect import flow
-from prefect.futures import PrefectFuture
 
-from flows.beside import begin_beside
+from flows.beside import do_in_order, trains_in_worker
 from flows.fan_out import result_of
 from flows.run_guard import run_guard
 from flows.runners import asking_for, cluster, has_spare_worker, task_runner
 from pipeline_lib.stages.pacore import PACORE
 from pipeline_lib.stages.stage import Run
 from tasks.collaborative import draw_evaluated, evaluated_models
-from tasks.stages import on_gpu, stage_task
+from tasks.stages import on_gpu
 
 
 @flow(name="pacore", flow_run_name="pacore-{run.params.pacore.train.method.value}")
 def pacore(run: Run) -> None:
     """All stages in their order, the control beside the synthesizer."""
+    execution = run.params.execution
     with run_guard(run):
-        begun: dict[str, PrefectFuture[None]] = {}
-        for stage in PACORE:
-            begun |= begin_beside(stage, PACORE, run, run.params.pacore.train)
-            if stage.name == "pacore-evaluate":
-                _draw_beside(run)
-            if stage.name in begun:
-                result_of(begun[stage.name])
-            else:
-                stage_task(stage)(stage, run)
+        do_in_order(
+            PACORE,
+            run,
+            in_worker=trains_in_worker(run.params.pacore.train.rollouts, execution),
+            before=lambda stage: _draw_beside(run) if stage.name == "pacore-evaluate" else None,
+        )
 
 
 def _draw_beside(run: Run) -> None:

@@ -27,7 +27,7 @@ def post_training(run: Run) -> None:
     with run_guard(run):
         begun: dict[str, PrefectFuture[None]] = {}
         for stage in LOOP:
-            begun |= begin_beside(stage, LOOP, run, run.params.train)
+            begun |= begin_beside(stage, LOOP, run, in_worker=_in_worker(run))
             if stage.name in begun:
                 result_of(begun[stage.name])
             else:
@@ -78,11 +78,15 @@ STREAMED: StageFlows = {"sample": sample_and_verify_round, "verify": lambda _run
 def _do(stage: Stage, run: Run, flows: StageFlows) -> None:
     if stage.name in flows:
         flows[stage.name](run)
-    elif stage.trains and trains_in_worker(run.params.train, run.params.execution):
+    elif stage.trains and _in_worker(run):
         with asking_for(run.params.execution, "train", uses_gpu=True):
             result_of(stage_task(stage).submit(stage, run))
     else:
         stage_task(stage)(stage, run)
+
+
+def _in_worker(run: Run) -> bool:
+    return trains_in_worker(run.params.train.rollouts, run.params.execution)
 
 
 def run_post_training(run: Run) -> None:

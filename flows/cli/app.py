@@ -79,6 +79,7 @@ GROUPS = {
             "flows.cli.apr_evaluate:evaluate",
             "flows.cli.apr_evaluate:trace",
             "flows.cli.apr_solve:solve",
+            "flows.cli.apr_run:run",
         ),
     ),
     "stream": (

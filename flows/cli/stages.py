@@ -66,6 +66,7 @@ DVC_FILES: Mapping[str, DvcFile] = {
         path=REPOSITORY / "pacore" / "dvc.yaml", options=("--set", "pacore.source=.")
     ),
     "latent": DvcFile(path=REPOSITORY / "latent" / "dvc.yaml"),
+    "adaptive": DvcFile(path=REPOSITORY / "adaptive" / "dvc.yaml"),
 }
 """By name of the system."""
 

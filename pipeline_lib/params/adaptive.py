@@ -106,9 +106,22 @@ class AdaptiveSftParams(Section):
     """CPU threads of torch; part of the result, since they change the rounding of sums."""
 
 
+class AdaptiveEvaluateParams(Section):
+    """Rollouts of `reasonloop apr run`; options of `reasonloop apr evaluate` are of the same names."""
+
+    children: Count | None = None
+    """Children per spawn that the parallel model is asked for; null: the most of its training."""
+    tokens: Count | None = None
+    """Tokens that the serial model is asked for; null: the most of its training."""
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    samples: Count = 1
+    """Rollouts of each problem."""
+
+
 class AdaptiveParams(Section):
     """Adaptive parallel reasoning (APR), from traces to evaluation."""
 
     data: AdaptiveDataParams = AdaptiveDataParams()
     model: AdaptiveModelParams = AdaptiveModelParams()
     sft: AdaptiveSftParams = AdaptiveSftParams()
+    evaluate: AdaptiveEvaluateParams = AdaptiveEvaluateParams()

@@ -50,6 +50,16 @@ class LatentFolders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveFolders:
+    """Problems with traces, the models trained on them, and their evaluation."""
+
+    data: pathlib.Path
+    parallel: pathlib.Path
+    serial: pathlib.Path
+    reports: pathlib.Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PacoreFolders:
     """Judged paths of a policy, the models trained on them, and their evaluation."""
 
@@ -178,6 +188,16 @@ class Workspace:
             model=self.root / "models" / "latent",
             evaluation=self.root / "data" / "latent" / "evaluation",
             trackers=self.root / "logs" / "trackers" / "latent",
+        )
+
+    @property
+    def adaptive(self) -> AdaptiveFolders:
+        """Folders of adaptive parallel reasoning (APR)."""
+        return AdaptiveFolders(
+            data=self.root / "data" / "adaptive",
+            parallel=self.root / "models" / "adaptive-parallel",
+            serial=self.root / "models" / "adaptive-serial",
+            reports=self.root / "reports" / "adaptive",
         )
 
     @property

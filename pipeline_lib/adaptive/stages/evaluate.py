@@ -1,0 +1,37 @@
+"""The stage that compares both models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.adaptive.evaluation.evaluate import EvaluationSetting, evaluate_models
+from pipeline_lib.adaptive.evaluation.problem_source import read_source
+from pipeline_lib.telemetry import record_work
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from pipeline_lib.stages.stage import Run
+
+
+def evaluate(run: Run) -> None:
+    """Compare both models on the test problems."""
+    folders, params = run.workspace.adaptive, run.params.adaptive.evaluate
+    problems, style = read_source(folders.data, None)
+    evaluate_models(
+        [folders.parallel, folders.serial],
+        problems,
+        folders.reports,
+        EvaluationSetting(
+            children=params.children,
+            tokens=params.tokens,
+            temperature=params.temperature,
+            samples=params.samples,
+            first_success=False,
+            serve=None,
+            evaluate=run.params.evaluate,
+            seed=run.params.seed,
+        ),
+        style=style,
+        on_progress=lambda done, total: record_work(
+            run.root, "adaptive-evaluate", done=done, total=total
+        ),
+    )

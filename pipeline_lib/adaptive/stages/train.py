@@ -1,0 +1,39 @@
+"""The stages of a parallel and of a serial model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.adaptive.sft import train_on_traces
+from pipeline_lib.telemetry import record_work
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    import pathlib
+    from collections.abc import Mapping
+
+    from pipeline_lib.adaptive.countdown.sequences import Kind
+    from pipeline_lib.stages.stage import Run
+
+
+def train(run: Run) -> None:
+    """Train the parallel model, or resume an interrupted training."""
+    _train(run, "parallel", run.workspace.adaptive.parallel, stage="adaptive-train")
+
+
+def train_serial(run: Run) -> None:
+    """Train the serial model, of equal size, window and trained tokens."""
+    _train(run, "serial", run.workspace.adaptive.serial, stage="adaptive-serial")
+
+
+def _train(run: Run, kind: Kind, output: pathlib.Path, *, stage: str) -> None:
+    def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
+        record_work(run.root, stage, done=step, total=total, unit="step")
+
+    train_on_traces(
+        run.workspace.adaptive.data,
+        kind,
+        output,
+        run.params.adaptive,
+        seed=run.params.seed,
+        progress=progress,
+    )
