@@ -61,7 +61,7 @@ def test_metrics_and_report(server, tmp_path):
     strategies = {one["strategy"] for one in result["against"]}
     assert strategies == {
         *("rounds 2,1", "rounds 4,2,1", "rounds 4,2,1, early stop"),
-        "RSA 3, subsets of 2, 3 steps",
+        "RSA 3, subsets of 2, 2 steps",
     }
     assert len(result["against"]) == 3 * len(strategies)
     text = (tmp_path / "report" / "report.html").read_text("utf-8")
