@@ -77,7 +77,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
             f"adaptive.rl.prompts={rl.prompts}: {data} has {len(problems)} training problems; "
             "generate more, or lower it"
         )
-    rows = _rows(model, record, problems, rl)
+    rows = prompt_rows(model, record, problems, rl)
     key = stage_key(
         __name__,
         params={"rl": rl.model_dump(mode="json"), "seed": seed},
@@ -136,7 +136,7 @@ def make_phase(
     )
 
 
-def _rows(
+def prompt_rows(
     model: pathlib.Path,
     record: ThreadModelRecord,
     problems: Sequence[ProblemLine],

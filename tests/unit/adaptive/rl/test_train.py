@@ -75,7 +75,7 @@ def test_a_step_logs_what_was_drawn(trained):
     assert 0 < sum(row["reward"] for row in rows) < 4
     assert rows[3]["kl"] > 0
     counts = manifests.read_manifest(trained).counts
-    assert counts["trained_tokens"] == 2 * counts["drawn_tokens"]
+    assert counts["trained_tokens"] == 2 * counts["drawn_tokens"] > 0
 
 
 def test_the_record_is_carried_over(trained, model):
