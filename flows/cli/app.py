@@ -76,6 +76,7 @@ GROUPS = {
         (
             "flows.cli.apr_data:generate",
             "flows.cli.apr_train:train",
+            "flows.cli.apr_train:rl",
             "flows.cli.apr_evaluate:evaluate",
             "flows.cli.apr_evaluate:trace",
             "flows.cli.apr_solve:solve",

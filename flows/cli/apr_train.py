@@ -1,4 +1,4 @@
-"""`reasonloop apr train`."""
+"""`reasonloop apr train` and `rl`."""
 
 import pathlib
 from collections.abc import Mapping
@@ -12,6 +12,23 @@ from flows.terminal import PlainConsole
 
 console = PlainConsole()
 
+Minutes = Annotated[
+    float | None,
+    Parameter(
+        help="Time limit; training stops behind a checkpoint, and the same command resumes it.",
+        validator=validators.Number(gt=0),
+    ),
+]
+_SHOWN = {
+    "reward": "reward {:.3f}",
+    "accuracy": "accuracy {:.3f}",
+    "children": "children {:.1f}",
+    "drawn_tokens": "drawn tokens {:.0f}",
+    "kl": "k3 {:.5f}",
+    "clip_fraction": "clipped {:.4f}",
+}
+"""Metrics of a step that are printed."""
+
 
 def train(
     data: Annotated[pathlib.Path, Parameter(help="Folder of `reasonloop apr generate`.")],
@@ -19,13 +36,7 @@ def train(
     *,
     kind: Annotated[Literal["parallel", "serial"], Parameter(help="Traces to train on.")],
     output: Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")],
-    minutes: Annotated[
-        float | None,
-        Parameter(
-            help="Time limit; training stops behind a checkpoint, and the same command resumes it.",
-            validator=validators.Number(gt=0),
-        ),
-    ] = None,
+    minutes: Minutes = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Train a small model from scratch on traces; an interrupted training resumes.
@@ -52,13 +63,64 @@ def train(
             output.resolve(),
             loaded.adaptive,
             seed=loaded.seed,
-            max_seconds=None if minutes is None else 60 * minutes,
+            max_seconds=_seconds(minutes),
             progress=progress,
         )
     record = read_record(output)
     _say(f"sequences: {record.sequences}, and {record.dropped} longer than {record.window} tokens")
     tokens = manifest.counts["trained_tokens"]
     _say(f"model: {output}, {tokens:.0f} trained tokens, digest {manifest.digest[:16]}")
+
+
+def rl(
+    model: Annotated[
+        pathlib.Path, Parameter(help="Folder of `reasonloop apr train`, or of this command.")
+    ],
+    /,
+    *,
+    data: Annotated[
+        pathlib.Path,
+        Parameter(help="Folder of `reasonloop apr generate`; its training problems are used."),
+    ],
+    output: Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")],
+    minutes: Minutes = None,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Train a model on rollouts of its own, rewarded by their answers; an interrupted training resumes.
+
+    A training that stops because of `--minutes` ends with exit code 3.
+
+    **Examples:**
+
+        reasonloop apr rl models/apr-parallel --data data/apr --output models/apr-parallel-rl
+        reasonloop apr rl models/apr-serial --data data/apr --output models/apr-serial-rl --minutes 10
+        reasonloop apr rl models/apr-parallel --data data/apr --output models/apr-5 --set adaptive.rl.children=5
+    """
+    loaded = params.load()
+    from pipeline_lib.adaptive.rl.train import train_by_rl  # noqa: PLC0415 - torch is slow
+
+    with progress_bar(console, "rl") as moved:
+
+        def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
+            moved(step, total)
+            shown = [text.format(metrics[name]) for name, text in _SHOWN.items() if name in metrics]
+            _say(f"step {step} of {total}: {', '.join(shown)}")
+
+        manifest = train_by_rl(
+            model.resolve(),
+            data.resolve(),
+            output.resolve(),
+            loaded.adaptive.rl,
+            seed=loaded.seed,
+            max_seconds=_seconds(minutes),
+            progress=progress,
+        )
+    tokens = manifest.counts["drawn_tokens"]
+    _say(f"model: {output}, {tokens:.0f} drawn tokens, digest {manifest.digest[:16]}")
+
+
+def _seconds(minutes: float | None) -> float | None:
+    return None if minutes is None else 60 * minutes
 
 
 def _say(text: str) -> None:

@@ -1,11 +1,11 @@
-"""Params of adaptive parallel reasoning (APR): traces, model, supervised training."""
+"""Params of adaptive parallel reasoning (APR): traces, model, supervised training, reinforcement learning."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from pipeline_lib.params.paths import CountdownParams
-from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole
+from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Section, Whole
 
 
 class ThreadSearchParams(Section):
@@ -106,6 +106,42 @@ class AdaptiveSftParams(Section):
     """CPU threads of torch; part of the result, since they change the rounding of sums."""
 
 
+class AdaptiveRlParams(Section):
+    """GRPO over rollouts of threads, drawn in the training process."""
+
+    steps: Count = 30
+    """Each draws rollouts and makes all updates on them."""
+    prompts: Count = 16
+    """Problems of a step."""
+    group_size: Annotated[int, Field(ge=2)] = 5
+    """Rollouts of each problem."""
+    updates: Count = 2
+    """Optimizer steps on each draw."""
+    lr: Positive = 1e-5
+    """Learning rate of AdamW, constant."""
+    clip: Rate = 0.2
+    """Largest distance of a probability ratio from 1."""
+    kl_coef: Annotated[float, Field(ge=0)] = 0.001
+    """Weight of the divergence (k3) from the start of training, for parallel models."""
+    serial_kl_coef: Annotated[float, Field(ge=0)] = 0.01
+    """The same for serial models."""
+    reward: Literal["binary", "speed", "threads", "length"] = "binary"
+    """Of a right claim; a wrong one has 0. speed: 1 plus half of the share of tokens off the critical path,
+    up to 1.1. threads, length: 1 less a penalty, at least 0."""
+    penalty: Annotated[float, Field(ge=0)] = 0.02
+    """threads: of each child; length: of each 100 drawn tokens."""
+    children: Count | None = None
+    """Condition of parallel models: children of a spawn; null: the most of their training."""
+    tokens: Count | None = None
+    """Condition of serial models: tokens of a sequence; null: the most of their training."""
+    pass_tokens: Count = 2048
+    """Tokens of a forward/backward pass, padding included, at most."""
+    checkpoint_every: Count = 5
+    """Steps."""
+    threads: Count = 1
+    """CPU threads of torch; part of the result, since they change the rounding of sums."""
+
+
 class AdaptiveEvaluateParams(Section):
     """Rollouts of `reasonloop apr run`; options of `reasonloop apr evaluate` are of the same names."""
 
@@ -124,4 +160,5 @@ class AdaptiveParams(Section):
     data: AdaptiveDataParams = AdaptiveDataParams()
     model: AdaptiveModelParams = AdaptiveModelParams()
     sft: AdaptiveSftParams = AdaptiveSftParams()
+    rl: AdaptiveRlParams = AdaptiveRlParams()
     evaluate: AdaptiveEvaluateParams = AdaptiveEvaluateParams()

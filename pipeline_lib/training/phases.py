@@ -50,6 +50,11 @@ METRICS: Mapping[str, str] = {
     "clip_fraction": "clip_fraction",
     "value_loss": "value_loss",
     "explained_variance": "explained_variance",
+    "rollouts/accuracy": "accuracy",
+    "rollouts/children": "children",
+    "rollouts/drawn_tokens": "drawn_tokens",
+    "rollouts/critical_tokens": "critical_tokens",
+    "rollouts/lost_sequences": "lost_sequences",
 }
 """Metrics of the log, by TRL's names. Durations are left out, since they differ from run to run."""
 

@@ -102,7 +102,19 @@ class BucketedTrainer(Trainer):
 
 
 def summed_loss(model: Any, ids_BL: Tensor, labels_BL: Tensor) -> Tensor:
-    """Sum of the next-token losses of the labelled tokens, in nats.
+    """Sum of the next-token losses of the labelled tokens, in nats."""
+    return _label_losses(model, ids_BL, labels_BL, reduction="sum")
+
+
+def token_losses(model: Any, ids_BL: Tensor, labels_BL: Tensor) -> Tensor:
+    """Next-token losses [N] of the labelled tokens in nats, row after row."""
+    return _label_losses(model, ids_BL, labels_BL, reduction="none")
+
+
+def _label_losses(
+    model: Any, ids_BL: Tensor, labels_BL: Tensor, *, reduction: Literal["sum", "none"]
+) -> Tensor:
+    """Cross-entropies of the labelled tokens.
 
     Sequences are padded at their end, where no token attends to padding, so there is no mask. Logits [N, V]
     are computed for labelled tokens alone.
@@ -112,7 +124,7 @@ def summed_loss(model: Any, ids_BL: Tensor, labels_BL: Tensor) -> Tensor:
     places_N = (targets_M != IGNORED).nonzero()[:, 0]
     hidden_ND = hidden_BLD[:, :-1].flatten(0, 1).index_select(0, places_N)
     logits_NV = model.lm_head(hidden_ND).float()
-    return functional.cross_entropy(logits_NV, targets_M[places_N], reduction="sum")
+    return functional.cross_entropy(logits_NV, targets_M[places_N], reduction=reduction)
 
 
 class _Steps(Dataset[Any]):

@@ -54,7 +54,7 @@ class LiveRollouts:
         engine = EmbeddedEngine(
             model=model, tokenizer=tokenizer, identity=f"step {step}", batch_size=_MAX_SEQUENCES
         )
-        with _eval_mode(model):
+        with eval_mode(model):
             draw = _decode_sequences if is_decodable(model) else generate_sequences
             drawn = draw(engine, rows)
         return [
@@ -81,7 +81,7 @@ def _decode_sequences(
 
 
 @contextmanager
-def _eval_mode(model: Any) -> Iterator[None]:
+def eval_mode(model: Any) -> Iterator[None]:
     """Disable dropout, and enable the cache, which gradient checkpointing turns off in training."""
     training = model.training
     model.eval()

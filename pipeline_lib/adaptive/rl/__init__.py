@@ -1,0 +1,1 @@
+"""Reinforcement learning of models of threads: draws, rewards, training."""

@@ -1,0 +1,172 @@
+"""Reinforcement learning of a tiny model of threads: resume, limits, the saved folder, refusals."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pipeline_lib.adaptive.countdown.data_folder import (
+    generate_data,
+    problem_file,
+    read_problems,
+)
+from pipeline_lib.adaptive.model_record import read_record
+from pipeline_lib.adaptive.rl.train import train_by_rl
+from pipeline_lib.errors import BadInputError, BudgetReachedError
+from pipeline_lib.params.adaptive import AdaptiveRlParams
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import read_json_lines
+from tests.unit.adaptive.conftest import SMALL
+from tests.unit.adaptive.learned_model import outputs_of, save_model, save_record, trace
+
+PARAMS = AdaptiveRlParams(
+    steps=4, prompts=2, group_size=3, lr=1e-3, pass_tokens=512, checkpoint_every=1
+)
+
+
+def train(model, data, output, *, rl=PARAMS, **options):
+    return train_by_rl(model, data, output, rl, seed=5, **options)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Three problems to train on."""
+    folder = tmp_path_factory.mktemp("rl-data") / "data"
+    generate_data(SMALL.model_copy(update={"train_problems": 3}), folder, seed=3, workers=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(data, tmp_path_factory):
+    """A model that has learned their traces, and solves a part of them at temperature 1."""
+    problems = read_problems(problem_file(data, "train"))
+    traces = [trace(list(one.numbers), one.target) for one in problems]
+    return save_model(tmp_path_factory.mktemp("rl-model"), outputs_of(*traces))
+
+
+@pytest.fixture(scope="module")
+def trained(model, data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rl") / "model"
+    train(model, data, folder)
+    return folder
+
+
+@pytest.fixture
+def other_model(model, tmp_path):
+    return shutil.copytree(model, tmp_path / "other")
+
+
+def test_a_step_logs_what_was_drawn(trained):
+    """Four steps of 2 x 3 rollouts: shares of them, children and tokens, and divergences after the first.
+
+    Some rollouts are right and some are wrong, so that the weights move.
+    """
+    rows = list(read_json_lines(trained / "training_log.jsonl"))
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+    for row in rows:
+        assert row["accuracy"] == row["reward"]
+        assert 6 * row["reward"] == pytest.approx(round(6 * row["reward"]))
+        assert 0 < row["critical_tokens"] <= row["drawn_tokens"]
+        assert row["children"] >= 0
+    assert 0 < sum(row["reward"] for row in rows) < 4
+    assert rows[3]["kl"] > 0
+    counts = manifests.read_manifest(trained).counts
+    assert counts["trained_tokens"] == 2 * counts["drawn_tokens"] > 0
+
+
+def test_the_record_is_carried_over(trained, model):
+    """The result is a model of threads as the one it began with, with other weights."""
+    assert read_record(trained) == read_record(model)
+    name = "model.safetensors"
+    assert (trained / name).read_bytes() != (model / name).read_bytes()
+
+
+def test_a_killed_training_ends_as_an_unbroken_one(trained, model, data, tmp_path):
+    """SIGKILL behind the second checkpoint; the manifests, weights and log included, are equal."""
+    output = tmp_path / "killed"
+    script = (
+        "import pathlib, sys\n"
+        "from pipeline_lib.adaptive.rl.train import train_by_rl\n"
+        "from pipeline_lib.params.adaptive import AdaptiveRlParams\n"
+        "rl = AdaptiveRlParams.model_validate_json(sys.argv[1])\n"
+        "train_by_rl(*map(pathlib.Path, sys.argv[2:]), rl, seed=5)\n"
+    )
+    folders = [str(one) for one in (model, data, output)]
+    process = subprocess.Popen([sys.executable, "-c", script, PARAMS.model_dump_json(), *folders])
+    while process.poll() is None and not list(tmp_path.rglob("checkpoint-2/DONE")):
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not output.exists()
+    steps: list[int] = []
+    train(
+        model,
+        data,
+        output,
+        progress=lambda step, _total, _metrics: steps.append(step),
+    )
+    assert steps[0] > 2
+    assert manifests.read_manifest(output) == manifests.read_manifest(trained)
+
+
+def test_a_time_limit_ends_behind_a_checkpoint(trained, model, data, tmp_path):
+    """A limit that is over at once: one step, and the next call ends with the digests of one training."""
+    output = tmp_path / "model"
+    with pytest.raises(BudgetReachedError, match="step 1 of 4"):
+        train(model, data, output, max_seconds=1e-6)
+    train(model, data, output)
+    assert manifests.read_manifest(output) == manifests.read_manifest(trained)
+
+
+def test_a_finished_training_is_reused(trained, model, data):
+    """The same call writes nothing."""
+    before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
+    train(model, data, trained)
+    assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
+
+
+def test_the_model_of_another_training_is_kept(trained, model, data):
+    """Another rate: an error in one line, and the model stays."""
+    digest = manifests.read_manifest(trained).digest
+    changed = PARAMS.model_copy(update={"lr": 1e-4})
+    with pytest.raises(BadInputError, match="model of another training"):
+        train(model, data, trained, rl=changed)
+    assert manifests.read_manifest(trained).digest == digest
+
+
+@pytest.mark.parametrize(
+    ("record", "changed", "message"),
+    [
+        ({"style": "published"}, {}, "of style published, the data is compact"),
+        ({"num_numbers": 4}, {}, "its tokenizer is for 4 numbers"),
+        ({}, {"children": 5}, "never trained on 'Sub Call Budget: 5'"),
+        ({"window": 10}, {}, "window=10: the prompt of problem"),
+        ({}, {"prompts": 4}, "prompts=4: .* has 3 training problems"),
+    ],
+)
+def test_what_does_not_fit_is_refused(other_model, data, tmp_path, record, changed, message):
+    """In one line, before anything is written."""
+    save_record(other_model, **record)
+    output = tmp_path / "out"
+    with pytest.raises(BadInputError, match=message):
+        train(other_model, data, output, rl=PARAMS.model_copy(update=changed))
+    assert not list(tmp_path.glob("*out*"))
+
+
+def test_serial_models_have_a_weight_of_their_own(other_model, data, tmp_path):
+    """The model's kind alone differs: equal first draws, and other weights after four updates."""
+    save_record(other_model, kind="serial")
+    rl = PARAMS.model_copy(update={"steps": 2, "kl_coef": 0.0, "serial_kl_coef": 5.0})
+    serial = train(other_model, data, tmp_path / "serial", rl=rl)
+    save_record(other_model)
+    parallel = train(other_model, data, tmp_path / "parallel", rl=rl)
+    logs = [
+        next(iter(read_json_lines(tmp_path / kind / "training_log.jsonl")))
+        for kind in ("serial", "parallel")
+    ]
+    assert logs[0]["reward"] == logs[1]["reward"]
+    assert serial.files["model.safetensors"] != parallel.files["model.safetensors"]
