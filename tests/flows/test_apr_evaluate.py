@@ -163,6 +163,7 @@ def evaluated(model, problems, tmp_path):
     ("changes", "arguments", "message"),
     [
         ({}, ["--children", "3"], "was never trained on 'Sub Call Budget: 3'"),
+        ({}, ["--tokens", "64"], "tokens=64: is for serial models, and none is given"),
         ({"num_numbers": 4}, [], "its tokenizer is for 4 numbers"),
         ({"window": 11}, [], "window=11: the prompt of problem 'val-0' has "),
         ({}, ["--url", "http://127.0.0.1:9/v1"], "serve.url: http://127.0.0.1:9/v1/models"),

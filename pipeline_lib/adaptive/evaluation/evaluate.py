@@ -2,7 +2,7 @@
 
 import asyncio
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
@@ -144,6 +144,7 @@ def evaluate_models(
     for name in (ROLLOUTS_NAME, METRICS_NAME, REPORT_NAME):
         check_output(output / name)
     plans = [_plan(folder, problems, setting, style=style) for folder in models]
+    _check_conditions({plan.model.record.kind for plan in plans}, setting)
     journals = [
         open_journal(output / f"rollouts-{place + 1}.journal", key=plan.key)
         for place, plan in enumerate(plans)
@@ -189,6 +190,14 @@ def _plan(
     plan = _Plan(model=model, condition=condition, problems=problems, setting=setting)
     model.check_room(plan.roots(problems))
     return plan
+
+
+def _check_conditions(kinds: Collection[str], setting: EvaluationSetting) -> None:
+    for name, kind in (("children", "parallel"), ("tokens", "serial")):
+        if getattr(setting, name) is not None and kind not in kinds:
+            raise BadInputError(
+                f"{name}={getattr(setting, name)}: is for {kind} models, and none is given; leave it out"
+            )
 
 
 async def _draw(plan: _Plan, journal: Journal, moved: Callable[[int], None]) -> list[Row]:
