@@ -1,7 +1,7 @@
 """A folder of Countdown problems and traces: written by several processes, resumed, sealed last.
 
 ``problems/{train,valid,test}.jsonl`` holds the problems, ``traces/{parallel,serial}`` a table with a row a
-sequence, and ``settings.json`` what the traces were made with.
+sequence, and ``settings.json`` the params and the seed.
 """
 
 import multiprocessing
@@ -28,6 +28,7 @@ from pipeline_lib.storage.files import (
     write_json_lines,
 )
 from pipeline_lib.storage.folders import check_output_folder
+from pipeline_lib.storage.leftovers import remove_leftovers
 from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
 
 KIND = "adaptive-data"
@@ -42,7 +43,7 @@ Progress = Callable[[int, int], None]
 
 
 class DataSettings(BaseModel):
-    """What the problems and traces of a folder were made with."""
+    """Params and seed of a data folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -87,6 +88,8 @@ def generate_data(
 ) -> Manifest:
     """Write problems and the traces of the training problems; finished parts of the same data are kept.
 
+    One call at a time may write to a folder: temporary files of a killed call are removed.
+
     Args:
         params: ranges, sizes, style and breadth.
         output: the folder.
@@ -105,6 +108,7 @@ def generate_data(
     if finished is not None:
         return finished
     problems = _draw_problems(settings)
+    remove_leftovers([output])
     # From here on the folder is of this data, finished or not.
     (output / MANIFEST_NAME).unlink(missing_ok=True)
     for split, some in problems.items():
@@ -226,7 +230,7 @@ def check_data(data: pathlib.Path) -> Manifest:
 
 
 def read_settings(data: pathlib.Path) -> DataSettings:
-    """What the data was made with.
+    """The params and seed of a data folder.
 
     Raises:
         BadInputError: the file is missing or damaged.
