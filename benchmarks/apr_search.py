@@ -1,4 +1,4 @@
-"""What the symbolic searches of adaptive parallel reasoning reach, beside the published figures.
+"""Accuracy of the symbolic searches of adaptive parallel reasoning, beside the published figures.
 
 `published` takes 4 numbers of 1..99 and targets of 10..100, with the beams of the published data and with
 a spawn at every chance. Problems are drawn in two ways: as published (a target, then numbers until they

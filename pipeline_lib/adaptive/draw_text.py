@@ -1,4 +1,4 @@
-"""What is kept of a drawn text: the part before the first forbidden text, and the tokens of that part."""
+"""Cuts a drawn text, and its tokens, before the first forbidden text."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence

@@ -77,7 +77,7 @@ class TagGrammar:
         return _TASK_MESSAGE.format(context=context, task=task) + ANSWER
 
     def read_result(self, output: str) -> str | None:
-        """What a child wrote after its last join, without tags; None if that is nothing."""
+        """A child's text after its last join, without tags; None if it is empty."""
         _, _, last = output.rpartition(_END_JOIN)
         return _without_tags(last).strip() or None
 

@@ -1,4 +1,4 @@
-"""What a model of threads was trained on: a file of its folder, by which later commands know it."""
+"""The record of a thread model: a file in its folder with its grammar, window and training conditions."""
 
 import pathlib
 from typing import Literal
@@ -23,7 +23,7 @@ class ThreadModelRecord(BaseModel):
     window: int
     """Most tokens of a sequence, prompt and end token included."""
     conditions: tuple[str, ...]
-    """The conditions of root threads that it was trained on, as they stand before a prompt; without
+    """The conditions of root threads that it was trained on, as written before a prompt; without
     conditions the empty one."""
     data: str
     """Digest of the data."""

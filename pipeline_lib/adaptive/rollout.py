@@ -1,4 +1,4 @@
-"""What a rollout is made of: drawn sequences, how its threads ended, counted events, token counts."""
+"""A rollout: drawn sequences, ends of its threads, counted events, token counts."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class Role(StrEnum):
 
 
 class End(StrEnum):
-    """How a thread ended."""
+    """The end of a thread."""
 
     FINISHED = "finished"
     CUT = "cut"
@@ -33,7 +33,7 @@ class End(StrEnum):
 
 
 class Event(StrEnum):
-    """What a rollout counts besides tokens."""
+    """Counts of a rollout besides tokens."""
 
     CHILDREN = "children"
     """Children that a spawn block named, whatever became of them."""

@@ -26,7 +26,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """How rollouts are drawn."""
+    """Engine, grammar, window and limits of rollouts."""
 
     grammar: ThreadGrammar
     draws: SingleDraws

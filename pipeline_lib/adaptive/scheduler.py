@@ -101,7 +101,7 @@ class _Thread:
     shared: str | None = field(init=False, default=None)
     """The part of ``text`` that the sequence before holds, too."""
     without_room: End = field(init=False)
-    """How it ends if the window has no room for the next draw."""
+    """Its end if the window has no room for the next draw."""
     end: End | None = field(init=False, default=None)
     """None while it runs, and for ever if it was cancelled."""
     error: str | None = field(init=False, default=None)
@@ -117,7 +117,7 @@ class _Thread:
 
     @property
     def result(self) -> str | None:
-        """What a child passes to its parent."""
+        """The result that a child passes to its parent."""
         if self.end is not End.FINISHED:
             return None
         return self.runtime.grammar.read_result(self.text.removeprefix(self.prompt))

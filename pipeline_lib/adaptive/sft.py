@@ -16,16 +16,15 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.adaptive import AdaptiveModelParams, AdaptiveParams, AdaptiveSftParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.stages.keys import stage_key
-from pipeline_lib.storage import manifests
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.folders import check_output_folder
-from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
+from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training.bootstrap import LlamaSizes, save_blank_llama
 from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.offline.bucketed_sft import BucketedSft, trainer_factory
 from pipeline_lib.training.offline.token_steps import TokenSteps, plan_steps
 from pipeline_lib.training.phases import Phase, Progress, Schedule, TrainContext
-from pipeline_lib.training.sequence import run_phases
+from pipeline_lib.training.sequence import finished_training, run_phases
 from pipeline_lib.training.weights import policies
 
 _PHASE = "sft"
@@ -64,13 +63,9 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
     key = stage_key(
         __name__, params={**chosen, "kind": kind, "seed": seed}, inputs={"data": manifest.digest}
     )
-    finished = manifests.current(output, kind=policies.KIND, key=key)
+    finished = finished_training(output, key=key)
     if finished is not None:
         return finished
-    if (output / MANIFEST_NAME).is_file():
-        raise BadInputError(
-            f"{output}: holds the model of another training; remove it, or choose another --output"
-        )
     settings = read_settings(data).data
     num_numbers = settings.countdown.num_numbers
     traces = encode_traces(

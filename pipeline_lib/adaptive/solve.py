@@ -21,7 +21,7 @@ from pipeline_lib.serving.single_draws import EndpointDraws, SingleDraws
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveSetting:
-    """How a question is answered."""
+    """Limits, decoding and seed of an answer."""
 
     limits: Limits
     decoding: Decoding
@@ -78,7 +78,7 @@ async def _solve(engine: ChatModel, question: str, setting: SolveSetting) -> Ans
 
 
 def _wire(chat_format: ChatFormat | None) -> Callable[[str], str]:
-    """How texts are sent: as messages, by the model's chat template, or plain without one."""
+    """Rendering of texts for the engine: as messages, by the model's chat template, or plain without one."""
     if isinstance(chat_format, ServerChat):
         return as_messages
     if chat_format is None:
@@ -110,7 +110,7 @@ async def _open_draws(engine: ChatModel) -> AsyncIterator[SingleDraws]:
 
 
 def account(rollout: Rollout) -> list[str]:
-    """What a rollout took, as lines for the console."""
+    """Calls, tokens and events of a rollout, as lines for the console."""
     cost, events = rollout.cost, rollout.events
     tokens = (
         f"tokens: {cost.completion_tokens} drawn, {cost.critical_tokens} on the critical path, "

@@ -1,4 +1,4 @@
-"""What the runtime knows of the texts of threads: a grammar finds children, their results, and the join."""
+"""The interface between runtime and texts: a grammar finds spawned children and their results, and joins them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.storage.files import read_json_lines, write_json, write_json_lines
 from pipeline_lib.storage.folders import replaced
@@ -12,6 +13,20 @@ from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training.phases import Phase, Row, TrainContext, run_phase
 from pipeline_lib.training.token_budget import Tokens
 from pipeline_lib.training.weights import adapters, policies
+
+
+def finished_training(output: pathlib.Path, *, key: str) -> Manifest | None:
+    """The manifest of a finished training of ``key`` in ``output``; None if there is no model yet.
+
+    Raises:
+        BadInputError: ``output`` holds the model of another training.
+    """
+    finished = manifests.current(output, kind=policies.KIND, key=key)
+    if finished is None and (output / manifests.MANIFEST_NAME).is_file():
+        raise BadInputError(
+            f"{output}: holds the model of another training; remove it, or choose another --output"
+        )
+    return finished
 
 
 def run_phases(

@@ -42,7 +42,7 @@ _CONDITION = re.compile(rf"(?P<name>{SUB_CALL_BUDGET}|{TOKEN_BUDGET}): {_NUMBER}
 
 
 def condition(name: str, amount: int) -> str:
-    """A condition, as it stands before a prompt on its first line."""
+    """A condition, as written before a prompt, on its first line."""
     return f"{name}: {amount} "
 
 

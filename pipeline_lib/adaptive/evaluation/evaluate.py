@@ -45,7 +45,7 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationSetting:
-    """How models are evaluated."""
+    """Conditions, sampling and statistics of an evaluation."""
 
     children: int | None
     """Per spawn, as the condition of parallel models; None: the largest of their training."""

@@ -13,7 +13,7 @@ _LENGTH_UNIT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutCounts:
-    """What a reward depends on."""
+    """The inputs of a reward."""
 
     is_right: bool
     children: int

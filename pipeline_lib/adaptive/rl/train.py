@@ -27,14 +27,13 @@ from pipeline_lib.params.adaptive import AdaptiveRlParams
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.pretrained import load_tokenizer
 from pipeline_lib.stages.keys import stage_key
-from pipeline_lib.storage import manifests
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.folders import check_output_folder
-from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
+from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, TrainContext
 from pipeline_lib.training.rollout_grpo.rollouts import RolloutSource
 from pipeline_lib.training.rollout_grpo.trainer import Plan, trainer_factory
-from pipeline_lib.training.sequence import run_phases
+from pipeline_lib.training.sequence import finished_training, run_phases
 from pipeline_lib.training.weights import policies
 
 _PHASE = "rl"
@@ -83,13 +82,9 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
         params={"rl": rl.model_dump(mode="json"), "seed": seed},
         inputs={"data": digest, "model": model_identity(str(model))},
     )
-    finished = manifests.current(output, kind=policies.KIND, key=key)
+    finished = finished_training(output, key=key)
     if finished is not None:
         return finished
-    if (output / MANIFEST_NAME).is_file():
-        raise BadInputError(
-            f"{output}: holds the model of another training; remove it, or choose another --output"
-        )
     source = ThreadRollouts(rollouts_of=InProcessRollouts, rl=rl, window=record.window, seed=seed)
     context = TrainContext(
         work=work_folder(output, key),

@@ -1,4 +1,4 @@
-"""What answers the calls of the gateway: the server of one engine, or a pool of workers."""
+"""The interface of the gateway to an engine's server or a pool of workers."""
 
 from typing import Protocol
 

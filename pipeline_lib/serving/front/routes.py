@@ -35,8 +35,8 @@ from pipeline_lib.serving.front.schemas import (
     choice_seeds,
 )
 from pipeline_lib.serving.front.streaming import PendingResponse, stopped_error
-from pipeline_lib.serving.live.async_engine import AsyncEngine, Prompt
-from pipeline_lib.serving.live.generation import EngineStoppedError, QueueFullError
+from pipeline_lib.serving.live.async_engine import AsyncEngine
+from pipeline_lib.serving.live.generation import EngineStoppedError, Prompt, QueueFullError
 from pipeline_lib.serving.live.multi_lora import MultiLoraModel
 from pipeline_lib.serving.live.token_text import TokenDecoder
 from pipeline_lib.serving.middleware.host_guard import HostGuard, Hosts

@@ -26,6 +26,7 @@ from pipeline_lib.serving.live.generation import (
     DrawFailedError,
     EngineStoppedError,
     Generation,
+    Prompt,
     QueueFullError,
 )
 from pipeline_lib.serving.live.lane import Counters, Lane, is_out_of_memory
@@ -34,14 +35,6 @@ from pipeline_lib.serving.live.token_text import TokenDecoder
 
 Result = TypeVar("Result")
 Command = Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
-    """One prompt, and a seed per completion."""
-
-    ids: Sequence[int]
-    seeds: Sequence[int]
 
 
 @dataclass(kw_only=True)

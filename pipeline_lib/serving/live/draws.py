@@ -9,12 +9,13 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Completion, Decoding
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.serving.live.async_engine import AsyncEngine, Prompt
+from pipeline_lib.serving.live.async_engine import AsyncEngine
 from pipeline_lib.serving.live.generation import (
     ChoiceDelta,
     DrawFailedError,
     EngineStoppedError,
     Generation,
+    Prompt,
 )
 from pipeline_lib.serving.live.multi_lora import MultiLoraModel
 from pipeline_lib.serving.live.token_text import TokenDecoder

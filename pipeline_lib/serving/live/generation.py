@@ -33,6 +33,14 @@ class DrawFailedError(EngineStoppedError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One prompt, and a seed per completion."""
+
+    ids: Sequence[int]
+    seeds: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceDelta:
     """New text and tokens of one completion. The last delta has a finish reason."""
 
