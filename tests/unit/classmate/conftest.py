@@ -1,4 +1,4 @@
-"""Fixtures: a reward on problems with scripted peers, called as TRL calls it."""
+"""Tiny models as peers, and a reward on problems with scripted peers, called as TRL calls it."""
 
 import pathlib
 from collections.abc import Callable, Sequence
@@ -16,6 +16,7 @@ from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.records import Problem
 from pipeline_lib.training.online.rewards import make_verified_reward
 from pipeline_lib.verification.dispatch import open_verifier
+from tests.unit.classmate.peer_models import save_chat_peer, save_peer
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,3 +92,15 @@ def reward_of(tmp_path: pathlib.Path):
             return CalledReward(functions=rewards.functions, weights=rewards.weights)
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def compact_peer(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A model of compact prompts, without a chat template."""
+    return save_peer(tmp_path_factory.mktemp("compact"))
+
+
+@pytest.fixture(scope="session")
+def chat_peer(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A model with a chat template and another tokenizer."""
+    return save_chat_peer(tmp_path_factory.mktemp("chat"))
