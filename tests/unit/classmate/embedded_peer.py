@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pipeline_lib.classmate.body import PeerBody
 from pipeline_lib.classmate.peer import Question
-from pipeline_lib.sampling.prompts import render
-from pipeline_lib.serving.chat_model import Completion, Decoding, Request
-from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
+from pipeline_lib.serving.chat_model import Completion, Decoding
 
 
 @dataclass(slots=True, kw_only=True)
@@ -14,13 +13,13 @@ class EmbeddedPeer:
     """Implements Peer."""
 
     name: str
-    engine: EmbeddedEngine
+    body: PeerBody
     num_calls: int = field(default=0, init=False)
 
     @property
     def identity(self) -> str:
         """Of the model."""
-        return self.engine.identity
+        return self.body.engine.identity
 
     def answer(
         self, questions: Sequence[Question], decoding: Decoding, *, timeout_s: float
@@ -28,10 +27,4 @@ class EmbeddedPeer:
         """Continuations by the model."""
         assert timeout_s > 0
         self.num_calls += 1
-        requests = [
-            Request(
-                prompt=render(one.problem, self.engine.chat_format) + one.prefix, seeds=one.seeds
-            )
-            for one in questions
-        ]
-        return self.engine.complete(requests, decoding)
+        return self.body.answer(questions, decoding)

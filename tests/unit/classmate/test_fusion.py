@@ -3,7 +3,7 @@
 from statistics import fmean
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.classmate.fusion import Fused, fuse
@@ -158,9 +158,9 @@ verified = st.sampled_from([0.0, 1.0, None])
 
 
 @st.composite
-def draws(draw: st.DrawFn):
-    """A group of up to six paths with scores by up to three peers."""
-    size, peers = draw(st.integers(1, 6)), draw(st.integers(1, 3))
+def draws(draw: st.DrawFn, num_groups: int = 1):
+    """Groups of up to six paths with scores by up to three peers."""
+    size, peers = num_groups * draw(st.integers(1, 6)), draw(st.integers(1, 3))
     base = draw(st.lists(verified, min_size=size, max_size=size))
     column = st.lists(maybe, min_size=size, max_size=size)
     return base, {f"peer{number}": draw(column) for number in range(peers)}
@@ -205,15 +205,11 @@ def test_a_peer_without_scores_changes_nothing(draw, aggregation):
     )
 
 
-@given(draws(), draws())
-def test_groups_do_not_touch_each_other(first, second):
-    """The rewards of a group are those that it has alone."""
-    (base, scores), (other_base, other) = first, second
-    assume(len(base) == len(other_base))
-    size = len(base)
-    names = {*scores, *other}
-    joined = {
-        name: scores.get(name, [None] * size) + other.get(name, [None] * size) for name in names
-    }
-    alone = fused(base, {name: scores.get(name, [None] * size) for name in names})
-    assert fused(base + other_base, joined, group_size=size).reward[:size] == alone.reward
+@given(draws(num_groups=2), st.sampled_from(["mean", "max"]))
+def test_groups_do_not_touch_each_other(draw, aggregation):
+    """The bonuses of a group are those that it has alone."""
+    base, scores = draw
+    size = len(base) // 2
+    joined = fused(base, scores, group_size=size, aggregation=aggregation)
+    first = {name: column[:size] for name, column in scores.items()}
+    assert joined.bonus[:size] == fused(base[:size], first, aggregation=aggregation).bonus

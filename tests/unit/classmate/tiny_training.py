@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from pipeline_lib.classmate.body import PeerBody
 from pipeline_lib.classmate.peer import Peer
 from pipeline_lib.classmate.reward import make_classmate_rewards
 from pipeline_lib.kinds.countdown import CountdownGold
@@ -52,7 +53,9 @@ def make_model(folder: pathlib.Path, *, seed: int, steps: int) -> None:
 def peers_of(models: pathlib.Path) -> list[EmbeddedPeer]:
     """Two peers: a copy of the base and a model of its own."""
     return [
-        EmbeddedPeer(name=name, engine=EmbeddedEngine.load(str(models / name), batch_size=8))
+        EmbeddedPeer(
+            name=name, body=PeerBody(EmbeddedEngine.load(str(models / name), batch_size=8))
+        )
         for name in ("base", "other")
     ]
 
