@@ -161,9 +161,7 @@ def probe(
     loaded = params.load()
     given = peers.peers(loaded.serve)
     separator = draws.separator
-    for path in (output, html):
-        if path is not None:
-            check_output(path, source=source)
+    _check_files(source, output, html)
     from pipeline_lib.classmate.probe import open_peers, page  # noqa: PLC0415 - transformers is slow
     from pipeline_lib.classmate.probe.chains import read_chains  # noqa: PLC0415 - as above
     from pipeline_lib.classmate.probe.continuations import Drawing  # noqa: PLC0415 - as above
@@ -196,6 +194,15 @@ def probe(
     if html is not None:
         page.write_page(html, probed, curves)
         _say(str(html))
+
+
+def _check_files(source: pathlib.Path, output: pathlib.Path, html: pathlib.Path | None) -> None:
+    check_output(output, source=source)
+    if html is None:
+        return
+    check_output(html, source=source)
+    if html.resolve() == output.resolve():
+        raise BadInputError(f"--html {html}: is the --output; choose another")
 
 
 def _say(text: str) -> None:

@@ -131,9 +131,10 @@ def test_a_killed_probe_ends_as_an_unbroken_one(peer, chains, tmp_path):
         (("--classmate", "a=m", "--url", "http://127.0.0.1:9/v1"), "--tokenizer"),
         (("--classmate", "a=m", "--url", "http://127.0.0.1:9/v1", "--engine", "vllm"), "give one"),
         (("--classmate", "a=PEER", "--html", "chains.jsonl"), "is the input itself"),
+        (("--classmate", "a=PEER", "--html", "out.jsonl"), "is the --output"),
     ],
 )
-def test_unusable_options(peer, chains, tmp_path, monkeypatch, capsys, options, message):
+def test_unusable_options(peer, chains, tmp_path, monkeypatch, capsys, *, options, message):
     """One line, exit code 2, nothing written."""
     monkeypatch.chdir(tmp_path)
     given = (str(option).replace("PEER", str(peer)) for option in options)

@@ -83,7 +83,7 @@ def check_questions(chains: Sequence[Chain], chat_format: ChatFormat | None, *, 
 
 
 def _in_words(kind: Kind[Any], chat_format: ChatFormat | None) -> bool:
-    """True if the prompt holds the question; False if it is made of the gold."""
+    """True if `sampling.prompts.render` puts the question into the prompt; False if it takes the gold alone."""
     return kind.compact_prompt is None or not (chat_format is None or chat_format.is_compact)
 
 

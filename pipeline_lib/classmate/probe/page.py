@@ -64,7 +64,7 @@ def curve_tables(probed: Sequence[ProbedChain], curves: Curves) -> list[Table]:
             ),
             rows=tuple(
                 (
-                    f"{100 * point.share:.0f} %",
+                    f"{100 * point.share:.0f}\N{NO-BREAK SPACE}%",
                     str(point.problems),
                     score(point.success),
                     difference(point.over_empty) if point.over_empty else EMPTY,

@@ -22,9 +22,9 @@ def test_the_table_of_a_curve():
     [table] = curve_tables(chains, mean_curves(chains, EVALUATE, seed=7))
     cells = [[row[0], row[1], row[2].split(" (")[0], row[5]] for row in table.rows]
     assert cells == [
-        ["0 %", "2", "50.0\N{NO-BREAK SPACE}%", "0.0\N{NO-BREAK SPACE}%"],
-        ["50 %", "2", "100.0\N{NO-BREAK SPACE}%", "0.0\N{NO-BREAK SPACE}%"],
-        ["100 %", "2", "50.0\N{NO-BREAK SPACE}%", "50.0\N{NO-BREAK SPACE}%"],
+        ["0\N{NO-BREAK SPACE}%", "2", "50.0\N{NO-BREAK SPACE}%", "0.0\N{NO-BREAK SPACE}%"],
+        ["50\N{NO-BREAK SPACE}%", "2", "100.0\N{NO-BREAK SPACE}%", "0.0\N{NO-BREAK SPACE}%"],
+        ["100\N{NO-BREAK SPACE}%", "2", "50.0\N{NO-BREAK SPACE}%", "50.0\N{NO-BREAK SPACE}%"],
     ]
 
 
