@@ -18,8 +18,6 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.storage.files import check_output
 
-_BATCH = 64
-"""Continuations decoded together in process."""
 _DEFAULTS = ClassmateParams()
 console = PlainConsole()
 
@@ -169,7 +167,7 @@ def probe(
     from pipeline_lib.classmate.probe.probe import ProbeSetting, probe_chains  # noqa: PLC0415 - as above
 
     chains = read_chains(source, step=separator)
-    open_peers.check_peers(given, chains)
+    checked = open_peers.check_peers(given, chains)
     setting = ProbeSetting(
         drawing=Drawing(samples=draws.samples, decoding=draws.decoding, seed=loaded.seed),
         shuffled=draws.shuffled,
@@ -181,9 +179,7 @@ def probe(
             chains,
             output,
             setting,
-            opening=open_peers.opened_peers(
-                given, log_folder=output.resolve().parent / "logs", batch_size=_BATCH
-            ),
+            opening=open_peers.opened_peers(checked, log_folder=output.resolve().parent / "logs"),
             on_progress=moved,
         )
     curves = mean_curves(probed, loaded.evaluate, seed=loaded.seed)

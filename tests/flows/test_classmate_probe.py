@@ -128,7 +128,7 @@ def test_a_killed_probe_ends_as_an_unbroken_one(peer, chains, tmp_path):
         (("--classmate", "a=PEER", "--samples", 0), "--samples"),
         (("--classmate", "a=PEER", "--step", ""), "--step: is empty"),
         (("--classmate", "a=PEER", "--engine", "url"), "url=null"),
-        (("--classmate", "a=m", "--url", "http://127.0.0.1:9/v1"), "--tokenizer"),
+        (("--classmate", "a=m", "--url", "http://127.0.0.1:9/v1"), "set serve.tokenizer"),
         (("--classmate", "a=m", "--url", "http://127.0.0.1:9/v1", "--engine", "vllm"), "give one"),
         (("--classmate", "a=PEER", "--html", "chains.jsonl"), "is the input itself"),
         (("--classmate", "a=PEER", "--html", "out.jsonl"), "is the --output"),
