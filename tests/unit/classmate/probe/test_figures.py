@@ -125,13 +125,14 @@ def test_leaks_at_a_share():
 
 
 def test_steps_by_lift():
-    """Lifts 1 and -1/2 of a, 0 of b: the largest first, with the leak of the step that opens it."""
-    first = probed("a", [False, False], [True, True], [True, False], leak=[False, False, True])
+    """Lifts 1 and -1/2 of a, 0 of b: the largest first. The first step of a gives the answer away, the second only
+    follows it."""
+    first = probed("a", [False, False], [True, True], [True, False], leak=[False, True, True])
     steps = step_lifts([first, probed("b", [True], [True])])
     assert [(one.chain.id, one.number, one.lift, one.leaks) for one in steps] == [
-        ("a", 1, 1.0, False),
+        ("a", 1, 1.0, True),
         ("b", 1, 0.0, False),
-        ("a", 2, -0.5, True),
+        ("a", 2, -0.5, False),
     ]
 
 
