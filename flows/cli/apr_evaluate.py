@@ -130,7 +130,7 @@ def evaluate(
     found, style = problem_source.read_source(source.data, source.problems)
     with progress_bar(console, "apr evaluate") as moved:
         evaluated = evaluation.evaluate_models(
-            folders,
+            {str(folder): folder for folder in folders},
             found,
             output.resolve(),
             threads.setting(loaded, folders[0], samples=samples),

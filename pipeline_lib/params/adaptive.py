@@ -109,8 +109,8 @@ class AdaptiveSftParams(Section):
 class AdaptiveRlParams(Section):
     """GRPO over rollouts of threads, drawn in the training process."""
 
-    steps: Count = 30
-    """Each draws rollouts and makes all updates on them."""
+    steps: Whole = 30
+    """Each draws rollouts and makes all updates on them; 0: `reasonloop apr run` leaves it out."""
     prompts: Count = 16
     """Problems of a step."""
     group_size: Annotated[int, Field(ge=2)] = 5

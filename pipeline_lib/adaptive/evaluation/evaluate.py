@@ -2,7 +2,7 @@
 
 import asyncio
 import pathlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
@@ -73,14 +73,11 @@ class Evaluated:
 class _Plan:
     """The rollouts of one model, checked."""
 
+    name: str
     model: ThreadModel
     condition: str
     problems: Sequence[ProblemLine]
     setting: EvaluationSetting
-
-    @property
-    def name(self) -> str:
-        return str(self.model.folder)
 
     @property
     def groups(self) -> Sequence[Sequence[ProblemLine]]:
@@ -118,23 +115,25 @@ class _Plan:
         )
 
 
-def evaluate_models(
-    models: Sequence[pathlib.Path],
+def evaluate_models(  # noqa: PLR0913 - what an evaluation depends on
+    models: Mapping[str, pathlib.Path],
     problems: Sequence[ProblemLine],
     output: pathlib.Path,
     setting: EvaluationSetting,
     *,
     style: str | None = None,
+    replaces: bool = False,
     on_progress: OnProgress = lambda _done, _total: None,
 ) -> Evaluated:
     """Evaluate each model on ``problems`` with the same seeds; finished groups of rollouts are kept.
 
     Args:
-        models: folders.
+        models: folders by the names that the files give them.
         problems: each with as many numbers as the models know.
         output: folder of the three files.
         setting: conditions, temperature, samples, server.
         style: of the data folder that the problems are from, if they are from one.
+        replaces: rollouts of another input, model or setting in ``output`` are dropped, not refused.
         on_progress: called with finished and all rollouts.
 
     Raises:
@@ -143,10 +142,12 @@ def evaluate_models(
     """
     for name in (ROLLOUTS_NAME, METRICS_NAME, REPORT_NAME):
         check_output(output / name)
-    plans = [_plan(folder, problems, setting, style=style) for folder in models]
+    plans = [_plan(name, folder, problems, setting, style=style) for name, folder in models.items()]
     _check_conditions({plan.model.record.kind for plan in plans}, setting)
     journals = [
-        open_journal(output / f"rollouts-{place + 1}.journal", key=plan.key)
+        open_journal(
+            output / f"rollouts-{place + 1}.journal", key=plan.key, replaces_other=replaces
+        )
         for place, plan in enumerate(plans)
     ]
     total = len(plans) * len(problems) * setting.samples
@@ -177,6 +178,7 @@ def evaluate_models(
 
 
 def _plan(
+    name: str,
     folder: pathlib.Path,
     problems: Sequence[ProblemLine],
     setting: EvaluationSetting,
@@ -187,7 +189,7 @@ def _plan(
     check_fit(folder, record, problems, style=style)
     condition = choose_condition(folder, record, children=setting.children, tokens=setting.tokens)
     model = ThreadModel.read(folder, record, setting.serve)
-    plan = _Plan(model=model, condition=condition, problems=problems, setting=setting)
+    plan = _Plan(name=name, model=model, condition=condition, problems=problems, setting=setting)
     model.check_room(plan.roots(problems))
     return plan
 

@@ -62,10 +62,12 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
 
     Raises:
         BudgetReachedError: the time limit was reached; the same call resumes.
-        BadInputError: model and data do not fit, the condition was never trained, there are too few
-            problems, or ``output`` holds something else.
+        BadInputError: there are no steps, model and data do not fit, the condition was never trained,
+            there are too few problems, or ``output`` holds something else.
     """
     start = time.perf_counter()
+    if not rl.steps:
+        raise BadInputError("adaptive.rl.steps=0: nothing to train; give at least 1")
     check_output_folder(output, kind=policies.KIND)
     record = read_record(model)
     digest = check_data(data).digest

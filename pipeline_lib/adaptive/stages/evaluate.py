@@ -1,4 +1,4 @@
-"""The stage that compares both models."""
+"""The stage that compares the models."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 
 
 def evaluate(run: Run) -> None:
-    """Compare both models on the test problems."""
+    """Compare the models on the test problems, after reinforcement learning as well if there is any."""
     folders, params = run.workspace.adaptive, run.params.adaptive.evaluate
+    models = {"parallel": folders.parallel, "serial": folders.serial}
+    if run.params.adaptive.rl.steps:
+        models |= {"parallel-rl": folders.parallel_rl, "serial-rl": folders.serial_rl}
     problems, style = read_source(folders.data, None)
     evaluate_models(
-        [folders.parallel, folders.serial],
+        models,
         problems,
         folders.reports,
         EvaluationSetting(
@@ -31,6 +34,7 @@ def evaluate(run: Run) -> None:
             seed=run.params.seed,
         ),
         style=style,
+        replaces=True,
         on_progress=lambda done, total: record_work(
             run.root, "adaptive-evaluate", done=done, total=total
         ),
