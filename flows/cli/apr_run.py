@@ -26,12 +26,12 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
         run_adaptive(started)
     folder = started.workspace.adaptive.reports
-    table = Table("model", "accuracy", "drawn tokens", "critical", box=None, pad_edge=False)
+    table = Table("model", "T", "accuracy", "drawn tokens", "critical", box=None, pad_edge=False)
     for model in read_json(folder / "metrics.json")["models"]:
         found = model["accuracy"]
         accuracy = f"{found['value']:.1%} ({found['low']:.1%} to {found['high']:.1%})"
         counts = (f"{model[name]:.0f}" for name in ("drawn_tokens", "critical_tokens"))
-        table.add_row(model["name"], accuracy, *counts)
+        table.add_row(model["name"], f"{model['temperature']:g}", accuracy, *counts)
     console.print(table, markup=False)
     for name in ("metrics.json", "report.html"):
         console.print(str(folder / name), markup=False, highlight=False, soft_wrap=True)

@@ -143,15 +143,21 @@ class AdaptiveRlParams(Section):
 
 
 class AdaptiveEvaluateParams(Section):
-    """Rollouts of `reasonloop apr run`; options of `reasonloop apr evaluate` are of the same names."""
+    """Rollouts of `reasonloop apr run`; `reasonloop apr evaluate` has options for the same."""
 
     children: Count | None = None
     """Children per spawn that the parallel model is asked for; null: the most of its training."""
     tokens: Count | None = None
     """Tokens that the serial model is asked for; null: the most of its training."""
-    temperature: Annotated[float, Field(ge=0)] = 0.0
+    temperatures: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)] = (0, 1)
     samples: Count = 1
-    """Rollouts of each problem."""
+    """Rollouts of each problem at temperatures above 0."""
+
+    @model_validator(mode="after")
+    def _temperatures(self) -> "AdaptiveEvaluateParams":
+        if len(set(self.temperatures)) < len(self.temperatures):
+            raise ValueError(f"temperatures={list(self.temperatures)}; each may be given once")
+        return self
 
 
 class AdaptiveParams(Section):

@@ -31,19 +31,20 @@ def digests(root):
 
 
 def test_both_models_are_compared_before_and_after_reinforcement_learning(trained):
-    """On the 12 test problems, each of the 6 pairs, after all stages in their order."""
+    """On the 12 test problems, at two temperatures, in each of the 6 pairs, after all stages in their order."""
     worked = [event["stage"] for event in read_events(trained) if event["event"] == "stage"]
     assert sorted(worked) == sorted(stage.name for stage in ADAPTIVE)
     assert worked[-1] == "adaptive-evaluate"
     metrics = read_json(Workspace(trained).adaptive.reports / "metrics.json")
-    assert [(model["name"], model["kind"]) for model in metrics["models"]] == [
-        ("parallel", "parallel"),
-        ("serial", "serial"),
-        ("parallel-rl", "parallel"),
-        ("serial-rl", "serial"),
+    assert [(m["name"], m["kind"], m["temperature"]) for m in metrics["models"]] == [
+        (name, name.removesuffix("-rl"), temperature)
+        for name in ("parallel", "serial", "parallel-rl", "serial-rl")
+        for temperature in (0, 1)
     ]
     assert {model["problems"] for model in metrics["models"]} == {12}
-    assert len(metrics["paired"]) == 6
+    assert len(metrics["paired"]) == 2 * 6
+    pairs = {(one["model"], one["base"]) for one in metrics["paired"]}
+    assert {("parallel", "serial"), ("parallel-rl", "serial-rl")} <= pairs
 
 
 def test_finished_stages_are_reused(reasonloop, trained):
@@ -66,4 +67,4 @@ def test_without_steps_there_is_no_reinforcement_learning(reasonloop, trained):
     assert set(work) == {"adaptive-evaluate"}
     assert digests(trained) == before
     metrics = read_json(Workspace(trained).adaptive.reports / "metrics.json")
-    assert [model["name"] for model in metrics["models"]] == ["parallel", "serial"]
+    assert {model["name"] for model in metrics["models"]} == {"parallel", "serial"}

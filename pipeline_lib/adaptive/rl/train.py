@@ -144,7 +144,8 @@ def prompt_rows(
     Raises:
         BadInputError: the model was not trained on the condition, or its window has no room for a prompt.
     """
-    condition = choose_condition(model, record, children=rl.children, tokens=rl.tokens)
+    amount = rl.children if record.kind == "parallel" else rl.tokens
+    condition = choose_condition(model, record, amount)
     rows: list[Row] = [
         {"problem_id": one.id, "prompt": root_prompt(one, record, condition)} for one in problems
     ]
