@@ -136,6 +136,9 @@ class AdaptiveRlParams(Section):
     """Condition of serial models: tokens of a sequence; null: the most of their training."""
     pass_tokens: Count = 2048
     """Tokens of a forward/backward pass, padding included, at most."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of matrix products in the loss, by autocast over float32 weights; draws keep the precision of the
+    engine."""
     checkpoint_every: Count = 5
     """Steps."""
     threads: Count = 1

@@ -116,6 +116,7 @@ def make_phase(
         clip=rl.clip,
         kl_coef=rl.serial_kl_coef if kind == "serial" else rl.kl_coef,
         pass_tokens=rl.pass_tokens,
+        bfloat16=rl.precision == "bfloat16",
     )
     return Phase(
         name=_PHASE,
