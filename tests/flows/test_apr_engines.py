@@ -8,14 +8,24 @@ from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.serving.decoding.embedded_engine import shared_engine
-from tests.unit.adaptive.learned_model import SOLVED, UNSOLVED, outputs_of, save_model, trace
+from tests.unit.adaptive.learned_model import (
+    SOLVED,
+    UNSOLVED,
+    outputs_of,
+    save_model,
+    save_record,
+    trace,
+)
 from tests.unit.serving.served_model import served
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     outputs = outputs_of(trace(*SOLVED), trace(*UNSOLVED))
-    return save_model(tmp_path_factory.mktemp("apr-engines") / "model", outputs)
+    folder = save_model(tmp_path_factory.mktemp("apr-engines") / "model", outputs)
+    # Shorter texts of the problems that it has not learned, which often end at the window alone.
+    save_record(folder, window=128)
+    return folder
 
 
 @pytest.mark.slow
