@@ -58,7 +58,7 @@ def test_finished_stages_are_reused(reasonloop, trained):
 
 
 def test_without_steps_there_is_no_reinforcement_learning(reasonloop, trained):
-    """The same workspace with 0 steps: the trained models are reused, and two are compared."""
+    """The same workspace with 0 steps: the trained models are reused, and two are compared, at two temperatures."""
     before, offset = digests(trained), events_size(trained)
     steps = ("--set", "adaptive.rl.steps=0")
     done = reasonloop("apr", "run", "--workspace", trained, *SETTINGS, *steps)
@@ -66,5 +66,8 @@ def test_without_steps_there_is_no_reinforcement_learning(reasonloop, trained):
     work = [e["stage"] for e in read_events(trained, offset=offset) if e["event"] == "work"]
     assert set(work) == {"adaptive-evaluate"}
     assert digests(trained) == before
-    metrics = read_json(Workspace(trained).adaptive.reports / "metrics.json")
+    reports = Workspace(trained).adaptive.reports
+    metrics = read_json(reports / "metrics.json")
     assert {model["name"] for model in metrics["models"]} == {"parallel", "serial"}
+    # Rollouts of models that are not compared any more are gone.
+    assert len(list(reports.glob("*.journal"))) == len(metrics["models"]) == 4

@@ -77,12 +77,7 @@ def evaluate_models(
     for name in (ROLLOUTS_NAME, METRICS_NAME, REPORT_NAME):
         check_output(output / name)
     plans = make_plans(models, source, setting)
-    journals = [
-        open_journal(
-            output / f"rollouts-{place + 1}.journal", key=plan.key, replaces_other=replaces
-        )
-        for place, plan in enumerate(plans)
-    ]
+    journals = _open_journals(plans, output, replaces=replaces)
     total = sum(len(plan.problems) * plan.samples for plan in plans)
     drawn: list[DrawnRows] = []
     for plan, journal in zip(plans, journals, strict=True):
@@ -96,6 +91,17 @@ def evaluate_models(
     evaluated = _estimate(drawn, setting)
     _write_files(output, evaluated, drawn, split=source.split, samples=setting.samples)
     return evaluated
+
+
+def _open_journals(plans: Sequence[Plan], output: pathlib.Path, *, replaces: bool) -> list[Journal]:
+    paths = [output / f"rollouts-{place + 1}.journal" for place in range(len(plans))]
+    if replaces:
+        for left in {*output.glob("rollouts-*.journal")} - {*paths}:
+            left.unlink()
+    return [
+        open_journal(path, key=plan.key, replaces_other=replaces)
+        for path, plan in zip(paths, plans, strict=True)
+    ]
 
 
 async def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> list[Row]:
