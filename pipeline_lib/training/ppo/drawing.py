@@ -8,7 +8,7 @@ Axes: P prompts, N paths of a prompt, K parts of a reward (one).
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -17,9 +17,6 @@ import torch
 from pipeline_lib.advantages.rules import AdvantageRule, compute_advantages
 from pipeline_lib.training.online.rollouts import DrawnPath
 from pipeline_lib.training.ppo.path_batch import TokenPath
-
-Reward = Callable[..., list[float | None]]
-"""Called with ``completions`` (texts), ``problem_id`` and ``failed``, each a list; None is no reward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
