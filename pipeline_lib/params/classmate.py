@@ -14,8 +14,8 @@ from pipeline_lib.params.train import ONLINE, Method, TrainParams
 class PeerParams(Section):
     """A classmate: its model, its engine and the resources of its Ray actor."""
 
-    name: str
-    """In figures and reports."""
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    """In figures, reports and names of files."""
     model: str
     """A Hugging Face folder or hub id; at a url, the model's name there."""
     serve: ServeParams = ServeParams()
