@@ -1,11 +1,11 @@
 """The parts of a step of `reasonloop apr rl`: drawing rollouts, and learning from them.
 
-Learning is a scoring pass by the policy and one by the start of training, then the updates, each a forward
-and a backward pass over all sequences. The first step is not counted, nor is the loading of the model. Steps
-are those of the command: with the same params and seed it draws the same rollouts.
+Learning is a scoring pass by the start of training, then the updates, each a forward and a backward pass over
+all sequences. The first step is not counted, nor is the loading of the model. Steps are those of the command:
+with the same params and seed it draws the same rollouts.
 
     python -m benchmarks.apr_rl models/apr-parallel --data data/apr --output apr_rl.json
-    python -m benchmarks.apr_rl models/apr-parallel --data data/apr --steps 9 --pass-tokens 4096
+    python -m benchmarks.apr_rl models/apr-parallel --data data/apr --steps 9 --precision bfloat16
 """
 
 import argparse
@@ -131,6 +131,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=pathlib.Path, required=True)
     parser.add_argument("--steps", type=int, default=5, help="counted steps")
     parser.add_argument("--pass-tokens", type=int, default=defaults.pass_tokens)
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default=defaults.precision)
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch")
     add_output(parser)
     return parser.parse_args()
@@ -140,6 +141,7 @@ def main() -> None:
     """Measure, print, write."""
     arguments = parse_arguments()
     rl = AdaptiveRlParams(
+        precision=arguments.precision,
         steps=arguments.steps + 1,
         pass_tokens=arguments.pass_tokens,
         threads=arguments.threads,

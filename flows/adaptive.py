@@ -1,4 +1,4 @@
-"""Adaptive parallel reasoning (APR): data, a parallel and a serial model, evaluation."""
+"""Adaptive parallel reasoning (APR): data, a parallel and a serial model, their RL, evaluation."""
 
 from prefect import flow
 
@@ -11,7 +11,7 @@ from pipeline_lib.stages.stage import Run
 
 @flow(name="adaptive", flow_run_name="adaptive-{run.params.adaptive.data.style}")
 def adaptive(run: Run) -> None:
-    """All stages in their order, the serial model beside the parallel one."""
+    """All stages in their order, each training of the serial model beside that of the parallel one."""
     with run_guard(run):
         in_worker = trains_in_worker("in_process", run.params.execution)
         do_in_order(ADAPTIVE, run, in_worker=in_worker)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import psutil
 
+from flows.ray_address import LOOPBACK, LOOPBACK_ONLY
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
 from pipeline_lib.serving.engines.engine import Launch
 from pipeline_lib.serving.supervisor.process import EngineProcess
 
-LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 120.0
 _CONNECT_S = 10.0
 _POLL_S = 0.2
@@ -67,11 +67,9 @@ class Master:
     def variables(self) -> dict[str, str]:
         """Environment of Ray's processes, and of those that connect to them.
 
-        With a token, since whoever can connect can run code. Ray takes 127.0.0.1 for the address of the network,
-        on which it then listens, unless clusters of several machines are off by the variable that it has for
-        other systems.
+        With a token, since whoever can connect can run code.
         """
-        loopback = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if self.host == LOOPBACK else {}
+        loopback = LOOPBACK_ONLY if self.host == LOOPBACK else {}
         return {_AUTH_MODE: environment(_AUTH_MODE) or "token", **loopback}
 
     def use_variables(self) -> None:

@@ -15,7 +15,13 @@ from typing import Any, Literal
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.node_probe import PACKAGES
-from flows.ray_address import check_ray_address, ray_address, ray_place
+from flows.ray_address import (
+    LOOPBACK,
+    check_ray_address,
+    keep_ray_on_loopback,
+    ray_address,
+    ray_place,
+)
 from flows.ray_watch import ray_watched
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
@@ -124,6 +130,8 @@ def cluster(execution: ExecutionParams, root: pathlib.Path | None = None) -> Ite
             "PREFECT_API_URL is not set, so every Ray worker would start a server of its own; "
             "use `reasonloop run`, or set it"
         )
+    if ray_address(execution) is None:
+        keep_ray_on_loopback()
     from flows import ray_nodes  # noqa: PLC0415 - thread runs need no Ray
 
     check_ray_address(execution)
@@ -206,5 +214,9 @@ def _ray_options(execution: ExecutionParams, *, ships_code: bool = False) -> dic
         options["runtime_env"]["py_modules"] = [importlib.import_module(name) for name in PACKAGES]
     address = ray_address(execution)
     if address is None:
-        return options | {"num_cpus": execution.workers, "include_dashboard": False}
+        return options | {
+            "num_cpus": execution.workers,
+            "include_dashboard": False,
+            "_node_ip_address": LOOPBACK,
+        }
     return options | {"address": address}

@@ -83,6 +83,10 @@ GROUPS = {
             "flows.cli.apr_run:run",
         ),
     ),
+    "classmate": (
+        "Peers that continue chains (Classmate).",
+        ("flows.cli.classmate_probe:probe",),
+    ),
     "stream": (
         "Verification over Kafka topics.",
         ("flows.cli.stream:verify", "flows.cli.stream:publish"),

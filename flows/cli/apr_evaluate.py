@@ -2,11 +2,11 @@
 
 import pathlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter, validators
 
-from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions
+from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions, read_list
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
 from flows.terminal import PlainConsole
@@ -15,33 +15,16 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.storage.files import check_output
 
 if TYPE_CHECKING:
-    from pipeline_lib.adaptive.evaluation.evaluate import EvaluationSetting
+    from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting
 
 console = PlainConsole()
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class ThreadOptions:
-    """Options for conditions, temperature and server."""
+class RuntimeOptions:
+    """Options for threads and their server."""
 
-    children: Annotated[
-        int | None,
-        Parameter(
-            help="Children per spawn that parallel models are asked for; default: the most of their training.",
-            validator=AT_LEAST_ONE,
-        ),
-    ] = None
-    tokens: Annotated[
-        int | None,
-        Parameter(
-            help="Tokens that serial models are asked for; default: the most of their training.",
-            validator=AT_LEAST_ONE,
-        ),
-    ] = None
-    temperature: Annotated[
-        float, Parameter(help="0 is greedy.", validator=validators.Number(gte=0))
-    ] = 0.0
     first_success: Annotated[
         bool,
         Parameter(negative="", help="The first child with a result cancels its siblings."),
@@ -54,26 +37,61 @@ class ThreadOptions:
         ),
     ] = None
 
-    def setting(self, params: Params, model: pathlib.Path, *, samples: int) -> "EvaluationSetting":
-        """The setting of an evaluation; ``model`` has the tokenizer of the server, if there is one."""
-        from pipeline_lib.adaptive.evaluation.evaluate import EvaluationSetting  # noqa: PLC0415 - torch is slow
-
-        return EvaluationSetting(
-            children=self.children,
-            tokens=self.tokens,
-            temperature=self.temperature,
-            samples=samples,
-            first_success=self.first_success,
-            serve=self._server(params, model),
-            evaluate=params.evaluate,
-            seed=params.seed,
-        )
-
-    def _server(self, params: Params, model: pathlib.Path) -> ServeParams | None:
+    def server(self, params: Params, model: pathlib.Path) -> ServeParams | None:
+        """The server at the url, with the tokenizer of ``model``; None without a url."""
         if self.url is None:
             return None
         changes = {"engine": "url", "url": self.url, "model": None, "tokenizer": str(model)}
         return ServeParams.model_validate(params.serve.model_dump() | changes)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions:
+    """Options for conditions, temperatures and samples."""
+
+    children: Annotated[
+        str | None,
+        Parameter(
+            help="Children per spawn that parallel models are asked for, as in 1,3,5; default: the most of "
+            "their training."
+        ),
+    ] = None
+    tokens: Annotated[
+        str | None,
+        Parameter(
+            help="Tokens that serial models are asked for, as in 128,256; default: the most of their training."
+        ),
+    ] = None
+    temperature: Annotated[str, Parameter(help="Temperatures, as in 0,1; 0 is greedy.")] = "0"
+    samples: Annotated[
+        int,
+        Parameter(
+            help="Rollouts of each problem at temperatures above 0; with several, consensus and pass@k as well.",
+            validator=AT_LEAST_ONE,
+        ),
+    ] = 1
+
+    def setting(
+        self, params: Params, model: pathlib.Path, runtime: RuntimeOptions
+    ) -> "EvaluationSetting":
+        """The setting of an evaluation; ``model`` has the tokenizer of the server, if there is one.
+
+        Raises:
+            BadInputError: a list that is none of numbers.
+        """
+        from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting  # noqa: PLC0415 - torch is slow
+
+        return EvaluationSetting(
+            children=read_list("children", self.children, int, low=1),
+            tokens=read_list("tokens", self.tokens, int, low=1),
+            temperatures=read_list("temperature", self.temperature, float, low=0),
+            samples=self.samples,
+            first_success=runtime.first_success,
+            serve=runtime.server(params, model),
+            evaluate=params.evaluate,
+            seed=params.seed,
+        )
 
 
 @Parameter(name="*")
@@ -83,7 +101,13 @@ class SourceOptions:
 
     data: Annotated[
         pathlib.Path | None,
-        Parameter(help="Folder of `reasonloop apr generate`; its test problems are used."),
+        Parameter(help="Folder of `reasonloop apr generate`."),
+    ] = None
+    split: Annotated[
+        Literal["valid", "test"] | None,
+        Parameter(
+            help="Problems of --data; default: test. Choose conditions and settings on valid."
+        ),
     ] = None
     problems: Annotated[
         pathlib.Path | None,
@@ -94,7 +118,8 @@ class SourceOptions:
     ] = None
 
 
-DEFAULT_THREADS = ThreadOptions()
+DEFAULT_RUNTIME = RuntimeOptions()
+DEFAULT_SWEEP = SweepOptions()
 DEFAULT_SOURCE = SourceOptions()
 
 
@@ -108,44 +133,51 @@ def evaluate(
     output: Annotated[
         pathlib.Path, Parameter(help="Folder for rollouts.jsonl, metrics.json and report.html.")
     ],
-    samples: Annotated[
-        int, Parameter(help="Rollouts of each problem.", validator=AT_LEAST_ONE)
-    ] = 1,
-    threads: ThreadOptions = DEFAULT_THREADS,
+    sweep: SweepOptions = DEFAULT_SWEEP,
+    runtime: RuntimeOptions = DEFAULT_RUNTIME,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Draw rollouts of models on problems, and compare the models problem by problem; a killed command continues.
 
+    Each model is evaluated under each condition of its kind and at each temperature.
+
     **Examples:**
 
         reasonloop apr evaluate models/apr-parallel models/apr-serial --data data/apr --output reports/apr
-        reasonloop apr evaluate models/apr-parallel --problems val.json --output reports/apr --children 5 --temperature 1 --samples 4
+        reasonloop apr evaluate models/apr-parallel models/apr-serial --data data/apr --split valid --output reports/apr-valid --children 3,5,7,9 --tokens 128,192,256
+        reasonloop apr evaluate models/apr-parallel --problems val.json --output reports/apr --children 5 --temperature 0,1 --samples 4
     """
     loaded = params.load()
     from pipeline_lib.adaptive.evaluation import evaluate as evaluation  # noqa: PLC0415 - torch is slow
-    from pipeline_lib.adaptive.evaluation import page, problem_source  # noqa: PLC0415 - as above
+    from pipeline_lib.adaptive.evaluation import problem_source, tables  # noqa: PLC0415 - as above
 
     folders = [model.resolve() for model in models]
-    evaluation.check_models(folders, threads.url)
-    found, style = problem_source.read_source(source.data, source.problems)
+    evaluation.check_models(folders, runtime.url)
+    setting = sweep.setting(loaded, folders[0], runtime)
+    found = problem_source.read_source(source.data, source.problems, source.split)
     with progress_bar(console, "apr evaluate") as moved:
         evaluated = evaluation.evaluate_models(
-            folders,
+            {str(folder): folder for folder in folders},
             found,
             output.resolve(),
-            threads.setting(loaded, folders[0], samples=samples),
-            style=style,
+            setting,
             on_progress=moved,
         )
-    print_table(console, page.accuracy_table(evaluated.models))
-    print_table(console, page.token_table(evaluated.models))
+    print_table(console, tables.accuracy_table(evaluated.models))
+    print_table(console, tables.token_table(evaluated.models))
+    if any(one.votes for one in evaluated.models):
+        print_table(console, tables.vote_table(evaluated.models))
+    if evaluated.best:
+        print_table(console, tables.best_table(evaluated.best))
     if evaluated.paired:
-        print_table(console, page.paired_table(evaluated.paired))
+        print_table(console, tables.paired_table(evaluated.paired))
+    if evaluated.equal_tokens:
+        print_table(console, tables.equal_token_table(evaluated.equal_tokens))
     for name in (evaluation.METRICS_NAME, evaluation.ROLLOUTS_NAME, evaluation.REPORT_NAME):
         _say(str(output / name))
 
 
-def trace(
+def trace(  # noqa: PLR0913 - one argument per option
     model: Annotated[pathlib.Path, Parameter(help="A folder of `reasonloop apr train`.")],
     /,
     *,
@@ -153,7 +185,24 @@ def trace(
     html: Annotated[
         pathlib.Path | None, Parameter(help="File to write the tree to as well.")
     ] = None,
-    threads: ThreadOptions = DEFAULT_THREADS,
+    children: Annotated[
+        int | None,
+        Parameter(
+            help="Children per spawn that a parallel model is asked for; default: the most of its training.",
+            validator=AT_LEAST_ONE,
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        Parameter(
+            help="Tokens that a serial model is asked for; default: the most of its training.",
+            validator=AT_LEAST_ONE,
+        ),
+    ] = None,
+    temperature: Annotated[
+        float, Parameter(help="0 is greedy.", validator=validators.Number(gte=0))
+    ] = 0.0,
+    runtime: RuntimeOptions = DEFAULT_RUNTIME,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Draw one rollout, and show its threads as a tree with the tokens of each draw.
@@ -172,7 +221,14 @@ def trace(
     drawn = tracing.trace_problem(
         folder,
         tracing.parse_problem(problem),
-        threads.setting(loaded, folder, samples=1),
+        tracing.TraceSetting(
+            children=children,
+            tokens=tokens,
+            temperature=temperature,
+            first_success=runtime.first_success,
+            serve=runtime.server(loaded, folder),
+            seed=loaded.seed,
+        ),
     )
     for line in drawn.lines():
         _say(line)

@@ -11,7 +11,7 @@ console = PlainConsole()
 
 
 def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
-    """Run data, training of a parallel and a serial model, and their comparison as one flow in a workspace.
+    """Run data, both trainings of a parallel and a serial model, and the comparison as one flow in a workspace.
 
     Finished stages are reused, so the same command resumes a broken run.
 
@@ -26,12 +26,12 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
         run_adaptive(started)
     folder = started.workspace.adaptive.reports
-    table = Table("model", "accuracy", "drawn tokens", "critical", box=None, pad_edge=False)
+    table = Table("model", "T", "accuracy", "drawn tokens", "critical", box=None, pad_edge=False)
     for model in read_json(folder / "metrics.json")["models"]:
         found = model["accuracy"]
         accuracy = f"{found['value']:.1%} ({found['low']:.1%} to {found['high']:.1%})"
         counts = (f"{model[name]:.0f}" for name in ("drawn_tokens", "critical_tokens"))
-        table.add_row(model["kind"], accuracy, *counts)
+        table.add_row(model["name"], f"{model['temperature']:g}", accuracy, *counts)
     console.print(table, markup=False)
     for name in ("metrics.json", "report.html"):
         console.print(str(folder / name), markup=False, highlight=False, soft_wrap=True)

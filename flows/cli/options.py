@@ -1,12 +1,14 @@
 """Options that several commands share."""
 
 import json
+import math
 import pathlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from cyclopts import Parameter, validators
 
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import PARAMS_FILE, load_params
 from pipeline_lib.repository import REPOSITORY
@@ -94,5 +96,24 @@ if TYPE_CHECKING:
     StageName = str
 else:
     StageName = Literal[tuple(STAGES)]
+Number = TypeVar("Number", int, float)
+
 AT_LEAST_ONE = validators.Number(gte=1)
 Workers = Annotated[int, Parameter(help="Verifier processes.", validator=AT_LEAST_ONE)]
+
+
+def read_list(name: str, text: str | None, kind: type[Number], *, low: float) -> tuple[Number, ...]:
+    """The numbers of an option, separated by commas; none where it was not given.
+
+    Raises:
+        BadInputError: not numbers from ``low`` on, or one of them twice.
+    """
+    try:
+        values = () if text is None else tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        values = (kind(low) - 1,)
+    if all(low <= value < math.inf for value in values) and len(set(values)) == len(values):
+        return values
+    raise BadInputError(
+        f"--{name} {text}: give different numbers from {low:g} on, separated by commas"
+    )

@@ -1,7 +1,7 @@
-"""One question, answered by a language model that may spawn threads, within limits."""
+"""Questions, answered by a language model that may spawn threads, within limits."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from pipeline_lib.adaptive.draw_text import TextTokens
 from pipeline_lib.adaptive.language import ANSWER, TagDraws, TagGrammar, as_messages, ask, rendered
 from pipeline_lib.adaptive.rollout import Rollout, Root
 from pipeline_lib.adaptive.runtime import Limits, Runtime
-from pipeline_lib.adaptive.scheduler import run_rollout
+from pipeline_lib.adaptive.scheduler import run_rollouts
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.reporting.wording import words
 from pipeline_lib.serving.chat_model import ChatFormat, ChatModel, Decoding, Message
@@ -46,35 +46,72 @@ def solve(engine: ChatModel, question: str, setting: SolveSetting) -> Answer:
         BadInputError: the question is empty, or fills the model's context.
         ReasonloopError: the parent failed, or the engine is gone.
     """
-    if not question.strip():
+    [answer] = solve_all(engine, [question], setting)
+    if answer.rollout.error is not None:
+        raise ReasonloopError(f"the first thread failed: {answer.rollout.error}")
+    return answer
+
+
+def solve_all(engine: ChatModel, questions: Sequence[str], setting: SolveSetting) -> list[Answer]:
+    """Answer ``questions`` at once, each within the limits; the answer of a failed rollout is empty.
+
+    Raises:
+        BadInputError: a question is empty, or fills the model's context.
+        ReasonloopError: the engine is gone.
+    """
+    if not all(question.strip() for question in questions):
         raise BadInputError("the question is empty")
-    return asyncio.run(_solve(engine, question, setting))
+    return asyncio.run(_solve_all(engine, questions, setting))
 
 
-async def _solve(engine: ChatModel, question: str, setting: SolveSetting) -> Answer:
-    wire = _wire(engine.chat_format)
-    text = ask(question)
-    room = None if isinstance(engine.chat_format, ServerChat) else engine.room(wire(text))
-    if room is not None and room < 1:
-        raise BadInputError(f"the question leaves no room in the model's context ({room} tokens)")
+async def _solve_all(
+    engine: ChatModel, questions: Sequence[str], setting: SolveSetting
+) -> list[Answer]:
+    is_chat = isinstance(engine.chat_format, ServerChat)
+    roots = [
+        Root(problem_id="question", sample=place, prompt=ask(question))
+        for place, question in enumerate(questions)
+    ]
     async with _open_draws(engine) as draws:
-        tokens = _tokens(engine)
         runtime = Runtime(
-            grammar=TagGrammar(shares_prefix=not isinstance(engine.chat_format, ServerChat)),
-            draws=TagDraws(draws=draws, wire=wire),
+            grammar=TagGrammar(shares_prefix=not is_chat),
+            draws=TagDraws(draws=draws, wire=_wire(engine.chat_format)),
             decoding=setting.decoding,
             slots=asyncio.Semaphore(setting.concurrency),
             seed=setting.seed,
-            tokens=tokens,
-            window=None if room is None or tokens is None else room + len(tokens.encode(text)),
+            tokens=_tokens(engine),
+            window=None if is_chat else _window(engine, [root.prompt for root in roots]),
             limits=setting.limits,
         )
-        rollout = await run_rollout(runtime, Root(problem_id="question", sample=0, prompt=text))
+        rollouts = await run_rollouts(runtime, roots)
+    return [Answer(text=_answer_of(rollout), rollout=rollout) for rollout in rollouts]
+
+
+def _window(engine: ChatModel, texts: Sequence[str]) -> int | None:
+    """Tokens of the model's context; None if it is unknown.
+
+    Raises:
+        BadInputError: a text fills it.
+    """
+    wire, tokens = _wire(engine.chat_format), _tokens(engine)
+    window = None
+    for text in texts:
+        room = engine.room(wire(text))
+        if room is not None and room < 1:
+            raise BadInputError(
+                f"the question leaves no room in the model's context ({room} tokens)"
+            )
+        if room is not None and tokens is not None:
+            window = room + len(tokens.encode(text))
+    return window
+
+
+def _answer_of(rollout: Rollout) -> str:
     if rollout.error is not None:
-        raise ReasonloopError(f"the first thread failed: {rollout.error}")
+        return ""
     last = rollout.last
     _, _, answer = (last.prefix + last.output).partition(ANSWER)
-    return Answer(text=answer.strip(), rollout=rollout)
+    return answer.strip()
 
 
 def _wire(chat_format: ChatFormat | None) -> Callable[[str], str]:

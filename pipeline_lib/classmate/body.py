@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from pipeline_lib.classmate.peer import Question
+from pipeline_lib.classmate.peer import Question, failed_continuation
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.records import FinishReason
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.serving.chat_model import ChatModel, Completion, Decoding, Request
 from pipeline_lib.serving.engines.table import check_engine, engine_named
@@ -51,7 +50,7 @@ class PeerBody:
         ]
         drawn = iter(self.engine.complete(requests, decoding) if requests else [])
         return [
-            [_failed(problem)] * len(one.seeds)
+            [failed_continuation(problem)] * len(one.seeds)
             if problem is not None
             else [
                 replace(drawn_one, token_ids=None, token_logprobs=None) for drawn_one in next(drawn)
@@ -64,17 +63,6 @@ class PeerBody:
         if room is None or room >= wanted:
             return None
         return f"the prefix leaves {room} tokens of the context, of max_new_tokens={wanted}"
-
-
-def _failed(reason: str) -> Completion:
-    return Completion(
-        text="",
-        finish_reason=FinishReason.ERROR,
-        prompt_tokens=0,
-        completion_tokens=0,
-        logprob=None,
-        error=reason,
-    )
 
 
 @contextmanager

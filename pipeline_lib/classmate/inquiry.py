@@ -6,7 +6,6 @@ what an unbroken one asks.
 """
 
 import pathlib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -44,7 +43,7 @@ class Answered:
     prefixes: Sequence[AskedPrefix]
     added: EmptySuccess
     """Successes from the empty prefix that were not known before."""
-    failures: Mapping[str, Counter[str]]
+    failures: Mapping[str, Mapping[str, int]]
     """By peer: continuations without a verdict, by reason."""
     failure_rates: Mapping[str, float]
     """By peer: their share of the continuations asked for."""
@@ -154,7 +153,7 @@ class Pending:
             added=added,
             failures=failures,
             failure_rates={
-                name: failures[name].total() / max(1, sum(map(len, found)))
+                name: sum(failures[name].values()) / max(1, sum(map(len, found)))
                 for name, found in every.items()
             },
         )

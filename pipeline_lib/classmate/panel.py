@@ -1,7 +1,6 @@
 """The panel of peers: all are asked at once, each in a thread of its own, under one deadline.
 
-What a peer does not answer is a completion with `FinishReason.ERROR` and the reason, whether one
-continuation failed, the whole peer, or the peer gave something that is no answer.
+Of a peer that fails or misses the deadline, every continuation is a failed one with the reason.
 """
 
 import threading
@@ -10,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
-from pipeline_lib.classmate.peer import Peer, PeerFailedError, Question
+from pipeline_lib.classmate.peer import Peer, PeerFailedError, Question, failed_continuation
 from pipeline_lib.params.classmate import ClassmateParams
-from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Completion, Decoding
 
 _GRACE_S = 2.0
@@ -105,26 +103,11 @@ class _Call:
         remaining_s = self.deadline - time.perf_counter()
         if remaining_s <= 0:
             raise PeerFailedError("busy with an earlier call until the deadline")
-        answers = self.peer.answer(self.questions, self.decoding, timeout_s=remaining_s)
-        found = [len(group) for group in answers]
-        if found != [len(question.seeds) for question in self.questions]:
-            raise PeerFailedError(
-                f"{sum(found)} continuations of {len(found)} questions; asked for "
-                f"{sum(len(question.seeds) for question in self.questions)} of {len(self.questions)}"
-            )
-        return answers
+        return self.peer.answer(self.questions, self.decoding, timeout_s=remaining_s)
 
 
 def _failed(questions: Sequence[Question], reason: str) -> Answers:
-    completion = Completion(
-        text="",
-        finish_reason=FinishReason.ERROR,
-        prompt_tokens=0,
-        completion_tokens=0,
-        logprob=None,
-        error=reason,
-    )
-    return [[completion] * len(question.seeds) for question in questions]
+    return [[failed_continuation(reason)] * len(question.seeds) for question in questions]
 
 
 def open_panel(peers: Sequence[Peer], params: ClassmateParams) -> Panel:

@@ -61,7 +61,7 @@ def success(continuations: Iterable[Continuation]) -> float | None:
     return fmean(known) if known else None
 
 
-def count_failures(continuations: Continuations) -> Counter[str]:
+def count_failures(continuations: Continuations) -> dict[str, int]:
     """Number of continuations without a verdict, by reason."""
     every = chain.from_iterable(continuations)
-    return Counter(one.failure for one in every if one.failure is not None)
+    return dict(Counter(one.failure for one in every if one.failure is not None))

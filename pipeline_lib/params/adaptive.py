@@ -109,8 +109,8 @@ class AdaptiveSftParams(Section):
 class AdaptiveRlParams(Section):
     """GRPO over rollouts of threads, drawn in the training process."""
 
-    steps: Count = 30
-    """Each draws rollouts and makes all updates on them."""
+    steps: Whole = 30
+    """Each draws rollouts and makes all updates on them; 0: `reasonloop apr run` leaves it out."""
     prompts: Count = 16
     """Problems of a step."""
     group_size: Annotated[int, Field(ge=2)] = 5
@@ -136,6 +136,9 @@ class AdaptiveRlParams(Section):
     """Condition of serial models: tokens of a sequence; null: the most of their training."""
     pass_tokens: Count = 2048
     """Tokens of a forward/backward pass, padding included, at most."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of matrix products in the loss, by autocast over float32 weights; draws keep the precision of the
+    engine."""
     checkpoint_every: Count = 5
     """Steps."""
     threads: Count = 1
@@ -143,15 +146,21 @@ class AdaptiveRlParams(Section):
 
 
 class AdaptiveEvaluateParams(Section):
-    """Rollouts of `reasonloop apr run`; options of `reasonloop apr evaluate` are of the same names."""
+    """Rollouts of `reasonloop apr run`; `reasonloop apr evaluate` has options for the same."""
 
     children: Count | None = None
     """Children per spawn that the parallel model is asked for; null: the most of its training."""
     tokens: Count | None = None
     """Tokens that the serial model is asked for; null: the most of its training."""
-    temperature: Annotated[float, Field(ge=0)] = 0.0
+    temperatures: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)] = (0, 1)
     samples: Count = 1
-    """Rollouts of each problem."""
+    """Rollouts of each problem at temperatures above 0."""
+
+    @model_validator(mode="after")
+    def _temperatures(self) -> "AdaptiveEvaluateParams":
+        if len(set(self.temperatures)) < len(self.temperatures):
+            raise ValueError(f"temperatures={list(self.temperatures)}; each may be given once")
+        return self
 
 
 class AdaptiveParams(Section):

@@ -4,6 +4,7 @@ from pipeline_lib.stages.stage import Stage
 
 _TRAIN = ("pipeline_lib.adaptive.stages.train",)
 _TRAINING = ("seed", "adaptive.model", "adaptive.sft")
+_RL = ("pipeline_lib.adaptive.stages.rl",)
 
 ADAPTIVE = (
     Stage(
@@ -36,12 +37,39 @@ ADAPTIVE = (
         beside="adaptive-train",
     ),
     Stage(
+        name="adaptive-rl",
+        summary="Train the model that spawns threads on rollouts of its own.",
+        modules=_RL,
+        function="train_parallel",
+        inputs=("data/adaptive", "models/adaptive-parallel"),
+        params=("seed", "adaptive.rl"),
+        outputs=("models/adaptive-parallel-rl",),
+        trains=True,
+    ),
+    Stage(
+        name="adaptive-serial-rl",
+        summary="Train the serial model on rollouts of its own.",
+        modules=_RL,
+        function="train_serial",
+        inputs=("data/adaptive", "models/adaptive-serial"),
+        params=("seed", "adaptive.rl"),
+        outputs=("models/adaptive-serial-rl",),
+        trains=True,
+        beside="adaptive-rl",
+    ),
+    Stage(
         name="adaptive-evaluate",
-        summary="Compare both models on the test problems.",
+        summary="Compare the models, before and after reinforcement learning, on the test problems.",
         modules=("pipeline_lib.adaptive.stages.evaluate",),
         function="evaluate",
-        inputs=("data/adaptive", "models/adaptive-parallel", "models/adaptive-serial"),
-        params=("seed", "adaptive.evaluate", "evaluate"),
+        inputs=(
+            "data/adaptive",
+            *(
+                f"models/adaptive-{name}"
+                for name in ("parallel", "serial", "parallel-rl", "serial-rl")
+            ),
+        ),
+        params=("seed", "adaptive.evaluate", "adaptive.rl.steps", "evaluate"),
         outputs=("reports/adaptive",),
         trains=True,
     ),

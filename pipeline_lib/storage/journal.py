@@ -38,21 +38,28 @@ class Journal:
         self.path.unlink(missing_ok=True)
 
 
-def open_journal(path: pathlib.Path, *, key: str) -> Journal:
+def open_journal(path: pathlib.Path, *, key: str, replaces_other: bool = False) -> Journal:
     """The journal at ``path``, with the pieces of an earlier command that had the same ``key``.
+
+    Args:
+        path: of the journal.
+        key: of the work.
+        replaces_other: a journal of other work is dropped, not refused.
 
     Raises:
         BadInputError: the journal there is of other work, or damaged.
     """
-    pieces = _finished(path, key) if path.exists() else {}
+    pieces = _finished(path, key, replaces_other=replaces_other) if path.exists() else {}
     lines = [{"key": key}, *({"name": name, "piece": piece} for name, piece in pieces.items())]
     write_text(path, "".join(f"{json.dumps(line)}\n" for line in lines))
     return Journal(path=path, pieces=pieces)
 
 
-def _finished(path: pathlib.Path, key: str) -> dict[str, Piece]:
+def _finished(path: pathlib.Path, key: str, *, replaces_other: bool) -> dict[str, Piece]:
     lines = _complete_lines(path)
     if not lines or lines[0].get("key") != key:
+        if replaces_other:
+            return {}
         raise BadInputError(
             f"{path}: is of another input, model or setting; remove it, or choose another --output"
         )

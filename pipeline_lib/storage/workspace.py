@@ -56,6 +56,9 @@ class AdaptiveFolders:
     data: pathlib.Path
     parallel: pathlib.Path
     serial: pathlib.Path
+    parallel_rl: pathlib.Path
+    """After reinforcement learning; empty without it."""
+    serial_rl: pathlib.Path
     reports: pathlib.Path
 
 
@@ -217,6 +220,8 @@ class Workspace:
             data=self.root / "data" / "adaptive",
             parallel=self.root / "models" / "adaptive-parallel",
             serial=self.root / "models" / "adaptive-serial",
+            parallel_rl=self.root / "models" / "adaptive-parallel-rl",
+            serial_rl=self.root / "models" / "adaptive-serial-rl",
             reports=self.root / "reports" / "adaptive",
         )
 

@@ -28,7 +28,7 @@ def test_stages_that_verify_depend_on_judges_and_others_do_not():
     assert using["judges"] == {
         *("verify", "train", "evaluate"),
         *("pacore-data", "pacore-train", "pacore-control", "pacore-evaluate"),
-        "adaptive-evaluate",
+        *("adaptive-rl", "adaptive-serial-rl", "adaptive-evaluate"),
     }
     assert using["gold checks"] == {"prepare"} | using["judges"]
 

@@ -99,6 +99,71 @@ def test_a_server_gives_the_rollouts_of_the_model_in_process(model, problems, tm
             assert shown[0] == shown[1]
 
 
+@pytest.fixture
+def both(model, tmp_path):
+    """Copies of the model with conditions of both kinds."""
+    folders = []
+    for kind, name, amounts in (
+        ("parallel", "Sub Call Budget", (2, 3)),
+        ("serial", "Token Budget", (64, 96)),
+    ):
+        folder = shutil.copytree(model, tmp_path / kind)
+        save_record(folder, kind=kind, conditions=[f"{name}: {amount} " for amount in amounts])
+        folders.append(folder)
+    return folders
+
+
+def test_conditions_and_temperatures_are_swept(both, problems, tmp_path):
+    """2 models x 2 conditions x 2 temperatures: 8 records, 4 pairs a temperature, a best condition of each, curves."""
+    sweep = ("--children", "2,3", "--tokens", "96,64", "--temperature", "0,1")
+    assert evaluate(both, problems, tmp_path / "out", *sweep) == 0
+    metrics = read_json(tmp_path / "out" / "metrics.json")
+    settings = [(m["kind"], m["condition"], m["temperature"]) for m in metrics["models"]]
+    assert settings == [
+        (kind, f"{name}: {amount}", temperature)
+        for kind, name, amounts in (
+            ("parallel", "Sub Call Budget", (2, 3)),
+            ("serial", "Token Budget", (96, 64)),
+        )
+        for amount in amounts
+        for temperature in (0, 1)
+    ]
+    assert len(metrics["paired"]) == 8
+    assert {(one["model"], one["base"]) for one in metrics["paired"]} == {tuple(map(str, both))}
+    assert [(one["kind"], one["temperature"]) for one in metrics["best"]] == [
+        ("parallel", 0),
+        ("parallel", 1),
+        ("serial", 0),
+        ("serial", 1),
+    ]
+    rows = list(read_json_lines(tmp_path / "out" / "rollouts.jsonl"))
+    assert len(rows) == 8 * 2
+    assert (rows[-1]["condition"], rows[-1]["temperature"]) == ("Token Budget: 64", 1)
+    assert (tmp_path / "out" / "report.html").read_text("utf-8").count("<figure>") == 2
+
+
+def test_samples_are_votes_at_temperatures_above_0(both, problems, tmp_path, capsys):
+    """3 samples at T = 1: votes of 1, 2 and 3, and pass@3 as an upper bound; greedily one rollout a problem."""
+    options = ("--temperature", "0,1", "--samples", 3)
+    assert evaluate(both, problems, tmp_path / "out", *options) == 0
+    metrics = read_json(tmp_path / "out" / "metrics.json")
+    assert [one["rollouts"] for one in metrics["models"]] == [2, 6, 2, 6]
+    assert [[vote["samples"] for vote in one["votes"]] for one in metrics["models"]] == [
+        [],
+        [1, 2, 3],
+        [],
+        [1, 2, 3],
+    ]
+    for one in metrics["models"]:
+        for vote in one["votes"]:
+            assert vote["consensus"]["value"] <= vote["pass_upper_bound"]["value"]
+    for one in metrics["equal_tokens"]:
+        assert (one["model"], one["base"]) == tuple(map(str, both))
+        assert one["base_drawn_tokens"] >= one["drawn_tokens"]
+    assert metrics["equal_tokens"]
+    assert "upper bound" in capsys.readouterr().out
+
+
 def test_a_killed_evaluation_ends_as_an_unbroken_one(model, tmp_path):
     """SIGKILL after the first of six groups: the next command keeps it, and ends with equal digests."""
     problems = tmp_path / "val.json"
@@ -168,6 +233,11 @@ def evaluated(model, problems, tmp_path):
         ({"window": 11}, [], "window=11: the prompt of problem 'val-0' has "),
         ({}, ["--url", "http://127.0.0.1:9/v1"], "serve.url: http://127.0.0.1:9/v1/models"),
         ({}, ["--data", "nowhere"], "either --data DATA or --problems FILE"),
+        ({}, ["--split", "valid"], "--split valid: is for --data"),
+        ({}, ["--children", "3,x"], "--children 3,x: give different numbers from 1 on"),
+        ({}, ["--children", "0,3"], "--children 0,3: give different numbers from 1 on"),
+        ({}, ["--temperature", "1,1.0"], "--temperature 1,1.0: give different numbers from 0 on"),
+        ({}, ["--temperature", "nan"], "--temperature nan: give different numbers from 0 on"),
     ],
 )
 def test_bad_input_is_one_line(evaluated, capsys, changes, arguments, message):

@@ -1,4 +1,4 @@
-"""`reasonloop apr run`: stages, reuse, the compared models."""
+"""`reasonloop apr run`: stages, reuse, the compared models, and a run without reinforcement learning."""
 
 import pytest
 
@@ -23,18 +23,28 @@ def trained(reasonloop, tmp_path_factory):
 
 def digests(root):
     folders = Workspace(root).adaptive
-    sealed = (folders.data, folders.parallel, folders.serial)
+    sealed = (
+        *(folders.data, folders.parallel, folders.serial),
+        *(folders.parallel_rl, folders.serial_rl),
+    )
     return [manifests.read_manifest(folder).digest for folder in sealed]
 
 
-def test_a_parallel_and_a_serial_model_are_compared(trained):
-    """On the test problems, paired, after all stages in their order."""
+def test_both_models_are_compared_before_and_after_reinforcement_learning(trained):
+    """On the 12 test problems, at two temperatures, in each of the 6 pairs, after all stages in their order."""
     worked = [event["stage"] for event in read_events(trained) if event["event"] == "stage"]
-    assert worked == [stage.name for stage in ADAPTIVE]
+    assert sorted(worked) == sorted(stage.name for stage in ADAPTIVE)
+    assert worked[-1] == "adaptive-evaluate"
     metrics = read_json(Workspace(trained).adaptive.reports / "metrics.json")
-    assert [model["kind"] for model in metrics["models"]] == ["parallel", "serial"]
+    assert [(m["name"], m["kind"], m["temperature"]) for m in metrics["models"]] == [
+        (name, name.removesuffix("-rl"), temperature)
+        for name in ("parallel", "serial", "parallel-rl", "serial-rl")
+        for temperature in (0, 1)
+    ]
     assert {model["problems"] for model in metrics["models"]} == {12}
-    assert len(metrics["paired"]) == 1
+    assert len(metrics["paired"]) == 2 * 6
+    pairs = {(one["model"], one["base"]) for one in metrics["paired"]}
+    assert {("parallel", "serial"), ("parallel-rl", "serial-rl")} <= pairs
 
 
 def test_finished_stages_are_reused(reasonloop, trained):
@@ -45,3 +55,19 @@ def test_finished_stages_are_reused(reasonloop, trained):
     work = [e["stage"] for e in read_events(trained, offset=offset) if e["event"] == "work"]
     assert set(work) <= {"adaptive-evaluate"}
     assert digests(trained) == before
+
+
+def test_without_steps_there_is_no_reinforcement_learning(reasonloop, trained):
+    """The same workspace with 0 steps: the trained models are reused, and two are compared, at two temperatures."""
+    before, offset = digests(trained), events_size(trained)
+    steps = ("--set", "adaptive.rl.steps=0")
+    done = reasonloop("apr", "run", "--workspace", trained, *SETTINGS, *steps)
+    assert done.returncode == 0, done.stderr
+    work = [e["stage"] for e in read_events(trained, offset=offset) if e["event"] == "work"]
+    assert set(work) == {"adaptive-evaluate"}
+    assert digests(trained) == before
+    reports = Workspace(trained).adaptive.reports
+    metrics = read_json(reports / "metrics.json")
+    assert {model["name"] for model in metrics["models"]} == {"parallel", "serial"}
+    # Rollouts of models that are not compared any more are gone.
+    assert len(list(reports.glob("*.journal"))) == len(metrics["models"]) == 4

@@ -8,7 +8,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from flows.cli.app import main
 from pipeline_lib.adaptive.rollout import Event
 from pipeline_lib.adaptive.runtime import Limits
-from pipeline_lib.adaptive.solve import SolveSetting, solve
+from pipeline_lib.adaptive.solve import SolveSetting, solve, solve_all
 from pipeline_lib.seeding import child_random
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.client import ServerChat
@@ -142,3 +142,16 @@ def test_limits_and_accounting_hold_whatever_the_model_writes(server):
         spawned += rollout.events[Event.CHILDREN]
         assert not any("<join>" in one.output for one in rollout.sequences)
     assert spawned > 40
+
+
+def test_questions_answered_at_once_have_seeds_of_their_own(server):
+    """The first answer is the one that it has alone; an equal question beside it is drawn independently."""
+
+    async def reply(_request, body):
+        return JSONResponse(chat_response(body, f"seed {body['seed']}"))
+
+    server.always = reply
+    client = server.client(engine="url", chat_format=ServerChat())
+    first, twin, other = (one.text for one in solve_all(client, ["q", "q", "r"], setting()))
+    assert first == solve(client, "q", setting()).text
+    assert len({first, twin, other}) == 3

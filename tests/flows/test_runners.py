@@ -3,6 +3,7 @@
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -362,3 +363,32 @@ def test_shards_in_flight(execution, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "auto")
     found = execution.workers if execution.runner == "ray" else 7
     assert shards_in_flight(changed) == found * SHARDS_PER_WORKER
+
+
+LISTENERS = """
+import psutil
+from flows.runners import cluster
+from pipeline_lib.params.whole import ExecutionParams
+
+with cluster(ExecutionParams(runner="ray", workers=1)):
+    own = psutil.Process()
+    pids = {own.pid, *(child.pid for child in own.children(recursive=True))}
+    for socket in psutil.net_connections("tcp"):
+        if socket.pid in pids and socket.status == psutil.CONN_LISTEN:
+            print(socket.laddr.ip)
+"""
+
+
+def test_a_local_ray_listens_on_loopback_alone():
+    """In a new process, since Ray reads the setting at its import."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    listening = subprocess.run(
+        [sys.executable, "-c", LISTENERS],
+        env=environment | {"PREFECT_API_URL": "http://127.0.0.1:9/api"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=GIVE_UP_S,
+    ).stdout.split()
+    assert set(listening) <= {"127.0.0.1", "::ffff:127.0.0.1"}
+    assert len(listening) > 1

@@ -38,6 +38,27 @@ def test_the_trm_profile_is_the_published_model(preset: str, mixer: str):
     assert (trm.train, trm.evaluate) == (arc.train, arc.evaluate)
 
 
+@pytest.mark.parametrize(
+    ("profile", "window", "style", "parameters"),
+    [
+        ("apr-four", 384, "compact", 5.1e6),
+        ("apr-published", 4096, "published", 25.7e6),
+        ("apr-paper", 4096, "published", 228e6),
+    ],
+)
+def test_the_profiles_of_threads_are_of_four_numbers(
+    profile: str, window: int, style: str, parameters: float
+):
+    """Of the stated size: four projections of width x width, and three of width x FFN, in each layer."""
+    adaptive = load_params(profile=profile).adaptive
+    model = adaptive.model
+    width, feed_forward = model.hidden_size, model.feed_forward_size
+    a_layer = 4 * width**2 + 3 * width * feed_forward
+    assert model.num_layers * a_layer == pytest.approx(parameters, rel=0.01)
+    assert adaptive.data.countdown.num_numbers == 4
+    assert (model.window, adaptive.data.style) == (window, style)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_options_are_the_engines_own(profile: str):

@@ -9,6 +9,7 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.verification.countdown.judge import judge
 
 _VALUES = re.compile(r"[0-9]+")
+_OPERATION = re.compile(r"([0-9]+)([-+*/])([0-9]+)=([0-9]+)")
 
 
 def read_problem(prompt: str) -> CountdownGold | None:
@@ -53,3 +54,26 @@ def is_right(gold: CountdownGold, claim: str | None) -> bool:
         if left != Counter(lines.read_numbers(step["numbers"])):
             return False
     return True
+
+
+def answer_of(claim: str | None) -> str | None:
+    """What a claim votes for: its operations with the numbers that each leaves; None without operations.
+
+    Commuted operands and the order of the numbers make no difference. Nothing is checked, so equal answers
+    to one problem are right or wrong alike.
+    """
+    explored = (
+        [] if claim is None else [one for one in claim.split("\n") if one.startswith(lines.EXPLORE)]
+    )
+    return "; ".join(map(_step_form, explored)) or None
+
+
+def _step_form(line: str) -> str:
+    step = lines.EXPLORE_LINE.fullmatch(line)
+    found = None if step is None else _OPERATION.fullmatch(step["operation"])
+    if step is None or found is None:
+        return line
+    left, sign, right, result = found.groups()
+    operands = sorted([left, right], key=int) if sign in "+*" else [left, right]
+    numbers = sorted(lines.read_numbers(step["numbers"]))
+    return f"{sign.join(operands)}={result} {numbers}"

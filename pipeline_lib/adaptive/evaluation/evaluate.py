@@ -2,206 +2,110 @@
 
 import asyncio
 import pathlib
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
-from pipeline_lib.adaptive.evaluation.figures import (
+from pipeline_lib.adaptive.evaluation.comparisons import (
     Comparison,
-    ModelFigures,
-    Row,
+    EqualTokens,
+    compare_at_equal_tokens,
     compare_models,
+)
+from pipeline_lib.adaptive.evaluation.figures import (
+    DrawnRows,
+    ModelFigures,
+    best_conditions,
+    bounds,
     evaluated_row,
     model_figures,
 )
-from pipeline_lib.adaptive.evaluation.open_draws import ThreadModel
 from pipeline_lib.adaptive.evaluation.page import write_page
-from pipeline_lib.adaptive.evaluation.problem_source import (
-    check_fit,
-    choose_condition,
-    root_prompt,
-)
-from pipeline_lib.adaptive.model_record import read_record
-from pipeline_lib.adaptive.rollout import Root
+from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting, Plan, make_plans
+from pipeline_lib.adaptive.evaluation.problem_source import ProblemSource
+from pipeline_lib.adaptive.rollouts import Row
 from pipeline_lib.adaptive.runtime import Runtime
 from pipeline_lib.adaptive.scheduler import run_rollouts
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.identity import model_identity
-from pipeline_lib.storage.files import check_output, digest_json, write_json, write_json_lines
+from pipeline_lib.storage.files import check_output, write_json, write_json_lines
 from pipeline_lib.storage.journal import Journal, open_journal
-from pipeline_lib.storage.shards import split
 
 ROLLOUTS_NAME = "rollouts.jsonl"
 METRICS_NAME = "metrics.json"
 REPORT_NAME = "report.html"
-_TOGETHER = 128
-"""Rollouts that are drawn together, and again if they are not all finished: their batches, and with them
-the rounding, are those of an unbroken evaluation."""
 
 OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationSetting:
-    """Conditions, sampling and statistics of an evaluation."""
-
-    children: int | None
-    """Per spawn, as the condition of parallel models; None: the largest of their training."""
-    tokens: int | None
-    """Of a sequence, as the condition of serial models; None: the largest of their training."""
-    temperature: float
-    samples: int
-    """Rollouts of each problem."""
-    first_success: bool
-    serve: ServeParams | None
-    """The server of the only model; None: models are drawn in process."""
-    evaluate: EvaluateParams
-    seed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """Figures of the models, and their comparisons."""
+    """Figures of all settings, and their comparisons."""
 
     models: Sequence[ModelFigures]
     paired: Sequence[Comparison]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """The rollouts of one model, checked."""
-
-    model: ThreadModel
-    condition: str
-    problems: Sequence[ProblemLine]
-    setting: EvaluationSetting
+    equal_tokens: Sequence[EqualTokens]
 
     @property
-    def name(self) -> str:
-        return str(self.model.folder)
-
-    @property
-    def groups(self) -> Sequence[Sequence[ProblemLine]]:
-        """Problems whose rollouts are drawn together."""
-        return split(self.problems, max(1, _TOGETHER // self.setting.samples))
-
-    def roots(self, problems: Sequence[ProblemLine]) -> list[Root]:
-        """The parents of ``problems``."""
-        return [
-            Root(
-                problem_id=problem.id,
-                sample=sample,
-                prompt=root_prompt(problem, self.model.record, self.condition),
-            )
-            for problem in problems
-            for sample in range(self.setting.samples)
-        ]
-
-    @property
-    def key(self) -> str:
-        """Digest of everything that the rollouts depend on."""
-        setting, serve = self.setting, self.setting.serve
-        return digest_json(
-            {
-                "model": model_identity(str(self.model.folder)),
-                "record": self.model.record.model_dump(mode="json"),
-                "condition": self.condition,
-                "problems": [problem.model_dump(mode="json") for problem in self.problems],
-                "samples": setting.samples,
-                "temperature": setting.temperature,
-                "first_success": setting.first_success,
-                "seed": setting.seed,
-                "url": serve.url if serve else None,
-            }
-        )
+    def best(self) -> list[ModelFigures]:
+        """The best condition of each model and temperature with several."""
+        return best_conditions(self.models)
 
 
 def evaluate_models(
-    models: Sequence[pathlib.Path],
-    problems: Sequence[ProblemLine],
+    models: Mapping[str, pathlib.Path],
+    source: ProblemSource,
     output: pathlib.Path,
     setting: EvaluationSetting,
     *,
-    style: str | None = None,
+    replaces: bool = False,
     on_progress: OnProgress = lambda _done, _total: None,
 ) -> Evaluated:
-    """Evaluate each model on ``problems`` with the same seeds; finished groups of rollouts are kept.
+    """Evaluate each model under each condition and temperature, with the same seeds; finished rollouts are kept.
 
     Args:
-        models: folders.
-        problems: each with as many numbers as the models know.
+        models: folders by the names that the files give them.
+        source: problems, each with as many numbers as the models know.
         output: folder of the three files.
-        setting: conditions, temperature, samples, server.
-        style: of the data folder that the problems are from, if they are from one.
+        setting: conditions, temperatures, samples, server.
+        replaces: rollouts of another input, model or setting in ``output`` are dropped, not refused.
         on_progress: called with finished and all rollouts.
 
     Raises:
         BadInputError: unusable models, problems or output; nothing has been drawn then.
-        ReasonloopError: the server does not answer, or no rollout of a model succeeded.
+        ReasonloopError: the server does not answer, or no rollout of a setting succeeded.
     """
     for name in (ROLLOUTS_NAME, METRICS_NAME, REPORT_NAME):
         check_output(output / name)
-    plans = [_plan(folder, problems, setting, style=style) for folder in models]
-    _check_conditions({plan.model.record.kind for plan in plans}, setting)
-    journals = [
-        open_journal(output / f"rollouts-{place + 1}.journal", key=plan.key)
-        for place, plan in enumerate(plans)
-    ]
-    total = len(plans) * len(problems) * setting.samples
-    rows: dict[str, list[Row]] = {}
+    plans = make_plans(models, source, setting)
+    journals = _open_journals(plans, output, replaces=replaces)
+    total = sum(len(plan.problems) * plan.samples for plan in plans)
+    drawn: list[DrawnRows] = []
     for plan, journal in zip(plans, journals, strict=True):
-        before = sum(map(len, rows.values()))
+        before = sum(len(one.rows) for one in drawn)
 
         def moved(done: int, before: int = before) -> None:
             on_progress(before + done, total)
 
-        rows[plan.name] = asyncio.run(_draw(plan, journal, moved))
-    evaluated = _estimate(plans, rows, setting)
-    write_json_lines(
-        output / ROLLOUTS_NAME,
-        [{"model": name, **row} for name, own in rows.items() for row in own],
-    )
-    write_json(
-        output / METRICS_NAME,
-        {
-            "models": [one.row() for one in evaluated.models],
-            "paired": [one.row() for one in evaluated.paired],
-            "temperature": setting.temperature,
-            "samples": setting.samples,
-        },
-    )
-    write_page(output / REPORT_NAME, evaluated.models, evaluated.paired, rows)
+        rows = asyncio.run(_draw(plan, journal, moved))
+        drawn.append(DrawnRows(setting=plan.chosen, rows=rows))
+    evaluated = _estimate(drawn, setting)
+    _write_files(output, evaluated, drawn, split=source.split, samples=setting.samples)
     return evaluated
 
 
-def _plan(
-    folder: pathlib.Path,
-    problems: Sequence[ProblemLine],
-    setting: EvaluationSetting,
-    *,
-    style: str | None,
-) -> _Plan:
-    record = read_record(folder)
-    check_fit(folder, record, problems, style=style)
-    condition = choose_condition(folder, record, children=setting.children, tokens=setting.tokens)
-    model = ThreadModel.read(folder, record, setting.serve)
-    plan = _Plan(model=model, condition=condition, problems=problems, setting=setting)
-    model.check_room(plan.roots(problems))
-    return plan
+def _open_journals(plans: Sequence[Plan], output: pathlib.Path, *, replaces: bool) -> list[Journal]:
+    paths = [output / f"rollouts-{place + 1}.journal" for place in range(len(plans))]
+    if replaces:
+        for left in {*output.glob("rollouts-*.journal")} - {*paths}:
+            left.unlink()
+    return [
+        open_journal(path, key=plan.key, replaces_other=replaces)
+        for path, plan in zip(paths, plans, strict=True)
+    ]
 
 
-def _check_conditions(kinds: Collection[str], setting: EvaluationSetting) -> None:
-    for name, kind in (("children", "parallel"), ("tokens", "serial")):
-        if getattr(setting, name) is not None and kind not in kinds:
-            raise BadInputError(
-                f"{name}={getattr(setting, name)}: is for {kind} models, and none is given; leave it out"
-            )
-
-
-async def _draw(plan: _Plan, journal: Journal, moved: Callable[[int], None]) -> list[Row]:
-    """The rows of all rollouts of a model, in the order of the problems."""
+async def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> list[Row]:
+    """The rows of all rollouts of a plan, in the order of the problems."""
     groups = plan.groups
     names = [str(place) for place in range(len(groups))]
 
@@ -210,11 +114,10 @@ async def _draw(plan: _Plan, journal: Journal, moved: Callable[[int], None]) -> 
 
     report()
     if any(name not in journal.pieces for name in names):
-        setting = plan.setting
         async with plan.model.open_runtime(
-            temperature=setting.temperature,
-            seed=setting.seed,
-            first_success=setting.first_success,
+            temperature=plan.chosen.temperature,
+            seed=plan.setting.seed,
+            first_success=plan.setting.first_success,
         ) as runtime:
             for name, group in zip(names, groups, strict=True):
                 if name not in journal.pieces:
@@ -223,32 +126,61 @@ async def _draw(plan: _Plan, journal: Journal, moved: Callable[[int], None]) -> 
     return [row for name in names for row in journal.pieces[name]["rows"]]
 
 
-async def _draw_group(plan: _Plan, runtime: Runtime, group: Sequence[ProblemLine]) -> list[Row]:
+async def _draw_group(plan: Plan, runtime: Runtime, group: Sequence[ProblemLine]) -> list[Row]:
     golds = {problem.id: problem.gold for problem in group}
     rollouts = await run_rollouts(runtime, plan.roots(group))
     return [evaluated_row(one, golds[one.root.problem_id]) for one in rollouts]
 
 
-def _estimate(
-    plans: Sequence[_Plan], rows: dict[str, list[Row]], setting: EvaluationSetting
-) -> Evaluated:
-    for plan in plans:
-        errors = [row["error"] for row in rows[plan.name] if "error" in row]
-        if len(errors) == len(rows[plan.name]):
-            raise ReasonloopError(f"{plan.name}: every rollout failed; the first: {errors[0]}")
-    figures = [
-        model_figures(
-            plan.name,
-            plan.model.record.kind,
-            plan.condition.strip(),
-            rows[plan.name],
-            setting.evaluate,
-            seed=setting.seed,
-        )
-        for plan in plans
-    ]
+def _estimate(drawn: Sequence[DrawnRows], setting: EvaluationSetting) -> Evaluated:
+    for one in drawn:
+        errors = [row["error"] for row in one.rows if "error" in row]
+        if len(errors) == len(one.rows):
+            raise ReasonloopError(
+                f"{one.setting.name}: every rollout failed; the first: {errors[0]}"
+            )
+    params, seed = setting.evaluate, setting.seed
     return Evaluated(
-        models=figures, paired=compare_models(rows, setting.evaluate, seed=setting.seed)
+        models=[model_figures(one, params, seed=seed) for one in drawn],
+        paired=compare_models(drawn, params, seed=seed),
+        equal_tokens=compare_at_equal_tokens(drawn, params, seed=seed),
+    )
+
+
+def _write_files(
+    output: pathlib.Path,
+    evaluated: Evaluated,
+    drawn: Sequence[DrawnRows],
+    *,
+    split: str | None,
+    samples: int,
+) -> None:
+    rows = []
+    for one in drawn:
+        chosen = asdict(one.setting)
+        place = {"model": chosen.pop("name"), **chosen}
+        rows += [{**place, **row} for row in one.rows]
+    write_json_lines(output / ROLLOUTS_NAME, rows)
+    write_json(
+        output / METRICS_NAME,
+        {
+            "split": split,
+            "samples": samples,
+            "models": [one.row() for one in evaluated.models],
+            "best": [
+                {**asdict(one.setting), "accuracy": bounds(one.accuracy)} for one in evaluated.best
+            ],
+            "paired": [one.row() for one in evaluated.paired],
+            "equal_tokens": [one.row() for one in evaluated.equal_tokens],
+        },
+    )
+    write_page(
+        output / REPORT_NAME,
+        evaluated.models,
+        paired=evaluated.paired,
+        equal_tokens=evaluated.equal_tokens,
+        best=evaluated.best,
+        rollouts={one.setting.label: one.rows for one in drawn},
     )
 
 

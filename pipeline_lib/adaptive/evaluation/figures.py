@@ -1,24 +1,22 @@
-"""Rows of rollouts, and the figures of models: accuracy, claims, token counts, paired differences."""
+"""Rows of rollouts, and the figures of a model under one condition and temperature: accuracy, claims, tokens."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from pipeline_lib.adaptive.countdown.claims import is_right
 from pipeline_lib.adaptive.countdown.lines import read_result
+from pipeline_lib.adaptive.evaluation.votes import VoteFigures, vote_curve
 from pipeline_lib.adaptive.rollout import Event, Role, Rollout
-from pipeline_lib.adaptive.rollouts import rollout_row
+from pipeline_lib.adaptive.rollouts import Row, rollout_row
 from pipeline_lib.evaluation.statistics.intervals import score_interval, wilson_interval
-from pipeline_lib.evaluation.statistics.paired import PairedDifference, paired_difference
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Interval
 from pipeline_lib.seeding import child_seed
 
-Row = dict[str, Any]
 TOKEN_COUNTS = ("drawn", "critical", "total", "longest")
 
 
@@ -49,12 +47,36 @@ def evaluated_row(rollout: Rollout, gold: CountdownGold) -> Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFigures:
-    """Figures of one model; means are over rollouts that did not fail."""
+class ModelSetting:
+    """A model, the condition of its prompts, and the temperature of its draws."""
 
     name: str
     kind: str
+    """``parallel`` or ``serial``."""
     condition: str
+    """Empty without one."""
+    temperature: float
+
+    @property
+    def label(self) -> str:
+        """For titles: ``parallel, Sub Call Budget: 9, T = 0``."""
+        named = [self.name, *filter(None, [self.condition])]
+        return ", ".join([*named, f"T = {self.temperature:g}"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnRows:
+    """The rows of all rollouts of one setting, in the order of the problems."""
+
+    setting: ModelSetting
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFigures:
+    """Figures of one setting; means are over rollouts that did not fail."""
+
+    setting: ModelSetting
     problems: int
     rollouts: int
     failed: int
@@ -72,62 +94,48 @@ class ModelFigures:
     """Means, by the names of `TOKEN_COUNTS`."""
     events: Mapping[str, float]
     """Means."""
+    votes: Sequence[VoteFigures]
+    """By the number of samples; empty with one sample of each problem."""
 
     def row(self) -> Row:
         """As in metrics.json."""
         return {
-            "name": self.name,
-            "kind": self.kind,
-            "condition": self.condition,
+            **asdict(self.setting),
             "problems": self.problems,
             "rollouts": self.rollouts,
             "failed": self.failed,
-            "accuracy": _bounds(self.accuracy),
+            "accuracy": bounds(self.accuracy),
             "any_sample_upper_bound": self.any_sample,
             "any_child_right": self.any_child_right,
             "claims": self.claims,
             "false_claims": self.false_claims,
             **{f"{name}_tokens": self.tokens[name] for name in TOKEN_COUNTS},
             "events": dict(self.events),
+            "votes": [
+                {
+                    "samples": one.samples,
+                    "problems": one.problems,
+                    "consensus": bounds(one.consensus),
+                    "pass_upper_bound": bounds(one.any_sample),
+                    "drawn_tokens": one.drawn_tokens,
+                    "critical_tokens": one.critical_tokens,
+                }
+                for one in self.votes
+            ],
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """Two models on the same problems."""
-
-    base: str
-    model: str
-    problems: int
-    difference: PairedDifference
-
-    def row(self) -> Row:
-        """As in metrics.json; the difference is ``model`` minus ``base``."""
-        return {
-            "model": self.model,
-            "base": self.base,
-            "problems": self.problems,
-            "difference": _bounds(self.difference.interval),
-            "p_value": self.difference.p_value,
-            "finding": self.difference.finding.value,
-        }
-
-
-def model_figures(
-    name: str, kind: str, condition: str, rows: Sequence[Row], params: EvaluateParams, *, seed: int
-) -> ModelFigures:
-    """The figures of one model. At least one rollout must not have failed."""
-    whole = [row for row in rows if "error" not in row]
-    scores = problem_scores(rows)
+def model_figures(drawn: DrawnRows, params: EvaluateParams, *, seed: int) -> ModelFigures:
+    """The figures of one setting. At least one rollout must not have failed."""
+    whole = [row for row in drawn.rows if "error" not in row]
+    scores = problem_scores(drawn.rows)
     claims = [row for row in whole if row["claim"] is not None]
     return ModelFigures(
-        name=name,
-        kind=kind,
-        condition=condition,
+        setting=drawn.setting,
         problems=len(scores),
-        rollouts=len(rows),
-        failed=len(rows) - len(whole),
-        accuracy=_accuracy(scores, rows, params, seed=seed),
+        rollouts=len(drawn.rows),
+        failed=len(drawn.rows) - len(whole),
+        accuracy=_accuracy(scores, drawn.rows, params, seed=seed),
         any_sample=float(np.mean([score > 0 for score in scores.values()])),
         any_child_right=float(np.mean([row["any_child_right"] for row in whole])),
         claims=len(claims) / len(whole),
@@ -139,6 +147,7 @@ def model_figures(
             event.value: float(np.mean([row["events"].get(event.value, 0) for row in whole]))
             for event in Event
         },
+        votes=vote_curve(drawn.rows, params, seed=seed),
     )
 
 
@@ -151,26 +160,16 @@ def problem_scores(rows: Sequence[Row]) -> dict[str, float]:
     return {name: float(np.mean(values)) for name, values in right.items()}
 
 
-def compare_models(
-    rows: Mapping[str, Sequence[Row]], params: EvaluateParams, *, seed: int
-) -> list[Comparison]:
-    """Each model minus each one before it, on the problems that both have."""
-    scores = {name: problem_scores(own) for name, own in rows.items()}
-    found = []
-    for base, model in combinations(rows, 2):
-        names = [name for name in scores[base] if name in scores[model]]
-        if names:
-            difference = paired_difference(
-                np.array([scores[base][name] for name in names]),
-                np.array([scores[model][name] for name in names]),
-                resamples=params.resamples,
-                level=params.confidence_level,
-                seed=child_seed(seed, "apr", "paired", base, model),
-            )
-            found.append(
-                Comparison(base=base, model=model, problems=len(names), difference=difference)
-            )
-    return found
+def best_conditions(models: Sequence[ModelFigures]) -> list[ModelFigures]:
+    """The most accurate condition of each model and temperature with several; of equal ones the fastest."""
+    groups: dict[tuple[str, float], list[ModelFigures]] = {}
+    for one in models:
+        groups.setdefault((one.setting.name, one.setting.temperature), []).append(one)
+    return [
+        max(group, key=lambda one: (one.accuracy.value, -one.tokens["critical"]))
+        for group in groups.values()
+        if len(group) > 1
+    ]
 
 
 def _accuracy(
@@ -187,5 +186,6 @@ def _accuracy(
     )
 
 
-def _bounds(interval: Interval) -> Row:
+def bounds(interval: Interval) -> dict[str, Any]:
+    """An interval as in metrics.json."""
     return {"value": interval.value, "low": interval.low, "high": interval.high}

@@ -2,7 +2,8 @@
 
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, StrictInt, ValidationError
 
@@ -90,21 +91,17 @@ def _state(problem: ProblemLine) -> str:
     return lines.state_of(make_root(problem.numbers, problem.target), problem.target)
 
 
-def choose_condition(
-    model: pathlib.Path, record: ThreadModelRecord, *, children: int | None, tokens: int | None
-) -> str:
-    """The condition of a model's prompts; without a choice the largest one of its training.
+def choose_condition(model: pathlib.Path, record: ThreadModelRecord, amount: int | None) -> str:
+    """The condition of a model's prompts; without an amount the largest one of its training.
 
     Args:
         model: folder, for the message.
         record: of the model.
-        children: per spawn, for parallel models.
-        tokens: of a sequence, for serial models.
+        amount: children per spawn of parallel models, tokens of a sequence of serial ones.
 
     Raises:
         BadInputError: the model was not trained on it.
     """
-    amount = children if record.kind == "parallel" else tokens
     if amount is None:
         return max(record.conditions, key=_amount)
     name = lines.SUB_CALL_BUDGET if record.kind == "parallel" else lines.TOKEN_BUDGET
@@ -157,18 +154,38 @@ def check_fit(
             )
 
 
+EvaluatedSplit = Literal["valid", "test"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemSource:
+    """Problems with what is known of them."""
+
+    problems: Sequence[ProblemLine]
+    style: str | None = None
+    """Of the data folder that they are from; None for those of a file."""
+    split: EvaluatedSplit | None = None
+    """The same."""
+
+
 def read_source(
-    data: pathlib.Path | None, problems: pathlib.Path | None
-) -> tuple[list[ProblemLine], str | None]:
-    """The test problems of a data folder with its style, or those of a file, without a style.
+    data: pathlib.Path | None, problems: pathlib.Path | None, split: EvaluatedSplit | None
+) -> ProblemSource:
+    """The problems of a split of a data folder, by default the test problems, or those of a file.
 
     Raises:
-        BadInputError: not exactly one is given, or it cannot be used.
+        BadInputError: not exactly one is given, a split of a file is asked for, or one cannot be used.
     """
     if (data is None) == (problems is None):
         raise BadInputError("give either --data DATA or --problems FILE")
     if problems is not None:
-        return read_problem_file(problems), None
+        if split is not None:
+            raise BadInputError(f"--split {split}: is for --data; a file of problems has no splits")
+        return ProblemSource(problems=read_problem_file(problems))
     assert data is not None
     check_data(data)
-    return read_problems(problem_file(data, "test")), read_settings(data).data.style
+    return ProblemSource(
+        problems=read_problems(problem_file(data, split or "test")),
+        style=read_settings(data).data.style,
+        split=split or "test",
+    )

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
-from pipeline_lib.adaptive.evaluation.evaluate import EvaluationSetting
-from pipeline_lib.adaptive.evaluation.figures import TOKEN_COUNTS, Row, evaluated_row
+from pipeline_lib.adaptive.evaluation.figures import TOKEN_COUNTS, evaluated_row
 from pipeline_lib.adaptive.evaluation.open_draws import ThreadModel
 from pipeline_lib.adaptive.evaluation.page import write_trace
 from pipeline_lib.adaptive.evaluation.problem_source import (
@@ -18,10 +17,27 @@ from pipeline_lib.adaptive.evaluation.problem_source import (
 )
 from pipeline_lib.adaptive.model_record import read_record
 from pipeline_lib.adaptive.rollout import Role, Rollout, Root
+from pipeline_lib.adaptive.rollouts import Row
 from pipeline_lib.adaptive.scheduler import run_rollouts
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.serve import ServeParams
 
 _PROBLEM = re.compile(r"\s*(\d{1,9}(?:\s*,\s*\d{1,9})+)\s*=\s*(\d{1,9})\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSetting:
+    """Condition and draws of one rollout."""
+
+    children: int | None
+    """Per spawn, for parallel models; None: the most of their training."""
+    tokens: int | None
+    """Of a sequence, for serial models; None: the most of their training."""
+    temperature: float
+    first_success: bool
+    serve: ServeParams | None
+    """The server of the model; None: it is drawn in process."""
+    seed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +78,7 @@ def parse_problem(text: str) -> ProblemLine:
     return ProblemLine(id=text, numbers=numbers, target=int(found[2]))
 
 
-def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: EvaluationSetting) -> Trace:
+def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: TraceSetting) -> Trace:
     """The first rollout of ``problem``, with the seeds of an evaluation.
 
     Raises:
@@ -71,7 +87,8 @@ def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: Evaluatio
     """
     record = read_record(folder)
     check_fit(folder, record, [problem], style=None)
-    condition = choose_condition(folder, record, children=setting.children, tokens=setting.tokens)
+    amount = setting.children if record.kind == "parallel" else setting.tokens
+    condition = choose_condition(folder, record, amount)
     model = ThreadModel.read(folder, record, setting.serve)
     root = Root(problem_id=problem.id, sample=0, prompt=root_prompt(problem, record, condition))
     model.check_room([root])
@@ -83,9 +100,7 @@ def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: Evaluatio
     return Trace(rollout=rollout, row=row)
 
 
-async def _draw(
-    model: ThreadModel, roots: Sequence[Root], setting: EvaluationSetting
-) -> list[Rollout]:
+async def _draw(model: ThreadModel, roots: Sequence[Root], setting: TraceSetting) -> list[Rollout]:
     async with model.open_runtime(
         temperature=setting.temperature, seed=setting.seed, first_success=setting.first_success
     ) as runtime:

@@ -62,10 +62,12 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
 
     Raises:
         BudgetReachedError: the time limit was reached; the same call resumes.
-        BadInputError: model and data do not fit, the condition was never trained, there are too few
-            problems, or ``output`` holds something else.
+        BadInputError: there are no steps, model and data do not fit, the condition was never trained,
+            there are too few problems, or ``output`` holds something else.
     """
     start = time.perf_counter()
+    if not rl.steps:
+        raise BadInputError("adaptive.rl.steps=0: nothing to train; give at least 1")
     check_output_folder(output, kind=policies.KIND)
     record = read_record(model)
     digest = check_data(data).digest
@@ -114,6 +116,7 @@ def make_phase(
         clip=rl.clip,
         kl_coef=rl.serial_kl_coef if kind == "serial" else rl.kl_coef,
         pass_tokens=rl.pass_tokens,
+        bfloat16=rl.precision == "bfloat16",
     )
     return Phase(
         name=_PHASE,
@@ -142,7 +145,8 @@ def prompt_rows(
     Raises:
         BadInputError: the model was not trained on the condition, or its window has no room for a prompt.
     """
-    condition = choose_condition(model, record, children=rl.children, tokens=rl.tokens)
+    amount = rl.children if record.kind == "parallel" else rl.tokens
+    condition = choose_condition(model, record, amount)
     rows: list[Row] = [
         {"problem_id": one.id, "prompt": root_prompt(one, record, condition)} for one in problems
     ]

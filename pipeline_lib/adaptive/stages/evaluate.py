@@ -1,10 +1,11 @@
-"""The stage that compares both models."""
+"""The stage that compares the models."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_lib.adaptive.evaluation.evaluate import EvaluationSetting, evaluate_models
+from pipeline_lib.adaptive.evaluation.evaluate import evaluate_models
+from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting
 from pipeline_lib.adaptive.evaluation.problem_source import read_source
 from pipeline_lib.telemetry import record_work
 
@@ -13,24 +14,26 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 
 
 def evaluate(run: Run) -> None:
-    """Compare both models on the test problems."""
+    """Compare the models on the test problems, after reinforcement learning as well if there is any."""
     folders, params = run.workspace.adaptive, run.params.adaptive.evaluate
-    problems, style = read_source(folders.data, None)
+    models = {"parallel": folders.parallel, "serial": folders.serial}
+    if run.params.adaptive.rl.steps:
+        models |= {"parallel-rl": folders.parallel_rl, "serial-rl": folders.serial_rl}
     evaluate_models(
-        [folders.parallel, folders.serial],
-        problems,
+        models,
+        read_source(folders.data, None, "test"),
         folders.reports,
         EvaluationSetting(
-            children=params.children,
-            tokens=params.tokens,
-            temperature=params.temperature,
+            children=() if params.children is None else (params.children,),
+            tokens=() if params.tokens is None else (params.tokens,),
+            temperatures=params.temperatures,
             samples=params.samples,
             first_success=False,
             serve=None,
             evaluate=run.params.evaluate,
             seed=run.params.seed,
         ),
-        style=style,
+        replaces=True,
         on_progress=lambda done, total: record_work(
             run.root, "adaptive-evaluate", done=done, total=total
         ),

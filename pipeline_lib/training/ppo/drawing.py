@@ -17,6 +17,7 @@ import torch
 from pipeline_lib.advantages.rules import AdvantageRule, compute_advantages
 from pipeline_lib.training.online.rollouts import DrawnPath
 from pipeline_lib.training.ppo.path_batch import TokenPath
+from pipeline_lib.training.weights.policies import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +76,10 @@ class JudgedPaths:
 
 def _are_equal(rewards: Sequence[float]) -> bool:
     return not rewards or math.isclose(min(rewards), max(rewards))
+
+
+def find_end_ids(policy: Policy) -> frozenset[int]:
+    """Ids of the end tokens, of which a model may have several."""
+    declared = policy.model.generation_config.eos_token_id
+    ids = declared if isinstance(declared, list) else [declared]
+    return frozenset(i for i in [*ids, policy.tokenizer.eos_token_id] if i is not None)

@@ -27,7 +27,7 @@ from pipeline_lib.training.online.rollout_settings import select_prompts
 from pipeline_lib.training.online.rollouts import PathSource
 from pipeline_lib.training.phases import MakeTrainer, Row
 from pipeline_lib.training.ppo import losses
-from pipeline_lib.training.ppo.drawing import JudgedPaths
+from pipeline_lib.training.ppo.drawing import JudgedPaths, find_end_ids
 from pipeline_lib.training.ppo.experience import Experience, make_experience
 from pipeline_lib.training.ppo.losses import TokenMeans
 from pipeline_lib.training.ppo.path_batch import PathBatch, collate
@@ -121,7 +121,7 @@ class PpoTrainer(Trainer):
         channels = policy.model.config.get_text_config().hidden_size
         self.value_head = ValueHead(channels).to(args.device)
         self.add_callback(SaveValueHead(self.value_head))
-        self._end_ids = _end_ids(policy)
+        self._end_ids = find_end_ids(policy)
         self._step_metrics: dict[str, float] = {}
 
     @override
@@ -294,10 +294,3 @@ class PpoTrainer(Trainer):
 def _keep_rows(rows: list[Any]) -> Any:
     """A collator that leaves rows as they are: prompts become tensors with the paths drawn for them."""
     return rows
-
-
-def _end_ids(policy: Policy) -> frozenset[int]:
-    """Ids of the end tokens, of which a model may have several."""
-    declared = policy.model.generation_config.eos_token_id
-    ids = declared if isinstance(declared, list) else [declared]
-    return frozenset(i for i in [*ids, policy.tokenizer.eos_token_id] if i is not None)

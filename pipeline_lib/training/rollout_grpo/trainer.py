@@ -1,11 +1,14 @@
 """GRPO over rollouts as a trainer of transformers: its loop, checkpoints and log, with a step of its own.
 
-A step draws rollouts, scores their sequences once with the policy and with the start of training, and makes
-``updates`` updates on all of them. All of it is one step of the trainer, so that no checkpoint falls between
-a draw and its last update: a resumed run computes what an unbroken one does.
+A step draws rollouts, scores their sequences once with the start of training, and makes ``updates`` updates on
+all of them. All of it is one step of the trainer, so that no checkpoint falls between a draw and its last
+update: a resumed run computes what an unbroken one does.
 
-Only public methods of the trainer are overridden. Weights and sums are float32: a ratio of probabilities is
-1 before the first update, and the divergence from the start begins at 0.
+The probabilities of the drawing policy are those of the first update's own passes, since no weight has moved
+by then. So a ratio is exactly 1 there, in any precision, which the engine's log-probabilities, of other
+batches, would not give. No pass has dropout, for the same reason.
+
+Only public methods of the trainer are overridden. Weights and sums are float32.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,6 +50,8 @@ class Plan:
     kl_coef: float
     pass_tokens: int
     """Tokens of a forward/backward pass, padding included, at most."""
+    bfloat16: bool
+    """Matrix products in bfloat16, over float32 weights."""
 
 
 def trainer_factory(rows: Sequence[Row], *, source: RolloutSource, plan: Plan) -> MakeTrainer:
@@ -61,13 +66,15 @@ def trainer_factory(rows: Sequence[Row], *, source: RolloutSource, plan: Plan) -
     return make
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scored:
-    """A pass with the constants of its loss."""
+@dataclass(slots=True, kw_only=True)
+class _Pass:
+    """A batch with the constants of its loss."""
 
     batch: SequenceBatch
-    old_BT: Tensor
     reference_BT: Tensor
+    """Log-probabilities at the start of training."""
+    old_BT: Tensor | None = None
+    """Those of the drawing policy, once the first update has computed them."""
 
 
 class RolloutTrainer(Trainer):
@@ -121,9 +128,9 @@ class RolloutTrainer(Trainer):
             pad_id=self._tokenizer.pad_token_id,
             device=self.args.device,
         )
+        plain.eval()
         passes = self._score(plain, batches)
         means = TokenMeans()
-        model.train()
         for update in range(self._plan.updates):
             if update:
                 self._update(model)
@@ -145,41 +152,45 @@ class RolloutTrainer(Trainer):
         return rollouts
 
     @torch.no_grad()
-    def _score(self, plain: Any, batches: Sequence[SequenceBatch]) -> list[_Scored]:
-        """Log-probabilities before any update, and at the start of training."""
-        plain.eval()
-        old = [batch.logprobs(plain) for batch in batches]
+    def _score(self, plain: Any, batches: Sequence[SequenceBatch]) -> list[_Pass]:
+        """The passes, with log-probabilities at the start of training."""
         with self._reference.open(plain) as reference:
-            started = [batch.logprobs(reference) for batch in batches]
-        return [
-            _Scored(batch=batch, old_BT=old_BT, reference_BT=reference_BT)
-            for batch, old_BT, reference_BT in zip(batches, old, started, strict=True)
-        ]
+            return [
+                _Pass(batch=batch, reference_BT=self._logprobs(reference, batch))
+                for batch in batches
+            ]
+
+    def _logprobs(self, model: Any, batch: SequenceBatch) -> Tensor:
+        bfloat16 = self._plan.bfloat16
+        with torch.autocast(self.args.device.type, torch.bfloat16, enabled=bfloat16):
+            return batch.logprobs(model)
 
     def _add_gradients(
-        self, plain: Any, passes: Sequence[_Scored], count: int, means: TokenMeans
+        self, plain: Any, passes: Sequence[_Pass], count: int, means: TokenMeans
     ) -> Tensor:
         """Add the gradients of the mean loss of ``count`` sequences; that loss."""
         total = torch.zeros((), device=self.args.device)
-        for scored in passes:
-            loss = self._summed_loss(plain, scored, means) / count
+        for one in passes:
+            loss = self._summed_loss(plain, one, means) / count
             self.accelerator.backward(loss)
             total += loss.detach()
         return total
 
-    def _summed_loss(self, plain: Any, scored: _Scored, means: TokenMeans) -> Tensor:
-        batch, clip = scored.batch, self._plan.clip
-        mask_BT, logprobs_BT = batch.mask, batch.logprobs(plain)
+    def _summed_loss(self, plain: Any, one: _Pass, means: TokenMeans) -> Tensor:
+        batch, clip = one.batch, self._plan.clip
+        mask_BT, logprobs_BT = batch.mask, self._logprobs(plain, batch)
+        if one.old_BT is None:
+            one.old_BT = logprobs_BT.detach()
         means.add(
             mask_BT,
-            kl=k3_kl(logprobs_BT, scored.reference_BT),
-            update_kl=k3_kl(scored.old_BT, logprobs_BT),
-            clip_fraction=clip_indicators(logprobs_BT, scored.old_BT, clip=clip),
+            kl=k3_kl(logprobs_BT, one.reference_BT),
+            update_kl=k3_kl(one.old_BT, logprobs_BT),
+            clip_fraction=clip_indicators(logprobs_BT, one.old_BT, clip=clip),
         )
         return sequence_losses(
             logprobs_BT,
-            scored.old_BT,
-            scored.reference_BT,
+            one.old_BT,
+            one.reference_BT,
             mask_BT=mask_BT,
             advantages_B=batch.advantages_B,
             siblings_B=batch.siblings_B,

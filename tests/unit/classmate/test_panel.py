@@ -110,14 +110,6 @@ def test_a_call_waits_for_the_one_before_it():
     assert asked == [2]
 
 
-def test_an_answer_of_another_shape_is_a_failure():
-    """One continuation of one question, where three of two were asked for."""
-    one = ScriptedPeer(name="y", write=lambda *_: "ok")
-    garbage = BrokenPeer("x", lambda *_: ask(one)["y"][1:])
-    [reason] = reasons(ask(garbage)["x"])[1]
-    assert reason == "1 continuations of 1 questions; asked for 3 of 2"
-
-
 def test_a_bug_is_raised():
     """An exception that is no failure of a peer is not taken for one."""
 

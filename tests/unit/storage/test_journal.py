@@ -39,6 +39,16 @@ def test_other_work_is_refused(tmp_path):
     assert list(open_journal(output, key="k").pieces) == ["a"]
 
 
+def test_other_work_is_replaced_where_that_is_asked_for(tmp_path):
+    """Its pieces are gone; those of the same key are kept."""
+    path = tmp_path / "x.journal"
+    open_journal(path, key="a").add("p1", {})
+    assert open_journal(path, key="a", replaces_other=True).pieces == {"p1": {}}
+    assert open_journal(path, key="b", replaces_other=True).pieces == {}
+    with pytest.raises(BadInputError):
+        open_journal(path, key="a")
+
+
 def test_a_damaged_journal_is_refused(tmp_path):
     """Not JSON in the middle."""
     output = tmp_path / "out.jsonl.partial"

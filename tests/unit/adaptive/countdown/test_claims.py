@@ -2,7 +2,12 @@
 
 import pytest
 
-from pipeline_lib.adaptive.countdown.claims import is_right, read_claim, read_problem
+from pipeline_lib.adaptive.countdown.claims import (
+    answer_of,
+    is_right,
+    read_claim,
+    read_problem,
+)
 from pipeline_lib.adaptive.countdown.compact import CompactSearch
 from pipeline_lib.adaptive.countdown.compact import parallel_trace as compact_parallel
 from pipeline_lib.adaptive.countdown.compact import serial_trace as compact_serial
@@ -85,6 +90,16 @@ def test_a_right_claim_is_accepted():
     """3+5=8, 12+8=20, with the numbers that each leaves in any order."""
     assert is_right(GOLD, RIGHT)
     assert is_right(GOLD, RIGHT.replace("[12, 8]", "[8, 12]"))
+
+
+def test_equal_votes_are_right_alike():
+    """Commuted operands, the order of numbers and the goal line make no difference; another path does."""
+    same = explored(("5+3=8", "8, 12"), ("8+12=20", "20")) + f"\n20,20 {GOAL}"
+    assert answer_of(same) == answer_of(RIGHT) == "3+5=8 [8, 12]; 8+12=20 [20]"
+    assert answer_of(explored(("12+3=15", "15, 5"), ("15+5=20", "20"))) != answer_of(RIGHT)
+    wrong = explored(("3+5=8", "12, 9"), ("12+8=20", "20"))
+    assert (answer_of(wrong), is_right(GOLD, wrong)) != (answer_of(RIGHT), True)
+    assert answer_of("") is answer_of(None) is None
 
 
 def joined(*results: str) -> str:

@@ -2,24 +2,15 @@
 
 import pytest
 
-from pipeline_lib.adaptive.evaluation.figures import compare_models, model_figures
+from pipeline_lib.adaptive.evaluation.figures import best_conditions, model_figures
 from pipeline_lib.params.evaluate import EvaluateParams
+from tests.unit.adaptive.evaluation.rows import drawn, failed, row
 
-PARAMS = EvaluateParams(resamples=2000)
-
-
-def row(problem, sample, *, right=False, claim=None, drawn=10, **more):
-    tokens = {"drawn": drawn, "critical": 5, "total": 20, "longest": 8}
-    named = {"problem_id": problem, "sample": sample, "is_correct": right, "claim": claim}
-    return named | {"any_child_right": right, "tokens": tokens, "events": {}, "seqs": []} | more
-
-
-def failed(problem, sample):
-    return row(problem, sample, drawn=999) | {"error": "it broke"}
+PARAMS = EvaluateParams(resamples=200)
 
 
 def figures(rows, **changes):
-    return model_figures("m", "parallel", "", rows, PARAMS, seed=1, **changes)
+    return model_figures(drawn(rows, **changes), PARAMS, seed=1)
 
 
 def test_accuracy_is_a_mean_over_problems():
@@ -67,15 +58,29 @@ def test_one_sample_has_wilsons_interval():
     }
 
 
-def test_models_are_compared_on_the_problems_that_both_have():
-    """b is right on all of 0..29, a on 0..9; 30 failed for b. Difference 20/30 of 30 problems."""
-    rows = {
-        "a": [row(str(n), 0, right=n < 10) for n in range(31)],
-        "b": [*(row(str(n), 0, right=True) for n in range(30)), failed("30", 0)],
+def test_the_best_condition_is_the_most_accurate_and_of_equal_ones_the_fastest():
+    """Right on 1, 2 and 2 of 2 problems with 5, 9 and 7 critical tokens: the third; one condition is no choice."""
+    sweep = [
+        figures(
+            [
+                row("a", right=True, critical=critical),
+                row("b", right=solved > 1, critical=critical),
+            ],
+            condition=name,
+        )
+        for name, solved, critical in (("x", 1, 5), ("y", 2, 9), ("z", 2, 7))
+    ]
+    alone = figures([row("a", right=True)], temperature=1.0)
+    assert [one.setting.condition for one in best_conditions([*sweep, alone])] == ["z"]
+
+
+def test_a_figure_names_its_setting():
+    """Condition and temperature are part of the record, as in metrics.json."""
+    shown = figures([row("a")], condition="Sub Call Budget: 9", temperature=1.0).row()
+    assert {name: shown[name] for name in ("name", "kind", "condition", "temperature")} == {
+        "name": "m",
+        "kind": "parallel",
+        "condition": "Sub Call Budget: 9",
+        "temperature": 1.0,
     }
-    [found] = compare_models(rows, PARAMS, seed=1)
-    shown = found.row()
-    assert (shown["base"], shown["model"], shown["problems"]) == ("a", "b", 30)
-    assert shown["difference"]["value"] == pytest.approx(2 / 3)
-    assert shown["difference"]["low"] > 0.4
-    assert shown["finding"] == "gain"
+    assert shown["votes"] == []

@@ -78,7 +78,21 @@ def test_malformed_problems_are_one_line(tmp_path, name, content, message):
 def test_one_source_is_given(given):
     """Neither none nor both."""
     with pytest.raises(BadInputError, match="either --data DATA or --problems FILE"):
-        read_source(*given)
+        read_source(*given, None)
+
+
+def test_a_file_has_no_splits(tmp_path):
+    """A split is one of a data folder."""
+    with pytest.raises(BadInputError, match="--split valid: is for --data"):
+        read_source(None, written(tmp_path, "a.json", [PROMPT]), "valid")
+
+
+def test_the_problems_of_a_split_are_read(small_data):
+    """valid and test have other problems; test without a choice."""
+    valid, test, chosen = (read_source(small_data, None, one) for one in ("valid", "test", None))
+    assert {one.id for one in valid.problems}.isdisjoint(one.id for one in test.problems)
+    assert chosen == test
+    assert (valid.split, valid.style) == ("valid", "compact")
 
 
 @pytest.mark.parametrize("kind", ["parallel", "serial"])
@@ -91,18 +105,12 @@ def test_prompts_are_those_of_the_traces(kind, style):
 
 
 def test_the_condition_is_one_of_the_training():
-    """A choice of 9 children or 64 tokens; without a choice the largest, 10 and not 9."""
+    """9 children, or 64 tokens; without an amount the largest, 10 and not 9."""
     parallel = record(conditions=("Sub Call Budget: 9 ", "Sub Call Budget: 10 "))
     serial = record(kind="serial", conditions=("Token Budget: 64 ", "Token Budget: 96 "))
-    folder = pathlib.Path("m")
     chosen = [
-        choose_condition(folder, model, children=children, tokens=tokens)
-        for model, children, tokens in [
-            (parallel, 9, 64),
-            (parallel, None, 64),
-            (serial, 9, 64),
-            (serial, 9, None),
-        ]
+        choose_condition(pathlib.Path("m"), model, amount)
+        for model, amount in [(parallel, 9), (parallel, None), (serial, 64), (serial, None)]
     ]
     assert chosen == [
         "Sub Call Budget: 9 ",
@@ -116,9 +124,9 @@ def test_a_condition_that_was_never_trained_is_refused():
     """The message lists what was, by size."""
     model = record(conditions=("Sub Call Budget: 10 ", "Sub Call Budget: 9 "))
     with pytest.raises(BadInputError, match="but on 'Sub Call Budget: 9', 'Sub Call Budget: 10';"):
-        choose_condition(pathlib.Path("m"), model, children=3, tokens=None)
+        choose_condition(pathlib.Path("m"), model, 3)
     with pytest.raises(BadInputError, match="but on no condition;"):
-        choose_condition(pathlib.Path("m"), record(), children=3, tokens=None)
+        choose_condition(pathlib.Path("m"), record(), 3)
 
 
 def test_data_of_another_style_is_refused():

@@ -146,6 +146,7 @@ def test_the_model_of_another_training_is_kept(trained, model, data):
         ({}, {"children": 5}, "never trained on 'Sub Call Budget: 5'"),
         ({"window": 10}, {}, "window=10: the prompt of problem"),
         ({}, {"prompts": 4}, "prompts=4: .* has 3 training problems"),
+        ({}, {"steps": 0}, "steps=0: nothing to train"),
     ],
 )
 def test_what_does_not_fit_is_refused(other_model, data, tmp_path, record, changed, message):

@@ -54,13 +54,14 @@ ADVANTAGES = [math.sqrt(2), -1 / math.sqrt(2), -1 / math.sqrt(2)]
 def trainer_of(base, tmp_path):
     """Makes a trainer whose policy has left the start of training, so that the divergence is not 0."""
 
-    def make(rollouts, *, pass_tokens=1000, updates=1, kl_coef=KL_COEF):
+    def make(rollouts, *, pass_tokens=1000, updates=1, kl_coef=KL_COEF, bfloat16=False):
         plan = Plan(
             group_size=len(rollouts),
             updates=updates,
             clip=0.2,
             kl_coef=kl_coef,
             pass_tokens=pass_tokens,
+            bfloat16=bfloat16,
         )
         phase = Phase(
             name="rl",
@@ -186,3 +187,40 @@ def test_the_ratio_is_1_before_the_first_update(trainer_of):
     assert once._step_metrics["update_kl"] == once._step_metrics["clip_fraction"] == 0
     assert once._step_metrics["kl"] > 0
     assert twice._step_metrics["update_kl"] > 0
+
+
+def test_the_ratio_is_1_in_bfloat16_as_well(trainer_of):
+    """Products of bfloat16 change the gradients; the probabilities of both sides are of the same pass."""
+    plain, rounded = trainer_of(ROLLOUTS), trainer_of(ROLLOUTS, bfloat16=True)
+    gradients = [step(trainer)[1] for trainer in (plain, rounded)]
+    assert rounded._step_metrics["update_kl"] == rounded._step_metrics["clip_fraction"] == 0
+    name = "model.layers.0.mlp.up_proj.weight"
+    assert not torch.equal(gradients[0][name], gradients[1][name])
+    torch.testing.assert_close(gradients[0][name], gradients[1][name], rtol=0.3, atol=1e-3)
+
+
+def test_later_updates_keep_the_probabilities_of_the_drawing_policy(trainer_of, base):
+    """A second update's divergence from it: that of the weights after the first, a sequence at a time."""
+    trainer = trainer_of(ROLLOUTS, updates=2)
+    before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+    step(trainer)
+    after = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+
+    def logprobs(weights):
+        model = load_policy(str(base)).model
+        with torch.no_grad():
+            for parameter, weight in zip(model.parameters(), weights, strict=True):
+                parameter.copy_(weight)
+            found = []
+            for one in ROLLOUTS:
+                for sequence in one.sequences:
+                    ids = torch.tensor(sequence.ids_L, dtype=torch.long)
+                    picked = slice(sequence.loss_from - 1, len(ids) - 1)
+                    scores = model(input_ids=ids[None]).logits[0].log_softmax(-1)
+                    found.append(scores[picked].gather(-1, ids[1:][picked, None])[:, 0])
+        return torch.cat(found)
+
+    old, new = logprobs(before), logprobs(after)
+    k3 = (new - old).exp() - 1 - (new - old)
+    # The mean of both updates, of which the first has a divergence of 0.
+    assert trainer._step_metrics["update_kl"] == pytest.approx(k3.mean().item() / 2, rel=1e-3)

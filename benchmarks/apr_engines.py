@@ -1,0 +1,160 @@
+"""Equality of greedy rollouts in this process and at a server, in float32.
+
+Engines batch and round differently, so that a near tie of two tokens may be decided either way. Each rollout
+that differs is followed to its first differing token, and the log-probabilities of both are compared in this
+process: the rollouts part at a near tie if they differ by less than `NEAR_TIE`. The server runs already, as of
+one of these commands; the problems are those of the split `valid`.
+
+    reasonloop serve models/apr-parallel --port 8300
+    reasonloop serve models/apr-parallel --engine vllm --set 'serve.options=[--dtype,float32]' --port 8300
+    python -m benchmarks.apr_engines models/apr-parallel --data data/apr --url http://127.0.0.1:8300/v1
+"""
+
+import argparse
+import pathlib
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from benchmarks.lib.command_line import add_output, make_parser, write_results
+from pipeline_lib.adaptive.countdown.data_folder import (
+    ProblemLine,
+    check_data,
+    problem_file,
+    read_problems,
+)
+from pipeline_lib.adaptive.evaluation.evaluate import ROLLOUTS_NAME, evaluate_models
+from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting
+from pipeline_lib.adaptive.evaluation.problem_source import ProblemSource
+from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine, shared_engine
+from pipeline_lib.storage.files import read_json_lines
+
+SEED = 7
+NEAR_TIE = 1e-3
+"""In nats; float32 sums of these models differ by some 1e-5 between batches."""
+_BATCH = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The first place at which two rollouts of a problem differ."""
+
+    problem_id: str
+    sequence: int
+    """Place among the sequences of the rollout."""
+    gap: float | None
+    """Difference of the log-probabilities of both tokens, in nats; None if no token differs there."""
+
+    @property
+    def is_near_tie(self) -> bool:
+        """True if either token may be drawn."""
+        return self.gap is not None and self.gap < NEAR_TIE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Rollouts of the same problems by two engines."""
+
+    problems: int
+    differences: Sequence[Difference]
+
+    @property
+    def equal(self) -> int:
+        """Problems with equal rollouts."""
+        return self.problems - len(self.differences)
+
+
+def compare_engines(
+    model: pathlib.Path, problems: Sequence[ProblemLine], serve: ServeParams, work: pathlib.Path
+) -> Agreement:
+    """Draw greedily in this process and at the server of ``serve``, and compare the rollouts."""
+    rollouts = []
+    for name, server in (("here", None), ("there", serve)):
+        setting = EvaluationSetting(
+            children=(),
+            tokens=(),
+            temperatures=(0.0,),
+            samples=1,
+            first_success=False,
+            serve=server,
+            evaluate=EvaluateParams(resamples=100),
+            seed=SEED,
+        )
+        evaluate_models({"m": model}, ProblemSource(problems=problems), work / name, setting)
+        rollouts.append([*read_json_lines(work / name / ROLLOUTS_NAME)])
+    engine = shared_engine(str(model), batch_size=_BATCH)
+    differences = [
+        find_difference(engine, here, there)
+        for here, there in zip(*rollouts, strict=True)
+        if here["seqs"] != there["seqs"]
+    ]
+    return Agreement(problems=len(problems), differences=differences)
+
+
+def find_difference(
+    engine: EmbeddedEngine, here: dict[str, Any], there: dict[str, Any]
+) -> Difference:
+    """The first difference of two rollouts of one problem."""
+    pairs = list(zip(here["seqs"], there["seqs"], strict=False))
+    place = next((i for i, (one, other) in enumerate(pairs) if one != other), len(pairs))
+    gap = None
+    if place < len(pairs) and pairs[place][0]["prefix"] == pairs[place][1]["prefix"]:
+        one, other = pairs[place]
+        gap = _gap(engine, one["prefix"], one["output"], other["output"])
+    return Difference(problem_id=here["problem_id"], sequence=place, gap=gap)
+
+
+@torch.no_grad()
+def _gap(engine: EmbeddedEngine, prefix: str, one: str, other: str) -> float:
+    """Distance in nats of the tokens at which two outputs part; an end token follows each output."""
+    tokenizer = engine.tokenizer
+    outputs = [[*tokenizer.encode(text), tokenizer.eos_token_id] for text in (one, other)]
+    shared = next(i for i, (a, b) in enumerate(zip(*outputs, strict=False)) if a != b)
+    ids = [*tokenizer.encode(prefix), *outputs[0][:shared]]
+    logits_V = engine.model(input_ids=torch.tensor([ids])).logits[0, -1].float()
+    first, second = (float(logits_V[output[shared]]) for output in outputs)
+    return abs(first - second)
+
+
+def show(found: Agreement) -> None:
+    """Print the counts, and each difference."""
+    print(f"{found.equal} of {found.problems} rollouts are equal")
+    for one in found.differences:
+        gap = "no common prefix" if one.gap is None else f"{one.gap:.2g} nats"
+        near = "a near tie" if one.is_near_tie else "NO near tie"
+        print(f"{one.problem_id}, sequence {one.sequence}: {gap}, {near}")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = make_parser(__doc__)
+    parser.add_argument("model", type=pathlib.Path, help="folder of `reasonloop apr train`")
+    parser.add_argument("--data", type=pathlib.Path, required=True)
+    parser.add_argument("--url", required=True, help="server of the model")
+    parser.add_argument("--problems", type=int, default=100, help="of the valid split")
+    add_output(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Draw, compare, print, write."""
+    arguments = parse_arguments()
+    check_data(arguments.data)
+    problems = read_problems(problem_file(arguments.data, "valid"))[: arguments.problems]
+    serve = ServeParams(engine="url", url=arguments.url, tokenizer=str(arguments.model))
+    with tempfile.TemporaryDirectory() as work:
+        found = compare_engines(arguments.model, problems, serve, pathlib.Path(work))
+    show(found)
+    settings = {key: str(value) for key, value in vars(arguments).items() if key != "output"}
+    differences = [asdict(one) | {"is_near_tie": one.is_near_tie} for one in found.differences]
+    results = {"problems": found.problems, "equal": found.equal, "differences": differences}
+    write_results(arguments.output, {"settings": settings, **results})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Tables of an evaluation, for its page and the console."""
+
+from collections.abc import Sequence
+
+from pipeline_lib.adaptive.evaluation.comparisons import Comparison, EqualTokens
+from pipeline_lib.adaptive.evaluation.figures import TOKEN_COUNTS, ModelFigures
+from pipeline_lib.adaptive.rollout import Event
+from pipeline_lib.reporting.tables import Table
+from pipeline_lib.reporting.wording import (
+    count,
+    difference,
+    level,
+    p_value,
+    percent,
+    score,
+    words,
+)
+
+
+def accuracy_table(models: Sequence[ModelFigures]) -> Table:
+    """Accuracy and claims of each setting."""
+    return Table(
+        caption=f"Accuracy with {level(models[0].accuracy)} intervals over problems",
+        columns=(
+            *("model", "kind", "condition", "T", "problems", "failed rollouts", "accuracy"),
+            *("any sample (upper bound)", "any child right", "claims", "false claims"),
+        ),
+        rows=tuple(
+            (
+                one.setting.name,
+                one.setting.kind,
+                one.setting.condition or "none",
+                f"{one.setting.temperature:g}",
+                str(one.problems),
+                f"{one.failed} of {one.rollouts}",
+                score(one.accuracy),
+                *map(percent, (one.any_sample, one.any_child_right, one.claims, one.false_claims)),
+            )
+            for one in models
+        ),
+    )
+
+
+def token_table(models: Sequence[ModelFigures]) -> Table:
+    """The four token counts of each setting."""
+    return Table(
+        caption="Tokens of a rollout: means over rollouts that did not fail",
+        columns=("model", *TOKEN_COUNTS),
+        rows=tuple(
+            (one.setting.label, *(f"{one.tokens[name]:.1f}" for name in TOKEN_COUNTS))
+            for one in models
+        ),
+    )
+
+
+def event_table(models: Sequence[ModelFigures]) -> Table:
+    """Children, failures and cuts of each setting."""
+    return Table(
+        caption="Counts of a rollout: means over rollouts that did not fail",
+        columns=("model", *(words(event.value) for event in Event)),
+        rows=tuple(
+            (one.setting.label, *(count(one.events[event.value]) for event in Event))
+            for one in models
+        ),
+    )
+
+
+def best_table(best: Sequence[ModelFigures]) -> Table:
+    """The chosen condition of each model and temperature."""
+    return Table(
+        caption="Best condition of each model, chosen on these problems",
+        columns=("model", "T", "condition", "accuracy", "drawn", "critical"),
+        rows=tuple(
+            (
+                one.setting.name,
+                f"{one.setting.temperature:g}",
+                one.setting.condition or "none",
+                score(one.accuracy),
+                *(f"{one.tokens[name]:.1f}" for name in ("drawn", "critical")),
+            )
+            for one in best
+        ),
+    )
+
+
+def vote_table(models: Sequence[ModelFigures]) -> Table:
+    """Consensus and pass@k of the settings with several samples; tokens are of all k."""
+    return Table(
+        caption="Votes of k samples of each problem; pass@k is an upper bound of every choice among them",
+        columns=("model", "k", "consensus", "pass@k (upper bound)", "drawn", "critical"),
+        rows=tuple(
+            (
+                one.setting.label,
+                str(vote.samples),
+                score(vote.consensus),
+                score(vote.any_sample),
+                f"{vote.drawn_tokens:.1f}",
+                f"{vote.critical_tokens:.1f}",
+            )
+            for one in models
+            for vote in one.votes
+        ),
+    )
+
+
+def paired_table(paired: Sequence[Comparison]) -> Table:
+    """Differences of accuracy on the same problems."""
+    return Table(
+        caption="Difference of accuracy in points, problem by problem",
+        columns=("model minus base", "conditions", "T", "problems", "difference", "p", "finding"),
+        rows=tuple(
+            (
+                f"{one.model.name} minus {one.base.name}",
+                " | ".join(side.condition or "none" for side in (one.model, one.base)),
+                f"{one.model.temperature:g}",
+                str(one.problems),
+                difference(one.difference.interval),
+                p_value(one.difference.p_value),
+                one.difference.finding.value,
+            )
+            for one in paired
+        ),
+    )
+
+
+def equal_token_table(found: Sequence[EqualTokens]) -> Table:
+    """One parallel rollout against votes of the serial model that draw as many tokens."""
+    return Table(
+        caption=(
+            "Difference of accuracy in points at equal drawn tokens: one parallel rollout minus a vote "
+            "of k serial ones"
+        ),
+        columns=(
+            *("parallel", "serial", "k", "problems", "drawn by one", "drawn by k"),
+            *("minus consensus@k", "minus pass@k (upper bound)"),
+        ),
+        rows=tuple(
+            (
+                one.parallel.label,
+                one.serial.label,
+                str(one.samples),
+                str(one.problems),
+                f"{one.drawn_tokens:.1f}",
+                f"{one.serial_drawn_tokens:.1f}",
+                difference(one.over_consensus.interval),
+                difference(one.over_any_sample.interval),
+            )
+            for one in found
+        ),
+    )

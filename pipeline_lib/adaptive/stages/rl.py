@@ -1,0 +1,41 @@
+"""The stages of reinforcement learning of both models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.adaptive.rl.train import train_by_rl
+from pipeline_lib.telemetry import record_work
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    import pathlib
+    from collections.abc import Mapping
+
+    from pipeline_lib.stages.stage import Run
+
+
+def train_parallel(run: Run) -> None:
+    """Train the parallel model on its rollouts, or resume an interrupted training."""
+    folders = run.workspace.adaptive
+    _train(run, folders.parallel, folders.parallel_rl, stage="adaptive-rl")
+
+
+def train_serial(run: Run) -> None:
+    """Train the serial model for as many steps."""
+    folders = run.workspace.adaptive
+    _train(run, folders.serial, folders.serial_rl, stage="adaptive-serial-rl")
+
+
+def _train(run: Run, model: pathlib.Path, output: pathlib.Path, *, stage: str) -> None:
+    rl = run.params.adaptive.rl
+    if not rl.steps:
+        # An output in dvc.yaml, with or without a training.
+        output.mkdir(parents=True, exist_ok=True)
+        return
+
+    def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
+        record_work(run.root, stage, done=step, total=total, unit="step")
+
+    train_by_rl(
+        model, run.workspace.adaptive.data, output, rl, seed=run.params.seed, progress=progress
+    )
