@@ -1,6 +1,7 @@
 """Problems of Classmate on disk: one file of JSON lines per split, in one sealed folder."""
 
 import pathlib
+from collections.abc import Sequence
 
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems.raw_files import source_identity
@@ -31,12 +32,10 @@ def make_problems(
     )
 
     def fill(fresh: pathlib.Path) -> dict[str, float]:
-        with open_gold_check() as gold_problem:
-            splits = make_splits(params, seed=seed, gold_problem=gold_problem)
-        for split in SPLITS:
-            rows = [problem.row() for problem in getattr(splits, split)]
-            write_json_lines(_file(fresh, split), rows)
-        return {split: len(getattr(splits, split)) for split in SPLITS}
+        splits = _load(params, seed=seed)
+        for split, problems in splits.items():
+            write_json_lines(_file(fresh, split), [problem.row() for problem in problems])
+        return {split: len(problems) for split, problems in splits.items()}
 
     unit = Unit(workspace=root, stage=stage, key=key, label=f"{stage} problems")
     return make_folder(unit, folder, kind=_KIND, fill=fill)
@@ -45,6 +44,21 @@ def make_problems(
 def read_problems(folder: pathlib.Path, split: str) -> list[Problem]:
     """The problems of one of the SPLITS."""
     return [Problem.from_row(row) for row in read_json_lines(_file(folder, split))]
+
+
+def load_problems(params: PrepareParams, split: str, *, seed: int) -> list[Problem]:
+    """The same problems, loaded or generated anew.
+
+    Raises:
+        BadInputError: the data set cannot be used.
+    """
+    return list(_load(params, seed=seed)[split])
+
+
+def _load(params: PrepareParams, *, seed: int) -> dict[str, Sequence[Problem]]:
+    with open_gold_check() as gold_problem:
+        splits = make_splits(params, seed=seed, gold_problem=gold_problem)
+    return {split: getattr(splits, split) for split in SPLITS}
 
 
 def _file(folder: pathlib.Path, split: str) -> pathlib.Path:

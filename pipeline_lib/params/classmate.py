@@ -8,7 +8,7 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator, model
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams, PrepareParams
 from pipeline_lib.params.sections import Count, Positive, Rate, Section
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.params.train import ONLINE, Method, TrainParams
+from pipeline_lib.params.train import Method, TrainParams
 
 
 class PeerParams(Section):
@@ -116,17 +116,17 @@ class ClassmateParams(Section):
     do_sample: bool = True
     """False is greedy."""
     bonus: Literal["peers", "blind"] = "peers"
-    """Source of b. blind: a hash of the prefix decides which path of a draw has which of the peers' scores, so
-    that mean and spread are theirs; it tells a use to peers from any steady preference."""
+    """Source of b. blind: a hash decides which prefix of a problem has which of the peers' scores, so that mean
+    and spread are theirs; it tells use to peers from any steady preference."""
     prepare: PrepareParams = PrepareParams(
         train_problems=4000,
         test_problems=300,
-        bootstrap_problems=2000,
+        bootstrap_problems=3000,
         countdown=CountdownParams(num_numbers=4, high=9, target_high=40),
     )
     """Problems of the stages."""
     bootstrap: BootstrapParams = BootstrapParams(
-        validation_fraction=0.0, hidden_size=96, num_layers=3, num_heads=4, steps=600
+        validation_fraction=0.0, hidden_size=96, num_layers=3, num_heads=4, steps=1500
     )
     """The base of the actor."""
     train: TrainParams = TrainParams(
@@ -138,7 +138,7 @@ class ClassmateParams(Section):
         checkpoint_every=20,
         control=False,
     )
-    """Training of the actor. Every ``checkpoint_every`` steps, a draw is kept for `classmate show`."""
+    """Training of the actor."""
     evaluate: ClassmateEvaluateParams = ClassmateEvaluateParams()
 
     @field_validator("classmate_model_name_or_path_list", "held_out", mode="before")
@@ -181,19 +181,5 @@ class ClassmateParams(Section):
         if self.fusion == "convex" and weight > 1:
             raise ValueError(
                 f"classmate_reward_weight={weight}; with fusion=convex it is at most 1"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _method(self) -> "ClassmateParams":
-        method = self.train.method
-        if method not in ONLINE:
-            raise ValueError(
-                f"train.method={method.value}; a reward needs drawn paths: set grpo, rloo or ppo"
-            )
-        if self.fusion == "normalized" and method is not Method.GRPO:
-            raise ValueError(
-                f"fusion=normalized with train.method={method.value}; only grpo normalizes rewards "
-                "one by one, take additive or convex"
             )
         return self
