@@ -84,8 +84,14 @@ GROUPS = {
         ),
     ),
     "classmate": (
-        "Peers that continue chains (Classmate).",
-        ("flows.cli.classmate_probe:probe",),
+        "Peers that continue a chain and share its reward (Classmate).",
+        (
+            "flows.cli.classmate:run",
+            "flows.cli.classmate_train:train",
+            "flows.cli.classmate_train:evaluate",
+            "flows.cli.classmate_probe:probe",
+            "flows.cli.classmate:show",
+        ),
     ),
     "stream": (
         "Verification over Kafka topics.",

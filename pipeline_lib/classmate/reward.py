@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipeline_lib.classmate.blind import deal_blindly
 from pipeline_lib.classmate.cut import Prefix, cut_chain, draw_share, split_steps
 from pipeline_lib.classmate.draw_files import DrawRecord, RewardedPath, write_draw
 from pipeline_lib.classmate.figures import draw_figures
-from pipeline_lib.classmate.fusion import Fused, fuse
+from pipeline_lib.classmate.fusion import Fused, Scores, fuse
 from pipeline_lib.classmate.inquiry import Answered, Inquiry
 from pipeline_lib.classmate.leaks import Chain, first_leaks
 from pipeline_lib.classmate.panel import open_panel
@@ -146,9 +147,16 @@ class ClassmateReward:
         pending = self.inquiry.start(problems, prefixes, step=step)
         base = self.verified(completions=completions, problem_id=problem_id, failed=failed)
         answered = pending.finish()
+        scores: Scores = answered.scores
+        if self.params.bonus == "blind":
+            asked = [
+                None if prefix is None else (name, prefix.text)
+                for name, prefix in zip(problem_id, prefixes, strict=True)
+            ]
+            scores = deal_blindly(scores, asked, seed=self.inquiry.seed)
         fused = fuse(
             base,
-            answered.scores,
+            scores,
             answered.empty,
             params=self.params,
             group_size=self.group_size or len(base),
