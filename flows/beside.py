@@ -1,6 +1,7 @@
 """Stages in order, trainings of which some run beside others: each in a worker of its own."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from prefect.futures import PrefectFuture
 
@@ -17,14 +18,16 @@ def do_in_order(
     *,
     in_worker: bool,
     before: Callable[[Stage], None] = lambda _stage: None,
+    own_flows: Mapping[str, Callable[[Run], None]] = MappingProxyType({}),
 ) -> None:
     """Run all stages, with those that may run beside others on a spare worker.
 
     Args:
-        stages: of which each is one task.
+        stages: each of them is one task, unless it is among ``own_flows``.
         run: the run.
         in_worker: as in `begin_beside`.
         before: called before each stage.
+        own_flows: what stages do that are more than one task, by name.
     """
     begun: dict[str, PrefectFuture[None]] = {}
     for stage in stages:
@@ -32,6 +35,8 @@ def do_in_order(
         before(stage)
         if stage.name in begun:
             result_of(begun[stage.name])
+        elif stage.name in own_flows:
+            own_flows[stage.name](run)
         else:
             stage_task(stage)(stage, run)
 

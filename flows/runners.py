@@ -1,6 +1,6 @@
 """Task runners: threads of this process, or Ray, local or a cluster.
 
-Only this module, `ray_nodes`, `ray_watch` and `ray_workers` import Ray.
+Only this module, `ray_nodes`, `ray_watch`, `ray_workers` and `ray_peers` import Ray.
 """
 
 import importlib

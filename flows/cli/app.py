@@ -83,6 +83,16 @@ GROUPS = {
             "flows.cli.apr_run:run",
         ),
     ),
+    "classmate": (
+        "Peers that continue a chain and share its reward (Classmate).",
+        (
+            "flows.cli.classmate:run",
+            "flows.cli.classmate_train:train",
+            "flows.cli.classmate_train:evaluate",
+            "flows.cli.classmate_probe:probe",
+            "flows.cli.classmate:show",
+        ),
+    ),
     "stream": (
         "Verification over Kafka topics.",
         ("flows.cli.stream:verify", "flows.cli.stream:publish"),

@@ -3,6 +3,7 @@
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions, StageName
 from flows.cli.orchestrated import orchestrated
 from flows.terminal import PlainConsole
+from pipeline_lib.stages.classmate import CLASSMATE
 from pipeline_lib.stages.systems import STAGES
 
 console = PlainConsole()
@@ -27,6 +28,10 @@ def stage(
             from flows.one_stage import run_one_task_stage  # noqa: PLC0415 - see `orchestrated`
 
             run_one_task_stage(name, run)
+        elif STAGES[name] in CLASSMATE:
+            from flows.classmate import run_classmate_stage  # noqa: PLC0415 - see `orchestrated`
+
+            run_classmate_stage(name, run)
         else:
             from flows.post_training import run_stage  # noqa: PLC0415 - see `orchestrated`
 

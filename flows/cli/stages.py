@@ -67,6 +67,7 @@ DVC_FILES: Mapping[str, DvcFile] = {
     ),
     "latent": DvcFile(path=REPOSITORY / "latent" / "dvc.yaml"),
     "adaptive": DvcFile(path=REPOSITORY / "adaptive" / "dvc.yaml"),
+    "classmate": DvcFile(path=REPOSITORY / "classmate" / "dvc.yaml"),
 }
 """By name of the system."""
 

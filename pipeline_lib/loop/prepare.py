@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import TYPE_CHECKING
 
+from pipeline_lib.problems.raw_files import source_identity
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Unit, record_unit
 from pipeline_lib.storage import manifests, shards
-from pipeline_lib.storage.files import digest_file, digest_json, read_json, write_json
+from pipeline_lib.storage.files import read_json, write_json
 from pipeline_lib.storage.workspace import SPLITS
 from pipeline_lib.telemetry import record_event
 from pipeline_lib.verification.golds import open_gold_check
@@ -25,7 +25,9 @@ def prepare(run: Run) -> None:
     """Write the splits, unless they exist under the same key."""
     workspace, params, seed = run.workspace, run.params.prepare, run.params.seed
     key = stage_key(
-        __name__, params={**params.model_dump(), "seed": seed}, inputs=_source(params.source)
+        __name__,
+        params={**params.model_dump(), "seed": seed},
+        inputs=source_identity(params.source),
     )
     folders = [workspace.problems(split) for split in SPLITS]
     current = all(manifests.current(folder, kind=KIND, key=key) for folder in folders)
@@ -49,13 +51,3 @@ def _note_small_splits(run: Run) -> None:
         if drawn < wanted:
             text = f"prepare.{split}_problems={wanted}: the data set leaves {drawn} for this split"
             record_event(run.root, "note", text=text)
-
-
-def _source(folder: str | None) -> dict[str, str]:
-    """Digest of the source folder's files; of a hub id, the id."""
-    if folder is None:
-        return {}
-    root = pathlib.Path(folder).expanduser()
-    files = sorted(path for path in root.rglob("*") if path.is_file()) if root.is_dir() else []
-    digests = {str(path.relative_to(root)): digest_file(path) for path in files}
-    return {"folder": digest_json(digests) if digests else folder}

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipeline_lib.params.adaptive import AdaptiveParams
+from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.evaluate import EvaluateParams, ReportParams, StrategyParams
 from pipeline_lib.params.latent import LatentParams
 from pipeline_lib.params.pacore import PacoreParams
@@ -73,4 +74,5 @@ class Params(Section):
     pacore: PacoreParams = PacoreParams()
     latent: LatentParams = LatentParams()
     adaptive: AdaptiveParams = AdaptiveParams()
+    classmate: ClassmateParams = ClassmateParams()
     execution: ExecutionParams = ExecutionParams()

@@ -9,7 +9,17 @@ import pyarrow.parquet as pq
 
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.problems.raw_row import RawRow
-from pipeline_lib.storage.files import numbered_json_lines, read_json
+from pipeline_lib.storage.files import digest_file, digest_json, numbered_json_lines, read_json
+
+
+def source_identity(source: str | None) -> dict[str, str]:
+    """Digest of a folder's files, as an input of a stage key; of a hub id, the id; empty for None."""
+    if source is None:
+        return {}
+    root = pathlib.Path(source).expanduser()
+    files = sorted(path for path in root.rglob("*") if path.is_file()) if root.is_dir() else []
+    digests = {str(path.relative_to(root)): digest_file(path) for path in files}
+    return {"folder": digest_json(digests) if digests else source}
 
 
 def folder_rows(folder: pathlib.Path, patterns: Sequence[str]) -> list[RawRow] | None:

@@ -77,7 +77,7 @@ def serving_engine(
     if kind.is_external:
         yield attach(serve, by_chat=serve.tokenizer is None)
         return
-    _check_model(model)
+    check_model(model)
     engine = start_supervised(
         kind, serve, model=model, lora_rank=max_lora_rank if lora else None, log_folder=log_folder
     )
@@ -100,8 +100,12 @@ def _raise_failure(engine: RunningEngine, error: Exception) -> None:
             raise failure from error
 
 
-def _check_model(model: str) -> None:
-    """A hub id is NAME or OWNER/NAME; anything else must be a folder."""
+def check_model(model: str) -> None:
+    """Check that a model is a folder, or can be a hub id: NAME or OWNER/NAME.
+
+    Raises:
+        BadInputError: it is neither.
+    """
     is_path = model.startswith((".", "/", "~")) or model.count("/") > 1
     if is_path and not pathlib.Path(model).is_dir():
         raise BadInputError(f"model {model}: no such folder; give one, or a hub id")

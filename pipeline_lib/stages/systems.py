@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from pipeline_lib.stages.adaptive import ADAPTIVE
+from pipeline_lib.stages.classmate import CLASSMATE
 from pipeline_lib.stages.latent import LATENT
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.stages.pacore import PACORE
@@ -13,5 +14,6 @@ SYSTEMS: Mapping[str, tuple[Stage, ...]] = {
     "pacore": PACORE,
     "latent": LATENT,
     "adaptive": ADAPTIVE,
+    "classmate": CLASSMATE,
 }
 STAGES: Mapping[str, Stage] = {stage.name: stage for system in SYSTEMS.values() for stage in system}

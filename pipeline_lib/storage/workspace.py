@@ -63,6 +63,26 @@ class AdaptiveFolders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClassmateFolders:
+    """Problems, models and draws of Classmate, and their evaluation."""
+
+    problems: pathlib.Path
+    base: pathlib.Path
+    """The actor at the start."""
+    peers: pathlib.Path
+    """A folder per peer that was made here."""
+    trained: pathlib.Path
+    """The actor, trained with peers."""
+    plain: pathlib.Path
+    """The actor, trained as long without peers."""
+    draws: pathlib.Path
+    """Prefixes, continuations and scores of some draws of the training."""
+    evaluation: pathlib.Path
+    metrics: pathlib.Path
+    report: pathlib.Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PacoreFolders:
     """Judged paths of a policy, the models trained on them, and their evaluation."""
 
@@ -203,6 +223,22 @@ class Workspace:
             parallel_rl=self.root / "models" / "adaptive-parallel-rl",
             serial_rl=self.root / "models" / "adaptive-serial-rl",
             reports=self.root / "reports" / "adaptive",
+        )
+
+    @property
+    def classmate(self) -> ClassmateFolders:
+        """Folders of Classmate."""
+        data, models = self.root / "data" / "classmate", self.root / "models" / "classmate"
+        return ClassmateFolders(
+            problems=data / "problems",
+            base=models / "base",
+            peers=models / "peers",
+            trained=models / "trained",
+            plain=models / "plain",
+            draws=data / "draws",
+            evaluation=data / "evaluation",
+            metrics=self.reports / "classmate.json",
+            report=self.reports / "classmate.html",
         )
 
     @property

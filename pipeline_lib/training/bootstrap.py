@@ -6,8 +6,9 @@ taught the answer format by SFT on worked solutions.
 """
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
@@ -34,14 +35,19 @@ _EOS = "<eos>"
 _MAX_VOCABULARY = 1024
 _CONTEXT_TOKENS = 512
 
+Pieces = Literal["numbers", "digits"]
+"""Texts between which no token reaches: whole numbers and other characters, or all characters."""
+_PIECES: Mapping[Pieces, str] = {"numbers": r"\d+|\D", "digits": r"\d|\D"}
 
-def make_base_policy(
+
+def make_base_policy(  # noqa: PLR0913 - what a training depends on
     rows: Sequence[Row],
     output: pathlib.Path,
     *,
     params: BootstrapParams,
     seed: int,
     key: str,
+    pieces: Pieces = "numbers",
     progress: Progress | None = None,
 ) -> Manifest:
     """Make the base policy from worked solutions, or from ``params.model``.
@@ -52,6 +58,7 @@ def make_base_policy(
         params: the model, or the settings to make one.
         seed: the root seed.
         key: the stage key.
+        pieces: of the tokenizer of a model from scratch.
         progress: called after each step of SFT.
 
     Raises:
@@ -82,7 +89,7 @@ def make_base_policy(
     blank = context.work / "blank"
     weights_seed = trainer_seed(seed, "bootstrap", "weights")
     with silence_libraries(), deterministic(threads=params.threads, seed=weights_seed):
-        save_blank_policy(blank, rows, params)
+        save_blank_policy(blank, rows, params, pieces=pieces)
     phase = _make_phase("bootstrap", rows, params, steps=params.steps)
     return run_phases([phase], str(blank), output, context=context)
 
@@ -111,7 +118,13 @@ def _make_phase(name: str, rows: Sequence[Row], params: BootstrapParams, *, step
     )
 
 
-def save_blank_policy(folder: pathlib.Path, rows: Sequence[Row], params: BootstrapParams) -> None:
+def save_blank_policy(
+    folder: pathlib.Path,
+    rows: Sequence[Row],
+    params: BootstrapParams,
+    *,
+    pieces: Pieces = "numbers",
+) -> None:
     """Save a Llama with random weights from torch's global generator, and a tokenizer made from ``rows``."""
     sizes = LlamaSizes(
         hidden_size=params.hidden_size,
@@ -120,7 +133,7 @@ def save_blank_policy(folder: pathlib.Path, rows: Sequence[Row], params: Bootstr
         num_heads=params.num_heads,
         context_tokens=_CONTEXT_TOKENS,
     )
-    tokenizer = make_tokenizer([row["prompt"] + row["completion"] for row in rows])
+    tokenizer = make_tokenizer([row["prompt"] + row["completion"] for row in rows], pieces=pieces)
     save_blank_llama(folder, tokenizer, sizes)
 
 
@@ -156,8 +169,8 @@ def save_blank_llama(
     tokenizer.save_pretrained(folder)
 
 
-def make_tokenizer(texts: Sequence[str]) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer with a token for each number of ``texts``, up to 1024 tokens.
+def make_tokenizer(texts: Sequence[str], *, pieces: Pieces = "numbers") -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer with a token for each number of ``texts``, up to 1024 tokens; or for digits.
 
     With whole numbers a small model learns the sums of Countdown in half the steps that digits take. It
     encodes every text, and adds no special tokens.
@@ -165,7 +178,7 @@ def make_tokenizer(texts: Sequence[str]) -> PreTrainedTokenizerFast:
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(r"\d+|\D"), "isolated"),
+            pre_tokenizers.Split(Regex(_PIECES[pieces]), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import Method, TrainParams
@@ -26,9 +25,8 @@ from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training.memory import longest_row
 from pipeline_lib.training.offline import dpo, sft
-from pipeline_lib.training.online import grpo, rloo
+from pipeline_lib.training.online import grpo, rewards, rloo
 from pipeline_lib.training.online.live_rollouts import LiveRollouts
-from pipeline_lib.training.online.rewards import make_verified_reward
 from pipeline_lib.training.online.rollout_settings import RolloutSettings
 from pipeline_lib.training.online.rollouts import EndpointRollouts, PathSource, make_rollout_func
 from pipeline_lib.training.phases import MakeTrainer, Phase, Progress, Row, TrainContext
@@ -62,6 +60,8 @@ class TrainingRequest:
     verify: VerifyParams
     max_new_tokens: int
     """Length limit of the paths that an online method draws."""
+    make_rewards: rewards.MakeRewards | None = None
+    """For an online method; None: the verified reward alone."""
     serve: ServeParams = field(default_factory=ServeParams)
     """The engine that draws these paths if ``params.rollouts`` is ``endpoint``."""
     seed: int
@@ -176,8 +176,7 @@ def _grpo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
     params = request.params
     make_trainer = grpo.trainer_factory(
         request.rows,
-        golds=_golds(request),
-        verifier=stack.enter_context(open_verifier(request.verify)),
+        rewards=_rewards(request, stack),
         rollouts=_rollouts(request, stack),
         objective=grpo.Objective(
             variant=params.variant,
@@ -192,8 +191,7 @@ def _grpo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
 def _rloo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
     make_trainer = rloo.trainer_factory(
         request.rows,
-        golds=_golds(request),
-        verifier=stack.enter_context(open_verifier(request.verify)),
+        reward=_rewards(request, stack).single,
         rollouts=_rollouts(request, stack),
         advantage=request.params.advantage,
         lora=request.params.lora,
@@ -203,10 +201,9 @@ def _rloo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
 
 def _ppo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
     params = request.params
-    verifier = stack.enter_context(open_verifier(request.verify))
     make_trainer = ppo.trainer_factory(
         request.rows,
-        reward=make_verified_reward(_golds(request), verifier),
+        reward=_rewards(request, stack).single,
         source_of=_path_source(request, stack),
         plan=ppo.Plan(
             params=params.ppo,
@@ -220,8 +217,11 @@ def _ppo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
     return _online_phases(request, make_trainer)
 
 
-def _golds(request: TrainingRequest) -> Mapping[str, Gold]:
-    return {problem.id: problem.gold for problem in request.problems}
+def _rewards(request: TrainingRequest, stack: ExitStack) -> rewards.Rewards:
+    verifier = stack.enter_context(open_verifier(request.verify))
+    golds = {problem.id: problem.gold for problem in request.problems}
+    make = request.make_rewards or rewards.verified_alone
+    return make(rewards.make_verified_reward(golds, verifier), verifier)
 
 
 def _online_phases(request: TrainingRequest, make_trainer: MakeTrainer) -> list[Phase]:

@@ -55,8 +55,19 @@ METRICS: Mapping[str, str] = {
     "rollouts/drawn_tokens": "drawn_tokens",
     "rollouts/critical_tokens": "critical_tokens",
     "rollouts/lost_sequences": "lost_sequences",
+    "base_reward": "base_reward",
+    "best_classmate_score": "best_classmate_score",
+    "avg_classmate_score": "avg_classmate_score",
+    "final_reward": "final_reward",
+    "lift": "lift",
+    "leak_rate": "leak_rate",
+    "empty_prefix_rate": "empty_prefix_rate",
+    "kept_steps": "kept_steps",
+    "unique_share": "unique_share",
 }
 """Metrics of the log, by TRL's names. Durations are left out, since they differ from run to run."""
+METRIC_FAMILIES = ("classmate_scores/", "failure_rate/")
+"""Beginnings of further names, each of which is kept; a name follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,9 +271,10 @@ class _StopInTime(TrainerCallback):
 
 
 def _metrics(entry: Row) -> dict[str, float]:
+    members = {name: name for name in entry if name.startswith(METRIC_FAMILIES)}
     return {
         name: float(entry[trl_name])
-        for trl_name, name in METRICS.items()
+        for trl_name, name in {**METRICS, **members}.items()
         if entry.get(trl_name) is not None
     }
 

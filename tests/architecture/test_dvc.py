@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 import yaml
 
+from flows import classmate
 from flows.cli.options import StageName
 from flows.cli.stages import DVC_FILES, code_of, dvc_text
 from flows.post_training import OWN_FLOWS
@@ -86,7 +87,7 @@ def test_the_work_of_each_stage_exists(stage):
     for module in stage.modules:
         importlib.import_module(module)
     if stage.function is None:
-        assert stage.name in OWN_FLOWS
+        assert stage.name in {*OWN_FLOWS, *classmate.OWN_FLOWS}
     else:
         assert list(inspect.signature(stage.work()).parameters) == ["run"]
 

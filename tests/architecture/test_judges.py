@@ -29,8 +29,9 @@ def test_stages_that_verify_depend_on_judges_and_others_do_not():
         *("verify", "train", "evaluate"),
         *("pacore-data", "pacore-train", "pacore-control", "pacore-evaluate"),
         *("adaptive-rl", "adaptive-serial-rl", "adaptive-evaluate"),
+        *("classmate-train", "classmate-plain", "classmate-evaluate"),
     }
-    assert using["gold checks"] == {"prepare"} | using["judges"]
+    assert using["gold checks"] == {"prepare", "classmate-peers"} | using["judges"]
 
 
 def test_sampling_does_not_depend_on_verification():

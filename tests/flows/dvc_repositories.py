@@ -20,7 +20,7 @@ _SOURCES = (
     *("flows", "tasks", "pipeline_lib", "profiles", ".dvc", "dvc.yaml", "constraints.txt"),
     *(".dvcignore", ".gitignore", "data/raw/.gitignore"),
     *("latent/.dvc", "latent/dvc.yaml", "pacore/.dvc", "pacore/dvc.yaml"),
-    *("adaptive/.dvc", "adaptive/dvc.yaml"),
+    *("adaptive/.dvc", "adaptive/dvc.yaml", "classmate/.dvc", "classmate/dvc.yaml"),
 )
 _BINARIES = pathlib.Path(sys.executable).parent
 

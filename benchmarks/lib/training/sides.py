@@ -35,7 +35,7 @@ from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.offline import sft
 from pipeline_lib.training.online import grpo
 from pipeline_lib.training.online.live_rollouts import LiveRollouts
-from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rewards import make_verified_reward, verified_alone
 from pipeline_lib.training.online.rollout_settings import RolloutSettings
 from pipeline_lib.training.online.rollouts import make_rollout_func
 from pipeline_lib.training.phases import Phase, Row, Schedule, TrainContext, order_rows, run_phase
@@ -178,8 +178,10 @@ def grpo_ours(job: Job, meter: Meter) -> None:
     with open_rewards(case) as verifier:
         make_trainer = grpo.trainer_factory(
             prompt_rows(problems, shown=case.shown),
-            golds={problem.id: problem.gold for problem in problems},
-            verifier=verifier,
+            rewards=verified_alone(
+                make_verified_reward({problem.id: problem.gold for problem in problems}, verifier),
+                verifier,
+            ),
             rollouts=RolloutSettings(
                 group_size=case.group_size,
                 max_new_tokens=case.max_new_tokens,

@@ -5,15 +5,16 @@ Source: Shao et al. 2024 (arXiv:2402.03300); `grpo_variants` lists the losses th
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from trl.trainer.grpo_config import GRPOConfig
 
+from pipeline_lib.advantages.gdpo import gdpo
 from pipeline_lib.advantages.rules import find_rule
-from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.params.train import LoraParams, Variant
 from pipeline_lib.training.online.grpo_variants import LOSSES
-from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rewards import Rewards
 from pipeline_lib.training.online.rollout_settings import (
     RolloutSettings,
     select_prompts,
@@ -23,7 +24,6 @@ from pipeline_lib.training.online.trl_internals import VerifiedGrpoTrainer
 from pipeline_lib.training.phases import MakeTrainer, Row
 from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy
-from pipeline_lib.verification.dispatch import Verifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +40,22 @@ class Objective:
 def trainer_factory(
     rows: Sequence[Row],
     *,
-    golds: Mapping[str, Gold],
-    verifier: Verifier,
+    rewards: Rewards,
     rollouts: RolloutSettings,
     objective: Objective,
     lora: LoraParams,
 ) -> MakeTrainer:
-    """A factory of trainers on rows with a ``problem_id`` (a key of ``golds``) and a rendered ``prompt``.
+    """A factory of trainers on rows with a ``problem_id`` and a rendered ``prompt``.
+
+    Several rewards take GDPO with their weights, whatever the rule of the variant is.
 
     Raises:
         BadInputError: there is no advantage rule of that name.
     """
     loss = LOSSES[objective.variant]
     rule = find_rule(objective.advantage or loss.advantage)
+    if len(rewards.functions) > 1:
+        rule = partial(gdpo, weights_K=rewards.weights)
 
     def make(policy: Policy, settings: Mapping[str, Any]) -> VerifiedGrpoTrainer:
         return VerifiedGrpoTrainer(
@@ -62,10 +65,11 @@ def trainer_factory(
                 **trl_settings(rollouts),
                 **loss.settings(),
                 entropy_coef=objective.entropy_coef,
+                reward_weights=list(rewards.weights),
             ),
             train_dataset=select_prompts(rows, settings, group_size=rollouts.group_size),
             processing_class=policy.tokenizer,
-            reward_funcs=make_verified_reward(golds, verifier),
+            reward_funcs=list(rewards.functions),
             peft_config=make_lora_config(lora),
             rollout_func=rollouts.make_rollouts(policy.source),
             advantage_rule=rule,

@@ -10,9 +10,8 @@ from typing import Any
 from trl.trainer.rloo_config import RLOOConfig
 
 from pipeline_lib.advantages.rules import find_rule
-from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rewards import RewardFunction
 from pipeline_lib.training.online.rollout_settings import (
     RolloutSettings,
     select_prompts,
@@ -22,7 +21,6 @@ from pipeline_lib.training.online.trl_internals import VerifiedRlooTrainer
 from pipeline_lib.training.phases import MakeTrainer, Row
 from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy
-from pipeline_lib.verification.dispatch import Verifier
 
 _CLIP = 0.2
 
@@ -30,13 +28,12 @@ _CLIP = 0.2
 def trainer_factory(
     rows: Sequence[Row],
     *,
-    golds: Mapping[str, Gold],
-    verifier: Verifier,
+    reward: RewardFunction,
     rollouts: RolloutSettings,
     advantage: str | None = None,
     lora: LoraParams,
 ) -> MakeTrainer:
-    """A factory of trainers on rows with a ``problem_id`` (a key of ``golds``) and a rendered ``prompt``.
+    """A factory of trainers on rows with a ``problem_id`` and a rendered ``prompt``.
 
     ``advantage`` is a name in `advantages.rules.RULES`; None takes leave-one-out.
 
@@ -51,7 +48,7 @@ def trainer_factory(
             args=RLOOConfig(**settings, **trl_settings(rollouts), epsilon=_CLIP),
             train_dataset=select_prompts(rows, settings, group_size=rollouts.group_size),
             processing_class=policy.tokenizer,
-            reward_funcs=make_verified_reward(golds, verifier),
+            reward_funcs=reward,
             peft_config=make_lora_config(lora),
             rollout_func=rollouts.make_rollouts(policy.source),
             advantage_rule=rule,

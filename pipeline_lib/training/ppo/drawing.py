@@ -8,7 +8,7 @@ Axes: P prompts, N paths of a prompt, K parts of a reward (one).
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -17,9 +17,7 @@ import torch
 from pipeline_lib.advantages.rules import AdvantageRule, compute_advantages
 from pipeline_lib.training.online.rollouts import DrawnPath
 from pipeline_lib.training.ppo.path_batch import TokenPath
-
-Reward = Callable[..., list[float | None]]
-"""Called with ``completions`` (texts), ``problem_id`` and ``failed``, each a list; None is no reward."""
+from pipeline_lib.training.weights.policies import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,3 +76,10 @@ class JudgedPaths:
 
 def _are_equal(rewards: Sequence[float]) -> bool:
     return not rewards or math.isclose(min(rewards), max(rewards))
+
+
+def find_end_ids(policy: Policy) -> frozenset[int]:
+    """Ids of the end tokens, of which a model may have several."""
+    declared = policy.model.generation_config.eos_token_id
+    ids = declared if isinstance(declared, list) else [declared]
+    return frozenset(i for i in [*ids, policy.tokenizer.eos_token_id] if i is not None)

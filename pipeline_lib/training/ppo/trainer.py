@@ -22,11 +22,12 @@ from typing_extensions import override
 from pipeline_lib.advantages.rules import find_rule
 from pipeline_lib.params.train import LoraParams, PpoParams
 from pipeline_lib.seeding import child_generator
+from pipeline_lib.training.online.rewards import RewardFunction
 from pipeline_lib.training.online.rollout_settings import select_prompts
 from pipeline_lib.training.online.rollouts import PathSource
 from pipeline_lib.training.phases import MakeTrainer, Row
 from pipeline_lib.training.ppo import losses
-from pipeline_lib.training.ppo.drawing import JudgedPaths, Reward
+from pipeline_lib.training.ppo.drawing import JudgedPaths, find_end_ids
 from pipeline_lib.training.ppo.experience import Experience, make_experience
 from pipeline_lib.training.ppo.losses import TokenMeans
 from pipeline_lib.training.ppo.path_batch import PathBatch, collate
@@ -63,7 +64,11 @@ class Plan:
 
 
 def trainer_factory(
-    rows: Sequence[Row], *, reward: Reward, source_of: Callable[[str], PathSource], plan: Plan
+    rows: Sequence[Row],
+    *,
+    reward: RewardFunction,
+    source_of: Callable[[str], PathSource],
+    plan: Plan,
 ) -> MakeTrainer:
     """A factory of trainers on rows with a ``problem_id`` and a rendered ``prompt``.
 
@@ -88,7 +93,7 @@ class PpoTrainer(Trainer):
         policy: Policy,
         settings: Mapping[str, Any],
         rows: Sequence[Row],
-        reward: Reward,
+        reward: RewardFunction,
         source: PathSource,
         plan: Plan,
     ) -> None:
@@ -116,7 +121,7 @@ class PpoTrainer(Trainer):
         channels = policy.model.config.get_text_config().hidden_size
         self.value_head = ValueHead(channels).to(args.device)
         self.add_callback(SaveValueHead(self.value_head))
-        self._end_ids = _end_ids(policy)
+        self._end_ids = find_end_ids(policy)
         self._step_metrics: dict[str, float] = {}
 
     @override
@@ -132,8 +137,9 @@ class PpoTrainer(Trainer):
         del num_items_in_batch  # It counts labels, of which there are none.
         # The trainer's loop clears the policy's gradients only.
         self.value_head.zero_grad()
+        self._step_metrics = {}
         judged = self._draw(model, inputs)
-        self._step_metrics = judged.metrics()
+        self._step_metrics |= judged.metrics()
         paths = judged.trainable()
         if not paths:
             # Without gradients the update that follows changes nothing.
@@ -152,7 +158,7 @@ class PpoTrainer(Trainer):
         return torch.tensor(self._step_metrics.pop("objective"), device=self.args.device)
 
     def _draw(self, model: Any, rows: Sequence[Row]) -> JudgedPaths:
-        """A group of new paths for each row, with their rewards."""
+        """A group of new paths for each row, with their rewards; the reward function logs to the step."""
         rows = [row for row in rows for _ in range(self._plan.group_size)]
         paths = self._source.draw(
             [row["prompt"] for row in rows],
@@ -164,11 +170,15 @@ class PpoTrainer(Trainer):
             len(path.prompt_ids) + len(path.completion_ids) for path in paths
         )
         rewards = self._reward(
+            prompts=[row["prompt"] for row in rows],
+            completion_ids=[list(path.completion_ids) for path in paths],
             completions=self._tokenizer.batch_decode(
                 [path.completion_ids for path in paths], skip_special_tokens=True
             ),
             problem_id=[row["problem_id"] for row in rows],
             failed=[path.failed for path in paths],
+            trainer_state=self.state,
+            log_metric=self._step_metrics.__setitem__,
         )
         return JudgedPaths(
             paths=paths,
@@ -284,10 +294,3 @@ class PpoTrainer(Trainer):
 def _keep_rows(rows: list[Any]) -> Any:
     """A collator that leaves rows as they are: prompts become tensors with the paths drawn for them."""
     return rows
-
-
-def _end_ids(policy: Policy) -> frozenset[int]:
-    """Ids of the end tokens, of which a model may have several."""
-    declared = policy.model.generation_config.eos_token_id
-    ids = declared if isinstance(declared, list) else [declared]
-    return frozenset(i for i in [*ids, policy.tokenizer.eos_token_id] if i is not None)

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_lib.advantages.gdpo import gdpo
 from pipeline_lib.advantages.rules import RULES, compute_advantages, find_rule
 from pipeline_lib.errors import BadInputError
 
@@ -57,6 +58,17 @@ def test_parts_of_a_reward_keep_their_own_scale_in_gdpo():
     assert found == pytest.approx([0.7071, -0.7071], abs=2e-4)
     [summed] = compute_advantages(find_rule("dr_grpo"), rewards_PNK).tolist()
     assert summed == [1.5, -1.5]
+
+
+def test_weights_of_parts_in_gdpo():
+    """Two groups with parts (1, 0), (0, 1) and (1, none), (0, none), weights 1 and 1/2.
+
+    Standardized, a part deviates by 0.7071: the sums are +-0.7071 (1 - 1/2) = +-0.35355, and +-0.7071 since a
+    missing part adds nothing. Over the batch their std is sqrt((2/8 + 2/2) / 3) = 0.6455.
+    """
+    rewards_PNK = torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[1.0, NONE], [0.0, NONE]]])
+    found = gdpo(rewards_PNK, weights_K=[1.0, 0.5]).flatten().tolist()
+    assert found == pytest.approx([0.5477, -0.5477, 1.0954, -1.0954], abs=5e-4)
 
 
 def test_a_part_without_a_score_counts_as_zero_beside_others():

@@ -23,6 +23,7 @@ from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.offline import dpo, sft
 from pipeline_lib.training.online import grpo, rloo
 from pipeline_lib.training.online.grpo import Objective
+from pipeline_lib.training.online.rewards import make_verified_reward, verified_alone
 from pipeline_lib.training.online.rollout_settings import RolloutSettings
 from pipeline_lib.training.phases import MakeTrainer, Phase, Schedule, TrainContext, run_phase
 from pipeline_lib.training.weights.policies import LOG_NAME, Policy, load_policy
@@ -87,11 +88,16 @@ def zeros(base: pathlib.Path) -> Policy:
 def factory_of(method: Variant | str, *, verifier: Any, rollouts: RolloutSettings) -> MakeTrainer:
     """The trainer factory of a variant of GRPO, or of RLOO."""
     rows = [{"prompt": PROMPT, "problem_id": "p"}]
-    given: dict[str, Any] = {"golds": {"p": GOLD}, "verifier": verifier, "lora": FULL}
+    reward = make_verified_reward({"p": GOLD}, verifier)
     if method == "rloo":
-        return rloo.trainer_factory(rows, rollouts=rollouts, **given)
-    objective = Objective(variant=Variant(method))
-    return grpo.trainer_factory(rows, rollouts=rollouts, objective=objective, **given)
+        return rloo.trainer_factory(rows, reward=reward, rollouts=rollouts, lora=FULL)
+    return grpo.trainer_factory(
+        rows,
+        rewards=verified_alone(reward, verifier),
+        rollouts=rollouts,
+        objective=Objective(variant=Variant(method)),
+        lora=FULL,
+    )
 
 
 @pytest.mark.parametrize(("method", "sign"), ON_PAPER)

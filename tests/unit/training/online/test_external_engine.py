@@ -13,6 +13,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.online import grpo
+from pipeline_lib.training.online.rewards import make_verified_reward, verified_alone
 from pipeline_lib.training.online.rollout_settings import RolloutSettings
 from pipeline_lib.training.weights.policies import load_policy
 from pipeline_lib.verification.dispatch import open_verifier
@@ -69,10 +70,10 @@ def test_the_ratio_is_policy_over_engine(elsewhere, expected, base: pathlib.Path
         deterministic(threads=1, seed=0),
         open_verifier(VerifyParams()) as verifier,
     ):
+        reward = make_verified_reward({"p": CountdownGold(numbers=(2, 3), target=5)}, verifier)
         make_trainer = grpo.trainer_factory(
             [row],
-            golds={"p": CountdownGold(numbers=(2, 3), target=5)},
-            verifier=verifier,
+            rewards=verified_alone(reward, verifier),
             rollouts=RolloutSettings(
                 group_size=2,
                 max_new_tokens=8,

@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.rloo_config import RLOOConfig
 from trl.trainer.rloo_trainer import RLOOTrainer
 
+from pipeline_lib.advantages.gdpo import gdpo
 from pipeline_lib.advantages.rules import AdvantageRule, find_rule
 from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.online.trl_internals import VerifiedGrpoTrainer, VerifiedRlooTrainer
@@ -107,11 +109,27 @@ def test_each_rule_equals_trl_bit_for_bit(name, num_parts, base: pathlib.Path, t
     rewards = GivenRewards(num_parts)
     with silence_libraries():
         trainer = trainer_of(config, options, find_rule(name), rewards, base, tmp_path)
+    compare_with_trl(trainer, config, rewards)
+
+
+def test_weighted_parts_equal_trl_bit_for_bit(base: pathlib.Path, tmp_path):
+    """As above, for two parts with the weights 1 and 1/3."""
+    weights = [1.0, 1 / 3]
+    options = {"multi_objective_aggregation": "normalize_then_sum", "reward_weights": weights}
+    rewards = GivenRewards(2)
+    with silence_libraries():
+        rule = partial(gdpo, weights_K=weights)
+        trainer = trainer_of(GRPOConfig, options, rule, rewards, base, tmp_path)
+    compare_with_trl(trainer, GRPOConfig, rewards)
+
+
+def compare_with_trl(trainer: Any, config: type, rewards: GivenRewards) -> None:
+    """Random draws by the trainer and by the method of TRL that it overrides."""
     trainer.model.train()
     plain = RLOOTrainer if config is RLOOConfig else GRPOTrainer
 
     @settings(max_examples=25, suppress_health_check=[HealthCheck.differing_executors])
-    @given(draw=draws(num_parts))
+    @given(draw=draws(len(rewards.functions)))
     def compare(draw):
         trainer.num_generations, rewards.rewards = draw
         rows = [dict(PROMPT) for _ in rewards.rewards]

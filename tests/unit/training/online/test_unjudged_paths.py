@@ -11,7 +11,7 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.training.online.grpo import Objective, trainer_factory
 from pipeline_lib.training.online.live_rollouts import LiveRollouts
-from pipeline_lib.training.online.rewards import make_verified_reward
+from pipeline_lib.training.online.rewards import make_verified_reward, verified_alone
 from pipeline_lib.training.online.rollout_settings import RolloutSettings
 from pipeline_lib.training.online.rollouts import make_rollout_func
 from pipeline_lib.training.phases import Phase, Row, Schedule, TrainContext, run_phase
@@ -61,10 +61,10 @@ def changes_weights(
 ) -> bool:
     """True if two steps of GRPO with these verdicts change any weight."""
     live = LiveRollouts(decoding=Decoding(max_new_tokens=64), seed=5)
+    reward = make_verified_reward({row["problem_id"]: GOLDS["math"] for row in rows}, verifier)
     make_trainer = trainer_factory(
         rows,
-        golds={row["problem_id"]: GOLDS["math"] for row in rows},
-        verifier=verifier,
+        rewards=verified_alone(reward, verifier),
         rollouts=RolloutSettings(
             group_size=4,
             max_new_tokens=64,

@@ -1,0 +1,68 @@
+"""The peers of a run, each in a process of its own: Ray actors, or processes of this machine."""
+
+import pathlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pipeline_lib.classmate.body import check_peer, is_exact
+from pipeline_lib.classmate.peer import Peer
+from pipeline_lib.params.classmate import PeerParams
+from pipeline_lib.params.whole import ExecutionParams
+from pipeline_lib.storage.files import digest_json
+from pipeline_lib.telemetry import record_event
+
+
+@contextmanager
+def opened_peers(
+    peers: Sequence[PeerParams],
+    execution: ExecutionParams,
+    *,
+    root: pathlib.Path,
+    is_training: bool,
+) -> Iterator[Sequence[Peer]]:
+    """The peers on the runner of ``execution``, ready for calls, for the block; on Ray, within `cluster`.
+
+    Args:
+        peers: models, engines and resources.
+        execution: the runner; on Ray with the GPUs of a training.
+        root: workspace of the run, for logs and a note; on Ray it also names the actors.
+        is_training: a policy is trained in this process meanwhile, with GPUs of its own.
+
+    Raises:
+        BadInputError: an unknown model or engine, a server that would have to render the prompts, or more
+            GPUs or CPUs than Ray has; nothing is started. A model that cannot be served.
+        ReasonloopError: a peer does not start.
+    """
+    checked = [check_peer(peer) for peer in peers]
+    if not checked:
+        yield []
+        return
+    _note_inexact(checked, root)
+    log_folder = root.resolve() / "logs"
+    if execution.runner == "thread":
+        from pipeline_lib.classmate.processes import process_peers  # noqa: PLC0415 - not with Ray
+
+        with process_peers(checked, log_folder=log_folder) as found:
+            yield found
+        return
+    from flows.ray_peers import ray_peers  # noqa: PLC0415 - thread runs need no Ray
+
+    run = digest_json(str(root.resolve()))[:8]
+    with ray_peers(
+        checked,
+        execution,
+        actor_name=f"classmate/{run}",
+        log_folder=log_folder,
+        is_training=is_training,
+    ) as actors:
+        yield actors
+
+
+def _note_inexact(peers: Sequence[PeerParams], root: pathlib.Path) -> None:
+    names = ", ".join(f"{peer.name} ({peer.serve.engine})" for peer in peers if not is_exact(peer))
+    if names:
+        text = (
+            f"classmates {names}: an engine behind a server does not always draw the same text again, so a "
+            "training that is resumed can differ"
+        )
+        record_event(root, "note", text=text)

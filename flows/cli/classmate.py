@@ -1,0 +1,118 @@
+"""`reasonloop classmate run` and `show`."""
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from cyclopts import Parameter, validators
+from rich.table import Table
+
+from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
+from flows.cli.orchestrated import orchestrated
+from flows.terminal import PlainConsole
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.storage.files import read_json
+
+console = PlainConsole()
+
+
+def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
+    """Train with peers and without from one base, and compare both, as one flow in a workspace.
+
+    Where no peers are named, small ones are made. Finished stages are reused, so the same command resumes a
+    broken run.
+
+    **Examples:**
+
+        reasonloop classmate run
+        reasonloop classmate run --profile classmate-smoke --workspace /tmp/trial
+        reasonloop classmate run --workspace /tmp/blind --set classmate.bonus=blind
+    """
+    loaded = params.load(*options.overrides)
+    from pipeline_lib.classmate.preflight import check_settings  # noqa: PLC0415 - after the params
+
+    check_settings(loaded)
+    with orchestrated(options.workspace.resolve(), loaded, console) as started:
+        from flows.classmate import run_classmate  # noqa: PLC0415 - see `orchestrated`
+
+        run_classmate(started)
+    folders = started.workspace.classmate
+    for sentence in read_json(folders.metrics)["headline"]:
+        _say(sentence)
+    for path in (folders.metrics, folders.report):
+        _say(str(path))
+
+
+def show(
+    draws: Annotated[
+        pathlib.Path,
+        Parameter(
+            help="Folder of draws: data/classmate/draws of a workspace, or OUTPUT.draws of `train`.",
+            validator=validators.Path(exists=True, file_okay=False),
+        ),
+    ],
+    /,
+    *,
+    step: Annotated[
+        int | None, Parameter(help="Training step of the draw, from 0; default: the last.")
+    ] = None,
+    problem: Annotated[
+        str | None, Parameter(help="Id of the problem; default: the first of the draw.")
+    ] = None,
+) -> None:
+    """Print prefixes, continuations and scores of a draw of a training with peers.
+
+    **Examples:**
+
+        reasonloop classmate show data/classmate/draws
+        reasonloop classmate show data/classmate/draws --step 40 --problem countdown-2.3.5.9-24
+    """
+    draw = _read_draw(draws, step)
+    ids = list(dict.fromkeys(path["problem_id"] for path in draw["paths"]))
+    chosen = problem or ids[0]
+    if chosen not in ids:
+        raise BadInputError(f"--problem {chosen}: is not in this draw; there are {', '.join(ids)}")
+    _say(f"step {draw['step']}, problem {chosen}")
+    for name, value in draw["figures"].items():
+        _say(f"  {name} {value:.3f}")
+    paths = [path for path in draw["paths"] if path["problem_id"] == chosen]
+    asked = {one["prefix"]: one for one in draw["prefixes"] if one["problem_id"] == chosen}
+    table = Table("path", "prefix", "peer", "continuation", "score", box=None, pad_edge=False)
+    for place, path in enumerate(paths, 1):
+        numbers = ", ".join(f"{name} {_number(path[name])}" for name in ("base", "bonus", "reward"))
+        table.add_row(str(place), path["completion"], "", numbers, "")
+        for row in _continuation_rows(path, asked.get(path["prefix"])):
+            table.add_row("", *row)
+    console.print(table, markup=False)
+
+
+def _read_draw(folder: pathlib.Path, step: int | None) -> Mapping[str, Any]:
+    from pipeline_lib.classmate.draw_files import draw_files  # noqa: PLC0415 - after the help
+
+    inner = [path for path in folder.iterdir() if path.is_dir()]
+    files = {number: path for place in (folder, *inner) for number, path in draw_files(place)}
+    if not files:
+        raise BadInputError(f"{folder}: has no draws; give data/classmate/draws of a workspace")
+    if step is not None and step not in files:
+        raise BadInputError(f"--step {step}: is not kept; there are {min(files)} to {max(files)}")
+    found: Mapping[str, Any] = read_json(files[max(files) if step is None else step])
+    return found
+
+
+def _continuation_rows(
+    path: Mapping[str, Any], asked: Mapping[str, Any] | None
+) -> Iterator[tuple[str, str, str, str]]:
+    if asked is None:
+        return
+    for peer, continuations in asked["continuations"].items():
+        for one in continuations:
+            score = one["failure"] or ("right" if one["right"] else "wrong")
+            yield path["prefix"], peer, one["text"], score
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:g}"
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

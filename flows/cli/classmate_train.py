@@ -1,0 +1,141 @@
+"""`reasonloop classmate train` and `evaluate`: for models that are there, without a workspace."""
+
+import pathlib
+from collections.abc import Mapping
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.classmate_peers import opened_peers
+from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
+from flows.cli.progress import progress_bar
+from flows.cli.tables import print_table
+from flows.terminal import PlainConsole
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.whole import ExecutionParams
+
+console = PlainConsole()
+_PROCESSES = ExecutionParams(runner="thread")
+"""Peers are processes of this machine."""
+
+
+def train(
+    base: Annotated[
+        str, Parameter(help="The actor at the start: a Hugging Face folder or hub id.")
+    ],
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")],
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    r"""Train an actor with the peers that the params name, or plainly if they name none.
+
+    Problems are the train split of `classmate.prepare`. An interrupted training resumes. Draws are kept in
+    OUTPUT.draws, which `show` reads.
+
+    **Examples:**
+
+        reasonloop classmate train models/base --output models/actor \
+            --set 'classmate.classmate_model_name_or_path_list=[models/one, models/two]'
+        reasonloop classmate train models/base --output models/plain
+    """
+    loaded = params.load()
+    from pipeline_lib.classmate.preflight import check_settings  # noqa: PLC0415 - after the params
+    from pipeline_lib.classmate.problem_files import load_problems  # noqa: PLC0415 - as above
+    from pipeline_lib.classmate.training import ActorTraining, train_actor  # noqa: PLC0415 - torch is slow
+
+    check_settings(loaded)
+    output = output.resolve()
+    training = ActorTraining(
+        base=base,
+        problems=load_problems(loaded.classmate.prepare, "train", seed=loaded.seed),
+        output=output,
+        draws=output.with_name(f"{output.name}.draws"),
+        trackers=output.with_name(f"{output.name}.trackers"),
+        params=loaded,
+    )
+    peers = loaded.classmate.classmate_model_name_or_path_list
+    logs = output.with_name(f"{output.name}.peers")
+    with (
+        opened_peers(peers, _PROCESSES, root=logs, is_training=True) as opened,
+        progress_bar(console, "classmate train") as moved,
+    ):
+
+        def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
+            moved(step, total)
+
+        summary = train_actor(training, opened, progress=progress)
+    _say(f"model: {output}, {summary.steps} steps, digest {summary.digest[:16]}")
+    _say("last step: " + ", ".join(f"{name} {value:.3g}" for name, value in summary.last.items()))
+
+
+def evaluate(
+    policies: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="NAME=MODEL, two or more: the start, then controls (plain, blind), and last the policy in "
+            "question, whose gains count against every control."
+        ),
+    ],
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="Folder of classmate.json and classmate.html.")],
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    r"""Compare policies on the test split of `classmate.prepare`: their accuracy, and what peers make of their prefixes.
+
+    Peers are those that the params name, held-out ones included. A killed evaluation continues.
+
+    **Example:**
+
+        reasonloop classmate evaluate base=models/base plain=models/plain blind=models/blind peers=models/actor \
+            --output reports/three --profile three.yaml
+    """
+    loaded = params.load()
+    models = dict(map(_named, policies))
+    if len(models) < len(policies):
+        raise BadInputError(f"{' '.join(policies)}: a name is given twice; rename one")
+    from pipeline_lib.classmate.evaluation.evaluate import (  # noqa: PLC0415 - scipy is slow
+        EvaluatedPeers,
+        EvaluationFiles,
+        evaluate_policies,
+    )
+    from pipeline_lib.classmate.problem_files import load_problems  # noqa: PLC0415 - after the params
+
+    classmate, output = loaded.classmate, output.resolve()
+    files = EvaluationFiles(
+        folder=output / "data",
+        metrics=output / "classmate.json",
+        report=output / "classmate.html",
+        logs=output / "logs",
+    )
+    named = (*classmate.classmate_model_name_or_path_list, *classmate.held_out)
+    with (
+        opened_peers(named, _PROCESSES, root=output, is_training=False) as peers,
+        progress_bar(console, "classmate evaluate") as moved,
+    ):
+        found = evaluate_policies(
+            models,
+            load_problems(classmate.prepare, "test", seed=loaded.seed),
+            EvaluatedPeers.divided(peers, held_out=classmate.held_out),
+            files,
+            loaded,
+            on_progress=lambda _name, done, total: moved(done, total),
+        )
+    for table in found.tables[:2]:
+        print_table(console, table)
+    for sentence in found.sentences:
+        _say(sentence)
+    for path in (files.metrics, files.report):
+        _say(str(path))
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, equals, model = text.partition("=")
+    if not (name and equals and model) or "/" in name:
+        raise BadInputError(f"{text}: give NAME=MODEL, as in plain=models/plain")
+    return name, model
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,80 @@
+"""What was asked, answered and rewarded at each training step: one JSON file a draw.
+
+For `show`, for counts of failures over a whole training, and for resume: the success from the empty
+prefix is asked once per problem, so a resumed training reads it from the draws before its checkpoint.
+"""
+
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pipeline_lib.classmate.scoring import Continuation
+from pipeline_lib.storage.files import read_json, write_json
+
+EmptySuccess = dict[str, dict[str, float]]
+"""By peer and problem: success of continuations of the empty prefix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardedPath:
+    """One path of the actor."""
+
+    problem_id: str
+    completion: str
+    prefix: str | None
+    """What the peers continued; None: the path could not be drawn."""
+    scores: Mapping[str, float | None]
+    """By peer."""
+    base: float | None
+    bonus: float | None
+    reward: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedPrefix:
+    """A prefix that was asked once for all paths that have it."""
+
+    problem_id: str
+    prefix: str
+    continuations: Mapping[str, Sequence[Continuation]]
+    """By peer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawRecord:
+    """One draw."""
+
+    step: int
+    """Optimizer steps before it."""
+    figures: Mapping[str, float]
+    failures: Mapping[str, Mapping[str, int]]
+    """By peer: continuations without a verdict, by reason."""
+    empty: EmptySuccess
+    """What this draw added."""
+    paths: Sequence[RewardedPath]
+    prefixes: Sequence[AskedPrefix]
+
+
+def draw_files(folder: pathlib.Path) -> Iterator[tuple[int, pathlib.Path]]:
+    """Step and file of each draw in ``folder``, in order."""
+    for path in sorted(folder.glob("step-*.json")):
+        yield int(path.stem.removeprefix("step-")), path
+
+
+def write_draw(folder: pathlib.Path, record: DrawRecord) -> None:
+    """Write the file of a draw; an earlier one of its step is replaced."""
+    write_json(folder / f"step-{record.step:06d}.json", asdict(record))
+
+
+def rewind(folder: pathlib.Path, *, step: int) -> EmptySuccess:
+    """Remove the draws from ``step`` on; return what those before it know of empty prefixes."""
+    known: EmptySuccess = {}
+    for number, path in draw_files(folder):
+        if number >= step:
+            path.unlink()
+            continue
+        added: Mapping[str, Mapping[str, Any]] = read_json(path)["empty"]
+        for name, successes in added.items():
+            known.setdefault(name, {}).update(successes)
+    return known

@@ -1,0 +1,1 @@
+"""Evaluation of policies by their own accuracy and by what peers make of their prefixes."""

@@ -1,0 +1,269 @@
+"""Evaluation of policies on held-out problems: accuracy, and success of peers on their prefixes, paired."""
+
+import pathlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+from pipeline_lib.classmate.evaluation.continuations import Scores, continue_prefixes
+from pipeline_lib.classmate.evaluation.figures import (
+    Estimates,
+    PolicyComparison,
+    PolicyFigures,
+    bounds,
+    compare_policies,
+    difference_bounds,
+    empty_means,
+    failed_share,
+    policy_figures,
+)
+from pipeline_lib.classmate.evaluation.headline import headline
+from pipeline_lib.classmate.evaluation.page import make_tables, write_page
+from pipeline_lib.classmate.evaluation.paths import judged_groups
+from pipeline_lib.classmate.evaluation.prefixes import CutPath, asked_for, cut_paths, shuffled
+from pipeline_lib.classmate.evaluation.training_log import count_draws_without_peers
+from pipeline_lib.classmate.peer import Peer
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.evaluation.summary import EvalSummary, evaluate_groups
+from pipeline_lib.params.classmate import PeerParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.records import Interval, Problem
+from pipeline_lib.reporting.tables import Table
+from pipeline_lib.storage.files import check_output, write_json
+from pipeline_lib.verification.dispatch import Verifier, open_verifier
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with what is done, and finished and all shards of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationFiles:
+    """Where an evaluation is written."""
+
+    folder: pathlib.Path
+    """Paths and continuations, which a killed evaluation continues from."""
+    metrics: pathlib.Path
+    report: pathlib.Path
+    logs: pathlib.Path
+    """Folder of the log of an engine's server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedPeers:
+    """Peers, ready for calls."""
+
+    training: Sequence[Peer]
+    """Asked in the training of the policy in question."""
+    held_out: Sequence[Peer]
+    """Asked in no training."""
+
+    @classmethod
+    def divided(cls, peers: Sequence[Peer], *, held_out: Collection[PeerParams]) -> Self:
+        """Peers with those of ``held_out`` apart."""
+        apart = {peer.name for peer in held_out}
+        return cls(
+            training=[peer for peer in peers if peer.name not in apart],
+            held_out=[peer for peer in peers if peer.name in apart],
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """Of all peers."""
+        return [peer.name for peer in (*self.training, *self.held_out)]
+
+    @property
+    def held_out_names(self) -> list[str]:
+        """Of the peers that no training asked."""
+        return [peer.name for peer in self.held_out]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """Findings of an evaluation."""
+
+    sentences: Sequence[str]
+    tables: Sequence[Table]
+    is_complete: bool
+    """Every continuation was drawn and judged."""
+
+
+def evaluate_policies(
+    policies: Mapping[str, str],
+    problems: Sequence[Problem],
+    peers: EvaluatedPeers,
+    files: EvaluationFiles,
+    params: Params,
+    *,
+    on_progress: OnProgress = lambda _name, _done, _total: None,
+) -> Evaluated:
+    """Evaluate policies on the same problems with the same seeds; a killed evaluation continues.
+
+    Args:
+        policies: Hugging Face folders by name: the start, the controls, and last the policy in question.
+        problems: of the test split.
+        peers: with distinct names.
+        files: to write.
+        params: sections classmate, sample, evaluate, verify and serve, and the seed.
+        on_progress: called with finished work.
+
+    Raises:
+        BadInputError: fewer than two policies, or one that cannot be loaded.
+    """
+    for file in (files.metrics, files.report):
+        check_output(file)
+    if len(policies) < 2:
+        raise BadInputError(
+            f"{' '.join(policies)}: one policy; give the start, the controls, and last the one in question"
+        )
+    names, held_out = peers.names, peers.held_out_names
+    estimates = Estimates(params=params.evaluate, seed=params.seed)
+    with open_verifier(params.verify, workers=params.execution.workers) as verifier:
+        summaries, paths = _draw(policies, problems, files, params, verifier, on_progress)
+        asked = asked_for(one for own in paths.values() for one in (*own, *shuffled(own)))
+        continued = continue_prefixes(
+            asked,
+            {problem.id: problem for problem in problems},
+            (*peers.training, *peers.held_out),
+            files.folder / "continuations",
+            params.classmate,
+            verifier=verifier,
+            verify=params.verify,
+            seed=params.seed,
+            moved=partial(on_progress, "prefixes"),
+        )
+    scores = continued.scores
+    figures = [
+        policy_figures(name, summaries[name], paths[name], names, scores, estimates)
+        for name in policies
+    ]
+    compared = compare_policies(summaries, paths, names, scores, estimates)
+    against = [one for one in compared if one.policy == figures[-1].name][1:] or compared
+    empty = {
+        name: estimates.interval(
+            empty_means((problem.id for problem in problems), name, scores), name, "empty"
+        )
+        for name in names
+    }
+    last = pathlib.Path([*policies.values()][-1])
+    is_blind = params.classmate.bonus == "blind"
+    sentences = headline(against, names, held_out, is_blind=is_blind)
+    content = _content(figures, compared, empty, scores, held_out)
+    settings = {
+        "seed": params.seed,
+        "classmate": params.classmate.model_dump(mode="json"),
+        "sample": params.sample.model_dump(mode="json"),
+        "evaluate": params.evaluate.model_dump(mode="json"),
+    }
+    write_json(
+        files.metrics,
+        {
+            "headline": sentences,
+            "settings": settings,
+            **content,
+            "paired": _comparison_row(against[0]),
+            "draws_without_classmates": count_draws_without_peers(last),
+        },
+    )
+    tables = make_tables(figures, compared, held_out, empty)
+    questions = {problem.id: problem.question for problem in problems}
+    write_page(files.report, sentences, tables, continued.rows, questions)
+    return Evaluated(
+        sentences=sentences,
+        tables=tables,
+        is_complete=all(row["strict"] is not None for row in continued.rows),
+    )
+
+
+def _draw(
+    policies: Mapping[str, str],
+    problems: Sequence[Problem],
+    files: EvaluationFiles,
+    params: Params,
+    verifier: Verifier,
+    on_progress: OnProgress,
+) -> tuple[dict[str, EvalSummary], dict[str, list[CutPath]]]:
+    """Summary and cut paths of each policy."""
+    summaries, paths = {}, {}
+    for name, model in policies.items():
+        groups = judged_groups(
+            model,
+            problems,
+            files.folder / "paths" / name,
+            params,
+            verifier=verifier,
+            log_folder=files.logs,
+            moved=partial(on_progress, name),
+        )
+        summaries[name] = evaluate_groups(groups, params.evaluate, seed=params.seed)
+        paths[name] = cut_paths(groups, params.classmate, verifier)
+    return summaries, paths
+
+
+def _content(
+    figures: Sequence[PolicyFigures],
+    compared: Sequence[PolicyComparison],
+    empty: Mapping[str, Interval | None],
+    scores: Scores,
+    held_out: Collection[str],
+) -> dict[str, Any]:
+    return {
+        "policies": {one.name: _policy_row(one) for one in figures},
+        "peers": {
+            name: {
+                "held_out": name in held_out,
+                "empty_prefix": bounds(interval),
+                "failed": failed_share(scores, name),
+            }
+            for name, interval in empty.items()
+        },
+        "comparisons": [_comparison_row(one) for one in compared],
+    }
+
+
+def _policy_row(one: PolicyFigures) -> dict[str, Any]:
+    return {
+        "accuracy": bounds(one.summary.strict[1]),
+        **{f"pass_at_{k}": bounds(interval) for k, interval in one.summary.strict.items() if k > 1},
+        "mean_tokens": one.summary.mean_completion_tokens,
+        "classmate_success": {
+            peer: {
+                share: {which: bounds(found) for which, found in sets.items()}
+                for share, sets in shares.items()
+            }
+            for peer, shares in one.success.items()
+        },
+        "shuffled_question": {
+            peer: {share: bounds(found) for share, found in shares.items()}
+            for peer, shares in one.shuffled.items()
+        },
+        "spread_of_right_prefixes": {
+            peer: {
+                share: found and {"sd": found.sd, "mean": found.mean, "problems": found.problems}
+                for share, found in shares.items()
+            }
+            for peer, shares in one.spread.items()
+        },
+        "leak_rate": dict(one.leaks),
+        "kept_steps": dict(one.kept_steps),
+    }
+
+
+def _comparison_row(one: PolicyComparison) -> dict[str, Any]:
+    """``classmate_success`` is over all paths, the other two over right and over wrong ones."""
+
+    def success(which: str) -> dict[str, Any]:
+        return {
+            peer: {share: difference_bounds(sets[which]) for share, sets in shares.items()}
+            for peer, shares in one.success.items()
+        }
+
+    return {
+        "policy": one.policy,
+        "reference": one.reference,
+        "accuracy": difference_bounds(one.pass_at[1]),
+        **{f"pass_at_{k}": difference_bounds(found) for k, found in one.pass_at.items() if k > 1},
+        "classmate_success": success("all"),
+        "classmate_success_right": success("right"),
+        "classmate_success_wrong": success("wrong"),
+    }

@@ -1,0 +1,118 @@
+"""What an evaluation found, in sentences; a null result is the first.
+
+The last policy is the one in question, the first is the start of all trainings, and those between are
+controls: plain training, a blind bonus. A gain counts only against every control.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline_lib.classmate.evaluation.figures import MEAN, PolicyComparison
+from pipeline_lib.evaluation.statistics.paired import DifferenceFinding, PairedDifference
+from pipeline_lib.reporting.wording import difference
+
+Pick = Callable[[PolicyComparison], PairedDifference | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Measures in which the last policy gains against every control."""
+
+    accuracy: bool
+    training: tuple[str, ...]
+    """Peers of the training that succeed more often from right paths."""
+    held_out: tuple[str, ...]
+    """The same of peers that no training asked."""
+
+    @property
+    def is_null(self) -> bool:
+        """True if neither the accuracy gains nor a peer that the training did not ask."""
+        return not self.accuracy and not self.held_out
+
+
+def find(
+    against: Sequence[PolicyComparison], peers: Sequence[str], held_out: Collection[str]
+) -> Findings:
+    """The findings from the comparisons with each control."""
+
+    def gains(pick: Pick) -> bool:
+        found = [pick(comparison) for comparison in against]
+        return all(one is not None and one.finding is DifferenceFinding.GAIN for one in found)
+
+    used = tuple(peer for peer in peers if gains(right_success(peer)))
+    return Findings(
+        accuracy=gains(_accuracy),
+        training=tuple(peer for peer in used if peer not in held_out),
+        held_out=tuple(peer for peer in used if peer in held_out),
+    )
+
+
+def headline(
+    against: Sequence[PolicyComparison],
+    peers: Sequence[str],
+    held_out: Collection[str],
+    *,
+    is_blind: bool,
+) -> list[str]:
+    """The finding, then its figures.
+
+    Args:
+        against: the policy in question minus each control.
+        peers: names of all peers.
+        held_out: names of those that no training asked.
+        is_blind: the policy in question was trained with the blind bonus.
+    """
+    found = find(against, peers, held_out)
+    sentences = [_finding(found, _names([one.reference for one in against]))]
+    if is_blind:
+        sentences.append(
+            "This policy was trained with the blind bonus: what it gains, any steady preference gains."
+        )
+    elif len(against) == 1 and not found.is_null:
+        sentences.append(
+            "It was compared with plain training alone; whether a blind bonus gains as much is open."
+        )
+    picks = {"accuracy": _accuracy} | {
+        f"success of {peer} ({'held out' if peer in held_out else 'training'}) from right paths": (
+            right_success(peer)
+        )
+        for peer in peers
+    }
+    return [*sentences, *(_figures(one, picks) for one in against)]
+
+
+def _finding(found: Findings, controls: str) -> str:
+    if found.is_null and not found.training:
+        return f"Null result: neither accuracy nor the success of any peer is above that of {controls}."
+    if found.is_null:
+        return (
+            "Null result beyond the peers of the training: neither accuracy nor the success of a peer "
+            f"that it did not ask is above that of {controls}; that of {_names(found.training)} is."
+        )
+    gained = [
+        *(["accuracy"] if found.accuracy else []),
+        *(f"the success of {peer}, which the training did not ask," for peer in found.held_out),
+        *(f"the success of {peer}" for peer in found.training),
+    ]
+    missing = "" if found.accuracy else "; accuracy is not"
+    return f"Above {controls}: {_names(gained)}{missing}."
+
+
+def _figures(one: PolicyComparison, picks: Mapping[str, Pick]) -> str:
+    known = {name: found for name, pick in picks.items() if (found := pick(one)) is not None}
+    parts = [f"{name} {difference(found.interval)}" for name, found in known.items()]
+    return f"{one.policy} minus {one.reference}, in points: {'; '.join(parts)}."
+
+
+def _accuracy(one: PolicyComparison) -> PairedDifference | None:
+    return one.pass_at[1]
+
+
+def right_success(peer: str) -> Pick:
+    """The difference of a peer's success from right paths, over all shares."""
+    return lambda one: one.success[peer][MEAN]["right"]
+
+
+def _names(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,111 @@
+"""From the verified rewards of paths and the success of their peers to the bonus and the reward of each.
+
+Pure arithmetic; None is a missing number, which is never a 0.
+
+A path's score by a peer is the mean success of the peer's continuations. A missing score is the mean of
+the peer's scores in the path's group, so the path has no part in what the peer prefers. A peer without
+any score in a group is left out for all its paths; without any peer their reward is the verified one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from pipeline_lib.params.classmate import ClassmateParams
+
+Scores = Mapping[str, Sequence[float | None]]
+"""By peer: a success in [0, 1] for each path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fused:
+    """In the order of the paths."""
+
+    base: Sequence[float | None]
+    """The verified rewards."""
+    bonus: list[float | None]
+    """What the peers add, before the weight; None without a verified reward or without any peer."""
+    reward: list[float | None]
+    """The verified reward with the bonus; None without a verified reward."""
+
+
+def fuse(
+    base: Sequence[float | None],
+    scores: Scores,
+    empty: Scores,
+    *,
+    params: ClassmateParams,
+    group_size: int,
+) -> Fused:
+    """Bonus and reward of each path.
+
+    Paths without a verified reward belong to no group. Example of one group with weight 1/2, additive:
+    verified rewards 1, 0, 1 and scores 1, None, 0 of one peer give the bonuses 1, 1/2, 0 and the rewards
+    1 + 1/2, 0 + 1/4, 1 + 0.
+
+    Args:
+        base: verified rewards, 0 or 1.
+        scores: success of continuations of each path's prefix.
+        empty: success of continuations of the empty prefix, for the problem of each path.
+        params: weight, aggregation, fusion, gate and whether the bonus is relative to ``empty``.
+        group_size: paths of a group, which are adjacent.
+    """
+    bonus: list[float | None] = [None] * len(base)
+    for start in range(0, len(base), group_size):
+        places = [p for p in range(start, start + group_size) if base[p] is not None]
+        columns = [
+            column
+            for name in scores
+            if (column := _column(scores[name], empty[name], places, relative=params.relative))
+        ]
+        for place in places if columns else ():
+            success = _aggregated([column.scores[place] for column in columns], params)
+            without = _aggregated([column.empty[place] for column in columns], params)
+            bonus[place] = _gated(success - without, base[place] or 0.0, params)
+    reward = [_reward(verified, added, params) for verified, added in zip(base, bonus, strict=True)]
+    return Fused(base=base, bonus=bonus, reward=reward)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    """A peer in one group, by place of the path, without gaps."""
+
+    scores: Mapping[int, float]
+    empty: Mapping[int, float]
+    """Zeros where the bonus is not relative."""
+
+
+def _column(
+    scores: Sequence[float | None],
+    empty: Sequence[float | None],
+    places: Sequence[int],
+    *,
+    relative: bool,
+) -> _Column | None:
+    """The peer's numbers for the paths at ``places``; None if it has none."""
+    known = {p: value for p in places if (value := empty[p] if relative else 0.0) is not None}
+    lifts = {p: score - known[p] for p in places if (score := scores[p]) is not None and p in known}
+    if not lifts:
+        return None
+    mean_empty, mean_lift = fmean(known.values()), fmean(lifts.values())
+    without = {p: known.get(p, mean_empty) for p in places}
+    return _Column(scores={p: without[p] + lifts.get(p, mean_lift) for p in places}, empty=without)
+
+
+def _aggregated(numbers: Sequence[float], params: ClassmateParams) -> float:
+    return fmean(numbers) if params.aggregation == "mean" else max(numbers)
+
+
+def _gated(bonus: float, base: float, params: ClassmateParams) -> float:
+    if base > 0 or params.gate == "always":
+        return bonus
+    return -bonus if params.gate == "negative_when_wrong" else 0.0
+
+
+def _reward(base: float | None, bonus: float | None, params: ClassmateParams) -> float | None:
+    """``normalized`` adds as ``additive`` does; this sum is then a figure, not what is trained on."""
+    if base is None or bonus is None:
+        return base
+    weight = params.classmate_reward_weight
+    kept = 1 - weight if params.fusion == "convex" else 1.0
+    return kept * base + weight * bonus

@@ -1,0 +1,143 @@
+"""Continuations of the prefixes of chains, drawn by one peer and judged."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from pipeline_lib.classmate.peer import Peer, Question
+from pipeline_lib.classmate.probe.chains import Chain
+from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.records import FinishReason, Row
+from pipeline_lib.seeding import consecutive_seeds
+from pipeline_lib.serving.chat_model import Completion, Decoding
+from pipeline_lib.storage.journal import Piece
+from pipeline_lib.verification.dispatch import Item, Verifier
+
+_TIMEOUT_S = 24 * 3600.0
+"""Of one call. A probe waits for slow peers; requests to a server have a time limit of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """How continuations are drawn."""
+
+    samples: int
+    """Continuations of a prefix."""
+    decoding: Decoding
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """One continuation, without its prefix."""
+
+    text: str
+    right: bool | None
+    """The strict verdict on prefix and continuation; None: not drawn, or not judged."""
+    error: str | None = None
+    """Why it was not drawn or judged."""
+
+
+Judged = Sequence[Sequence[Continuation]]
+"""By the number of kept steps, from 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainContinuations:
+    """The continuations of one chain by one peer."""
+
+    own: Judged
+    shuffled: Judged
+    """After prefixes of the chain's donor, for as many kept steps; the empty prefix is the chain's own. Empty
+    without a donor."""
+
+    def piece(self) -> Row:
+        """Plain JSON values."""
+        return {"own": _rows(self.own), "shuffled": _rows(self.shuffled)}
+
+    @classmethod
+    def from_piece(cls, piece: Piece) -> "ChainContinuations":
+        """Inverse of :meth:`piece`."""
+        return cls(own=_judged(piece["own"]), shuffled=_judged(piece["shuffled"]))
+
+
+def _rows(judged: Judged) -> list[list[Row]]:
+    return [[asdict(one) for one in found] for found in judged]
+
+
+def _judged(rows: Sequence[Sequence[Row]]) -> Judged:
+    return [[Continuation(**one) for one in found] for found in rows]
+
+
+def draw_group(
+    peer: Peer,
+    chains: Sequence[Chain],
+    donors: Mapping[str, Chain],
+    drawing: Drawing,
+    verifier: Verifier,
+) -> list[ChainContinuations]:
+    """The continuations of ``chains`` by ``peer``, in one call, judged.
+
+    Raises:
+        ReasonloopError: nothing was drawn and judged; the message has the first reason.
+        PeerFailedError: the peer gave no answer.
+    """
+    questions = [
+        question
+        for chain in chains
+        for question in _questions(chain, donors.get(chain.id), drawing)
+    ]
+    answers = peer.answer(questions, drawing.decoding, timeout_s=_TIMEOUT_S)
+    judged = list(_judge(questions, answers, verifier))
+    if all(one.right is None for found in judged for one in found):
+        raise ReasonloopError(
+            f"classmate {peer.name}: no continuation was drawn and judged; the first: {judged[0][0].error}"
+        )
+    rest = iter(judged)
+    found = []
+    for chain in chains:
+        own = [next(rest) for _ in range(len(chain.steps) + 1)]
+        after = [next(rest) for _ in chain.steps] if chain.id in donors else []
+        found.append(ChainContinuations(own=own, shuffled=[own[0], *after] if after else []))
+    return found
+
+
+def _questions(chain: Chain, donor: Chain | None, drawing: Drawing) -> Iterator[Question]:
+    steps = len(chain.steps)
+    for kept in range(steps + 1):
+        yield _question(chain, chain.prefix(kept), drawing, "own", kept)
+    if donor is not None:
+        for kept in range(1, steps + 1):
+            prefix = donor.aligned_prefix(kept, steps)
+            yield _question(chain, prefix, drawing, "shuffled", kept)
+
+
+def _question(chain: Chain, prefix: str, drawing: Drawing, of: str, kept: int) -> Question:
+    # No peer's name: all peers continue a prefix with the same seeds.
+    seeds = consecutive_seeds(drawing.samples, drawing.seed, "probe", of, chain.id, kept)
+    return Question(problem=chain.problem, prefix=prefix, seeds=tuple(seeds))
+
+
+def _judge(
+    questions: Sequence[Question], answers: Sequence[Sequence[Completion]], verifier: Verifier
+) -> Iterator[list[Continuation]]:
+    items = [
+        Item(gold=question.problem.gold, text=question.prefix + one.text)
+        for question, drawn in zip(questions, answers, strict=True)
+        for one in drawn
+        if _is_drawn(one)
+    ]
+    verdicts = iter(verifier.judge(items))
+    for drawn in answers:
+        found = []
+        for one in drawn:
+            if not _is_drawn(one):
+                found.append(Continuation(text="", right=None, error=one.error))
+                continue
+            verdict = next(verdicts)
+            error = None if verdict.strict is not None else verdict.detail or verdict.status.value
+            found.append(Continuation(text=one.text, right=verdict.strict, error=error))
+        yield found
+
+
+def _is_drawn(completion: Completion) -> bool:
+    return completion.finish_reason is not FinishReason.ERROR

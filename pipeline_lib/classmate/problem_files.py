@@ -1,0 +1,65 @@
+"""Problems of Classmate on disk: one file of JSON lines per split, in one sealed folder."""
+
+import pathlib
+from collections.abc import Sequence
+
+from pipeline_lib.params.paths import PrepareParams
+from pipeline_lib.problems.raw_files import source_identity
+from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.records import Problem
+from pipeline_lib.stages.keys import stage_key
+from pipeline_lib.stages.once import Unit, make_folder
+from pipeline_lib.storage.files import read_json_lines, write_json_lines
+from pipeline_lib.storage.manifests import Manifest
+from pipeline_lib.storage.workspace import SPLITS
+from pipeline_lib.verification.golds import open_gold_check
+
+_KIND = "problems"
+
+
+def make_problems(
+    params: PrepareParams, folder: pathlib.Path, *, root: pathlib.Path, stage: str, seed: int
+) -> Manifest:
+    """Write the splits of the data set into ``folder``, unless they exist under the same key.
+
+    Raises:
+        BadInputError: the data set cannot be used.
+    """
+    key = stage_key(
+        __name__,
+        params={**params.model_dump(mode="json"), "seed": seed},
+        inputs=source_identity(params.source),
+    )
+
+    def fill(fresh: pathlib.Path) -> dict[str, float]:
+        splits = _load(params, seed=seed)
+        for split, problems in splits.items():
+            write_json_lines(_file(fresh, split), [problem.row() for problem in problems])
+        return {split: len(problems) for split, problems in splits.items()}
+
+    unit = Unit(workspace=root, stage=stage, key=key, label=f"{stage} problems")
+    return make_folder(unit, folder, kind=_KIND, fill=fill)
+
+
+def read_problems(folder: pathlib.Path, split: str) -> list[Problem]:
+    """The problems of one of the SPLITS."""
+    return [Problem.from_row(row) for row in read_json_lines(_file(folder, split))]
+
+
+def load_problems(params: PrepareParams, split: str, *, seed: int) -> list[Problem]:
+    """The same problems, loaded or generated anew.
+
+    Raises:
+        BadInputError: the data set cannot be used.
+    """
+    return list(_load(params, seed=seed)[split])
+
+
+def _load(params: PrepareParams, *, seed: int) -> dict[str, Sequence[Problem]]:
+    with open_gold_check() as gold_problem:
+        splits = make_splits(params, seed=seed, gold_problem=gold_problem)
+    return {split: getattr(splits, split) for split in SPLITS}
+
+
+def _file(folder: pathlib.Path, split: str) -> pathlib.Path:
+    return folder / f"{split}.jsonl"

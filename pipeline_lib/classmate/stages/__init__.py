@@ -1,0 +1,1 @@
+"""The stages of Classmate: one module each, since each depends on its own code."""

@@ -1,0 +1,46 @@
+"""The stage of what a training needs: problems, the actor's base, and peers where none are named."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from pipeline_lib.classmate.made_models import make_base, make_peer
+from pipeline_lib.classmate.problem_files import make_problems, read_problems
+from pipeline_lib.telemetry import record_work
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from collections.abc import Mapping
+
+    from pipeline_lib.stages.stage import Run
+    from pipeline_lib.training.phases import Progress
+
+_STAGE = "classmate-peers"
+
+
+def make_peers(run: Run) -> None:
+    """Write problems, base and peers, unless they exist; an interrupted training is resumed."""
+    folders, params, seed = run.workspace.classmate, run.params.classmate, run.params.seed
+    make_problems(params.prepare, folders.problems, root=run.root, stage=_STAGE, seed=seed)
+    bootstrap, train = (read_problems(folders.problems, split) for split in ("bootstrap", "train"))
+    make_base(bootstrap, folders.base, params, seed=seed, progress=_progress(run, "base"))
+    folders.peers.mkdir(parents=True, exist_ok=True)  # dvc.yaml lists it as an output
+    recipes = {recipe.name: recipe for recipe in params.used_recipes}
+    for stale in {path.name for path in folders.peers.iterdir()} - recipes.keys():
+        shutil.rmtree(folders.peers / stale)
+    for name, recipe in recipes.items():
+        make_peer(
+            [*bootstrap, *train],
+            folders.peers / name,
+            recipe,
+            params,
+            seed=seed,
+            progress=_progress(run, name),
+        )
+
+
+def _progress(run: Run, name: str) -> Progress:
+    def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
+        record_work(run.root, _STAGE, done=step, total=total, unit="step", label=f"{_STAGE} {name}")
+
+    return progress

@@ -1,0 +1,125 @@
+"""Training of the actor: its verified reward, and with peers their success on its prefixes."""
+
+import pathlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline_lib.classmate.peer import Peer
+from pipeline_lib.classmate.reward import check_method, make_classmate_rewards
+from pipeline_lib.params.whole import Params
+from pipeline_lib.records import Problem
+from pipeline_lib.sampling.prompts import render
+from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.serving.pretrained import load_chat_format
+from pipeline_lib.stages.keys import stage_key
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import digest_json
+from pipeline_lib.training.methods import TrainingRequest, TrainingSummary, train_policy
+from pipeline_lib.training.phases import Progress
+from pipeline_lib.training.tracking.trackers import Trackers
+from pipeline_lib.training.weights import policies
+
+_NO_REWARD = frozenset(
+    {
+        *("classmate_model_name_or_path_list", "held_out", "made_peers"),
+        *("prepare", "bootstrap", "train", "evaluate"),
+    }
+)
+"""Params of the section that are none of the reward; peers are in the key by their identities."""
+_KEY_CHARACTERS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorTraining:
+    """A training of one actor."""
+
+    base: str
+    """A Hugging Face folder or hub id."""
+    problems: Sequence[Problem]
+    output: pathlib.Path
+    """Folder of the model."""
+    draws: pathlib.Path
+    """Folder of the draws of a training with peers, in a folder of its key."""
+    trackers: pathlib.Path
+    """Folder of the files of experiment trackers."""
+    params: Params
+    """Sections classmate, verify, serve and execution, ``sample.max_new_tokens`` and the seed."""
+
+    def key(self, identities: Mapping[str, str]) -> str:
+        """Key of the training; ``identities`` of its peers by name, empty without peers."""
+        classmate, params = self.params.classmate, self.params
+        train = classmate.train
+        engine = [params.serve.engine, list(params.serve.options)]
+        reward = classmate.model_dump(mode="json", exclude=set(_NO_REWARD))
+        return stage_key(
+            __name__,
+            params={
+                "train": train.model_dump(mode="json", exclude={"control"}),
+                "reward": reward if identities else None,
+                "verify": params.verify.model_dump(mode="json"),
+                "max_new_tokens": params.sample.max_new_tokens,
+                "engine": engine if train.rollouts == "endpoint" else None,
+                "seed": params.seed,
+            },
+            inputs={
+                "base": model_identity(self.base),
+                "problems": digest_json([problem.row() for problem in self.problems]),
+                **{f"peer {name}": identity for name, identity in identities.items()},
+            },
+        )
+
+    def is_done(self, identities: Mapping[str, str]) -> bool:
+        """True if the output is the result of this training."""
+        key = self.key(identities)
+        return manifests.current(self.output, kind=policies.KIND, key=key) is not None
+
+
+def train_actor(
+    training: ActorTraining, peers: Sequence[Peer], *, progress: Progress
+) -> TrainingSummary:
+    """Train an actor with ``peers``, or plainly without any; an interrupted training is resumed.
+
+    Raises:
+        BadInputError: the base cannot be loaded, or the method has no place for the bonus.
+    """
+    params = training.params
+    train = params.classmate.train
+    key = training.key({peer.name: peer.identity for peer in peers})
+    make_rewards = None
+    if peers:
+        check_method(params.classmate, train)
+        make_rewards = make_classmate_rewards(
+            peers,
+            training.problems,
+            params=params.classmate,
+            train=train,
+            seed=params.seed,
+            folder=training.draws / key[:_KEY_CHARACTERS],
+        )
+    chat_format = load_chat_format(training.base)
+    summary = train_policy(
+        TrainingRequest(
+            base=training.base,
+            output=training.output,
+            rows=[
+                {"problem_id": problem.id, "prompt": render(problem, chat_format)}
+                for problem in training.problems
+            ],
+            problems=training.problems,
+            params=train,
+            verify=params.verify,
+            max_new_tokens=params.sample.max_new_tokens,
+            serve=params.serve,
+            make_rewards=make_rewards,
+            seed=params.seed,
+            key=key,
+            progress=progress,
+            trackers=Trackers(names=params.execution.report_to, folder=training.trackers),
+        )
+    )
+    if peers:
+        for other in training.draws.iterdir():
+            if other.name != key[:_KEY_CHARACTERS]:
+                shutil.rmtree(other)
+    return summary

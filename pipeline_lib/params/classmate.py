@@ -1,0 +1,185 @@
+"""Params of Classmate: peers that continue the actor's chains, and the reward for their success."""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
+
+from pipeline_lib.params.paths import BootstrapParams, CountdownParams, PrepareParams
+from pipeline_lib.params.sections import Count, Positive, Rate, Section
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.train import Method, TrainParams
+
+
+class PeerParams(Section):
+    """A classmate: its model, its engine and the resources of its Ray actor."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    """In figures, reports and names of files."""
+    model: str
+    """A Hugging Face folder or hub id; at a url, the model's name there."""
+    serve: ServeParams = ServeParams()
+    """Its engine; a server at a url needs ``serve.tokenizer``, since no server continues an opened turn."""
+    num_gpus: Annotated[float, Field(ge=0)] = 0.0
+    """GPUs of its actor; a fraction shares one. Published: 1."""
+    num_cpus: Annotated[float, Field(ge=0)] = 0.0
+    """CPUs of its actor. Published: 2."""
+
+
+_PEERS = TypeAdapter(tuple[PeerParams, ...])
+
+
+class MadePeerParams(Section):
+    """A small peer from scratch, trained on worked solutions; its batches and rates are those of ``bootstrap``."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    """In figures, reports and names of folders."""
+    held_out: bool = False
+    """A peer of the evaluation alone."""
+    tokenizer: Literal["numbers", "digits"] = "numbers"
+    """A token for each frequent number, or for each digit."""
+    hidden_size: Count
+    num_layers: Count
+    num_heads: Count
+    steps: Count
+
+    @model_validator(mode="after")
+    def _heads(self) -> "MadePeerParams":
+        # Rotary embeddings need an even number of channels per head.
+        if self.hidden_size % (2 * self.num_heads):
+            raise ValueError(
+                f"hidden_size={self.hidden_size} is not a multiple of 2 x num_heads={self.num_heads}"
+            )
+        return self
+
+
+class ClassmateEvaluateParams(Section):
+    """Prefixes of the evaluation; paths and intervals are those of section evaluate."""
+
+    paths: Count = 4
+    """Paths of each problem whose prefixes are continued."""
+    samples: Annotated[int, Field(ge=2)] = 2
+    """Continuations of a prefix per peer; their halves tell the spread of prefixes from that of draws."""
+
+
+class ClassmateParams(Section):
+    """Peers, and the part of the reward that their success is."""
+
+    classmate_model_name_or_path_list: tuple[PeerParams, ...] = ()
+    """The peers of the training; a plain string is a model that is named by its last path component. Empty:
+    those of ``made_peers``."""
+    held_out: tuple[PeerParams, ...] = ()
+    """Peers of the evaluation alone."""
+    made_peers: tuple[MadePeerParams, ...] = (
+        MadePeerParams(name="small", hidden_size=96, num_layers=3, num_heads=4, steps=1000),
+        MadePeerParams(
+            name="digits",
+            tokenizer="digits",
+            hidden_size=96,
+            num_layers=3,
+            num_heads=4,
+            steps=1000,
+        ),
+        MadePeerParams(
+            name="other",
+            held_out=True,
+            tokenizer="digits",
+            hidden_size=64,
+            num_layers=4,
+            num_heads=4,
+            steps=1400,
+        ),
+    )
+    """Peers that the stages make where no peer of the training is named."""
+    classmate_reward_weight: Annotated[float, Field(ge=0)] = 0.5
+    """Weight w of the peers' success; 0 asks and logs, and trains as without peers."""
+    aggregation: Literal["mean", "max"] = "mean"
+    """Over the peers; max of M equal peers of success p is 1 - (1 - p)^M, which is luck."""
+    fusion: Literal["additive", "convex", "normalized"] = "additive"
+    """additive: base + w b. convex: (1 - w) base + w b. normalized: both normalized within the group, then
+    added with weights 1 and w; GRPO alone."""
+    gate: Literal["always", "when_right", "negative_when_wrong"] = "always"
+    """Paths that b counts for."""
+    relative: bool = False
+    """Take the success from the empty prefix from b."""
+    keep: Annotated[tuple[Rate, ...], Field(min_length=1)] = (0.25, 0.5, 0.75)
+    """Shares of the steps of a chain that a prefix keeps; one is drawn per problem and draw."""
+    step: Annotated[str, Field(min_length=1)] = "\n"
+    """Separator of the steps of a chain."""
+    timeout_s: Positive = 60.0
+    """Deadline of a peer for all questions of a draw; then its part of the reward is missing."""
+    max_new_tokens: Count = 256
+    temperature: Annotated[float, Field(ge=0)] = 0.7
+    top_p: Annotated[float, Field(gt=0, le=1)] = 0.9
+    num_return_sequences: Count = 1
+    """Continuations of a prefix per peer."""
+    do_sample: bool = True
+    """False is greedy."""
+    bonus: Literal["peers", "blind"] = "peers"
+    """Source of b. blind: a hash decides which prefix of a problem has which of the peers' scores, so that mean
+    and spread are theirs; it tells use to peers from any steady preference."""
+    prepare: PrepareParams = PrepareParams(
+        train_problems=4000,
+        test_problems=300,
+        bootstrap_problems=3000,
+        countdown=CountdownParams(num_numbers=4, high=9, target_high=40),
+    )
+    """Problems of the stages."""
+    bootstrap: BootstrapParams = BootstrapParams(
+        validation_fraction=0.0, hidden_size=96, num_layers=3, num_heads=4, steps=1500
+    )
+    """The base of the actor."""
+    train: TrainParams = TrainParams(
+        method=Method.GRPO,
+        lr=1e-4,
+        steps=117,
+        batch_size=32,
+        warm_start_steps=0,
+        checkpoint_every=20,
+        control=False,
+    )
+    """Training of the actor."""
+    evaluate: ClassmateEvaluateParams = ClassmateEvaluateParams()
+
+    @field_validator("classmate_model_name_or_path_list", "held_out", mode="before")
+    @classmethod
+    def _plain_names(cls, peers: Any) -> Any:
+        if not isinstance(peers, list):
+            return peers
+        rows = [
+            {"name": peer.rstrip("/").rpartition("/")[2], "model": peer}
+            if isinstance(peer, str)
+            else peer
+            for peer in peers
+        ]
+        try:
+            # Strict validation takes a list for a tuple from JSON alone.
+            text = json.dumps(rows, default=lambda section: section.model_dump(mode="json"))
+            return _PEERS.validate_json(text, strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
+
+    @property
+    def used_recipes(self) -> tuple[MadePeerParams, ...]:
+        """``made_peers``, unless peers of the training are named."""
+        return () if self.classmate_model_name_or_path_list else self.made_peers
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "ClassmateParams":
+        peers = (*self.classmate_model_name_or_path_list, *self.held_out)
+        names = [*(peer.name for peer in peers), *(made.name for made in self.used_recipes)]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"the name {twice[0]!r} is given to two classmates; rename one")
+        return self
+
+    @model_validator(mode="after")
+    def _convex(self) -> "ClassmateParams":
+        weight = self.classmate_reward_weight
+        if self.fusion == "convex" and weight > 1:
+            raise ValueError(
+                f"classmate_reward_weight={weight}; with fusion=convex it is at most 1"
+            )
+        return self

@@ -1,0 +1,184 @@
+"""`reasonloop classmate run`, `train`, `evaluate` and `show`: stages, reuse, a kill, bad input."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from pipeline_lib.stages.classmate import CLASSMATE
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import digest_file, read_json
+from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.telemetry import events_size, read_events
+
+GIVE_UP_S = 200
+PEERS = (
+    "[{name: small, hidden_size: 64, num_layers: 2, num_heads: 2, steps: 300},"
+    " {name: other, held_out: true, tokenizer: digits, hidden_size: 32, num_layers: 1, num_heads: 2, steps: 40}]"
+)
+SHORT = (
+    *("--profile", "classmate-smoke", "--set", "evaluate.resamples=200"),
+    *("--set", f"classmate.made_peers={PEERS}"),
+)
+SERVER = "{name: x, model: m, serve: {engine: url, url: 'http://127.0.0.1:1/v1'}}"
+
+
+@pytest.fixture(scope="module")
+def trained(reasonloop, tmp_path_factory):
+    """The workspace of an uninterrupted run on threads."""
+    root = tmp_path_factory.mktemp("classmate")
+    done = reasonloop("classmate", "run", "--workspace", root, "--runner", "thread", *SHORT)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "classmate minus plain, in points: accuracy" in done.stdout
+    plain, with_peers = weights(root)
+    assert plain != with_peers
+    return root
+
+
+def weights(root):
+    folders = Workspace(root).classmate
+    return [digest_file(path / "model.safetensors") for path in (folders.plain, folders.trained)]
+
+
+def test_three_policies_are_compared(trained):
+    """After all stages in their order; the peer that the training did not ask is held out."""
+    worked = [event["stage"] for event in read_events(trained) if event["event"] == "stage"]
+    assert worked == [stage.name for stage in CLASSMATE]
+    found = read_json(Workspace(trained).classmate.metrics)
+    assert found["policies"].keys() == {"base", "plain", "classmate"}
+    assert {name: one["held_out"] for name, one in found["peers"].items()} == {
+        "small": False,
+        "other": True,
+    }
+    assert {name: one["failed"] for name, one in found["peers"].items()} == {"small": 0, "other": 0}
+    assert found["draws_without_classmates"] == 0
+    assert (found["paired"]["policy"], found["paired"]["reference"]) == ("classmate", "plain")
+    assert found["settings"]["classmate"]["prepare"]["countdown"]["num_numbers"] == 3
+    assert "Null result" in Workspace(trained).classmate.report.read_text("utf-8")
+
+
+def test_finished_stages_are_reused(reasonloop, trained):
+    """The same command again trains, draws and asks nothing."""
+    before, offset = weights(trained), events_size(trained)
+    done = reasonloop("classmate", "run", "--workspace", trained, "--runner", "thread", *SHORT)
+    assert done.returncode == 0, done.stderr
+    assert [e for e in read_events(trained, offset=offset) if e["event"] == "work"] == []
+    assert weights(trained) == before
+
+
+@pytest.mark.slow
+def test_actors_give_the_weights_of_processes(reasonloop, trained, tmp_path):
+    """On Ray, with the plain training in a worker beside that with peers."""
+    done = reasonloop("classmate", "run", "--workspace", tmp_path, "--runner", "ray", *SHORT)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert weights(tmp_path) == weights(trained)
+
+
+@pytest.mark.slow
+@pytest.mark.fault("SIGKILL in a training with classmates", "resumes")
+def test_a_killed_run_continues(reasonloop, trained, tmp_path):
+    """SIGKILL after the first checkpoint: the same command ends with the same weights."""
+    command = ("classmate", "run", "--workspace", tmp_path, "--runner", "thread", *SHORT)
+    process = subprocess.Popen(
+        reasonloop.argv(*command),
+        env=reasonloop.environment,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + GIVE_UP_S
+    while not list(tmp_path.glob("models/classmate/.trained.work/*/*/checkpoint-2")):
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = reasonloop(*command)
+    assert done.returncode == 0, done.stderr
+    assert weights(tmp_path) == weights(trained)
+
+
+def test_weight_0_is_plain_training(reasonloop, trained, tmp_path):
+    """`train` with a peer at weight 0 gives the weights of `classmate-plain`, and logs the peer's scores."""
+    folders = Workspace(trained).classmate
+    output = tmp_path / "actor"
+    done = reasonloop(
+        *("classmate", "train", folders.base, "--output", output, *SHORT),
+        *("--set", "classmate.classmate_reward_weight=0"),
+        *("--set", f"classmate.classmate_model_name_or_path_list=[{folders.peers / 'small'}]"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert digest_file(output / "model.safetensors") == weights(trained)[0]
+    assert "avg_classmate_score" in done.stdout
+    manifests.read_manifest(output)
+
+
+def test_the_blind_bonus_trains_another_actor(reasonloop, trained, tmp_path):
+    """The peers are asked as often; the weights are neither those with peers nor the plain ones."""
+    folders = Workspace(trained).classmate
+    done = reasonloop(
+        *("classmate", "train", folders.base, "--output", tmp_path / "blind", *SHORT),
+        *("--set", "classmate.bonus=blind"),
+        *("--set", f"classmate.classmate_model_name_or_path_list=[{folders.peers / 'small'}]"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert digest_file(tmp_path / "blind" / "model.safetensors") not in weights(trained)
+
+
+def test_given_policies_are_compared(reasonloop, trained, tmp_path):
+    """The last against those between the first and it; the result is in the output folder."""
+    folders = Workspace(trained).classmate
+    done = reasonloop(
+        *("classmate", "evaluate", f"base={folders.base}", f"plain={folders.plain}"),
+        *(f"actor={folders.trained}", "--output", tmp_path, *SHORT),
+        *("--set", f"classmate.classmate_model_name_or_path_list=[{folders.peers / 'small'}]"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "actor minus plain, in points: accuracy" in done.stdout
+    found = read_json(tmp_path / "classmate.json")
+    expected = read_json(folders.metrics)["policies"]["classmate"]["accuracy"]
+    assert found["policies"]["actor"]["accuracy"] == expected
+
+
+def test_show_prints_a_draw(reasonloop, trained):
+    """Completion, prefix, peer, continuation and rewards of the paths of one problem."""
+    draws = Workspace(trained).classmate.draws
+    done = reasonloop("classmate", "show", draws, "--step", "2")
+    assert done.returncode == 0, done.stderr
+    assert "step 2, problem countdown-" in done.stdout
+    assert "avg_classmate_score" in done.stdout
+    assert "small" in done.stdout
+    absent = reasonloop("classmate", "show", draws, "--step", "99")
+    assert absent.returncode == 2
+    [line] = absent.stderr.splitlines()
+    assert "--step 99: is not kept; there are 0 to 3" in line
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["classmate_model_name_or_path_list=[./absent]"], "absent: no such folder"),
+        (
+            ["classmate_model_name_or_path_list=[a/b, c/b]"],
+            "the name 'b' is given to two classmates",
+        ),
+        (["classmate_reward_weight=-1"], "classmate.classmate_reward_weight: Input should be"),
+        (["classmate_reward_weight=2", "fusion=convex"], "with fusion=convex it is at most 1"),
+        (["keep=[1.0]"], "classmate.keep.0: Input should be less than 1"),
+        (["num_return_sequences=0"], "classmate.num_return_sequences: Input should be"),
+        (["fusion=normalized", "train.method=rloo"], "fusion=normalized needs train.method=grpo"),
+        (["train.method=dpo"], "train.method=dpo draws no paths"),
+        ([f"classmate_model_name_or_path_list=[{SERVER}]"], "set serve.tokenizer"),
+        (["prepare.dataset=coutdown"], "did you mean 'countdown'?"),
+    ],
+)
+def test_bad_settings_are_one_line(reasonloop, tmp_path, settings, message):
+    """Before anything starts; exit code 2."""
+    given = [part for one in settings for part in ("--set", f"classmate.{one}")]
+    done = reasonloop("classmate", "run", "--workspace", tmp_path / "new", *given)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert message in line
+    assert not (tmp_path / "new").exists()

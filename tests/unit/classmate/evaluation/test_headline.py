@@ -1,0 +1,71 @@
+"""The headline: a gain counts against every control, and a null result is the first sentence."""
+
+import pytest
+
+from pipeline_lib.classmate.evaluation.figures import MEAN, PolicyComparison
+from pipeline_lib.classmate.evaluation.headline import headline
+from pipeline_lib.evaluation.statistics.paired import PairedDifference
+from pipeline_lib.records import Interval
+
+
+def difference(value):
+    """A clear gain (+.1), loss (-.1), or none (0)."""
+    interval = Interval(value=value, low=value - 0.05, high=value + 0.05)
+    return PairedDifference(
+        base=0.5, trained=0.5 + value, interval=interval, p_value=0.001 if value else 0.9
+    )
+
+
+def against(reference, accuracy, **success):
+    return PolicyComparison(
+        policy="actor",
+        reference=reference,
+        pass_at={1: difference(accuracy)},
+        success={
+            peer: {MEAN: {"right": None if value is None else difference(value)}}
+            for peer, value in success.items()
+        },
+    )
+
+
+def first(*compared, is_blind=False):
+    sentences = headline(compared, ["asked", "other"], ["other"], is_blind=is_blind)
+    return sentences[0], " ".join(sentences[1:])
+
+
+@pytest.mark.parametrize(
+    ("plain", "blind", "start"),
+    [
+        ((0, 0, 0), None, "Null result: neither accuracy nor the success of any peer"),
+        ((-0.1, 0, 0), None, "Null result: neither"),
+        ((0, 0.1, 0), None, "Null result beyond the peers of the training"),
+        ((0, 0, None), None, "Null result: neither"),
+        ((0.1, 0, 0), None, "Above plain: accuracy."),
+        ((0.1, 0, 0), (0, 0, 0), "Null result: neither"),
+        ((0, 0, 0.1), (0, 0, 0.1), "Above plain and blind: the success of other"),
+        ((0.1, 0.1, 0.1), (0, 0.1, 0), "Null result beyond the peers of the training"),
+    ],
+)
+def test_the_first_sentence(plain, blind, start):
+    """Accuracy, the asked peer and the held-out one against plain training, then against the blind bonus."""
+    given = {"plain": plain, "blind": blind}
+    compared = [
+        against(name, values[0], asked=values[1], other=values[2])
+        for name, values in given.items()
+        if values is not None
+    ]
+    assert first(*compared)[0].startswith(start)
+
+
+def test_a_gain_over_plain_training_alone_is_left_open():
+    """A blind bonus may gain as much; with it among the controls the sentence is not needed."""
+    plain, blind = (against(name, 0.1, asked=0, other=0) for name in ("plain", "blind"))
+    assert "blind bonus gains as much is open" in first(plain)[1]
+    assert "is open" not in first(plain, blind)[1]
+
+
+def test_a_policy_with_the_blind_bonus_is_called_so():
+    """What it gains is no gain of Classmate."""
+    assert (
+        "any steady preference" in first(against("plain", 0.1, asked=0, other=0), is_blind=True)[1]
+    )

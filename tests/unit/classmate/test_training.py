@@ -1,0 +1,180 @@
+"""Trainings with peers on tiny models: weight 0, interruptions, figures in log and progress."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pipeline_lib.params.train import Method
+from pipeline_lib.storage import manifests
+from pipeline_lib.storage.files import read_json_lines
+from pipeline_lib.training.weights.policies import LOG_NAME
+from tests.unit.classmate import tiny_training
+from tests.unit.classmate.scripted_peer import ScriptedPeer
+from tests.unit.classmate.tiny_training import make_model, peers_of, train
+
+ONLINE = [Method.GRPO, Method.RLOO, Method.PPO]
+FIGURES = {
+    "base_reward",
+    "best_classmate_score",
+    "avg_classmate_score",
+    "classmate_scores/base",
+    "classmate_scores/other",
+    "final_reward",
+    "lift",
+    "failure_rate/base",
+    "failure_rate/other",
+    "leak_rate",
+    "empty_prefix_rate",
+    "kept_steps",
+    "unique_share",
+}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Folder with the base policy and another model."""
+    folder = tmp_path_factory.mktemp("models")
+    make_model(folder / "base", seed=1, steps=400)
+    make_model(folder / "other", seed=2, steps=200)
+    return folder
+
+
+def weights(folder: pathlib.Path) -> str:
+    return manifests.read_manifest(folder).files["model.safetensors"].sha256
+
+
+def log_of(folder: pathlib.Path) -> list[dict]:
+    return list(read_json_lines(folder / LOG_NAME))
+
+
+def adder(prefix: str, _seed: int) -> str:
+    return {"2+3=5\n": "5+4=9", "3+4=7\n": "7+2=9"}.get(prefix, "no")
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [*((method, {}) for method in ONLINE), (Method.GRPO, {"lora": {"enabled": True}})],
+    ids=["grpo", "rloo", "ppo", "grpo-lora"],
+)
+def test_weight_zero_trains_as_without_peers(method, params, models, tmp_path):
+    """The weights are equal bit for bit, and not those of the base, while two models are asked and logged.
+
+    Each of them has at least one call a draw.
+    """
+    train(models, tmp_path / "plain", method, [], classmate={}, **params)
+    peers = peers_of(models)
+    off = {"classmate_reward_weight": 0}
+    train(models, tmp_path / "zero", method, peers, classmate=off, **params)
+    assert weights(tmp_path / "zero") == weights(tmp_path / "plain") != weights(models / "base")
+    assert all(peer.num_calls >= 6 for peer in peers)
+    for line in log_of(tmp_path / "zero"):
+        assert line.keys() >= FIGURES
+        assert line["final_reward"] == line["base_reward"] == pytest.approx(line["reward"])
+    assert any(line["classmate_scores/other"] > 0 for line in log_of(tmp_path / "zero"))
+
+
+@pytest.mark.parametrize("fusion", ["additive", "convex", "normalized"])
+def test_a_weight_changes_what_is_learned(fusion, models, tmp_path):
+    """GRPO with a peer that continues sums alone: other weights than without peers."""
+    peer = ScriptedPeer(name="x", write=adder)
+    train(models, tmp_path / "plain", Method.GRPO, [], classmate={})
+    train(models, tmp_path / "out", Method.GRPO, [peer], classmate={"fusion": fusion})
+    assert weights(tmp_path / "out") != weights(tmp_path / "plain")
+
+
+def test_normalized_logs_the_weighted_sum(models, tmp_path):
+    """``reward`` is TRL's base + w b, which is what ``final_reward`` says."""
+    peer = ScriptedPeer(name="x", write=adder)
+    train(models, tmp_path / "out", Method.GRPO, [peer], classmate={"fusion": "normalized"})
+    lines = log_of(tmp_path / "out")
+    assert [line["reward"] for line in lines] == pytest.approx(
+        [line["final_reward"] for line in lines]
+    )
+    assert any(line["final_reward"] > line["base_reward"] for line in lines)
+
+
+@pytest.mark.parametrize("method", ONLINE)
+def test_figures_reach_log_and_progress(method, models, tmp_path):
+    """At every step, under the same names, with the values of the draw's file."""
+    seen = []
+    train(
+        models,
+        tmp_path / "out",
+        method,
+        peers_of(models),
+        classmate={},
+        progress=lambda step, _, metrics: seen.append((step, dict(metrics))),
+        steps=2,
+    )
+    lines = log_of(tmp_path / "out")
+    assert [step for step, _ in seen] == [1, 2]
+    for number, line in enumerate(lines):
+        draw = tmp_path / "out-draws" / f"step-{number:06d}.json"
+        figures = json.loads(draw.read_text("utf-8"))["figures"]
+        assert figures.keys() == FIGURES
+        for name, value in figures.items():
+            assert line[name] == seen[number][1][name] == pytest.approx(value)
+
+
+class Broken(Exception):  # noqa: N818 - in place of a kill
+    """Raised by the progress callback."""
+
+
+def break_at_five(step: int, *_: object) -> None:
+    if step == 5:
+        raise Broken
+
+
+INTERRUPTED = {"relative": True, "num_return_sequences": 2}
+
+
+@pytest.mark.parametrize("method", ONLINE)
+def test_a_broken_training_resumes_exactly(method, models, tmp_path):
+    """Broken at 5, resumed from the checkpoint of step 4 with peers of its own: all files are equal, the log
+    of the figures included, and so are the files of the draws.
+    """
+    train(models, tmp_path / "a", method, peers_of(models), classmate=INTERRUPTED)
+    with pytest.raises(Broken):
+        train(
+            models,
+            tmp_path / "b",
+            method,
+            peers_of(models),
+            classmate=INTERRUPTED,
+            progress=break_at_five,
+        )
+    train(models, tmp_path / "b", method, peers_of(models), classmate=INTERRUPTED)
+    digests = [manifests.read_manifest(tmp_path / name).digest for name in "ab"]
+    assert digests[0] == digests[1]
+    files = [
+        {path.name: path.read_text("utf-8") for path in (tmp_path / f"{name}-draws").iterdir()}
+        for name in "ab"
+    ]
+    assert files[0] == files[1]
+    assert len(files[0]) == 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ONLINE)
+def test_sigkill_changes_nothing(method, models, tmp_path):
+    """Killed once it has printed step 3 of 6, then run again in a process of its own: equal digests."""
+
+    def run(output: str, *, kill_after: str | None = None) -> int:
+        arguments = [str(models), str(tmp_path / output), method.value, json.dumps(INTERRUPTED)]
+        command = [sys.executable, "-m", tiny_training.__name__, *arguments]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            for line in process.stdout:
+                if line.strip() == kill_after:
+                    process.kill()
+        return process.returncode
+
+    assert run("a") == 0
+    assert run("b", kill_after="3") == -signal.SIGKILL
+    assert not (tmp_path / "b").exists()
+    assert run("b") == 0
+    digests = [manifests.read_manifest(tmp_path / name).digest for name in "ab"]
+    assert digests[0] == digests[1]
