@@ -15,7 +15,7 @@ from pipeline_lib.telemetry import events_size, read_events
 
 GIVE_UP_S = 200
 PEERS = (
-    "[{name: small, hidden_size: 64, num_layers: 2, num_heads: 2, steps: 300},"
+    "[{name: small, hidden_size: 96, num_layers: 2, num_heads: 4, steps: 300},"
     " {name: other, held_out: true, tokenizer: digits, hidden_size: 32, num_layers: 1, num_heads: 2, steps: 40}]"
 )
 SHORT = (

@@ -176,7 +176,7 @@ def policy_figures(
             peer: {
                 label: {
                     which: estimates.interval(
-                        problem_means(paths, peer, chosen, scores, which=which), peer, label, which
+                        problem_means(paths, peer, chosen, scores, which=which), peer, which
                     )
                     for which in WHICH
                 }
@@ -187,7 +187,7 @@ def policy_figures(
         shuffled={
             peer: {
                 label: estimates.interval(
-                    problem_means(moved, peer, chosen, scores), peer, label, "shuffled"
+                    problem_means(moved, peer, chosen, scores), peer, "shuffled"
                 )
                 for label, chosen in labelled(shares).items()
             }
@@ -228,7 +228,7 @@ def compare_policies(
                     which: estimates.difference(
                         problem_means(paths[reference], peer, chosen, scores, which=which),
                         problem_means(paths[policy], peer, chosen, scores, which=which),
-                        *(reference, policy, peer, label, which),
+                        *(reference, policy, peer, which),
                     )
                     for which in WHICH
                 }

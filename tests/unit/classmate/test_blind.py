@@ -4,6 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.classmate.blind import deal_blindly
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.records import Problem
+from tests.unit.classmate.scripted_peer import ScriptedPeer
 
 SCORE = st.none() | st.sampled_from([0.0, 0.5, 1.0])
 
@@ -57,3 +60,24 @@ def test_paths_that_were_not_drawn_are_left_out():
     dealt = deal([None, 1.0, 0.0], [None, ("p", "a\n"), ("p", "b\n")])
     assert dealt[0] is None
     assert {dealt[1], dealt[2]} == {0.0, 1.0}
+
+
+def test_the_blind_reward_does_not_depend_on_which_prefix_a_peer_can_use(reward_of):
+    """Two right paths; one peer finishes the first alone, the other the second: 3/2 and 1, or 1 and 3/2.
+
+    With the blind bonus both peers give the same rewards: these two in the order of the hash.
+    """
+    problem = Problem(
+        id="p", question="?", gold=CountdownGold(numbers=(2, 3, 4), target=24), source="t"
+    )
+    first, second = {"3*2=6\n": "6*4=24"}, {"4*3=12\n": "12*2=24"}
+    draw = [("p", prefix + end) for prefix, end in {**first, **second}.items()]
+
+    def rewards(known, bonus):
+        peer = ScriptedPeer(name="peer", write=lambda prefix, _seed: known.get(prefix, "no"))
+        return reward_of([peer], [problem], keep=(0.5,), bonus=bonus)(draw)
+
+    assert rewards(first, "peers") == [1.5, 1.0]
+    assert rewards(second, "peers") == [1.0, 1.5]
+    assert rewards(first, "blind") == rewards(second, "blind")
+    assert sorted(rewards(first, "blind")) == [1.0, 1.5]
