@@ -1,8 +1,10 @@
 """A classmate as a class of which Ray makes an actor; Ray is not imported. The work is the library's."""
 
 import pathlib
+import secrets
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from pipeline_lib.classmate.body import PeerBody, opened_body
 from pipeline_lib.classmate.peer import Question
@@ -11,31 +13,38 @@ from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.serving.chat_model import Completion, Decoding
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """The end of an actor's start."""
+
+    start: str
+    """Unlike that of any other start: an actor that is killed may answer once more."""
+    failure: ReasonloopError | None
+    """Reason why the engine is not open."""
+
+
 class ClassmateActor:
     """The body of a peer, which is opened again when Ray restarts the actor."""
 
     def __init__(self, peer: PeerParams, log_folder: pathlib.Path) -> None:
         self._stack = ExitStack()
-        self._opened: PeerBody | ReasonloopError
+        self._body: PeerBody | None = None
+        failure = None
         try:
-            self._opened = self._stack.enter_context(opened_body(peer, log_folder=log_folder))
+            self._body = self._stack.enter_context(opened_body(peer, log_folder=log_folder))
         except ReasonloopError as error:
             # Raised here, Ray would give the actor up, and wrap the reason in a traceback.
-            self._opened = error
+            failure = error
+        self._opening = Opening(start=secrets.token_hex(8), failure=failure)
 
-    def ready(self) -> None:
-        """Return if the engine is open.
-
-        Raises:
-            ReasonloopError: as `opened_body`.
-        """
-        if isinstance(self._opened, ReasonloopError):
-            raise self._opened
+    def opening(self) -> Opening:
+        """How its start has ended."""
+        return self._opening
 
     def answer(self, questions: Sequence[Question], decoding: Decoding) -> list[list[Completion]]:
-        """As `PeerBody.answer`, after `ready`."""
-        assert isinstance(self._opened, PeerBody)
-        return self._opened.answer(questions, decoding)
+        """As `PeerBody.answer`, after an `opening` without a failure."""
+        assert self._body is not None
+        return self._body.answer(questions, decoding)
 
     def close(self) -> None:
         """Stop the engine."""

@@ -18,7 +18,7 @@ from ray.exceptions import (
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from flows.classmate_actor import ClassmateActor
+from flows.classmate_actor import ClassmateActor, Opening
 from pipeline_lib.classmate.body import is_exact, peer_identity
 from pipeline_lib.classmate.peer import PeerFailedError, Question, check_answer
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
@@ -65,6 +65,10 @@ class RayPeer:
         self._is_closed = False
         self._starting_since: float | None = time.monotonic()
         """None while it takes calls."""
+        self._start = ""
+        """`Opening.start` of the actor that was asked last."""
+        self._killed = ""
+        """That of the actor that was killed last."""
 
     def wait(self) -> None:
         """Return once it takes calls.
@@ -94,7 +98,6 @@ class RayPeer:
                 self._await(deadline)
             call = self._actor.answer.remote(questions, decoding)
             found = ray.get(call, timeout=max(0.0, deadline - time.monotonic()))
-            return check_answer(found, questions)
         except GetTimeoutError:
             reason = f"no answer within {timeout_s:g} s"
         except RayTaskError as error:
@@ -104,6 +107,11 @@ class RayPeer:
             raise PeerFailedError(f"its actor has died: {reason_of(error)}") from error
         except ReasonloopError as error:
             reason = str(error)
+        else:
+            try:
+                return check_answer(found, questions)
+            except PeerFailedError as error:
+                reason = str(error)
         self._start_again()
         raise PeerFailedError(reason)
 
@@ -127,27 +135,31 @@ class RayPeer:
             ReasonloopError: the engine cannot be opened, or the actor dies in it.
             PeerFailedError: it is still starting at the deadline.
         """
-        while True:
-            left_s = max(0.0, deadline - time.monotonic())
-            try:
-                ray.get(self._actor.ready.remote(), timeout=left_s)
-            except ActorDiedError as error:
-                if self._is_closed:
-                    raise PeerFailedError("it was closed") from error
-                if error.actor_init_failed:
-                    raise ReasonloopError(
-                        f"its actor does not start: {_last_line(error)}"
-                    ) from error
-                self._actor = self._make.remote(self._peer, self._log_folder)
-            except RayTaskError as error:
-                raise error.cause from None
-            except (ActorUnavailableError, GetTimeoutError):
-                pass
-            else:
-                self._starting_since = None
-                return
+        while (opening := self._opening(deadline)) is None:
             self._check_start(deadline)
             time.sleep(_POLL_S)
+        self._start = opening.start
+        if opening.failure is not None:
+            raise opening.failure
+        self._starting_since = None
+
+    def _opening(self, deadline: float) -> Opening | None:
+        """Of an actor that was not killed; None if it does not answer yet."""
+        call = self._actor.opening.remote()
+        try:
+            found: Opening = ray.get(call, timeout=max(0.0, deadline - time.monotonic()))
+        except ActorDiedError as error:
+            if self._is_closed:
+                raise PeerFailedError("it was closed") from error
+            if error.actor_init_failed:
+                raise ReasonloopError(f"its actor does not start: {_last_line(error)}") from error
+            # An actor that was killed without restarts left keeps its name until it is killed for good.
+            ray.kill(self._actor)
+            self._actor = self._make.remote(self._peer, self._log_folder)
+            return None
+        except (ActorUnavailableError, GetTimeoutError):
+            return None
+        return None if found.start == self._killed else found
 
     def _check_start(self, deadline: float) -> None:
         assert self._starting_since is not None
@@ -160,6 +172,7 @@ class RayPeer:
 
     def _start_again(self) -> None:
         self._starting_since = time.monotonic()
+        self._killed = self._start
         ray.kill(self._actor, no_restart=False)
 
 

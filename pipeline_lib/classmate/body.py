@@ -74,7 +74,11 @@ def opened_body(peer: PeerParams, *, log_folder: pathlib.Path) -> Iterator[PeerB
         ReasonloopError: the engine does not start.
     """
     opening = started_engine(peer.model, peer.serve, log_folder=log_folder, batch_size=BATCH_SIZE)
+    kind = engine_named(peer.serve.engine)
     with opening as engine:
+        if not (kind.in_process or kind.is_external):
+            # The first request of a server has taken 17 s on a CPU, which are no part of a call's deadline.
+            engine.complete([Request(prompt="1", seeds=(0,))], Decoding(max_new_tokens=1))
         yield PeerBody(engine)
 
 

@@ -36,7 +36,7 @@ def make_classmate_rewards(
     seed: int,
     folder: pathlib.Path,
 ) -> MakeRewards:
-    """The rewards of a training with ``peers``, for `TrainingRequest.rewards`.
+    """The rewards of a training with ``peers``, for `TrainingRequest.make_rewards`.
 
     With weight 0 the peers are asked and logged, and the reward is the verified one.
 
