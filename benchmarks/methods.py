@@ -13,11 +13,9 @@ trainings are kept: run the same command to resume.
 
 import argparse
 import json
-import math
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -28,6 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.lib.command_line import make_parser
+from benchmarks.lib.processes import Usage, run_measured
+from benchmarks.lib.seeds import mean_of, points
 from pipeline_lib.evaluation.comparison import compare
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
 from pipeline_lib.params.evaluate import EvaluateParams
@@ -78,15 +78,6 @@ METHODS: Mapping[str, Overrides] = {
         "train.ppo.value_lr": 3e-3,
     },
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Resources that one process used."""
-
-    wall_s: float
-    cpu_s: float
-    peak_mib: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,19 +172,7 @@ def run_stage(stage: str, workspace: pathlib.Path, seed: int, overrides: Overrid
     options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     command = [sys.executable, "-m", "flows.cli", "stage", stage, "--workspace", str(workspace)]
     workspace.mkdir(parents=True, exist_ok=True)
-    with (workspace.parent / f"{workspace.name}.log").open("ab") as log:
-        # `wait4` gives the usage of this child alone, where getrusage adds up all of them.
-        child = subprocess.Popen([*command, *options], stdout=log, stderr=log)
-        before = os.times().elapsed
-        _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = code = os.waitstatus_to_exitcode(status)
-    if code:
-        raise ChildProcessError(f"{' '.join(command)}: exit {code}; see {log.name}")
-    return Usage(
-        wall_s=os.times().elapsed - before,
-        cpu_s=usage.ru_utime + usage.ru_stime,
-        peak_mib=usage.ru_maxrss / 1024,
-    )
+    return run_measured([*command, *options], workspace.parent / f"{workspace.name}.log")
 
 
 def table(
@@ -216,7 +195,7 @@ def table(
     shown.add_row(
         "control",
         *[""] * (len(seeds) + 2),
-        *(_points(mean_of(each["control"][k] for each in controls)) for k in ("1", "8")),
+        *(points(mean_of(each["control"][k] for each in controls)) for k in ("1", "8")),
         f"{_mean(each['metrics']['compute']['control']['cpu_seconds'] for each in controls):.0f}",
     )
     for method in methods:
@@ -226,9 +205,9 @@ def table(
         )
         shown.add_row(
             method,
-            *(_points(each["difference"]) for each in over),
+            *(points(each["difference"]) for each in over),
             *(
-                _points(mean_of(each[name] for each in differences))
+                points(mean_of(each[name] for each in differences))
                 for differences in (over, paired)
                 for name in ("difference", "pass_at_8")
             ),
@@ -236,26 +215,6 @@ def table(
             f"{max(result['training']['peak_mib'] for result in results):.0f}",
         )
     return shown
-
-
-def mean_of(differences: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Mean of independent differences; half-widths add like standard errors.
-
-    Each seed draws its own problems, so the errors are independent. The interval covers these
-    trainings only; the columns of single seeds show the variation between trainings.
-    """
-    each = list(differences)
-    value = sum(found["value"] for found in each) / len(each)
-    low, high = (
-        math.sqrt(sum((found[side] - found["value"]) ** 2 for found in each)) / len(each)
-        for side in ("low", "high")
-    )
-    return {"value": value, "low": value - low, "high": value + high}
-
-
-def _points(found: Mapping[str, float]) -> str:
-    value, low, high = (100 * found[name] for name in ("value", "low", "high"))
-    return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 def _mean(values: Iterable[float]) -> float:

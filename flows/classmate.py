@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from prefect import flow
 
 from flows.beside import do_in_order, trains_in_worker
-from flows.classmate_peers import opened_peers
+from flows.classmate_peers import check_resources, opened_peers
 from flows.run_guard import run_guard
 from flows.runners import cluster, task_runner
 from pipeline_lib.stages.classmate import CLASSMATE
@@ -65,9 +65,16 @@ OWN_FLOWS: Mapping[str, Callable[[Run], None]] = {
 
 
 def run_classmate(run: Run) -> None:
-    """Run all stages on the runner of the params."""
-    with cluster(run.params.execution, run.root):
-        classmate.with_options(task_runner=task_runner(run.params.execution))(run)
+    """Run all stages on the runner of the params.
+
+    Raises:
+        BadInputError: Ray has not what the peers take; nothing is started.
+    """
+    execution = run.params.execution
+    with cluster(execution, run.root):
+        check_resources(trained_peers(run), execution, is_training=True)
+        check_resources(evaluated_peers(run), execution, is_training=False)
+        classmate.with_options(task_runner=task_runner(execution))(run)
 
 
 def run_classmate_stage(name: str, run: Run) -> None:

@@ -58,6 +58,21 @@ def opened_peers(
         yield actors
 
 
+def check_resources(
+    peers: Sequence[PeerParams], execution: ExecutionParams, *, is_training: bool
+) -> None:
+    """Check, before any work, that the connected Ray can place the peers; processes need nothing of it.
+
+    Raises:
+        BadInputError: it has too few GPUs or CPUs.
+    """
+    if execution.runner == "thread":
+        return
+    from flows import ray_peers  # noqa: PLC0415 - as above
+
+    ray_peers.check_resources(peers, execution, is_training=is_training)
+
+
 def _note_inexact(peers: Sequence[PeerParams], root: pathlib.Path) -> None:
     names = ", ".join(f"{peer.name} ({peer.serve.engine})" for peer in peers if not is_exact(peer))
     if names:

@@ -203,7 +203,7 @@ def ray_peers(
         BadInputError: Ray has not what they take, or a model cannot be served.
         ReasonloopError: an actor does not start.
     """
-    policy_gpus = _policy_gpus(execution) if is_training else 0.0
+    policy_gpus = check_resources(peers, execution, is_training=is_training)
     with ExitStack() as stack:
         all_options = stack.enter_context(_placed(peers, policy_gpus))
         opened = [
@@ -219,9 +219,25 @@ def ray_peers(
         yield opened
 
 
-def _policy_gpus(execution: ExecutionParams) -> float:
+def check_resources(
+    peers: Sequence[PeerParams], execution: ExecutionParams, *, is_training: bool
+) -> float:
+    """Check that the connected Ray has what policy and peers take together; returns the policy's GPUs.
+
+    Raises:
+        BadInputError: it has less.
+    """
+    found = ray.cluster_resources()  # type: ignore[no-untyped-call]
     asked = execution.resources.train.num_gpus
-    return float("GPU" in ray.cluster_resources()) if asked is None else asked  # type: ignore[no-untyped-call]
+    policy_gpus = (float("GPU" in found) if asked is None else asked) if is_training else 0.0
+    gpus = policy_gpus + sum(peer.num_gpus for peer in peers)
+    cpus = sum(peer.num_cpus for peer in peers)
+    if gpus > found.get("GPU", 0) or cpus > found.get("CPU", 0):
+        raise BadInputError(
+            f"Ray cannot place {_wanted(peers, policy_gpus)}; it has {found.get('GPU', 0):g} GPUs and "
+            f"{found.get('CPU', 0):g} CPUs; {_REMEDY}"
+        )
+    return policy_gpus
 
 
 @contextmanager
@@ -231,9 +247,8 @@ def _placed(peers: Sequence[PeerParams], policy_gpus: float) -> Iterator[list[di
     Ray places all or nothing, and waits for ever for what cannot be placed.
 
     Raises:
-        BadInputError: it has too little of something, or not within `PLACEMENT_TIMEOUT_S`.
+        BadInputError: not within `PLACEMENT_TIMEOUT_S`.
     """
-    _check_total(peers, policy_gpus)
     all_options = [{"num_cpus": peer.num_cpus, "num_gpus": peer.num_gpus} for peer in peers]
     bundles = [{"CPU": peer.num_cpus, "GPU": peer.num_gpus} for peer in peers]
     bundles = [{name: amount for name, amount in one.items() if amount} for one in bundles]
@@ -269,17 +284,6 @@ def _within(group: PlacementGroup, index: int) -> dict[str, Any]:
             placement_group=group, placement_group_bundle_index=index
         )
     }
-
-
-def _check_total(peers: Sequence[PeerParams], policy_gpus: float) -> None:
-    found = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    gpus = policy_gpus + sum(peer.num_gpus for peer in peers)
-    cpus = sum(peer.num_cpus for peer in peers)
-    if gpus > found.get("GPU", 0) or cpus > found.get("CPU", 0):
-        raise BadInputError(
-            f"Ray cannot place {_wanted(peers, policy_gpus)}; it has {found.get('GPU', 0):g} GPUs and "
-            f"{found.get('CPU', 0):g} CPUs; {_REMEDY}"
-        )
 
 
 def _wanted(peers: Sequence[PeerParams], policy_gpus: float) -> str:

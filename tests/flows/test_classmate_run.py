@@ -1,5 +1,6 @@
 """`reasonloop classmate run`, `train`, `evaluate` and `show`: stages, reuse, a kill, bad input."""
 
+import json
 import os
 import signal
 import subprocess
@@ -182,3 +183,28 @@ def test_bad_settings_are_one_line(reasonloop, tmp_path, settings, message):
     [line] = done.stderr.splitlines()
     assert message in line
     assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_without_a_tokenizer_is_no_peer(reasonloop, tmp_path):
+    """Found before the base is trained."""
+    (tmp_path / "empty").mkdir()
+    peers = f"classmate.classmate_model_name_or_path_list=[{tmp_path / 'empty'}]"
+    done = reasonloop("classmate", "run", "--workspace", tmp_path / "new", "--set", peers)
+    assert done.returncode == 2
+    assert f"classmate empty: model {tmp_path / 'empty'}: " in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "new").exists()
+
+
+def test_peers_that_ray_cannot_place_start_no_training(reasonloop, trained, tmp_path):
+    """One line, before problems and base are made."""
+    peer = {"name": "large", "model": str(Workspace(trained).classmate.peers / "small")}
+    row = json.dumps(peer | {"num_gpus": 64})
+    done = reasonloop(
+        *("classmate", "run", "--runner", "ray", "--workspace", tmp_path),
+        *("--set", f"classmate.classmate_model_name_or_path_list=[{row}]"),
+    )
+    assert done.returncode == 2
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("reasonloop: ")]
+    assert "Ray cannot place" in line
+    assert "lower num_gpus" in line
+    assert not Workspace(tmp_path).classmate.base.exists()

@@ -1,0 +1,261 @@
+"""Trainings with peers beside their controls: plain training and a blind bonus, over several seeds.
+
+Each seed has one base, one set of peers and one set of problems; its trainings have equal steps and seeds.
+Finished trainings and evaluations are kept: run the same command to resume.
+
+    python -m benchmarks.classmate_arms --root /tmp/arms --jobs 2 --output arms.json
+    python -m benchmarks.classmate_arms --root /tmp/three --profile classmate-three --arms plain blind w0.5
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.lib.command_line import add_output, make_parser, write_results
+from benchmarks.lib.processes import run_measured
+from benchmarks.lib.seeds import mean_of, points
+
+Difference = dict[str, float]
+
+PEERS = "classmate.classmate_model_name_or_path_list"
+WEIGHT = "classmate.classmate_reward_weight"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One way of training; without ``peers`` it is plain."""
+
+    peers: tuple[str, ...] = ("small", "digits")
+    """Folders beside the base's."""
+    overrides: Mapping[str, object]
+
+
+ARMS: Mapping[str, Arm] = {
+    "plain": Arm(peers=(), overrides={}),
+    "blind": Arm(overrides={WEIGHT: 0.5, "classmate.bonus": "blind"}),
+    "gate": Arm(overrides={WEIGHT: 0.5, "classmate.gate": "when_right"}),
+    "max": Arm(overrides={WEIGHT: 0.5, "classmate.aggregation": "max"}),
+    "one": Arm(peers=("small",), overrides={WEIGHT: 0.5}),
+    "copy": Arm(peers=("../base",), overrides={WEIGHT: 0.5}),
+    "w0.1": Arm(overrides={WEIGHT: 0.1}),
+    "w0.5": Arm(overrides={WEIGHT: 0.5}),
+}
+CONTROLS = ("plain", "blind")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """All trainings with one profile."""
+
+    root: pathlib.Path
+    settings: Sequence[str]
+    """Options of every command."""
+    arms: Sequence[str]
+
+    def run_command(self, seed: int, name: str, *words: str) -> None:
+        """Run a command of reasonloop with the settings, in the folder of a seed, and print its CPU time."""
+        folder = self.root / f"seed-{seed}"
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [
+            sys.executable,
+            "-m",
+            "flows.cli",
+            *words,
+            *self.settings,
+            "--set",
+            f"seed={seed}",
+        ]
+        used = run_measured(command, folder / "log.txt")
+        print(f"seed {seed}: {name}: {used.cpu_s:.0f} CPU s, {used.wall_s:.0f} s", flush=True)
+
+    def models(self, seed: int) -> pathlib.Path:
+        """The folder of the base and its peers."""
+        return self.root / f"seed-{seed}" / "models" / "classmate"
+
+    def make_base(self, seed: int) -> None:
+        """Make base and peers of a seed."""
+        workspace = self.root / f"seed-{seed}"
+        if not (self.models(seed) / "base" / "manifest.json").exists():
+            self.run_command(
+                seed, "base and peers", "stage", "classmate-peers", "--workspace", str(workspace)
+            )
+
+    def train(self, seed: int, name: str) -> None:
+        """Train one arm."""
+        arm, output = ARMS[name], self.root / f"seed-{seed}" / name
+        if (output / "manifest.json").exists():
+            return
+        options = {PEERS: self._list(seed, arm.peers), **arm.overrides}
+        base = str(self.models(seed) / "base")
+        self.run_command(
+            seed, name, "classmate", "train", base, "--output", str(output), *_set(options)
+        )
+
+    def evaluate(self, seed: int) -> Mapping[str, Any]:
+        """Evaluate base and arms of a seed, with the training's peers and the held-out one."""
+        folder = self.root / f"seed-{seed}"
+        policies = {
+            "base": self.models(seed) / "base",
+            **{name: folder / name for name in self.arms},
+        }
+        output = folder / f"evaluation-{'-'.join(self.arms)}"
+        metrics = output / "classmate.json"
+        if not metrics.exists():
+            options = {
+                PEERS: self._list(seed, ARMS["w0.5"].peers),
+                "classmate.held_out": self._list(seed, ("other",)),
+            }
+            named = [f"{name}={path}" for name, path in policies.items()]
+            self.run_command(
+                seed,
+                "evaluation",
+                "classmate",
+                "evaluate",
+                *named,
+                "--output",
+                str(output),
+                *_set(options),
+            )
+        found: Mapping[str, Any] = json.loads(metrics.read_text(encoding="utf-8"))
+        return found
+
+    def _list(self, seed: int, peers: Sequence[str]) -> str:
+        folder = self.models(seed) / "peers"
+        rows = [
+            {"name": name.rpartition("/")[2], "model": str((folder / name).resolve())}
+            for name in peers
+        ]
+        return json.dumps(rows)
+
+
+def main() -> None:
+    """Run what is missing, then print the differences from the controls."""
+    arguments = _arguments()
+    experiment = Experiment(
+        root=arguments.root.resolve(),
+        settings=[
+            *(("--profile", arguments.profile) if arguments.profile else ()),
+            *(part for setting in arguments.set for part in ("--set", setting)),
+        ],
+        arms=[name for name in ARMS if name in arguments.arms],
+    )
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        list(pool.map(experiment.make_base, arguments.seeds))
+        jobs = [(seed, name) for seed in arguments.seeds for name in experiment.arms]
+        list(pool.map(lambda job: experiment.train(*job), jobs))
+        found = list(pool.map(experiment.evaluate, arguments.seeds))
+    results = dict(zip(map(str, arguments.seeds), found, strict=True))
+    write_results(arguments.output, results)
+    console = Console(width=150)
+    console.print(values_table(found, ["base", *experiment.arms]))
+    for control in [name for name in CONTROLS if name in experiment.arms]:
+        arms = [name for name in experiment.arms if name not in ("plain", control)]
+        console.print(differences_table(found, arms, control))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = make_parser(__doc__)
+    parser.add_argument("--root", type=pathlib.Path, required=True, help="folder for all models")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9])
+    parser.add_argument(
+        "--arms", nargs="+", choices=list(ARMS), default=["plain", "blind", "w0.1", "w0.5"]
+    )
+    parser.add_argument("--profile", help="of all commands")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of all commands")
+    parser.add_argument("--jobs", type=int, default=1, help="commands at once")
+    add_output(parser)
+    return parser.parse_args()
+
+
+def _set(options: Mapping[str, object]) -> Iterator[str]:
+    for key, value in options.items():
+        yield from ("--set", f"{key}={value}")
+
+
+def values_table(found: Sequence[Mapping[str, Any]], policies: Sequence[str]) -> Table:
+    """Means over the seeds, in percent."""
+    shown = Table(title=f"Mean of {len(found)} seeds, in percent")
+    peers = list(found[0]["peers"])
+    columns = ["accuracy", "pass@8", *(f"{peer}, right paths" for peer in peers), "leaks", "tokens"]
+    for column in ("policy", *columns):
+        shown.add_column(column, justify="left" if column == "policy" else "right")
+    for policy in policies:
+        rows = [each["policies"][policy] for each in found]
+        right = [
+            [row["classmate_success"][peer]["mean"]["right"] for row in rows] for peer in peers
+        ]
+        leaks = statistics.fmean(share for row in rows for share in row["leak_rate"].values())
+        shown.add_row(
+            policy,
+            _percent([row["accuracy"] for row in rows]),
+            _percent([row["pass_at_8"] for row in rows]),
+            *map(_percent, right),
+            f"{100 * leaks:.1f}",
+            f"{statistics.fmean(row['mean_tokens'] for row in rows):.1f}",
+        )
+    return shown
+
+
+def _percent(estimates: Sequence[Mapping[str, float] | None]) -> str:
+    """Their mean; a dash where a seed has none, as without any right path."""
+    values = [each["value"] for each in estimates if each is not None]
+    return f"{100 * statistics.fmean(values):.1f}" if len(values) == len(estimates) else "-"
+
+
+def differences_table(
+    found: Sequence[Mapping[str, Any]], arms: Sequence[str], control: str
+) -> Table:
+    """Arm minus control by measure: each seed, then the mean of the seeds with its 95 % interval."""
+    shown = Table(title=f"Minus {control}, in points")
+    for column in ("arm", "measure", "seeds", "mean (95 %)"):
+        shown.add_column(column)
+    for arm in arms:
+        rows = [_compared(each, arm, control) for each in found]
+        for measure in rows[0]:
+            if not all(measure in row for row in rows):
+                continue
+            each = [row[measure] for row in rows]
+            values = ", ".join(f"{100 * one['value']:+.1f}" for one in each)
+            shown.add_row(arm, measure, values, points(mean_of(each)))
+        shown.add_section()
+    return shown
+
+
+def _compared(metrics: Mapping[str, Any], arm: str, control: str) -> dict[str, Difference]:
+    """Differences by measure; success is over right paths and all shares, and missing where there are none."""
+    (row,) = [
+        each
+        for each in metrics["comparisons"]
+        if {each["policy"], each["reference"]} == {arm, control}
+    ]
+    sign = 1 if row["policy"] == arm else -1
+    measures = {
+        "accuracy": row["accuracy"],
+        "pass@8": row["pass_at_8"],
+        **{
+            f"success of {peer}{' (held out)' * metrics['peers'][peer]['held_out']}": shares["mean"]
+            for peer, shares in row["classmate_success_right"].items()
+        },
+    }
+    return {
+        name: {
+            "value": sign * found["difference"],
+            "low": min(sign * found["low"], sign * found["high"]),
+            "high": max(sign * found["low"], sign * found["high"]),
+        }
+        for name, found in measures.items()
+        if found is not None
+    }
+
+
+if __name__ == "__main__":
+    main()
