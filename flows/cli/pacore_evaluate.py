@@ -65,19 +65,20 @@ def evaluate(
     from pipeline_lib.collaborative.evaluation import evaluate as evaluation  # noqa: PLC0415 - scipy is slow
     from pipeline_lib.collaborative.evaluation import page  # noqa: PLC0415
 
+    files = evaluation.EvaluationFiles(folder=output)
     with progress_bar(console, "pacore evaluate") as moved:
-        found = evaluation.evaluate_models(
+        results = evaluation.evaluate_models(
             {model: model for model in models},
             evaluation.read_test_problems(loaded),
-            output,
+            files,
             loaded,
             workers=workers,
             on_progress=moved,
         )
-    for one in found.results:
+    for one in results:
         print_table(console, page.point_table(one))
         _print_comparison(one)
-    _print_files(found.metrics, found.report)
+    _print_files(files.metrics, files.report)
 
 
 def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:

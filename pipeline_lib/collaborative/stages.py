@@ -7,7 +7,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pipeline_lib.collaborative.episodes import JudgedQuestion
-from pipeline_lib.collaborative.evaluation.evaluate import draw_trials, evaluate_models
+from pipeline_lib.collaborative.evaluation.evaluate import (
+    EvaluationFiles,
+    draw_trials,
+    evaluate_models,
+)
 from pipeline_lib.collaborative.evaluation.trials import make_strategies
 from pipeline_lib.collaborative.message_cache import cached_paths
 from pipeline_lib.collaborative.policy_messages import source_of
@@ -52,7 +56,7 @@ def evaluate(run: Run) -> None:
     evaluate_models(
         evaluated_models(run),
         _test_problems(run),
-        run.workspace.pacore.reports,
+        _files(run),
         run.params,
         workers=run.params.execution.workers,
         on_progress=lambda done, total: record_work(
@@ -77,13 +81,18 @@ def draw_evaluated(run: Run, name: str) -> None:
     draw_trials(
         models[name],
         problems,
-        run.workspace.pacore.reports,
+        _files(run),
         run.params,
         place=list(models).index(name),
         moved=lambda done: record_work(
             run.root, "pacore-evaluate", done=done, total=total, label=f"pacore-evaluate {name}"
         ),
     )
+
+
+def _files(run: Run) -> EvaluationFiles:
+    # Models that were trained anew replace those that were evaluated before.
+    return EvaluationFiles(folder=run.workspace.pacore.reports, replaces=True)
 
 
 def _test_problems(run: Run) -> list[Problem]:

@@ -52,14 +52,17 @@ def test_three_models_are_compared(trained):
     assert (trained / "reports" / "pacore" / "report.html").is_file()
 
 
-def test_finished_stages_are_reused(reasonloop, settings, trained):
-    """The same command again draws, trains and asks nothing."""
+def test_other_strategies_are_evaluated_with_the_same_models(reasonloop, settings, trained):
+    """Finished stages are reused; trials of the former strategies are replaced."""
     before, offset = digests(trained), events_size(trained)
-    done = reasonloop("pacore", "run", "--workspace", trained, *settings)
+    changed = (*settings, "--set", "pacore.evaluate.rsa=null")
+    done = reasonloop("pacore", "run", "--workspace", trained, *changed)
     assert done.returncode == 0, done.stderr
     work = [e["stage"] for e in read_events(trained, offset=offset) if e["event"] == "work"]
-    assert set(work) <= {"pacore-evaluate"}
+    assert set(work) == {"pacore-evaluate"}
     assert digests(trained) == before
+    results = read_json(trained / "reports" / "pacore" / "metrics.json")
+    assert "RSA " not in str(results)
 
 
 def test_the_synthesizer_answers(reasonloop, trained):

@@ -26,7 +26,7 @@ from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.serving.chat_model import ChatModel, Message
 from pipeline_lib.serving.started_engine import started_engine
 from pipeline_lib.storage.files import check_output, digest_json, write_json
-from pipeline_lib.storage.journal import open_journal
+from pipeline_lib.storage.journal import Journal, open_journal
 from pipeline_lib.storage.shards import split
 from pipeline_lib.verification.dispatch import open_verifier
 from pipeline_lib.verification.golds import open_gold_check
@@ -38,12 +38,31 @@ OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatedModels:
-    """Results by model, and the written files."""
+class EvaluationFiles:
+    """Files of an evaluation: metrics.json, report.html, and trials, which a killed evaluation continues from."""
 
-    results: Sequence[PacoreResult]
-    metrics: pathlib.Path
-    report: pathlib.Path
+    folder: pathlib.Path
+    replaces: bool = False
+    """Trials of another input, model or setting are dropped, not refused."""
+
+    @property
+    def metrics(self) -> pathlib.Path:
+        """The figures."""
+        return self.folder / METRICS_NAME
+
+    @property
+    def report(self) -> pathlib.Path:
+        """The page."""
+        return self.folder / REPORT_NAME
+
+    def open_trials(self, place: int, *, key: str) -> Journal:
+        """The trials of the model at ``place`` so far.
+
+        Raises:
+            BadInputError: those there are of other work, or damaged.
+        """
+        path = self.folder / f"trials-{place + 1}.jsonl"
+        return open_journal(path, key=key, replaces_other=self.replaces)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,20 +88,20 @@ def read_test_problems(params: Params) -> list[Problem]:
 def evaluate_models(
     models: Mapping[str, str],
     problems: Sequence[Problem],
-    output: pathlib.Path,
+    files: EvaluationFiles,
     params: Params,
     *,
     workers: int = 1,
     on_progress: OnProgress = lambda _done, _total: None,
-) -> EvaluatedModels:
-    """Evaluate each model on ``problems`` with the same seeds; a killed evaluation continues.
+) -> list[PacoreResult]:
+    """The result of each model on ``problems`` with the same seeds, which is written; a killed evaluation continues.
 
     A problem with a failed call of one model is left out for all, so that the models can be compared.
 
     Args:
         models: Hugging Face folders or hub ids, by their names in the result.
         problems: of one kind.
-        output: folder of metrics.json, report.html and the resumable trials.
+        files: to write.
         params: decoding, strategies, verifier, intervals.
         workers: processes of the verifier.
         on_progress: called with finished and all trials.
@@ -91,8 +110,7 @@ def evaluate_models(
         BadInputError: unusable model or output, or no problem without a failed call.
         EngineDownError: the server does not answer; finished trials are kept.
     """
-    metrics, report = output / METRICS_NAME, output / REPORT_NAME
-    for file in (metrics, report):
+    for file in (files.metrics, files.report):
         check_output(file)
     total = len(models) * len(problems) * len(make_strategies(params.pacore))
     judged: dict[str, _Judged] = {}
@@ -102,22 +120,22 @@ def evaluate_models(
         def moved(done: int, before: int = before) -> None:
             on_progress(before + done, total)
 
-        trials = draw_trials(model, problems, output, params, place=place, moved=moved)
+        trials = draw_trials(model, problems, files, params, place=place, moved=moved)
         judged[name] = _judge(problems, trials, params, workers=workers)
     results = _estimate(judged, params)
-    write_json(metrics, result_rows(results))
+    write_json(files.metrics, result_rows(results))
     pages = [
         Page(result=result, problems=problems, trials=one.trials, scores=one.scores)
         for result, one in zip(results, judged.values(), strict=True)
     ]
-    write_page(report, pages, num_examples=params.report.num_examples)
-    return EvaluatedModels(results=results, metrics=metrics, report=report)
+    write_page(files.report, pages, num_examples=params.report.num_examples)
+    return results
 
 
 def draw_trials(
     model: str,
     problems: Sequence[Problem],
-    output: pathlib.Path,
+    files: EvaluationFiles,
     params: Params,
     *,
     place: int,
@@ -128,7 +146,7 @@ def draw_trials(
     Args:
         model: as in `evaluate_models`.
         problems: of one kind.
-        output: folder of the resumable trials.
+        files: with the resumable trials.
         params: decoding, strategies, verifier of an early stop.
         place: of the model among those that are compared, from 0.
         moved: called with finished trials.
@@ -143,12 +161,10 @@ def draw_trials(
     with started_engine(
         model,
         params.serve,
-        log_folder=output / "logs",
+        log_folder=files.folder / "logs",
         batch_size=params.pacore.batch_size,
     ) as engine:
-        journal = open_journal(
-            output / f"trials-{place + 1}.jsonl", key=_key(engine, problems, params)
-        )
+        journal = files.open_trials(place, key=_key(engine, problems, params))
         trials = {name: read_trial(piece) for name, piece in journal.pieces.items()}
 
         def keep(strategy: Strategy, solution: Solution) -> None:

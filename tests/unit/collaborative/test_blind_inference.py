@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from starlette.responses import JSONResponse
 
-from pipeline_lib.collaborative.evaluation.evaluate import evaluate_models
+from pipeline_lib.collaborative.evaluation.evaluate import EvaluationFiles, evaluate_models
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.pacore import ComparisonParams, EarlyStop, PacoreParams, Rsa
@@ -47,7 +47,7 @@ def evaluated(server, folder, problems):
         evaluate=EvaluateParams(resamples=100),
         serve=ServeParams(engine="url", url=f"http://127.0.0.1:{server.port}/v1"),
     )
-    [result] = evaluate_models({"m": MODEL}, problems, folder, params).results
+    [result] = evaluate_models({"m": MODEL}, problems, EvaluationFiles(folder=folder), params)
     return sorted(map(repr, server.bodies)), result
 
 
