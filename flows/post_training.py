@@ -8,7 +8,7 @@ from prefect.futures import PrefectFuture
 from flows import server
 from flows.beside import begin_beside, trains_in_worker
 from flows.draws import sample_and_verify_round, sample_round, verify_round
-from flows.evaluation import evaluate
+from flows.evaluation import draw_without_control, evaluate
 from flows.fan_out import result_of
 from flows.run_guard import run_guard
 from flows.runners import asking_for, cluster, task_runner
@@ -29,6 +29,8 @@ def post_training(run: Run) -> None:
         for stage in LOOP:
             begun |= begin_beside(stage, LOOP, run, in_worker=_in_worker(run))
             if stage.name in begun:
+                if stage.name in MEANWHILE:
+                    MEANWHILE[stage.name](run)
                 result_of(begun[stage.name])
             else:
                 _do(stage, run, {**OWN_FLOWS, **STREAMED})
@@ -71,6 +73,8 @@ OWN_FLOWS: StageFlows = {
     "report": report,
 }
 """Stages of the loop that are more than one task; `train` also runs all later rounds."""
+MEANWHILE: StageFlows = {"control": draw_without_control}
+"""Work on later stages that does not wait for a stage that runs in a worker."""
 STREAMED: StageFlows = {"sample": sample_and_verify_round, "verify": lambda _run: None}
 """The flow of `sample` where `verify` follows: it judges each shard as soon as it is drawn."""
 

@@ -7,6 +7,7 @@ from pipeline_lib.stages.stage import Run
 from tasks.policies import PLAN
 
 policy_draws = evaluate.policy_draws
+draws_without_control = evaluate.draws_without_control
 
 
 @task(**PLAN, task_run_name="compare-policies")

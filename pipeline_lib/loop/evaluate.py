@@ -54,6 +54,15 @@ class PolicyDraw:
 
 def policy_draws(run: Run) -> list[PolicyDraw]:
     """The draws of the evaluation, with the folders of their policies."""
+    return _policy_draws(run, control_is_base=_control_is_base(run))
+
+
+def draws_without_control(run: Run) -> list[PolicyDraw]:
+    """Those of `policy_draws` that need no control, which may still be in training."""
+    return _policy_draws(run, control_is_base=True)
+
+
+def _policy_draws(run: Run, *, control_is_base: bool) -> list[PolicyDraw]:
     models = {
         BASE: str(run.workspace.base),
         CONTROL: str(run.workspace.control),
@@ -67,7 +76,7 @@ def policy_draws(run: Run) -> list[PolicyDraw]:
             folders=run.workspace.evaluation(draw.folder),
             sampling=draw.sampling,
         )
-        for draw in evaluation_draws(run.params, control_is_base=_control_is_base(run))
+        for draw in evaluation_draws(run.params, control_is_base=control_is_base)
     ]
 
 

@@ -101,6 +101,7 @@ def test_a_killed_run_continues(reasonloop, trained, tmp_path):
     assert weights(tmp_path) == weights(trained)
 
 
+@pytest.mark.slow
 def test_weight_0_is_plain_training(reasonloop, trained, tmp_path):
     """`train` with a peer at weight 0 gives the weights of `classmate-plain`, and logs the peer's scores."""
     folders = Workspace(trained).classmate
@@ -116,6 +117,7 @@ def test_weight_0_is_plain_training(reasonloop, trained, tmp_path):
     manifests.read_manifest(output)
 
 
+@pytest.mark.slow
 def test_the_blind_bonus_trains_another_actor(reasonloop, trained, tmp_path):
     """The peers are asked as often; the weights are neither those with peers nor the plain ones."""
     folders = Workspace(trained).classmate

@@ -93,6 +93,7 @@ def test_the_control_processed_as_many_tokens_as_the_loop(finished_run):
     assert loop["drawn_tokens"] > drawn["prompt_tokens"] + drawn["completion_tokens"]
 
 
+@pytest.mark.slow
 def test_the_headline_mentions_a_missing_control(finished_run, reasonloop, tmp_path):
     """train.control=false: no control policy, no comparison, and a remark beside the claim."""
     shutil.copytree(finished_run, tmp_path / "run")
@@ -156,6 +157,8 @@ def test_ray_and_threads_give_the_same_result(finished_run, reasonloop, tmp_path
     done = reasonloop("run", "--workspace", tmp_path, *SMOKE, "--runner", "ray")
     assert done.returncode == 0, done.stderr + done.stdout
     assert digests(tmp_path) == digests(finished_run)
+    early = [each.get("draw") for each in read_events(tmp_path) if each["event"] == "stage"]
+    assert "without-control" in early  # drawn while the control is trained
 
 
 @pytest.mark.slow
@@ -205,7 +208,10 @@ def test_a_run_killed_while_sampling_is_resumed(finished_run, reasonloop, tmp_pa
     )
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)],
+)
 @pytest.mark.fault("SIGTERM or SIGINT while Ray works", "cleaned up")
 def test_signals_end_the_run_with_their_code(finished_run, reasonloop, tmp_path, number, code):
     """Interrupted while Ray works, the command leaves no process and names the signal."""

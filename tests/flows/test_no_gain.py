@@ -9,6 +9,8 @@ import pytest
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {
     "prepare.countdown.high": 30,
     "prepare.countdown.target_low": 1,
