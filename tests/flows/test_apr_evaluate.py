@@ -164,6 +164,7 @@ def test_samples_are_votes_at_temperatures_above_0(both, problems, tmp_path, cap
     assert "upper bound" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_killed_evaluation_ends_as_an_unbroken_one(model, tmp_path):
     """SIGKILL after the first of six groups: the next command keeps it, and ends with equal digests."""
     problems = tmp_path / "val.json"

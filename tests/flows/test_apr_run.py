@@ -57,6 +57,7 @@ def test_finished_stages_are_reused(reasonloop, trained):
     assert digests(trained) == before
 
 
+@pytest.mark.slow
 def test_without_steps_there_is_no_reinforcement_learning(reasonloop, trained):
     """The same workspace with 0 steps: the trained models are reused, and two are compared, at two temperatures."""
     before, offset = digests(trained), events_size(trained)

@@ -60,6 +60,7 @@ def test_three_policies_are_compared(trained):
     assert "Null result" in Workspace(trained).classmate.report.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_finished_stages_are_reused(reasonloop, trained):
     """The same command again trains, draws and asks nothing."""
     before, offset = weights(trained), events_size(trained)
@@ -130,6 +131,7 @@ def test_the_blind_bonus_trains_another_actor(reasonloop, trained, tmp_path):
     assert digest_file(tmp_path / "blind" / "model.safetensors") not in weights(trained)
 
 
+@pytest.mark.slow
 def test_given_policies_are_compared(reasonloop, trained, tmp_path):
     """The last against those between the first and it; the result is in the output folder."""
     folders = Workspace(trained).classmate
@@ -197,6 +199,7 @@ def test_a_folder_without_a_tokenizer_is_no_peer(reasonloop, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_peers_that_ray_cannot_place_start_no_training(reasonloop, trained, tmp_path):
     """One line, before problems and base are made."""
     peer = {"name": "large", "model": str(Workspace(trained).classmate.peers / "small")}

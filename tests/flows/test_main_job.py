@@ -264,6 +264,7 @@ train(Run(root=pathlib.Path(sys.argv[1]), params=params, round_number=int(sys.ar
 """
 
 
+@pytest.mark.slow
 def test_a_later_round_repeats_no_random_choice_of_the_first(finished_run, reasonloop, tmp_path):
     """From the policy and data of round 1, round 2 takes other rows at the first step of the warm
     start and draws other paths; round 1 reproduces the log of the finished run.

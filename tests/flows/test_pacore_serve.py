@@ -236,6 +236,7 @@ def test_a_client_that_leaves_ends_its_calls(serving):
     assert serving.gateway_metric("requests_in_flight") == 0
 
 
+@pytest.mark.slow
 def test_a_killed_engine_costs_a_retry_and_sigterm_leaves_no_process(start, model, tmp_path):
     """The engine is killed under a request, which is answered; the restart is reported.
 

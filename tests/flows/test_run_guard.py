@@ -105,6 +105,7 @@ def test_a_workspace_in_use_is_left_alone(finished_run, client, start_flow):
     assert any(f"in use by process {os.getpid()}" in state.message for state in refused)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("SIGKILL in training, without the command", "resumes")
 def test_killed_its_runs_are_crashed_by_the_next(
     finished_run, reasonloop, client, start_flow, tmp_path

@@ -2,6 +2,8 @@
 
 import shutil
 
+import pytest
+
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import read_events
@@ -24,6 +26,7 @@ def test_shards_are_judged_while_others_are_drawn(finished_run):
         assert min(judged) < max(sampled)
 
 
+@pytest.mark.slow
 def test_two_passes_give_the_same(finished_run, reasonloop, tmp_path):
     """Stages `sample` and `verify` alone: equal shards and tables, and all paths before a verdict."""
     for part in ("data/problems", "models/base"):

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import pytest
+
 from pipeline_lib.stages import keys
 from pipeline_lib.stages.keys import code_digest, import_closure, source_file, stage_key
 
@@ -159,6 +161,7 @@ bootstrap.bootstrap(run)
 """
 
 
+@pytest.mark.slow
 def test_a_comment_in_training_keeps_its_checkpoints_and_a_constant_does_not(tmp_path):
     """A training is broken at step 11, after its checkpoint at 8. With another comment and docstring
     in its code it goes on at 9, and the finished policy is found; with another constant it is
