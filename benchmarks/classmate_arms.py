@@ -1,7 +1,7 @@
 """Trainings with peers beside their controls: plain training and a blind bonus, over several seeds.
 
 Each seed has one base, one set of peers and one set of problems; its trainings have equal steps and seeds.
-Finished trainings and evaluations are kept: run the same command to resume.
+The commands of reasonloop keep what is finished under the same settings: run the same command to resume.
 
     python -m benchmarks.classmate_arms --root /tmp/arms --jobs 2 --output arms.json
     python -m benchmarks.classmate_arms --root /tmp/three --profile classmate-three --arms plain blind w0.5
@@ -23,6 +23,7 @@ from rich.table import Table
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.processes import run_measured
 from benchmarks.lib.seeds import mean_of, points
+from pipeline_lib.storage.files import read_json
 
 Difference = dict[str, float]
 
@@ -84,16 +85,13 @@ class Experiment:
     def make_base(self, seed: int) -> None:
         """Make base and peers of a seed."""
         workspace = self.root / f"seed-{seed}"
-        if not (self.models(seed) / "base" / "manifest.json").exists():
-            self.run_command(
-                seed, "base and peers", "stage", "classmate-peers", "--workspace", str(workspace)
-            )
+        self.run_command(
+            seed, "base and peers", "stage", "classmate-peers", "--workspace", str(workspace)
+        )
 
     def train(self, seed: int, name: str) -> None:
         """Train one arm."""
         arm, output = ARMS[name], self.root / f"seed-{seed}" / name
-        if (output / "manifest.json").exists():
-            return
         options = {PEERS: self._list(seed, arm.peers), **arm.overrides}
         base = str(self.models(seed) / "base")
         self.run_command(
@@ -107,25 +105,19 @@ class Experiment:
             "base": self.models(seed) / "base",
             **{name: folder / name for name in self.arms},
         }
-        output = folder / f"evaluation-{'-'.join(self.arms)}"
-        metrics = output / "classmate.json"
-        if not metrics.exists():
-            options = {
-                PEERS: self._list(seed, ARMS["w0.5"].peers),
-                "classmate.held_out": self._list(seed, ("other",)),
-            }
-            named = [f"{name}={path}" for name, path in policies.items()]
-            self.run_command(
-                seed,
-                "evaluation",
-                "classmate",
-                "evaluate",
-                *named,
-                "--output",
-                str(output),
-                *_set(options),
-            )
-        found: Mapping[str, Any] = json.loads(metrics.read_text(encoding="utf-8"))
+        output = folder / "evaluation"
+        options = {
+            PEERS: self._list(seed, ARMS["w0.5"].peers),
+            "classmate.held_out": self._list(seed, ("other",)),
+        }
+        named = [f"{name}={path}" for name, path in policies.items()]
+        self.run_command(
+            seed,
+            "evaluation",
+            *("classmate", "evaluate", *named),
+            *("--output", str(output), *_set(options)),
+        )
+        found: Mapping[str, Any] = read_json(output / "classmate.json")
         return found
 
     def _list(self, seed: int, peers: Sequence[str]) -> str:

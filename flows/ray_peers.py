@@ -203,7 +203,8 @@ def ray_peers(
         BadInputError: Ray has not what they take, or a model cannot be served.
         ReasonloopError: an actor does not start.
     """
-    policy_gpus = check_resources(peers, execution, is_training=is_training)
+    check_resources(peers, execution, is_training=is_training)
+    policy_gpus = _policy_gpus(execution) if is_training else 0.0
     with ExitStack() as stack:
         all_options = stack.enter_context(_placed(peers, policy_gpus))
         opened = [
@@ -221,15 +222,14 @@ def ray_peers(
 
 def check_resources(
     peers: Sequence[PeerParams], execution: ExecutionParams, *, is_training: bool
-) -> float:
-    """Check that the connected Ray has what policy and peers take together; returns the policy's GPUs.
+) -> None:
+    """Check that the connected Ray has what policy and peers take together.
 
     Raises:
         BadInputError: it has less.
     """
     found = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    asked = execution.resources.train.num_gpus
-    policy_gpus = (float("GPU" in found) if asked is None else asked) if is_training else 0.0
+    policy_gpus = _policy_gpus(execution) if is_training else 0.0
     gpus = policy_gpus + sum(peer.num_gpus for peer in peers)
     cpus = sum(peer.num_cpus for peer in peers)
     if gpus > found.get("GPU", 0) or cpus > found.get("CPU", 0):
@@ -237,7 +237,11 @@ def check_resources(
             f"Ray cannot place {_wanted(peers, policy_gpus)}; it has {found.get('GPU', 0):g} GPUs and "
             f"{found.get('CPU', 0):g} CPUs; {_REMEDY}"
         )
-    return policy_gpus
+
+
+def _policy_gpus(execution: ExecutionParams) -> float:
+    asked = execution.resources.train.num_gpus
+    return float("GPU" in ray.cluster_resources()) if asked is None else asked  # type: ignore[no-untyped-call]
 
 
 @contextmanager

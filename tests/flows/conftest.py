@@ -2,9 +2,12 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
@@ -44,6 +47,28 @@ class Command:
             timeout=RUN_TIMEOUT_S,
             check=False,
         )
+
+    def killed_when(
+        self, reached: Callable[[], bool], *arguments: str | pathlib.Path, give_up_s: float = 200
+    ) -> None:
+        """Start the command, and end all its processes with SIGKILL once ``reached`` is true."""
+        process = subprocess.Popen(
+            self.argv(*arguments),
+            env=self.environment,
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            deadline = time.monotonic() + give_up_s
+            while not reached():
+                assert process.poll() is None, "the command ended before it could be killed"
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 @pytest.fixture(scope="session")

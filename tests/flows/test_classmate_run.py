@@ -1,10 +1,6 @@
 """`reasonloop classmate run`, `train`, `evaluate` and `show`: stages, reuse, a kill, bad input."""
 
 import json
-import os
-import signal
-import subprocess
-import time
 
 import pytest
 
@@ -14,7 +10,6 @@ from pipeline_lib.storage.files import digest_file, read_json
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
 
-GIVE_UP_S = 200
 PEERS = (
     "[{name: small, hidden_size: 96, num_layers: 2, num_heads: 4, steps: 300},"
     " {name: other, held_out: true, tokenizer: digits, hidden_size: 32, num_layers: 1, num_heads: 2, steps: 40}]"
@@ -83,20 +78,8 @@ def test_actors_give_the_weights_of_processes(reasonloop, trained, tmp_path):
 def test_a_killed_run_continues(reasonloop, trained, tmp_path):
     """SIGKILL after the first checkpoint: the same command ends with the same weights."""
     command = ("classmate", "run", "--workspace", tmp_path, "--runner", "thread", *SHORT)
-    process = subprocess.Popen(
-        reasonloop.argv(*command),
-        env=reasonloop.environment,
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + GIVE_UP_S
-    while not list(tmp_path.glob("models/classmate/.trained.work/*/*/checkpoint-2")):
-        assert process.poll() is None, "the run ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    checkpoints = "models/classmate/.trained.work/*/*/checkpoint-2"
+    reasonloop.killed_when(lambda: any(tmp_path.glob(checkpoints)), *command)
     done = reasonloop(*command)
     assert done.returncode == 0, done.stderr
     assert weights(tmp_path) == weights(trained)

@@ -167,27 +167,18 @@ def test_a_run_killed_while_sampling_is_resumed(finished_run, reasonloop, tmp_pa
     """SIGKILL after the first shards: they are not sampled twice, and the result is the same."""
     for part in ("data/problems", "models/base"):
         shutil.copytree(finished_run / part, tmp_path / part)
-    argv = reasonloop.argv("run", "--workspace", tmp_path, *SMOKE, "--runner", "thread")
     # One problem per shard and one worker: many shards, so that the kill falls between two.
-    slow = ["--set", "sample.shard_size=1", "--set", "execution.workers=1"]
-    process = subprocess.Popen(
-        [*argv, *slow],
-        env=reasonloop.environment,
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 120
-    while len(sampled := [d for s, d in work_done(tmp_path) if s == "sample"]) < 3:
-        assert process.poll() is None, "the run ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    before = [done for stage, done in work_done(tmp_path) if stage == "sample"]
-    assert len(sampled) <= len(before) < 32
+    slow = ("--set", "sample.shard_size=1", "--set", "execution.workers=1")
+    command = ("run", "--workspace", tmp_path, *SMOKE, "--runner", "thread", *slow)
+
+    def sampled():
+        return [done for stage, done in work_done(tmp_path) if stage == "sample"]
+
+    reasonloop.killed_when(lambda: len(sampled()) >= 3, *command)
+    before = sampled()
+    assert 3 <= len(before) < 32
     begin = events_size(tmp_path)
-    done = reasonloop("run", "--workspace", tmp_path, *SMOKE, "--runner", "thread", *slow)
+    done = reasonloop(*command)
     assert done.returncode == 0, done.stderr
     after = [done for stage, done in work_done(tmp_path, offset=begin) if stage == "sample"]
     # A shard whose manifest was written in the moment of the kill may lack its event.

@@ -1,10 +1,5 @@
 """`reasonloop pacore run` on a finished smoke run: stages, reuse, a kill, a missing policy."""
 
-import os
-import signal
-import subprocess
-import time
-
 import pytest
 
 from pipeline_lib.stages.pacore import PACORE
@@ -12,8 +7,6 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
-
-GIVE_UP_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -77,22 +70,10 @@ def test_the_synthesizer_answers(reasonloop, trained):
 @pytest.mark.fault("SIGKILL in the training of a synthesizer", "resumes")
 def test_a_killed_run_continues(reasonloop, settings, trained, tmp_path):
     """SIGKILL after the first checkpoint: the same command ends with the same models."""
-    argv = reasonloop.argv("pacore", "run", "--workspace", tmp_path, *settings)
-    process = subprocess.Popen(
-        argv,
-        env=reasonloop.environment,
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + GIVE_UP_S
-    while not list(tmp_path.glob("models/.pacore.work/*/*/checkpoint-2")):
-        assert process.poll() is None, "the run ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    done = reasonloop("pacore", "run", "--workspace", tmp_path, *settings)
+    command = ("pacore", "run", "--workspace", tmp_path, *settings)
+    checkpoints = "models/.pacore.work/*/*/checkpoint-2"
+    reasonloop.killed_when(lambda: any(tmp_path.glob(checkpoints)), *command)
+    done = reasonloop(*command)
     assert done.returncode == 0, done.stderr
     assert digests(tmp_path) == digests(trained)
 

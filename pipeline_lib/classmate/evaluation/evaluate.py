@@ -39,7 +39,7 @@ OnProgress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationFiles:
-    """Where an evaluation is written."""
+    """Files and folders of an evaluation."""
 
     folder: pathlib.Path
     """Paths and continuations, which a killed evaluation continues from."""

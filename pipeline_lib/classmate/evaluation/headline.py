@@ -1,4 +1,4 @@
-"""What an evaluation found, in sentences; a null result is the first.
+"""Headline sentences of an evaluation; a null result comes first.
 
 The last policy is the one in question, the first is the start of all trainings, and those between are
 controls: plain training, a blind bonus. A gain counts only against every control.

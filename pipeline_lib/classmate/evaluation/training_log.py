@@ -1,4 +1,4 @@
-"""What the log of a training says about its peers."""
+"""Counts from the training log of a policy."""
 
 import pathlib
 

@@ -94,7 +94,7 @@ def evaluate_models(
     workers: int = 1,
     on_progress: OnProgress = lambda _done, _total: None,
 ) -> list[PacoreResult]:
-    """The result of each model on ``problems`` with the same seeds, which is written; a killed evaluation continues.
+    """Evaluate each model on ``problems`` with the same seeds and write the results; a killed evaluation continues.
 
     A problem with a failed call of one model is left out for all, so that the models can be compared.
 

@@ -65,7 +65,7 @@ def test_a_gain_over_plain_training_alone_is_left_open():
 
 
 def test_a_policy_with_the_blind_bonus_is_called_so():
-    """What it gains is no gain of Classmate."""
+    """The headline says that any steady preference gains as much."""
     assert (
         "any steady preference" in first(against("plain", 0.1, asked=0, other=0), is_blind=True)[1]
     )
