@@ -26,9 +26,10 @@ from pipeline_lib.adaptive.countdown.data_folder import (
     problem_file,
     read_problems,
 )
+from pipeline_lib.adaptive.evaluation.conditions import choose_condition
 from pipeline_lib.adaptive.evaluation.figures import evaluated_row
 from pipeline_lib.adaptive.evaluation.open_draws import ThreadModel
-from pipeline_lib.adaptive.evaluation.problem_source import choose_condition, root_prompt
+from pipeline_lib.adaptive.evaluation.problem_source import root_prompt
 from pipeline_lib.adaptive.model_record import read_record
 from pipeline_lib.adaptive.rollout import DrawnSequence, Rollout, Root
 from pipeline_lib.adaptive.scheduler import run_rollouts

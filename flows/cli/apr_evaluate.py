@@ -53,14 +53,14 @@ class SweepOptions:
     children: Annotated[
         str | None,
         Parameter(
-            help="Children per spawn that parallel models are asked for, as in 1,3,5; default: the most of "
-            "their training."
+            help="Children per spawn that parallel models are asked for, as in 0,3,5; 0: no condition. Default: "
+            "none if the model was trained so, else the most of its training."
         ),
     ] = None
     tokens: Annotated[
         str | None,
         Parameter(
-            help="Tokens that serial models are asked for, as in 128,256; default: the most of their training."
+            help="Tokens that serial models are asked for, as in 0,128,256; 0 and default as for --children."
         ),
     ] = None
     temperature: Annotated[str, Parameter(help="Temperatures, as in 0,1; 0 is greedy.")] = "0"
@@ -83,8 +83,8 @@ class SweepOptions:
         from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting  # noqa: PLC0415 - torch is slow
 
         return EvaluationSetting(
-            children=read_list("children", self.children, int, low=1),
-            tokens=read_list("tokens", self.tokens, int, low=1),
+            children=read_list("children", self.children, int, low=0),
+            tokens=read_list("tokens", self.tokens, int, low=0),
             temperatures=read_list("temperature", self.temperature, float, low=0),
             samples=self.samples,
             first_success=runtime.first_success,
@@ -188,15 +188,16 @@ def trace(  # noqa: PLR0913 - one argument per option
     children: Annotated[
         int | None,
         Parameter(
-            help="Children per spawn that a parallel model is asked for; default: the most of its training.",
-            validator=AT_LEAST_ONE,
+            help="Children per spawn that a parallel model is asked for; 0: no condition. Default: none if the "
+            "model was trained so, else the most of its training.",
+            validator=validators.Number(gte=0),
         ),
     ] = None,
     tokens: Annotated[
         int | None,
         Parameter(
-            help="Tokens that a serial model is asked for; default: the most of its training.",
-            validator=AT_LEAST_ONE,
+            help="Tokens that a serial model is asked for; 0 and default as for --children.",
+            validator=validators.Number(gte=0),
         ),
     ] = None,
     temperature: Annotated[

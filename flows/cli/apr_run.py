@@ -1,10 +1,14 @@
 """`reasonloop apr run`."""
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from rich.table import Table
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
 from flows.cli.orchestrated import orchestrated
 from flows.terminal import PlainConsole
+from pipeline_lib.reporting.wording import points
 from pipeline_lib.storage.files import read_json
 
 console = PlainConsole()
@@ -13,7 +17,8 @@ console = PlainConsole()
 def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
     """Run data, both trainings of a parallel and a serial model, and the comparison as one flow in a workspace.
 
-    Finished stages are reused, so the same command resumes a broken run.
+    The condition of each model is the most accurate one on the valid problems. Finished stages are reused, so the
+    same command resumes a broken run.
 
     **Examples:**
 
@@ -26,12 +31,36 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
         run_adaptive(started)
     folder = started.workspace.adaptive.reports
-    table = Table("model", "T", "accuracy", "drawn tokens", "critical", box=None, pad_edge=False)
-    for model in read_json(folder / "metrics.json")["models"]:
-        found = model["accuracy"]
-        accuracy = f"{found['value']:.1%} ({found['low']:.1%} to {found['high']:.1%})"
-        counts = (f"{model[name]:.0f}" for name in ("drawn_tokens", "critical_tokens"))
-        table.add_row(model["name"], f"{model['temperature']:g}", accuracy, *counts)
-    console.print(table, markup=False)
+    metrics = read_json(folder / "metrics.json")
+    console.print(_accuracies(metrics["models"]), markup=False)
+    console.print(_differences(metrics["paired"]), markup=False)
     for name in ("metrics.json", "report.html"):
         console.print(str(folder / name), markup=False, highlight=False, soft_wrap=True)
+
+
+def _accuracies(models: Iterable[Mapping[str, Any]]) -> Table:
+    table = _table("model", "condition", "T", "accuracy", "drawn tokens", "critical")
+    for model in models:
+        found = model["accuracy"]
+        table.add_row(
+            model["name"],
+            model["condition"] or "none",
+            f"{model['temperature']:g}",
+            f"{found['value']:.1%} ({found['low']:.1%} to {found['high']:.1%})",
+            *(f"{model[name]:.0f}" for name in ("drawn_tokens", "critical_tokens")),
+        )
+    return table
+
+
+def _differences(pairs: Iterable[Mapping[str, Any]]) -> Table:
+    table = _table("model", "minus", "T", "accuracy in points")
+    for pair in pairs:
+        value, low, high = (points(pair["difference"][name]) for name in ("value", "low", "high"))
+        table.add_row(
+            pair["model"], pair["base"], f"{pair['temperature']:g}", f"{value} ({low} to {high})"
+        )
+    return table
+
+
+def _table(*columns: str) -> Table:
+    return Table(*columns, box=None, pad_edge=False)

@@ -48,7 +48,7 @@ def encode_traces(
     conditions: set[str] = set()
     dropped = 0
     for trace in _taken(iter_table(traces_folder(data, kind)), sft, seed):
-        condition = trace["condition"] if sft.conditioned else ""
+        condition = trace["condition"] if _is_conditioned(trace, sft, seed) else ""
         prefix = tokenizer.encode(condition + trace["prefix"]).ids
         output = tokenizer.encode(trace["output"]).ids
         if trace["round"] == 0 and len(prefix) >= window:
@@ -92,6 +92,11 @@ def _taken(
             if place in failed and place not in kept:
                 continue
             yield row
+
+
+def _is_conditioned(trace: Mapping[str, Any], sft: AdaptiveSftParams, seed: int) -> bool:
+    draw = child_random(seed, "sft conditions", trace["problem_id"])
+    return draw.random() < sft.conditioned
 
 
 def _by_problem(rows: Iterator[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

@@ -93,8 +93,8 @@ class AdaptiveSftParams(Section):
     """Of matrix products, by autocast over float32 weights; auto is bfloat16."""
     loss_on: Literal["drawn", "all"] = "drawn"
     """Tokens with a loss: those that a model draws, or prefixes as well."""
-    conditioned: bool = True
-    """Put the condition of a trace before its sequences."""
+    conditioned: Fraction = 0.5
+    """Share of the problems whose sequences have the condition of their trace before them."""
     join_share: Fraction = 0.2
     """Share of the parent's segments after a join that are trained on; each has a long prefix and few
     drawn tokens."""
@@ -117,8 +117,8 @@ class AdaptiveRlParams(Section):
     """Rollouts of each problem."""
     updates: Count = 2
     """Optimizer steps on each draw."""
-    lr: Positive = 1e-5
-    """Learning rate of AdamW, constant."""
+    lr: Positive = 1e-4
+    """Learning rate of AdamW, constant; 1e-5 in the paper, whose model is 250 times as large."""
     clip: Rate = 0.2
     """Largest distance of a probability ratio from 1."""
     kl_coef: Annotated[float, Field(ge=0)] = 0.001
@@ -130,10 +130,11 @@ class AdaptiveRlParams(Section):
     up to 1.1. threads, length: 1 less a penalty, at least 0."""
     penalty: Annotated[float, Field(ge=0)] = 0.02
     """threads: of each child; length: of each 100 drawn tokens."""
-    children: Count | None = None
-    """Condition of parallel models: children of a spawn; null: the most of their training."""
-    tokens: Count | None = None
-    """Condition of serial models: tokens of a sequence; null: the most of their training."""
+    children: Whole | None = None
+    """Condition of parallel models: children of a spawn, 0: none. null: in `reasonloop apr run` the one that is
+    chosen on the valid problems, in `apr rl` none if the model was trained so, else the largest."""
+    tokens: Whole | None = None
+    """Condition of serial models: tokens of a sequence; the same."""
     pass_tokens: Count = 2048
     """Tokens of a forward/backward pass, padding included, at most."""
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -148,10 +149,11 @@ class AdaptiveRlParams(Section):
 class AdaptiveEvaluateParams(Section):
     """Rollouts of `reasonloop apr run`; `reasonloop apr evaluate` has options for the same."""
 
-    children: Count | None = None
-    """Children per spawn that the parallel model is asked for; null: the most of its training."""
-    tokens: Count | None = None
-    """Tokens that the serial model is asked for; null: the most of its training."""
+    children: Whole | None = None
+    """Condition of the parallel models: children of a spawn, 0: none. null: the one that is chosen on the
+    valid problems."""
+    tokens: Whole | None = None
+    """Condition of the serial models: tokens of a sequence; the same."""
     temperatures: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)] = (0, 1)
     samples: Count = 1
     """Rollouts of each problem at temperatures above 0."""

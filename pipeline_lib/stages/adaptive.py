@@ -4,6 +4,8 @@ from pipeline_lib.stages.stage import Stage
 
 _TRAIN = ("pipeline_lib.adaptive.stages.train",)
 _TRAINING = ("seed", "adaptive.model", "adaptive.sft")
+_TRAINED = ("data/adaptive", "models/adaptive-parallel", "models/adaptive-serial")
+_CHOSEN = ("reports/adaptive-valid",)
 _RL = ("pipeline_lib.adaptive.stages.rl",)
 
 ADAPTIVE = (
@@ -37,11 +39,21 @@ ADAPTIVE = (
         beside="adaptive-train",
     ),
     Stage(
+        name="adaptive-conditions",
+        summary="Choose the conditions of both models on the valid problems.",
+        modules=("pipeline_lib.adaptive.stages.conditions",),
+        function="choose",
+        inputs=_TRAINED,
+        params=("seed", "evaluate"),
+        outputs=_CHOSEN,
+        trains=True,
+    ),
+    Stage(
         name="adaptive-rl",
         summary="Train the model that spawns threads on rollouts of its own.",
         modules=_RL,
         function="train_parallel",
-        inputs=("data/adaptive", "models/adaptive-parallel"),
+        inputs=("data/adaptive", "models/adaptive-parallel", *_CHOSEN),
         params=("seed", "adaptive.rl"),
         outputs=("models/adaptive-parallel-rl",),
         trains=True,
@@ -51,7 +63,7 @@ ADAPTIVE = (
         summary="Train the serial model on rollouts of its own.",
         modules=_RL,
         function="train_serial",
-        inputs=("data/adaptive", "models/adaptive-serial"),
+        inputs=("data/adaptive", "models/adaptive-serial", *_CHOSEN),
         params=("seed", "adaptive.rl"),
         outputs=("models/adaptive-serial-rl",),
         trains=True,
@@ -62,13 +74,7 @@ ADAPTIVE = (
         summary="Compare the models, before and after reinforcement learning, on the test problems.",
         modules=("pipeline_lib.adaptive.stages.evaluate",),
         function="evaluate",
-        inputs=(
-            "data/adaptive",
-            *(
-                f"models/adaptive-{name}"
-                for name in ("parallel", "serial", "parallel-rl", "serial-rl")
-            ),
-        ),
+        inputs=(*_TRAINED, *_CHOSEN, "models/adaptive-parallel-rl", "models/adaptive-serial-rl"),
         params=("seed", "adaptive.evaluate", "adaptive.rl.steps", "evaluate"),
         outputs=("reports/adaptive",),
         trains=True,

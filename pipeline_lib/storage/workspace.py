@@ -59,6 +59,8 @@ class AdaptiveFolders:
     parallel_rl: pathlib.Path
     """After reinforcement learning; empty without it."""
     serial_rl: pathlib.Path
+    valid_reports: pathlib.Path
+    """Evaluation of all conditions on the valid problems, and the chosen ones."""
     reports: pathlib.Path
 
 
@@ -222,6 +224,7 @@ class Workspace:
             serial=self.root / "models" / "adaptive-serial",
             parallel_rl=self.root / "models" / "adaptive-parallel-rl",
             serial_rl=self.root / "models" / "adaptive-serial-rl",
+            valid_reports=self.root / "reports" / "adaptive-valid",
             reports=self.root / "reports" / "adaptive",
         )
 

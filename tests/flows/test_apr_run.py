@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipeline_lib.adaptive.model_record import read_record
 from pipeline_lib.stages.adaptive import ADAPTIVE
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json
@@ -47,13 +48,32 @@ def test_both_models_are_compared_before_and_after_reinforcement_learning(traine
     assert {("parallel", "serial"), ("parallel-rl", "serial-rl")} <= pairs
 
 
+def test_conditions_are_chosen_on_the_valid_problems(trained):
+    """Each condition of the training is compared there; the test problems have the best one of each kind."""
+    folders = Workspace(trained).adaptive
+    valid = read_json(folders.valid_reports / "metrics.json")
+    assert valid["split"] == "valid"
+    chosen = read_json(folders.valid_reports / "conditions.json")
+    for kind, model in (("parallel", folders.parallel), ("serial", folders.serial)):
+        ranked = {
+            one["condition"]: (one["accuracy"]["value"], -one["critical_tokens"])
+            for one in valid["models"]
+            if one["kind"] == kind
+        }
+        assert {""} < {*ranked} == {one.strip() for one in read_record(model).conditions}
+        best = max(ranked, key=ranked.__getitem__)
+        assert str(chosen[kind]) == (best.split()[-1] if best else "0")
+        test = read_json(folders.reports / "metrics.json")["models"]
+        assert {one["condition"] for one in test if one["kind"] == kind} == {best}
+
+
 def test_finished_stages_are_reused(reasonloop, trained):
     """The same command again trains and draws nothing."""
     before, offset = digests(trained), events_size(trained)
     done = reasonloop("apr", "run", "--workspace", trained, *SETTINGS)
     assert done.returncode == 0, done.stderr
     work = [e["stage"] for e in read_events(trained, offset=offset) if e["event"] == "work"]
-    assert set(work) <= {"adaptive-evaluate"}
+    assert set(work) <= {"adaptive-conditions", "adaptive-evaluate"}
     assert digests(trained) == before
 
 
@@ -65,7 +85,7 @@ def test_without_steps_there_is_no_reinforcement_learning(reasonloop, trained):
     done = reasonloop("apr", "run", "--workspace", trained, *SETTINGS, *steps)
     assert done.returncode == 0, done.stderr
     work = [e["stage"] for e in read_events(trained, offset=offset) if e["event"] == "work"]
-    assert set(work) == {"adaptive-evaluate"}
+    assert set(work) == {"adaptive-conditions", "adaptive-evaluate"}
     assert digests(trained) == before
     reports = Workspace(trained).adaptive.reports
     metrics = read_json(reports / "metrics.json")

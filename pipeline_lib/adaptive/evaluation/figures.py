@@ -161,15 +161,16 @@ def problem_scores(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def best_conditions(models: Sequence[ModelFigures]) -> list[ModelFigures]:
-    """The most accurate condition of each model and temperature with several; of equal ones the fastest."""
+    """The most accurate condition of each model and temperature with several."""
     groups: dict[tuple[str, float], list[ModelFigures]] = {}
     for one in models:
         groups.setdefault((one.setting.name, one.setting.temperature), []).append(one)
-    return [
-        max(group, key=lambda one: (one.accuracy.value, -one.tokens["critical"]))
-        for group in groups.values()
-        if len(group) > 1
-    ]
+    return [most_accurate(group) for group in groups.values() if len(group) > 1]
+
+
+def most_accurate(models: Sequence[ModelFigures]) -> ModelFigures:
+    """Of equally accurate ones the one with the shortest critical path."""
+    return max(models, key=lambda one: (one.accuracy.value, -one.tokens["critical"]))
 
 
 def _accuracy(

@@ -5,12 +5,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
+from pipeline_lib.adaptive.evaluation.conditions import choose_condition
 from pipeline_lib.adaptive.evaluation.figures import ModelSetting
 from pipeline_lib.adaptive.evaluation.open_draws import ThreadModel
 from pipeline_lib.adaptive.evaluation.problem_source import (
     ProblemSource,
     check_fit,
-    choose_condition,
     root_prompt,
 )
 from pipeline_lib.adaptive.model_record import read_record
@@ -32,9 +32,9 @@ class EvaluationSetting:
     """Conditions, sampling and statistics of an evaluation."""
 
     children: Sequence[int]
-    """Per spawn, the conditions of parallel models; empty: the largest of their training."""
+    """Per spawn, the conditions of parallel models, 0: none; empty: the default of `choose_condition`."""
     tokens: Sequence[int]
-    """Of a sequence, the conditions of serial models; empty: the largest of their training."""
+    """Of a sequence, the conditions of serial models; the same."""
     temperatures: Sequence[float]
     samples: int
     """Rollouts of each problem at temperatures above 0; greedy ones are all equal."""

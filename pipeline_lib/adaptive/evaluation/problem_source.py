@@ -91,39 +91,6 @@ def _state(problem: ProblemLine) -> str:
     return lines.state_of(make_root(problem.numbers, problem.target), problem.target)
 
 
-def choose_condition(model: pathlib.Path, record: ThreadModelRecord, amount: int | None) -> str:
-    """The condition of a model's prompts; without an amount the largest one of its training.
-
-    Args:
-        model: folder, for the message.
-        record: of the model.
-        amount: children per spawn of parallel models, tokens of a sequence of serial ones.
-
-    Raises:
-        BadInputError: the model was not trained on it.
-    """
-    if amount is None:
-        return max(record.conditions, key=_amount)
-    name = lines.SUB_CALL_BUDGET if record.kind == "parallel" else lines.TOKEN_BUDGET
-    condition = lines.condition(name, amount)
-    if condition not in record.conditions:
-        raise BadInputError(
-            f"{model}: was never trained on {condition.strip()!r}, but on "
-            f"{_listed(record.conditions)}; choose one of these"
-        )
-    return condition
-
-
-def _amount(condition: str) -> int:
-    digits = "".join(filter(str.isdigit, condition))
-    return int(digits) if digits else 0
-
-
-def _listed(conditions: Sequence[str]) -> str:
-    shown = sorted(conditions, key=_amount)
-    return ", ".join(repr(one.strip()) if one else "no condition" for one in shown)
-
-
 def check_fit(
     model: pathlib.Path,
     record: ThreadModelRecord,

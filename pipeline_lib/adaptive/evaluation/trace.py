@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
+from pipeline_lib.adaptive.evaluation.conditions import choose_condition
 from pipeline_lib.adaptive.evaluation.figures import TOKEN_COUNTS, evaluated_row
 from pipeline_lib.adaptive.evaluation.open_draws import ThreadModel
 from pipeline_lib.adaptive.evaluation.page import write_trace
 from pipeline_lib.adaptive.evaluation.problem_source import (
     check_fit,
-    choose_condition,
     root_prompt,
 )
 from pipeline_lib.adaptive.model_record import read_record
@@ -30,9 +30,9 @@ class TraceSetting:
     """Condition and draws of one rollout."""
 
     children: int | None
-    """Per spawn, for parallel models; None: the most of their training."""
+    """Per spawn, for parallel models, 0: no condition; None: the default of `choose_condition`."""
     tokens: int | None
-    """Of a sequence, for serial models; None: the most of their training."""
+    """Of a sequence, for serial models; the same."""
     temperature: float
     first_success: bool
     serve: ServeParams | None

@@ -12,9 +12,9 @@ from pipeline_lib.adaptive.countdown.data_folder import (
     read_settings,
 )
 from pipeline_lib.adaptive.draw_text import TextTokens
+from pipeline_lib.adaptive.evaluation.conditions import choose_condition
 from pipeline_lib.adaptive.evaluation.problem_source import (
     check_fit,
-    choose_condition,
     root_prompt,
 )
 from pipeline_lib.adaptive.model_record import RECORD_NAME, ThreadModelRecord, read_record

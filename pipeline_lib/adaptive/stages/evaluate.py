@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pipeline_lib.adaptive.evaluation.evaluate import evaluate_models
 from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting
 from pipeline_lib.adaptive.evaluation.problem_source import read_source
+from pipeline_lib.adaptive.stages.chosen import read_chosen
 from pipeline_lib.telemetry import record_work
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
@@ -19,13 +20,14 @@ def evaluate(run: Run) -> None:
     models = {"parallel": folders.parallel, "serial": folders.serial}
     if run.params.adaptive.rl.steps:
         models |= {"parallel-rl": folders.parallel_rl, "serial-rl": folders.serial_rl}
+    chosen = read_chosen(folders.valid_reports, children=params.children, tokens=params.tokens)
     evaluate_models(
         models,
         read_source(folders.data, None, "test"),
         folders.reports,
         EvaluationSetting(
-            children=() if params.children is None else (params.children,),
-            tokens=() if params.tokens is None else (params.tokens,),
+            children=(chosen.parallel,),
+            tokens=(chosen.serial,),
             temperatures=params.temperatures,
             samples=params.samples,
             first_success=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_lib.adaptive.rl.train import train_by_rl
+from pipeline_lib.adaptive.stages.chosen import read_chosen
 from pipeline_lib.telemetry import record_work
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
@@ -27,15 +28,21 @@ def train_serial(run: Run) -> None:
 
 
 def _train(run: Run, model: pathlib.Path, output: pathlib.Path, *, stage: str) -> None:
-    rl = run.params.adaptive.rl
+    rl, folders = run.params.adaptive.rl, run.workspace.adaptive
     if not rl.steps:
         # An output in dvc.yaml, with or without a training.
         output.mkdir(parents=True, exist_ok=True)
         return
+    chosen = read_chosen(folders.valid_reports, children=rl.children, tokens=rl.tokens)
 
     def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
         record_work(run.root, stage, done=step, total=total, unit="step")
 
     train_by_rl(
-        model, run.workspace.adaptive.data, output, rl, seed=run.params.seed, progress=progress
+        model,
+        folders.data,
+        output,
+        rl.model_copy(update={"children": chosen.parallel, "tokens": chosen.serial}),
+        seed=run.params.seed,
+        progress=progress,
     )

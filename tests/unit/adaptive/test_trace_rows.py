@@ -11,7 +11,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.adaptive import AdaptiveSftParams
 from pipeline_lib.storage import shards
 
-ALL = {"failed_children": None, "join_share": 1.0}
+ALL = {"failed_children": None, "join_share": 1.0, "conditioned": 1.0}
 
 
 def encode(data, kind="parallel", *, window=2000, **settings: Any) -> EncodedTraces:
@@ -31,7 +31,7 @@ def texts(traces: EncodedTraces) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("kind", ["parallel", "serial"])
-@pytest.mark.parametrize("conditioned", [True, False])
+@pytest.mark.parametrize("conditioned", [1.0, 0.0])
 def test_the_loss_begins_where_the_model_draws(small_data, kind, conditioned):
     """Condition and prefix are given; output and end token have a loss. Nothing is lost at the largest window."""
     rows = shards.read_table(traces_folder(small_data, kind))
@@ -86,7 +86,22 @@ def test_the_conditions_are_those_of_root_threads(small_data):
     amounts = [int(condition.removeprefix("Token Budget: ")) for condition in serial]
     assert amounts == sorted(amounts)
     assert len(amounts) > 2
-    assert encode(small_data, conditioned=False).conditions == ("",)
+    assert encode(small_data, conditioned=0.0).conditions == ("",)
+    assert encode(small_data, "serial", conditioned=0.5).conditions[0] == ""
+
+
+def test_a_share_of_the_problems_is_conditioned(small_data):
+    """All sequences of a problem or none, whatever else is taken; about half of 40 at .5."""
+    rows = shards.read_table(traces_folder(small_data, "serial"))
+    found = dict(
+        zip(
+            (row["problem_id"] for row in rows),
+            texts(encode(small_data, "serial", conditioned=0.5)),
+            strict=True,
+        )
+    )
+    conditioned = [name for name, (prefix, _) in found.items() if prefix.startswith("Token Budget")]
+    assert 10 < len(conditioned) < 30
 
 
 def test_a_window_that_holds_no_prompt_is_refused(small_data):

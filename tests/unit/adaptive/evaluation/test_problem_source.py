@@ -8,7 +8,6 @@ import pytest
 from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
 from pipeline_lib.adaptive.evaluation.problem_source import (
     check_fit,
-    choose_condition,
     read_problem_file,
     read_source,
     root_prompt,
@@ -102,31 +101,6 @@ def test_prompts_are_those_of_the_traces(kind, style):
     expected = STATE if (kind, style) == ("serial", "published") else PROMPT
     found = root_prompt(PROBLEM, record(kind=kind, style=style), "Token Budget: 64 ")
     assert found == f"Token Budget: 64 {expected}"
-
-
-def test_the_condition_is_one_of_the_training():
-    """9 children, or 64 tokens; without an amount the largest, 10 and not 9."""
-    parallel = record(conditions=("Sub Call Budget: 9 ", "Sub Call Budget: 10 "))
-    serial = record(kind="serial", conditions=("Token Budget: 64 ", "Token Budget: 96 "))
-    chosen = [
-        choose_condition(pathlib.Path("m"), model, amount)
-        for model, amount in [(parallel, 9), (parallel, None), (serial, 64), (serial, None)]
-    ]
-    assert chosen == [
-        "Sub Call Budget: 9 ",
-        "Sub Call Budget: 10 ",
-        "Token Budget: 64 ",
-        "Token Budget: 96 ",
-    ]
-
-
-def test_a_condition_that_was_never_trained_is_refused():
-    """The message lists what was, by size."""
-    model = record(conditions=("Sub Call Budget: 10 ", "Sub Call Budget: 9 "))
-    with pytest.raises(BadInputError, match="but on 'Sub Call Budget: 9', 'Sub Call Budget: 10';"):
-        choose_condition(pathlib.Path("m"), model, 3)
-    with pytest.raises(BadInputError, match="but on no condition;"):
-        choose_condition(pathlib.Path("m"), record(), 3)
 
 
 def test_data_of_another_style_is_refused():
