@@ -20,9 +20,13 @@ from flows.failures import RUN_AGAIN
 from flows.terminal import complain
 from pipeline_lib.errors import ReasonloopError
 
-PATIENCE_S = 60.0
-"""Longest silence of a remote server, or of a local one whose process is alive. Prefect's clients retry as
-long, so a server that is started again in this time ends no run.
+_REMOTE_PATIENCE_S = 60.0
+"""Longest silence of a remote server. Prefect's clients retry refused requests as long, so a server that is
+started again in this time ends no run.
+"""
+_LOCAL_PATIENCE_S = 180.0
+"""Longest silence of a local server whose process is alive. It accepts requests, so that clients wait for 60 s
+each time, and it may itself wait for 60 s for its database's lock.
 """
 SERVER_POLL_S = 1.0
 _SLOW_POLL_S = 10.0
@@ -63,7 +67,8 @@ def server_problem(api_url: str) -> Callable[[], str | None]:
     local = server.find()
     if local is not None and local.api_url != api_url:
         local = None
-    silence = silence_problem(api_url, lambda: server.answers(api_url), patience_s=PATIENCE_S)
+    patience_s = _REMOTE_PATIENCE_S if local is None else _LOCAL_PATIENCE_S
+    silence = silence_problem(api_url, lambda: server.answers(api_url), patience_s=patience_s)
 
     def problem() -> str | None:
         if local is not None and local.process() is None:

@@ -20,7 +20,7 @@ from tests.faults.workspaces import (
 )
 
 pytestmark = pytest.mark.slow
-DOWN_S, LOCKED_S = 5.0, 30.0
+DOWN_S, LOCKED_S, SILENT_S = 5.0, 30.0, 90.0
 ENDED_S = 120.0
 """A run whose server is gone ends within this time."""
 
@@ -107,6 +107,28 @@ def test_local_server_killed(start, unbroken, tmp_path, monkeypatch):
         assert sealed.items() <= sealed_files(root).items()
         assert_whole(root, unbroken, server.find().api_url)
     finally:
+        server.stop()
+
+
+@pytest.mark.fault("local Prefect server silent for 90 s", "continues")
+def test_local_server_silent(start, unbroken, tmp_path, monkeypatch):
+    """Its process is stopped and continued; it accepts requests all the time."""
+    root = tmp_path / "run"
+    copy_until("sample", unbroken, root)
+    monkeypatch.setenv("REASONLOOP_STATE", str(tmp_path / "state"))
+    own = {"PREFECT_API_URL": None, "REASONLOOP_STATE": str(tmp_path / "state")}
+    run = start.run(root, *THREADS, **own)
+    run.until(lambda: sampled(root))
+    pid = server.find().pid
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(SILENT_S)
+        os.kill(pid, signal.SIGCONT)
+        assert run.wait() == 0, run.stderr
+        assert run.left_after(15) == []
+        assert_whole(root, unbroken, server.find().api_url)
+    finally:
+        os.kill(pid, signal.SIGCONT)
         server.stop()
 
 
