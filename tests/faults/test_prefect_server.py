@@ -125,11 +125,11 @@ def test_local_server_silent(start, unbroken, tmp_path, monkeypatch):
         time.sleep(SILENT_S)
         os.kill(pid, signal.SIGCONT)
         assert run.wait() == 0, run.stderr
-        assert run.left_after(15) == []
         assert_whole(root, unbroken, server.find().api_url)
     finally:
         os.kill(pid, signal.SIGCONT)
         server.stop()
+    assert run.left_after(15) == []
 
 
 @pytest.mark.fault("database of the Prefect server locked for 30 s", "continues")
