@@ -118,7 +118,10 @@ def check_published(golds: Sequence[CountdownGold], seed: int) -> list[Row]:
 
 
 def ceilings(golds: Sequence[CountdownGold]) -> list[Row]:
-    """Compact searches by breadth and window; a trace that exceeds the window does not count."""
+    """Compact searches by breadth and window; a trace that exceeds the window does not count.
+
+    The last rows are serial searches with the critical path of each parallel one.
+    """
     rows = []
     for children in CHILDREN:
         traces = [compact.parallel_trace(_search(gold, children)) for gold in golds]
@@ -141,8 +144,15 @@ def ceilings(golds: Sequence[CountdownGold]) -> list[Row]:
             trace.solved and whole <= window
             for trace, (whole, _) in zip(traces, wholes, strict=True)
         ]
-        drawn = statistics.mean(min(drawn, window) for _, drawn in wholes)
+        # The end of a window leaves no room for the prompt's tokens.
+        drawn = statistics.mean(min(drawn, drawn + window - whole) for whole, drawn in wholes)
         rows.append(_row(f"serial, window {window}", fits, drawn=drawn, critical=drawn))
+    for path in [round(row.critical or 0) for row in rows[: len(CHILDREN)]]:
+        fits = [
+            trace.solved and drawn <= path for trace, (_, drawn) in zip(traces, wholes, strict=True)
+        ]
+        drawn = statistics.mean(min(drawn, path) for _, drawn in wholes)
+        rows.append(_row(f"serial, {path} drawn tokens", fits, drawn=drawn, critical=drawn))
     return rows
 
 

@@ -7,7 +7,7 @@ join it as ``parent 3 ( 3.0! - )``.
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipeline_lib.adaptive.rollout import Root
@@ -28,6 +28,7 @@ class BracketGrammar:
     """Implements ThreadGrammar. A child called ``?`` is unknown; a word with ``!`` is a result."""
 
     forbidden: Mapping[str, str] = field(default_factory=lambda: {"(": "["})
+    terminators: Collection[str] = ()
 
     def find_spawn(self, text: str) -> Spawn | None:
         """Square brackets at the end of a text."""

@@ -27,7 +27,10 @@ class RuntimeOptions:
 
     first_success: Annotated[
         bool,
-        Parameter(negative="", help="The first child with a result cancels its siblings."),
+        Parameter(
+            negative="",
+            help="The first child with a result cancels its siblings. Which ones end before it depends on time.",
+        ),
     ] = False
     url: Annotated[
         str | None,
@@ -157,22 +160,14 @@ def evaluate(
     found = problem_source.read_source(source.data, source.problems, source.split)
     with progress_bar(console, "apr evaluate") as moved:
         evaluated = evaluation.evaluate_models(
-            {str(folder): folder for folder in folders},
+            {str(model): folder for model, folder in zip(models, folders, strict=True)},
             found,
             output.resolve(),
             setting,
             on_progress=moved,
         )
-    print_table(console, tables.accuracy_table(evaluated.models))
-    print_table(console, tables.token_table(evaluated.models))
-    if any(one.votes for one in evaluated.models):
-        print_table(console, tables.vote_table(evaluated.models))
-    if evaluated.best:
-        print_table(console, tables.best_table(evaluated.best))
-    if evaluated.paired:
-        print_table(console, tables.paired_table(evaluated.paired))
-    if evaluated.equal_tokens:
-        print_table(console, tables.equal_token_table(evaluated.equal_tokens))
+    for table in tables.evaluation_tables(evaluated):
+        print_table(console, table)
     for name in (evaluation.METRICS_NAME, evaluation.ROLLOUTS_NAME, evaluation.REPORT_NAME):
         _say(str(output / name))
 

@@ -1,10 +1,11 @@
-"""Cuts a drawn text, and its tokens, before the first forbidden text."""
+"""Cuts a drawn text, and its tokens, before the first forbidden text, or behind the first that ends a draw."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipeline_lib.adaptive.threads import ThreadGrammar
 from pipeline_lib.serving.chat_model import Completion
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class KeptDraw:
     output: str
     forged: str | None
     """The forbidden text behind it, if there is one."""
+    is_whole: bool
+    """Nothing was drawn behind ``output``."""
     ids: tuple[int, ...] | None
     """Of ``output``, with the end token of a whole text; None if the engine gives none, or a token crosses
     the cut."""
@@ -43,25 +46,35 @@ class KeptDraw:
     """Tokens of ``output``; of a cut text without tokenizer, all that were drawn."""
 
 
-def keep(completion: Completion, forbidden: Collection[str], tokens: TextTokens | None) -> KeptDraw:
-    """Cut a completion before the first forbidden text, whether or not the engine stopped at it."""
-    places = {text: at for text in forbidden if (at := completion.text.find(text)) >= 0}
+def keep(completion: Completion, grammar: ThreadGrammar, tokens: TextTokens | None) -> KeptDraw:
+    """Cut a completion at the first text of the grammar, whether or not the engine stopped there."""
+    text, stop = completion.text, completion.stopped_by
+    if stop is not None and stop in grammar.terminators:
+        text += stop
+    ends = [at + len(end) for end in grammar.terminators if (at := text.find(end)) >= 0]
+    output = text[: min(ends, default=len(text))]
+    places = {one: at for one in grammar.forbidden if (at := output.find(one)) >= 0}
     forged = min(places, key=places.__getitem__, default=None)
-    output = completion.text if forged is None else completion.text[: places[forged]]
-    if forged is None and completion.stopped_by in forbidden:
-        forged = completion.stopped_by
+    if forged is not None:
+        output = output[: places[forged]]
+    elif stop in grammar.forbidden and not ends:
+        forged = stop
+    is_whole = forged is None and not text[len(output) :].strip()
+    if is_whole:
+        output = text
     ids = completion.token_ids
-    if forged is not None and ids is not None:
+    if ids is not None and not is_whole:
         decode = None if tokens is None else tokens.decode
         ids = None if decode is None else _head(ids, output, decode)
     return KeptDraw(
         output=output,
         forged=forged,
+        is_whole=is_whole,
         ids=ids,
         logprobs=completion.token_logprobs[: len(ids)]
         if ids and completion.token_logprobs
         else None,
-        length=_length(completion, output, ids, tokens if forged is not None else None),
+        length=_length(completion, output, ids, None if is_whole else tokens),
     )
 
 

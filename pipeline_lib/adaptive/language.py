@@ -6,8 +6,8 @@ prompt, or messages where the server renders them (`TagDraws`).
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from pipeline_lib.adaptive.threads import Child, Spawn
 from pipeline_lib.serving.chat_model import Completion, Decoding
@@ -55,6 +55,11 @@ class TagGrammar:
         """A join is written by the runtime alone."""
         return {_JOIN: _SPAWN}
 
+    @property
+    def terminators(self) -> Collection[str]:
+        """Nothing is drawn behind a spawn block before its children have ended."""
+        return (_END_SPAWN,)
+
     def find_spawn(self, text: str) -> Spawn | None:
         """The spawn block that ends the answer, if it has a task."""
         message, separator, answer = text.partition(ANSWER)
@@ -97,7 +102,7 @@ def _without_tags(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagDraws:
-    """Implements SingleDraws on others: texts become prompts, and a draw ends behind a spawn block."""
+    """Implements SingleDraws on others: texts become prompts."""
 
     draws: SingleDraws
     wire: Callable[[str], str]
@@ -109,17 +114,8 @@ class TagDraws:
         return self.draws.names_stops
 
     async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
-        """One completion, the end of a spawn block included."""
-        if self.names_stops:
-            decoding = replace(decoding, stop=(*decoding.stop, _END_SPAWN))
-        drawn = await self.draws.draw(self.wire(prompt), seed, decoding)
-        if drawn.stopped_by == _END_SPAWN:
-            return replace(drawn, text=drawn.text + _END_SPAWN, stopped_by=None)
-        before, ended, after = drawn.text.partition(_END_SPAWN)
-        if not after.strip():
-            return drawn
-        # Nothing was stopped: the ids are those of the whole text.
-        return replace(drawn, text=before + ended, token_ids=None, token_logprobs=None)
+        """One completion of the prompt on the wire."""
+        return await self.draws.draw(self.wire(prompt), seed, decoding)
 
 
 def rendered(render: Callable[[str], str]) -> Callable[[str], str]:

@@ -43,7 +43,8 @@ class Event(StrEnum):
     EXCESS_CHILDREN = "excess_children"
     """Beyond the limit of a spawn block."""
     CANCELLED_CHILDREN = "cancelled_children"
-    """After the success of a sibling; the tokens drawn until then are in no count."""
+    """After the success of a sibling. The tokens of an open draw are not known: at least those of the sibling
+    are counted, an upper bound where children are drawn at the same speed."""
     CUT_CHILDREN = "cut_children"
     """Ended by the window or another limit."""
     FORGED_JOINS = "forged_joins"
@@ -93,7 +94,7 @@ class Root:
 
     problem_id: str
     sample: int
-    """Tells rollouts of one problem apart."""
+    """Number among the rollouts of the problem."""
     prompt: str
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,11 @@ class AnyStyleGrammar:
     def forbidden(self) -> Mapping[str, str]:
         """As both styles."""
         return _COMPACT.forbidden
+
+    @property
+    def terminators(self) -> Collection[str]:
+        """As both styles."""
+        return _COMPACT.terminators
 
     def find_spawn(self, text: str) -> Spawn | None:
         """The spawn block that ends ``text``, by the style of the text."""

@@ -60,7 +60,9 @@ class Runtime:
     async def draw(self, text: str, seed: int, *, max_tokens: int) -> Completion:
         """One draw, once a slot is free."""
         # A server that does not name its stop leaves a forged join and an end token alike.
-        stops = tuple(self.grammar.forbidden) if self.draws.names_stops else ()
+        stops = (
+            (*self.grammar.forbidden, *self.grammar.terminators) if self.draws.names_stops else ()
+        )
         decoding = replace(self.decoding, max_new_tokens=max_tokens, stop=stops)
         async with self.slots:
             return await self.draws.draw(self.bos + text, seed, decoding)

@@ -1,7 +1,8 @@
 """The scheduler of threads: draws parents and children, joins results, and counts what it takes.
 
-It knows no problem: a `ThreadGrammar` reads and writes the texts. Every draw has a seed of its own, from
-its place in the tree, so results do not depend on the order in which draws end.
+It is independent of the problem: a `ThreadGrammar` reads and writes the texts. Every draw has a seed of its own,
+from its place in the tree, so results do not depend on the order in which draws end, with two exceptions:
+`Runtime.first_success`, and a limit of all tokens together with children of children.
 """
 
 import asyncio
@@ -149,16 +150,20 @@ class _Thread:
         place = f"{self.place}/{number}"
         names = ("thread", self.root.problem_id, self.root.sample, place)
         seed = child_seed(self.runtime.seed, *names)
-        completion = await self.runtime.draw(self.text, seed, max_tokens=most)
+        try:
+            completion = await self.runtime.draw(self.text, seed, max_tokens=most)
+        except asyncio.CancelledError:
+            self.budget.give_back(most)
+            raise
         self.budget.give_back(most - completion.completion_tokens)
         self.cost = self.cost.then(request_cost([completion]))
         if completion.error is not None:
             self.end, self.error = End.FAILED, completion.error
             return None
-        kept = keep(completion, self.runtime.grammar.forbidden, self.runtime.tokens)
+        kept = keep(completion, self.runtime.grammar, self.runtime.tokens)
         self._record(kept, completion)
         self.text += kept.output
-        if kept.forged is None and completion.finish_reason is FinishReason.LENGTH:
+        if kept.is_whole and completion.finish_reason is FinishReason.LENGTH:
             self.end = End.CUT
         return kept
 
@@ -233,10 +238,13 @@ class _Thread:
                     child=index,
                     round=self.round,
                 )
-        await _run_beside([*threads.values()], first_success=self.runtime.first_success)
+        winner = await _run_beside([*threads.values()], first_success=self.runtime.first_success)
         beside = NOTHING
         for thread in threads.values():
-            beside = beside.beside(thread.cost)
+            cost = thread.cost
+            if winner is not None and thread.end is None:
+                cost = max(cost, winner.cost, key=lambda known: known.completion_tokens)
+            beside = beside.beside(cost)
             self._add_child(thread)
         self.cost = self.cost.then(beside)
         return [
@@ -257,13 +265,20 @@ class _Thread:
         self.longest_tokens = max(self.longest_tokens, thread.longest_tokens)
 
 
-async def _run_beside(threads: Sequence[_Thread], *, first_success: bool) -> None:
-    """Run threads to their ends at once; with ``first_success`` the first result cancels the others."""
+async def _run_beside(threads: Sequence[_Thread], *, first_success: bool) -> _Thread | None:
+    """Run threads to their ends at once; with ``first_success`` the first with a result cancels the others.
+
+    Returns:
+        The one that cancelled them.
+    """
     tasks: list[asyncio.Task[None]] = []
+    winner: _Thread | None = None
 
     async def run(thread: _Thread) -> None:
+        nonlocal winner
         await thread.run()
-        if first_success and thread.result is not None:
+        if first_success and winner is None and thread.result is not None:
+            winner = thread
             for other in tasks:
                 if other is not asyncio.current_task():
                     other.cancel()
@@ -273,3 +288,4 @@ async def _run_beside(threads: Sequence[_Thread], *, first_success: bool) -> Non
             tasks += [group.create_task(run(thread)) for thread in threads]
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None
+    return winner

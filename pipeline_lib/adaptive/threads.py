@@ -1,6 +1,6 @@
 """The interface between runtime and texts: a grammar finds spawned children and their results, and joins them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,6 +30,10 @@ class ThreadGrammar(Protocol):
     @property
     def forbidden(self) -> Mapping[str, str]:
         """Texts that the runtime alone may write, with what it puts in the place of a drawn one."""
+
+    @property
+    def terminators(self) -> Collection[str]:
+        """Texts that end a draw, and are its last characters."""
 
     def find_spawn(self, text: str) -> Spawn | None:
         """The spawn block that ends a parent's text, prompt included; None if it ends without one."""

@@ -31,7 +31,7 @@ class AdaptiveDataParams(Section):
     """Countdown problems, and the traces of their searches."""
 
     countdown: CountdownParams = CountdownParams()
-    """Ranges of the numbers; threads need at least 3 numbers."""
+    """Ranges of the numbers; threads need at least 3 numbers, and targets from 2 on."""
     train_problems: Count = 8000
     valid_problems: Count = 500
     test_problems: Count = 1000
@@ -50,6 +50,11 @@ class AdaptiveDataParams(Section):
         if self.countdown.num_numbers < 3:
             raise ValueError(
                 f"countdown.num_numbers={self.countdown.num_numbers}; a spawn needs at least 3 numbers"
+            )
+        if self.countdown.target_low < 2:
+            raise ValueError(
+                f"countdown.target_low={self.countdown.target_low}; searches are guided by the factors of the "
+                "target, so give 2 or more"
             )
         return self
 

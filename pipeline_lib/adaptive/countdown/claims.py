@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from itertools import takewhile
 
 from pipeline_lib.adaptive.countdown import lines
@@ -54,6 +55,25 @@ def is_right(gold: CountdownGold, claim: str | None) -> bool:
         if left != Counter(lines.read_numbers(step["numbers"])):
             return False
     return True
+
+
+def is_child_right(gold: CountdownGold, prompt: str, output: str) -> bool:
+    """True if a child's result solves the problem: from the root, or from the node of its prompt on."""
+    result = lines.read_result(output)
+    if result is None:
+        return False
+    return is_right(gold, result) or is_right(
+        gold, "\n".join([*_steps_of_prompt(gold, prompt), result])
+    )
+
+
+def _steps_of_prompt(gold: CountdownGold, prompt: str) -> Iterator[str]:
+    found = lines.STATE_LINE.fullmatch(prompt.rsplit("\n", maxsplit=1)[-1])
+    numbers = Counter(gold.numbers)
+    for operation in lines.read_operations(found["operations"]) if found else ():
+        first, second, result = map(int, _VALUES.findall(operation))
+        numbers = numbers - Counter([first, second]) + Counter([result])
+        yield lines.step(operation, [*numbers.elements()])
 
 
 def answer_of(claim: str | None) -> str | None:

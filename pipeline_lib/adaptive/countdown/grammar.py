@@ -1,6 +1,6 @@
 """The grammar of Countdown threads: spawn blocks, results and joins. Texts are parsed, never evaluated."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.adaptive.countdown import lines
@@ -24,6 +24,11 @@ class CountdownGrammar:
         First with its line feed, which is part of the token: a cut within a token loses the sequence's ids.
         """
         return {f"\n{lines.JOIN}": f"\n{lines.CALL}", lines.JOIN: lines.CALL}
+
+    @property
+    def terminators(self) -> Collection[str]:
+        """None: models are trained to end behind a spawn block."""
+        return ()
 
     def find_spawn(self, text: str) -> Spawn | None:
         """The spawn block that ends ``text``; a child whose node is unknown has no prompt."""

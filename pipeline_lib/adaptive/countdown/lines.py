@@ -76,7 +76,13 @@ def state_of(node: Node, target: int) -> str:
 
 def explore(node: Node) -> str:
     """The line of the operation that leads to ``node``."""
-    return f"{EXPLORE}{node.operation}, Resulting Numbers: {_listed(node.numbers)}"
+    assert node.operation is not None
+    return step(node.operation, node.numbers)
+
+
+def step(operation: str, numbers: Sequence[int]) -> str:
+    """The line of an operation that leaves ``numbers``."""
+    return f"{EXPLORE}{operation}, Resulting Numbers: {_listed(numbers)}"
 
 
 def generated(node: Node, target: int) -> str:

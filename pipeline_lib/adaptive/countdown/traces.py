@@ -40,12 +40,17 @@ def trace_rows(
 def _condition(
     sequence: TraceSequence, trace: Trace, kind: Kind, params: AdaptiveDataParams
 ) -> str:
-    """A parallel parent's number of children a spawn, or a serial sequence's tokens; a child has none."""
+    """A parallel parent's number of children a spawn, or a serial sequence's tokens.
+
+    Empty for a child, and for a parent without a spawn.
+    """
     if sequence.role == "child":
         return ""
     if kind == "parallel":
+        if not trace.spawned:
+            return ""
         # The mean over its spawns, rounded half up.
-        spawns = max(1, len(trace.spawned))
+        spawns = len(trace.spawned)
         return lines.condition(
             lines.SUB_CALL_BUDGET, (2 * sum(trace.spawned) + spawns) // (2 * spawns)
         )

@@ -1,9 +1,9 @@
-"""Differences of accuracy on the same problems: between models, and at equal drawn tokens."""
+"""Differences of accuracy on the same problems: between models, at equal drawn tokens, at an equal critical path."""
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
@@ -53,12 +53,13 @@ class EqualTokens:
     samples: int
     """The fewest of the serial model that draw at least as many tokens."""
     problems: int
+    """Those with enough samples."""
     drawn_tokens: float
     serial_drawn_tokens: float
     """Of all samples."""
-    over_consensus: PairedDifference
-    """Parallel minus the serial model's vote."""
-    over_any_sample: PairedDifference
+    over_consensus: PairedDifference | None
+    """Parallel minus the serial model's vote; None without problems."""
+    over_any_sample: PairedDifference | None
     """Parallel minus the serial model's pass@k, an upper bound of every choice among the samples."""
 
     def row(self) -> Row:
@@ -74,8 +75,37 @@ class EqualTokens:
             "problems": self.problems,
             "drawn_tokens": self.drawn_tokens,
             "base_drawn_tokens": self.serial_drawn_tokens,
-            "over_consensus": _difference_row(self.over_consensus),
-            "over_pass_upper_bound": _difference_row(self.over_any_sample),
+            "over_consensus": self.over_consensus and _difference_row(self.over_consensus),
+            "over_pass_upper_bound": self.over_any_sample and _difference_row(self.over_any_sample),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EqualPath:
+    """A parallel model against a serial one that is cut at the parallel one's mean critical path."""
+
+    parallel: ModelSetting
+    serial: ModelSetting
+    problems: int
+    """That both have."""
+    critical_tokens: float
+    serial_accuracy: float
+    """With every rollout wrong that draws more tokens."""
+    difference: PairedDifference
+    """Parallel minus serial."""
+
+    def row(self) -> Row:
+        """As in metrics.json."""
+        return {
+            "model": self.parallel.name,
+            "base": self.serial.name,
+            "condition": self.parallel.condition,
+            "base_condition": self.serial.condition,
+            "temperature": self.parallel.temperature,
+            "problems": self.problems,
+            "critical_tokens": self.critical_tokens,
+            "base_accuracy": self.serial_accuracy,
+            **_difference_row(self.difference),
         }
 
 
@@ -87,7 +117,7 @@ def compare_models(
     A pair of both kinds is parallel minus serial, any other one the later minus the earlier.
     """
     found = []
-    for first, second in combinations(drawn, 2):
+    for (place, first), (later, second) in itertools.combinations(enumerate(drawn), 2):
         settings = first.setting, second.setting
         if settings[0].name == settings[1].name or len({s.temperature for s in settings}) > 1:
             continue
@@ -96,14 +126,13 @@ def compare_models(
         scores = problem_scores(base.rows), problem_scores(model.rows)
         names = [name for name in scores[0] if name in scores[1]]
         if names:
-            label = (base.setting.label, model.setting.label)
             found.append(
                 Comparison(
                     base=base.setting,
                     model=model.setting,
                     problems=len(names),
                     difference=_paired(
-                        names, *scores, params, seed=child_seed(seed, "apr", *label)
+                        names, *scores, params, seed=child_seed(seed, "apr", "pair", place, later)
                     ),
                 )
             )
@@ -113,29 +142,67 @@ def compare_models(
 def compare_at_equal_tokens(
     drawn: Sequence[DrawnRows], params: EvaluateParams, *, seed: int
 ) -> list[EqualTokens]:
-    """Each parallel setting against each serial one with several samples, if they draw enough tokens."""
+    """Each parallel setting against each serial one with several samples."""
     return [
-        found
-        for parallel in drawn
-        if parallel.setting.kind == "parallel"
-        for serial in drawn
-        if serial.setting.kind == "serial" and any(row["sample"] for row in serial.rows)
-        if (found := _at_equal_tokens(parallel, serial, params, seed=seed)) is not None
+        _at_equal_tokens(
+            parallel, serial, params, seed=child_seed(seed, "apr", "equal tokens", *places)
+        )
+        for places, parallel, serial in _of_both_kinds(drawn)
+        if any(row["sample"] for row in serial.rows)
     ]
+
+
+def compare_at_equal_path(
+    drawn: Sequence[DrawnRows], params: EvaluateParams, *, seed: int
+) -> list[EqualPath]:
+    """Each parallel setting against each serial one at its temperature, on the problems that both have."""
+    found = []
+    for places, parallel, serial in _of_both_kinds(drawn):
+        if parallel.setting.temperature != serial.setting.temperature:
+            continue
+        most = _mean_tokens(parallel.rows, "critical")
+        scores = problem_scores(parallel.rows)
+        cut = problem_scores(
+            [
+                row
+                if "error" in row
+                else {**row, "is_correct": row["is_correct"] and row["tokens"]["drawn"] <= most}
+                for row in serial.rows
+            ]
+        )
+        names = [name for name in scores if name in cut]
+        if names:
+            own = child_seed(seed, "apr", "equal path", *places)
+            found.append(
+                EqualPath(
+                    parallel=parallel.setting,
+                    serial=serial.setting,
+                    problems=len(names),
+                    critical_tokens=most,
+                    serial_accuracy=float(np.mean([cut[name] for name in names])),
+                    difference=_paired(names, cut, scores, params, seed=own),
+                )
+            )
+    return found
+
+
+def _of_both_kinds(
+    drawn: Sequence[DrawnRows],
+) -> Iterator[tuple[tuple[int, int], DrawnRows, DrawnRows]]:
+    """All pairs of a parallel and a serial setting, with their places."""
+    for (place, first), (other, second) in itertools.product(enumerate(drawn), repeat=2):
+        if (first.setting.kind, second.setting.kind) == ("parallel", "serial"):
+            yield (place, other), first, second
 
 
 def _at_equal_tokens(
     parallel: DrawnRows, serial: DrawnRows, params: EvaluateParams, *, seed: int
-) -> EqualTokens | None:
-    """None if no problem has enough samples of the serial model."""
-    spent, each = _mean_drawn(parallel.rows), _mean_drawn(serial.rows)
+) -> EqualTokens:
+    spent, each = (_mean_tokens(one.rows, "drawn") for one in (parallel, serial))
     samples = math.ceil(spent / each)
     scores = problem_scores(parallel.rows)
     votes, bound = (of(serial.rows, samples) for of in (consensus_scores, any_sample_scores))
     names = [name for name in scores if name in votes]
-    if not names:
-        return None
-    own = child_seed(seed, "apr", "equal tokens", parallel.setting.label, serial.setting.label)
     return EqualTokens(
         parallel=parallel.setting,
         serial=serial.setting,
@@ -143,13 +210,13 @@ def _at_equal_tokens(
         problems=len(names),
         drawn_tokens=spent,
         serial_drawn_tokens=samples * each,
-        over_consensus=_paired(names, votes, scores, params, seed=own),
-        over_any_sample=_paired(names, bound, scores, params, seed=own),
+        over_consensus=_paired(names, votes, scores, params, seed=seed) if names else None,
+        over_any_sample=_paired(names, bound, scores, params, seed=seed) if names else None,
     )
 
 
-def _mean_drawn(rows: Sequence[Row]) -> float:
-    return float(np.mean([row["tokens"]["drawn"] for row in rows if "error" not in row]))
+def _mean_tokens(rows: Sequence[Row], count: str) -> float:
+    return float(np.mean([row["tokens"][count] for row in rows if "error" not in row]))
 
 
 def _paired(

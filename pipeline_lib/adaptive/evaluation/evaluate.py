@@ -3,26 +3,15 @@
 import asyncio
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
-from pipeline_lib.adaptive.evaluation.comparisons import (
-    Comparison,
-    EqualTokens,
-    compare_at_equal_tokens,
-    compare_models,
-)
-from pipeline_lib.adaptive.evaluation.figures import (
-    DrawnRows,
-    ModelFigures,
-    best_conditions,
-    bounds,
-    evaluated_row,
-    model_figures,
-)
+from pipeline_lib.adaptive.evaluation.evaluated import Evaluated, estimate
+from pipeline_lib.adaptive.evaluation.figures import DrawnRows, bounds, evaluated_row
 from pipeline_lib.adaptive.evaluation.page import write_page
 from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting, Plan, make_plans
 from pipeline_lib.adaptive.evaluation.problem_source import ProblemSource
+from pipeline_lib.adaptive.evaluation.tables import evaluation_tables
 from pipeline_lib.adaptive.rollouts import Row
 from pipeline_lib.adaptive.runtime import Runtime
 from pipeline_lib.adaptive.scheduler import run_rollouts
@@ -35,20 +24,6 @@ METRICS_NAME = "metrics.json"
 REPORT_NAME = "report.html"
 
 OnProgress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """Figures of all settings, and their comparisons."""
-
-    models: Sequence[ModelFigures]
-    paired: Sequence[Comparison]
-    equal_tokens: Sequence[EqualTokens]
-
-    @property
-    def best(self) -> list[ModelFigures]:
-        """The best condition of each model and temperature with several."""
-        return best_conditions(self.models)
 
 
 def evaluate_models(
@@ -88,7 +63,8 @@ def evaluate_models(
 
         rows = asyncio.run(_draw(plan, journal, moved))
         drawn.append(DrawnRows(setting=plan.chosen, rows=rows))
-    evaluated = _estimate(drawn, setting)
+    _check_whole(drawn)
+    evaluated = estimate(drawn, setting.evaluate, split=source.split, seed=setting.seed)
     _write_files(output, evaluated, drawn, split=source.split, samples=setting.samples)
     return evaluated
 
@@ -132,19 +108,13 @@ async def _draw_group(plan: Plan, runtime: Runtime, group: Sequence[ProblemLine]
     return [evaluated_row(one, golds[one.root.problem_id]) for one in rollouts]
 
 
-def _estimate(drawn: Sequence[DrawnRows], setting: EvaluationSetting) -> Evaluated:
+def _check_whole(drawn: Sequence[DrawnRows]) -> None:
     for one in drawn:
         errors = [row["error"] for row in one.rows if "error" in row]
         if len(errors) == len(one.rows):
             raise ReasonloopError(
                 f"{one.setting.name}: every rollout failed; the first: {errors[0]}"
             )
-    params, seed = setting.evaluate, setting.seed
-    return Evaluated(
-        models=[model_figures(one, params, seed=seed) for one in drawn],
-        paired=compare_models(drawn, params, seed=seed),
-        equal_tokens=compare_at_equal_tokens(drawn, params, seed=seed),
-    )
 
 
 def _write_files(
@@ -172,14 +142,13 @@ def _write_files(
             ],
             "paired": [one.row() for one in evaluated.paired],
             "equal_tokens": [one.row() for one in evaluated.equal_tokens],
+            "equal_path": [one.row() for one in evaluated.equal_path],
         },
     )
     write_page(
         output / REPORT_NAME,
+        evaluation_tables(evaluated),
         evaluated.models,
-        paired=evaluated.paired,
-        equal_tokens=evaluated.equal_tokens,
-        best=evaluated.best,
         rollouts={one.setting.label: one.rows for one in drawn},
     )
 

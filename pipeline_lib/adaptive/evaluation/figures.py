@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline_lib.adaptive.countdown.claims import is_right
-from pipeline_lib.adaptive.countdown.lines import read_result
+from pipeline_lib.adaptive.countdown.claims import is_child_right
 from pipeline_lib.adaptive.evaluation.votes import VoteFigures, vote_curve
 from pipeline_lib.adaptive.rollout import Event, Role, Rollout
 from pipeline_lib.adaptive.rollouts import Row, rollout_row
@@ -29,12 +28,15 @@ def evaluated_row(rollout: Rollout, gold: CountdownGold) -> Row:
     for sequence in plain["seqs"]:
         sequence.pop("output_ids", None)
         sequence.pop("logprobs", None)
-    results = [read_result(one.output) for one in rollout.sequences if one.role is Role.CHILD]
     return {
         "problem_id": rollout.root.problem_id,
         "sample": rollout.root.sample,
         **plain,
-        "any_child_right": any(is_right(gold, result) for result in results),
+        "any_child_right": any(
+            is_child_right(gold, one.prefix, one.output)
+            for one in rollout.sequences
+            if one.role is Role.CHILD
+        ),
         "end": rollout.end.value,
         "tokens": {
             "drawn": rollout.cost.completion_tokens,

@@ -3,18 +3,8 @@
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from pipeline_lib.adaptive.evaluation.comparisons import Comparison, EqualTokens
 from pipeline_lib.adaptive.evaluation.curves import curve_plots
 from pipeline_lib.adaptive.evaluation.figures import TOKEN_COUNTS, ModelFigures
-from pipeline_lib.adaptive.evaluation.tables import (
-    accuracy_table,
-    best_table,
-    equal_token_table,
-    event_table,
-    paired_table,
-    token_table,
-    vote_table,
-)
 from pipeline_lib.adaptive.rollouts import Row
 from pipeline_lib.reporting.pages import page_environment
 from pipeline_lib.reporting.plots import Plot
@@ -26,23 +16,12 @@ _EXAMPLES = 20
 
 def write_page(
     path: pathlib.Path,
+    tables: Sequence[Table],
     models: Sequence[ModelFigures],
     *,
-    paired: Sequence[Comparison],
-    equal_tokens: Sequence[EqualTokens],
-    best: Sequence[ModelFigures],
     rollouts: Mapping[str, Sequence[Row]],
 ) -> None:
     """Write the report, with the first of the ``rollouts`` of each setting, by its label."""
-    tables = [accuracy_table(models), token_table(models), event_table(models)]
-    if any(one.votes for one in models):
-        tables.append(vote_table(models))
-    if best:
-        tables.append(best_table(best))
-    if paired:
-        tables.append(paired_table(paired))
-    if equal_tokens:
-        tables.append(equal_token_table(equal_tokens))
     shown = {label: rows[:_EXAMPLES] for label, rows in rollouts.items()}
     _write(path, tables, shown, curve_plots(models))
 

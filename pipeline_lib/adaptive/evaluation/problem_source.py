@@ -16,7 +16,6 @@ from pipeline_lib.adaptive.countdown.data_folder import (
     read_problems,
     read_settings,
 )
-from pipeline_lib.adaptive.countdown.search import make_root
 from pipeline_lib.adaptive.model_record import ThreadModelRecord
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
@@ -88,7 +87,7 @@ def root_prompt(problem: ProblemLine, record: ThreadModelRecord, condition: str)
 
 
 def _state(problem: ProblemLine) -> str:
-    return lines.state_of(make_root(problem.numbers, problem.target), problem.target)
+    return lines.state(problem.target, problem.numbers, [])
 
 
 def check_fit(
@@ -97,21 +96,29 @@ def check_fit(
     problems: Sequence[ProblemLine],
     *,
     style: str | None,
+    data: str | None,
 ) -> None:
-    """Check that problems are of a model's kind.
+    """Check that problems are of a model's kind, and none of another data folder.
 
     Args:
         model: folder, for the message.
         record: of the model.
-        problems: to be evaluated.
+        problems: to be evaluated or trained on.
         style: of the data folder that they are from, if they are from one.
+        data: its digest.
 
     Raises:
-        BadInputError: the data has another style, or a problem another number of numbers.
+        BadInputError: the data has another style, or a problem another number of numbers; or the model was
+            trained on another data folder, so that it may have been trained on these problems.
     """
     if style is not None and style != record.style:
         raise BadInputError(
             f"{model}: of style {record.style}, the data is {style}; give data of the same style"
+        )
+    if data is not None and data != record.data:
+        raise BadInputError(
+            f"{model}: was trained on another data folder, whose training problems may be among these; give "
+            "that folder, or other problems as --problems FILE"
         )
     for problem in problems:
         if len(problem.numbers) != record.num_numbers:
@@ -131,6 +138,8 @@ class ProblemSource:
     problems: Sequence[ProblemLine]
     style: str | None = None
     """Of the data folder that they are from; None for those of a file."""
+    data: str | None = None
+    """Digest of that folder."""
     split: EvaluatedSplit | None = None
     """The same."""
 
@@ -150,9 +159,10 @@ def read_source(
             raise BadInputError(f"--split {split}: is for --data; a file of problems has no splits")
         return ProblemSource(problems=read_problem_file(problems))
     assert data is not None
-    check_data(data)
+    digest = check_data(data).digest
     return ProblemSource(
         problems=read_problems(problem_file(data, split or "test")),
         style=read_settings(data).data.style,
+        data=digest,
         split=split or "test",
     )

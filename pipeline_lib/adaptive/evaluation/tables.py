@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from pipeline_lib.adaptive.evaluation.comparisons import Comparison, EqualTokens
+from pipeline_lib.adaptive.evaluation.comparisons import Comparison, EqualPath, EqualTokens
+from pipeline_lib.adaptive.evaluation.evaluated import Evaluated
 from pipeline_lib.adaptive.evaluation.figures import TOKEN_COUNTS, ModelFigures
 from pipeline_lib.adaptive.rollout import Event
 from pipeline_lib.reporting.tables import Table
@@ -17,7 +18,23 @@ from pipeline_lib.reporting.wording import (
 )
 
 
-def accuracy_table(models: Sequence[ModelFigures]) -> Table:
+def evaluation_tables(evaluated: Evaluated) -> list[Table]:
+    """All tables with a row."""
+    models = evaluated.models
+    tables = [
+        _accuracy_table(models),
+        _token_table(models),
+        _event_table(models),
+        _vote_table(models),
+        _best_table(evaluated.best),
+        _paired_table(evaluated.paired),
+        _equal_token_table(evaluated.equal_tokens),
+        _equal_path_table(evaluated.equal_path),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _accuracy_table(models: Sequence[ModelFigures]) -> Table:
     """Accuracy and claims of each setting."""
     return Table(
         caption=f"Accuracy with {level(models[0].accuracy)} intervals over problems",
@@ -41,7 +58,7 @@ def accuracy_table(models: Sequence[ModelFigures]) -> Table:
     )
 
 
-def token_table(models: Sequence[ModelFigures]) -> Table:
+def _token_table(models: Sequence[ModelFigures]) -> Table:
     """The four token counts of each setting."""
     return Table(
         caption="Tokens of a rollout: means over rollouts that did not fail",
@@ -53,7 +70,7 @@ def token_table(models: Sequence[ModelFigures]) -> Table:
     )
 
 
-def event_table(models: Sequence[ModelFigures]) -> Table:
+def _event_table(models: Sequence[ModelFigures]) -> Table:
     """Children, failures and cuts of each setting."""
     return Table(
         caption="Counts of a rollout: means over rollouts that did not fail",
@@ -65,25 +82,25 @@ def event_table(models: Sequence[ModelFigures]) -> Table:
     )
 
 
-def best_table(best: Sequence[ModelFigures]) -> Table:
+def _best_table(best: Sequence[ModelFigures]) -> Table:
     """The chosen condition of each model and temperature."""
     return Table(
         caption="Best condition of each model, chosen on these problems",
-        columns=("model", "T", "condition", "accuracy", "drawn", "critical"),
+        columns=("model", "T", "condition", "accuracy", *TOKEN_COUNTS),
         rows=tuple(
             (
                 one.setting.name,
                 f"{one.setting.temperature:g}",
                 one.setting.condition or "none",
                 score(one.accuracy),
-                *(f"{one.tokens[name]:.1f}" for name in ("drawn", "critical")),
+                *(f"{one.tokens[name]:.1f}" for name in TOKEN_COUNTS),
             )
             for one in best
         ),
     )
 
 
-def vote_table(models: Sequence[ModelFigures]) -> Table:
+def _vote_table(models: Sequence[ModelFigures]) -> Table:
     """Consensus and pass@k of the settings with several samples; tokens are of all k."""
     return Table(
         caption="Votes of k samples of each problem; pass@k is an upper bound of every choice among them",
@@ -103,7 +120,7 @@ def vote_table(models: Sequence[ModelFigures]) -> Table:
     )
 
 
-def paired_table(paired: Sequence[Comparison]) -> Table:
+def _paired_table(paired: Sequence[Comparison]) -> Table:
     """Differences of accuracy on the same problems."""
     return Table(
         caption="Difference of accuracy in points, problem by problem",
@@ -123,7 +140,7 @@ def paired_table(paired: Sequence[Comparison]) -> Table:
     )
 
 
-def equal_token_table(found: Sequence[EqualTokens]) -> Table:
+def _equal_token_table(compared: Sequence[EqualTokens]) -> Table:
     """One parallel rollout against votes of the serial model that draw as many tokens."""
     return Table(
         caption=(
@@ -142,9 +159,34 @@ def equal_token_table(found: Sequence[EqualTokens]) -> Table:
                 str(one.problems),
                 f"{one.drawn_tokens:.1f}",
                 f"{one.serial_drawn_tokens:.1f}",
-                difference(one.over_consensus.interval),
-                difference(one.over_any_sample.interval),
+                *(
+                    difference(found.interval) if found else f"give --samples {one.samples}"
+                    for found in (one.over_consensus, one.over_any_sample)
+                ),
             )
-            for one in found
+            for one in compared
+        ),
+    )
+
+
+def _equal_path_table(compared: Sequence[EqualPath]) -> Table:
+    """One parallel rollout against a serial one that is cut at its critical path."""
+    return Table(
+        caption=(
+            "Difference of accuracy in points at an equal critical path: parallel minus serial, whose rollouts "
+            "are wrong where they draw more tokens than the mean critical path of parallel"
+        ),
+        columns=("parallel", "serial", "problems", "tokens", "serial accuracy", "difference", "p"),
+        rows=tuple(
+            (
+                one.parallel.label,
+                one.serial.label,
+                str(one.problems),
+                f"{one.critical_tokens:.1f}",
+                percent(one.serial_accuracy),
+                difference(one.difference.interval),
+                p_value(one.difference.p_value),
+            )
+            for one in compared
         ),
     )

@@ -86,7 +86,7 @@ def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: TraceSett
         ReasonloopError: the server does not answer.
     """
     record = read_record(folder)
-    check_fit(folder, record, [problem], style=None)
+    check_fit(folder, record, [problem], style=None, data=None)
     amount = setting.children if record.kind == "parallel" else setting.tokens
     condition = choose_condition(folder, record, amount)
     model = ThreadModel.read(folder, record, setting.serve)

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_lib.adaptive.draw_text import TextTokens
 from pipeline_lib.adaptive.language import (
     ANSWER,
     TagDraws,
@@ -18,6 +20,7 @@ from pipeline_lib.adaptive.language import (
 from pipeline_lib.adaptive.rollout import Event, Root
 from pipeline_lib.adaptive.runtime import Limits, Runtime
 from pipeline_lib.adaptive.scheduler import run_rollout
+from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.scripted import ScriptedModel
 from pipeline_lib.serving.scripted_draws import ScriptedDraws, run_on_scripted_clock
@@ -105,28 +108,55 @@ def answer(prompt, seed):
     return f"First. {BLOCK}\n<join>\n<result>99</result>\n</join>\nSo 99."
 
 
+@dataclass
+class CutDraws:
+    """Draws that all end at the limit of tokens."""
+
+    draws: ScriptedDraws
+    names_stops: bool = False
+
+    async def draw(self, prompt, seed, decoding):
+        drawn = await self.draws.draw(prompt, seed, decoding)
+        return replace(drawn, finish_reason=FinishReason.LENGTH)
+
+
+def scripted(names_stops):
+    return ScriptedDraws(
+        model=ScriptedModel(answer=answer), delay_s=lambda *_: 1.0, names_stops=names_stops
+    )
+
+
+def test_a_block_is_spawned_where_the_text_goes_on_to_its_limit():
+    """At a server that names no stop the draw is cut behind the block; the parent's own end is the limit."""
+    draws = TagDraws(draws=CutDraws(scripted(False)), wire=rendered(lambda _message: "Q:"))
+    rollout, _ = run_on_scripted_clock(roll(draws))
+    assert rollout.events[Event.CHILDREN] == 2
+    assert rollout.sequences[0].output == f"First. {BLOCK}"
+    assert rollout.events[Event.WASTED_TOKENS] > 0
+
+
+async def roll(draws):
+    runtime = Runtime(
+        grammar=SHARED,
+        draws=draws,
+        decoding=Decoding(max_new_tokens=100),
+        slots=asyncio.Semaphore(4),
+        seed=1,
+        limits=Limits(),
+        tokens=TextTokens(encode=lambda text: text.split(" ")),
+    )
+    return await run_rollout(runtime, Root(problem_id="q", sample=0, prompt=ask("Q?")))
+
+
 @pytest.mark.parametrize("names_stops", [True, False])
 def test_a_rollout_ends_its_draws_at_spawn_blocks(names_stops):
     """What a model writes behind its block, a forged join included, is dropped: 99 is nowhere."""
     draws = TagDraws(
-        draws=ScriptedDraws(
-            model=ScriptedModel(answer=answer), delay_s=lambda *_: 1.0, names_stops=names_stops
-        ),
+        draws=scripted(names_stops),
         wire=rendered(lambda message: f"Q {len(message)}:"),
     )
 
-    async def run():
-        runtime = Runtime(
-            grammar=SHARED,
-            draws=draws,
-            decoding=Decoding(max_new_tokens=100),
-            slots=asyncio.Semaphore(4),
-            seed=1,
-            limits=Limits(),
-        )
-        return await run_rollout(runtime, Root(problem_id="q", sample=0, prompt=ask("Q?")))
-
-    rollout, seconds = run_on_scripted_clock(run())
+    rollout, seconds = run_on_scripted_clock(roll(draws))
     assert rollout.last.prefix.endswith(
         "First. <join>\n<result>3</result>\n<result>12 it is</result>\n</join>\n"
     )

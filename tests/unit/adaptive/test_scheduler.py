@@ -10,6 +10,7 @@ from benchmarks.lib.scripted_threads import scripted_draws, scripted_roots, scri
 from pipeline_lib.adaptive.rollout import End, Event, Role, Root
 from pipeline_lib.adaptive.scheduler import run_rollouts
 from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.scripted_draws import run_on_scripted_clock
 from tests.unit.adaptive.word_draws import WordDraws, outputs, roll
 
@@ -200,6 +201,31 @@ def test_the_first_success_cancels_its_siblings():
     rollout = roll(WordDraws(texts=texts), first_success=True, limits={"depth": 2})
     assert rollout.last.prefix == "parent 0 ( 7! - )"
     assert rollout.events[Event.CANCELLED_CHILDREN] == 1
+    # With end tokens 5, then 2 and 2 at once, then 2.
+    assert (rollout.cost.completion_tokens, rollout.cost.critical_tokens) == (11, 9)
+
+
+def test_a_cancelled_draw_costs_as_much_as_the_success_and_holds_no_tokens():
+    """Child 0.1 never ends: it counts 2 tokens, and the segment behind the join has 4 of the limit of 11."""
+    texts = {
+        "parent 0": " [ 0.0 0.1 ]",
+        "child 0.0": " 7!",
+        "child 0.1": None,
+        "parent 0 ( 7! - )": " all done now",
+    }
+    decoding = Decoding(max_new_tokens=5)
+    rollout = roll(Stuck(texts=texts), first_success=True, decoding=decoding, limits={"tokens": 11})
+    assert rollout.last.output == " all done now"
+    assert rollout.cost.completion_tokens == 5 + 2 + 2 + 4
+
+
+class Stuck(WordDraws):
+    """What would fail is drawn for ever instead."""
+
+    async def draw(self, prompt, seed, decoding):
+        if self.texts[prompt] is None:
+            await asyncio.Future()
+        return await super().draw(prompt, seed, decoding)
 
 
 def test_children_beyond_the_limit_are_not_drawn():

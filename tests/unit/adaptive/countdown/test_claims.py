@@ -4,6 +4,7 @@ import pytest
 
 from pipeline_lib.adaptive.countdown.claims import (
     answer_of,
+    is_child_right,
     is_right,
     read_claim,
     read_problem,
@@ -52,6 +53,27 @@ def test_traces_claim_what_they_solve(trace):
         assert read_problem(made.sequences[0].prefix) == problem.gold
         solved += made.solved
     assert 10 < solved < 40
+
+
+@pytest.mark.parametrize("style", ["compact", "published"])
+def test_children_solve_what_their_traces_solve(style):
+    """A published child's path starts at its own node: the operation of its prompt precedes it."""
+    solved = 0
+    for problem in generate(CountdownParams(), seed=4, count=40):
+        made = TRACES[f"{style} parallel"](problem.gold)
+        children = [one for one in made.sequences if one.role == "child"]
+        right = [is_child_right(problem.gold, one.prefix, one.output) for one in children]
+        assert right == [one.solved for one in children]
+        solved += any(right)
+    assert solved > 10
+
+
+def test_a_child_of_another_problem_is_wrong():
+    """Its prompt's operation takes numbers that the problem has not."""
+    prompt = "Moving to Node #0,0\nCurrent State: 20:[8, 12], Operations: ['4+4=8']"
+    result = f"{explored(('8+12=20', '20'))}\n20,20 {GOAL}"
+    for gold, expected in ((GOLD, False), (CountdownGold(numbers=(4, 4, 12), target=20), True)):
+        assert is_child_right(gold, prompt, f"\n20,20 {GOAL}\n{result}") == expected
 
 
 def explored(*steps: tuple[str, str]) -> str:

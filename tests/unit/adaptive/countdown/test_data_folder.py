@@ -19,8 +19,10 @@ from pipeline_lib.adaptive.countdown.data_folder import (
     traces_folder,
 )
 from pipeline_lib.adaptive.countdown.tokens import count_tokens
+from pipeline_lib.adaptive.countdown.traces import trace_rows
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.adaptive import AdaptiveDataParams
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.params.adaptive import AdaptiveDataParams, ThreadSearchParams
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.storage import shards
 
@@ -105,6 +107,17 @@ def test_the_condition_is_the_actual_number_of_children(data):
         parents = [row["condition"] for row in own if row["role"] == "parent"]
         assert parents == [f"Sub Call Budget: {len(children)} "] * 2
         assert {row["condition"] for row in children} == {""}
+
+
+def test_a_trace_without_a_spawn_has_no_condition():
+    """With a beam of 1 a published search spawns nothing; 0 is not a number of children to ask for."""
+    params = AdaptiveDataParams(
+        style="published",
+        parallel=ThreadSearchParams(beam_low=1, beam_high=1, sub_beam=1, branch=1.0),
+    )
+    gold = CountdownGold(numbers=(3, 5, 12), target=20)
+    rows = trace_rows("p", gold, "parallel", params, seed=1)
+    assert [(row["role"], row["condition"]) for row in rows] == [("parent", "")]
 
 
 def test_a_token_budget_is_the_next_bin(data):

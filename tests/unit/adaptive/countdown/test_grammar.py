@@ -148,7 +148,7 @@ def test_the_cut_before_a_drawn_join_keeps_the_ids():
         token_ids=ids,
     )
     tokens = TextTokens(encode=lambda text: tokenizer.encode(text).ids, decode=tokenizer.decode)
-    kept = keep(completion, COMPACT.forbidden, tokens)
+    kept = keep(completion, COMPACT, tokens)
     assert (kept.output, kept.forged) == (written, "\n<Sub Searches>")
     assert kept.ids == tuple(tokenizer.encode(written).ids)
 

@@ -2,7 +2,11 @@
 
 import pytest
 
-from pipeline_lib.adaptive.evaluation.comparisons import compare_at_equal_tokens, compare_models
+from pipeline_lib.adaptive.evaluation.comparisons import (
+    compare_at_equal_path,
+    compare_at_equal_tokens,
+    compare_models,
+)
 from pipeline_lib.params.evaluate import EvaluateParams
 from tests.unit.adaptive.evaluation.rows import drawn, failed, row
 
@@ -80,7 +84,31 @@ def test_a_rollout_is_compared_with_as_many_serial_ones_as_draw_its_tokens():
 
 
 def test_too_few_serial_samples_are_no_comparison():
-    """30 tokens take 3 samples of 12; two, or one of each problem, are not compared."""
+    """30 tokens take 3 samples of 12: with two, the number that is needed is all; one of each problem is none."""
     parallel = drawn([row(str(n), drawn=30) for n in range(20)], name="p")
-    assert compare_at_equal_tokens([parallel, serial(2)], PARAMS, seed=1) == []
+    [found] = compare_at_equal_tokens([parallel, serial(2)], PARAMS, seed=1)
+    assert (found.samples, found.problems, found.row()["over_consensus"]) == (3, 0, None)
     assert compare_at_equal_tokens([parallel, serial(1, each=60)], PARAMS, seed=1) == []
+
+
+def test_a_serial_model_is_cut_at_the_critical_path():
+    """Parallel has 10 of 20 at 6 critical tokens. Serial has all 20, but 15 of them with more than 6 drawn tokens."""
+    parallel = drawn([row(str(n), right=n < 10, critical=6) for n in range(20)], name="p")
+    rows = [row(str(n), right=True, drawn=6 if n < 5 else 7) for n in range(20)]
+    one = drawn(rows, name="s", kind="serial")
+    [found] = compare_at_equal_path([one, parallel], PARAMS, seed=1)
+    assert (found.problems, found.critical_tokens, found.serial_accuracy) == (20, 6, 0.25)
+    assert found.difference.interval.value == pytest.approx(0.25)
+    other = drawn(rows, name="s", kind="serial", temperature=1.0)
+    assert compare_at_equal_path([parallel, other], PARAMS, seed=1) == []
+
+
+def test_intervals_do_not_depend_on_names():
+    """A model in another folder has the same figures."""
+    bounds = [
+        compare_models([some(8, name=name), some(12, name="q")], PARAMS, seed=1)[0].row()[
+            "difference"
+        ]
+        for name in ("/a/model", "/b/model")
+    ]
+    assert bounds[0] == bounds[1]

@@ -106,11 +106,23 @@ def test_prompts_are_those_of_the_traces(kind, style):
 def test_data_of_another_style_is_refused():
     """A compact model draws nothing useful on published data."""
     with pytest.raises(BadInputError, match="of style compact, the data is published"):
-        check_fit(pathlib.Path("m"), record(), [PROBLEM], style="published")
+        check_fit(pathlib.Path("m"), record(), [PROBLEM], style="published", data=None)
+
+
+def test_another_data_folder_is_refused():
+    """Its test problems may be among the training problems of the model's own."""
+    with pytest.raises(BadInputError, match="was trained on another data folder"):
+        check_fit(pathlib.Path("m"), record(), [PROBLEM], style="compact", data="another")
+
+
+def test_targets_need_no_factors(tmp_path):
+    """A prompt of target 1 is written without the heuristic of the searches."""
+    [problem] = read_problem_file(written(tmp_path, "a.json", [{"nums": [3, 4, 8], "target": 1}]))
+    assert root_prompt(problem, record(), "").endswith("1:[3, 4, 8], Operations: []")
 
 
 def test_problems_of_another_size_are_refused():
     """The tokenizer has tokens for the numbers of 3-number problems alone."""
     four = ProblemLine(id="four", numbers=(1, 2, 3, 4), target=10)
     with pytest.raises(BadInputError, match="for 3 numbers, problem 'four' has 4"):
-        check_fit(pathlib.Path("m"), record(), [PROBLEM, four], style=None)
+        check_fit(pathlib.Path("m"), record(), [PROBLEM, four], style=None, data=None)

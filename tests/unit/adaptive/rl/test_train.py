@@ -10,6 +10,7 @@ import time
 import pytest
 
 from pipeline_lib.adaptive.countdown.data_folder import (
+    check_data,
     generate_data,
     problem_file,
     read_problems,
@@ -45,7 +46,9 @@ def model(data, tmp_path_factory):
     """A model that has learned their traces, and solves a part of them at temperature 1."""
     problems = read_problems(problem_file(data, "train"))
     traces = [trace(list(one.numbers), one.target) for one in problems]
-    return save_model(tmp_path_factory.mktemp("rl-model"), outputs_of(*traces))
+    folder = save_model(tmp_path_factory.mktemp("rl-model"), outputs_of(*traces))
+    save_record(folder, data=check_data(data).digest)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +145,7 @@ def test_the_model_of_another_training_is_kept(trained, model, data):
     ("record", "changed", "message"),
     [
         ({"style": "published"}, {}, "of style published, the data is compact"),
+        ({"data": "another"}, {}, "was trained on another data folder"),
         ({"num_numbers": 4}, {}, "its tokenizer is for 4 numbers"),
         ({}, {"children": 5}, "never trained on 'Sub Call Budget: 5'"),
         ({"window": 10}, {}, "window=10: the prompt of problem"),
@@ -151,7 +155,7 @@ def test_the_model_of_another_training_is_kept(trained, model, data):
 )
 def test_what_does_not_fit_is_refused(other_model, data, tmp_path, record, changed, message):
     """In one line, before anything is written."""
-    save_record(other_model, **record)
+    save_record(other_model, **{"data": check_data(data).digest} | record)
     output = tmp_path / "out"
     with pytest.raises(BadInputError, match=message):
         train(other_model, data, output, rl=PARAMS.model_copy(update=changed))
@@ -160,10 +164,11 @@ def test_what_does_not_fit_is_refused(other_model, data, tmp_path, record, chang
 
 def test_serial_models_have_a_weight_of_their_own(other_model, data, tmp_path):
     """The model's kind alone differs: equal first draws, and other weights after four updates."""
-    save_record(other_model, kind="serial")
+    digest = check_data(data).digest
+    save_record(other_model, kind="serial", data=digest)
     rl = PARAMS.model_copy(update={"steps": 2, "kl_coef": 0.0, "serial_kl_coef": 5.0})
     serial = train(other_model, data, tmp_path / "serial", rl=rl)
-    save_record(other_model)
+    save_record(other_model, data=digest)
     parallel = train(other_model, data, tmp_path / "parallel", rl=rl)
     logs = [
         next(iter(read_json_lines(tmp_path / kind / "training_log.jsonl")))
