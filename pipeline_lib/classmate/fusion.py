@@ -23,7 +23,7 @@ class Fused:
 
     base: Sequence[float | None]
     """The verified rewards."""
-    bonus: list[float | None]
+    bonus: Sequence[float | None]
     """What the peers add, before the weight; None without a verified reward or without any peer."""
     reward: list[float | None]
     """The verified reward with the bonus; None without a verified reward."""
@@ -62,6 +62,13 @@ def fuse(
             success = _aggregated([column.scores[place] for column in columns], params)
             without = _aggregated([column.empty[place] for column in columns], params)
             bonus[place] = _gated(success - without, base[place] or 0.0, params)
+    return add_bonus(base, bonus, params)
+
+
+def add_bonus(
+    base: Sequence[float | None], bonus: Sequence[float | None], params: ClassmateParams
+) -> Fused:
+    """The reward of each path from its verified reward and its bonus."""
     reward = [_reward(verified, added, params) for verified, added in zip(base, bonus, strict=True)]
     return Fused(base=base, bonus=bonus, reward=reward)
 

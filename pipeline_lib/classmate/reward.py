@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline_lib.classmate.blind import deal_blindly
+from pipeline_lib.classmate.blind import BlindPath, deal_blindly
 from pipeline_lib.classmate.cut import Prefix, cut_chain, draw_share, split_steps
 from pipeline_lib.classmate.draw_files import DrawRecord, RewardedPath, write_draw
 from pipeline_lib.classmate.figures import draw_figures
-from pipeline_lib.classmate.fusion import Fused, Scores, fuse
+from pipeline_lib.classmate.fusion import Fused, add_bonus, fuse
 from pipeline_lib.classmate.inquiry import Answered, Inquiry
 from pipeline_lib.classmate.leaks import Chain, first_leaks
 from pipeline_lib.classmate.panel import open_panel
@@ -129,7 +129,7 @@ class ClassmateReward:
     def bonus(self, **_: Any) -> list[float | None]:
         """The bonus of the draw that `base` was called for."""
         assert self._last is not None
-        return self._last.bonus
+        return list(self._last.bonus)
 
     def _draw(
         self,
@@ -147,20 +147,17 @@ class ClassmateReward:
         pending = self.inquiry.start(problems, prefixes, step=step)
         base = self.verified(completions=completions, problem_id=problem_id, failed=failed)
         answered = pending.finish()
-        scores: Scores = answered.scores
-        if self.params.bonus == "blind":
-            asked = [
-                None if prefix is None else (name, prefix.text)
-                for name, prefix in zip(problem_id, prefixes, strict=True)
-            ]
-            scores = deal_blindly(scores, asked, seed=self.inquiry.seed)
         fused = fuse(
             base,
-            scores,
+            answered.scores,
             answered.empty,
             params=self.params,
             group_size=self.group_size or len(base),
         )
+        if self.params.bonus == "blind":
+            paths = self._blind_paths(problem_id, prefixes, answered, base)
+            dealt = deal_blindly(fused.bonus, paths, seed=self.inquiry.seed)
+            fused = add_bonus(base, dealt, self.params)
         figures = draw_figures(prefixes, answered, fused)
         for name, value in figures.items():
             log_metric(name, value)
@@ -176,6 +173,32 @@ class ClassmateReward:
             ),
         )
         return fused
+
+    def _blind_paths(
+        self,
+        problem_ids: Sequence[str],
+        prefixes: Sequence[Prefix | None],
+        answered: Answered,
+        base: Sequence[float | None],
+    ) -> list[BlindPath | None]:
+        """None for a path without any score, which has the mean of its group."""
+        has_score = [
+            any(score is not None for score in scores)
+            for scores in zip(*answered.scores.values(), strict=True)
+        ]
+        return [
+            BlindPath(
+                problem_id=name,
+                right=bool(verified),
+                first_step="".join(split_steps(prefix.text, self.params.step)[:1]),
+                prefix=prefix.text,
+            )
+            if prefix is not None and known
+            else None
+            for name, prefix, known, verified in zip(
+                problem_ids, prefixes, has_score, base, strict=True
+            )
+        ]
 
     def _cut(
         self,

@@ -116,8 +116,9 @@ class ClassmateParams(Section):
     do_sample: bool = True
     """False is greedy."""
     bonus: Literal["peers", "blind"] = "peers"
-    """Source of b. blind: a hash decides which prefix of a problem has which of the peers' scores, so that mean
-    and spread are theirs; it tells use to peers from any steady preference."""
+    """Source of b. blind: a hash of the prefix decides which paths have which of the peers' bonuses, among the right
+    and among the wrong paths of a problem, so that mean and deviation are theirs; it separates use to peers from
+    any steady preference."""
     prepare: PrepareParams = PrepareParams(
         train_problems=4000,
         test_problems=300,

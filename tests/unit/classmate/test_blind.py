@@ -1,65 +1,121 @@
-"""The blind bonus: the peers' scores of a problem, dealt to its prefixes by a hash."""
+"""The blind bonus: the peers' bonus of a problem, dealt to its prefixes by a hash."""
 
+from collections import defaultdict
+from itertools import pairwise
+from statistics import fmean, pstdev
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.classmate.blind import deal_blindly
+from pipeline_lib.classmate.blind import BlindPath, deal_blindly
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.records import Problem
 from tests.unit.classmate.scripted_peer import ScriptedPeer
 
-SCORE = st.none() | st.sampled_from([0.0, 0.5, 1.0])
+
+def path(prefix, problem="p", *, right=True):
+    return BlindPath(
+        problem_id=problem, right=right, first_step=prefix.partition("\n")[0], prefix=prefix
+    )
 
 
-def deal(scores, asked, seed=7):
-    return deal_blindly({"peer": scores}, asked, seed=seed)["peer"]
+def deal(bonuses, paths, seed=7):
+    return deal_blindly(bonuses, paths, seed=seed)
 
 
-@given(st.lists(st.tuples(st.sampled_from("pq"), SCORE), max_size=30))
-def test_mean_and_spread_are_those_of_the_peer_within_each_problem(drawn):
-    """Over distinct prefixes of a problem the scores are permuted; a path without a score has none."""
-    asked = [(problem, f"step {place}\n") for place, (problem, _) in enumerate(drawn)]
-    scores = [score for _, score in drawn]
-    dealt = deal(scores, asked)
-    assert [one is None for one in dealt] == [one is None for one in scores]
-    for problem in "pq":
-        before, after = (
-            sorted(
-                value
-                for value, one in zip(values, asked, strict=True)
-                if one[0] == problem and value is not None
-            )
-            for values in (scores, dealt)
-        )
-        assert before == after
+BONUS = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])
+PATH = st.tuples(st.sampled_from("pq"), st.booleans(), st.sampled_from("abc"), st.integers(0, 3))
 
 
-def test_equal_prefixes_of_a_problem_have_equal_scores():
-    """Two distinct prefixes in three paths, with scores 1 and 0: two values are dealt."""
-    same, other = ("p", "a\n"), ("p", "b\n")
-    dealt = deal([1.0, 1.0, 0.0], [same, same, other])
-    assert dealt[0] == dealt[1]
-    assert {dealt[0], dealt[2]} == {0.0, 1.0}
+@given(st.lists(st.tuples(PATH, BONUS), max_size=30), st.integers(0, 50))
+def test_mean_and_spread_are_those_of_the_bonus(drawn, seed):
+    """Over the right paths of a problem and over its wrong ones, several with one prefix; None stays None."""
+    by_prefix = dict(drawn)  # equal prefixes have equal bonuses
+    paths = [
+        path(f"{first}\n{rest}\n", name, right=right) for (name, right, first, rest), _ in drawn
+    ]
+    bonuses = [by_prefix[key] for key, _ in drawn]
+    dealt = deal(bonuses, paths, seed)
+    groups = defaultdict(list)
+    for one, before, after in zip(paths, bonuses, dealt, strict=True):
+        assert (before is None) == (after is None)
+        if before is not None:
+            groups[one.problem_id, one.right].append((before, after))
+    for pairs in groups.values():
+        before, after = zip(*pairs, strict=True)
+        assert fmean(after) == pytest.approx(fmean(before), abs=1e-9)
+        assert pstdev(after) == pytest.approx(pstdev(before), abs=1e-9)
 
 
-def test_the_preference_is_the_same_in_every_draw():
-    """Of a pair of prefixes, one has the higher score whichever the peer scored higher."""
-    pair = [("p", "2+3=5\n"), ("p", "2*3=6\n")]
-    assert deal([0.0, 1.0], pair) == deal([1.0, 0.0], pair)
-    assert deal([0.0, 1.0], pair[::-1]) == deal([0.0, 1.0], pair)[::-1]
+def test_prefixes_of_one_path_each_exchange_their_bonuses():
+    """The values themselves, not only their mean and spread."""
+    bonuses = [0.0, 0.25, 0.75, 1.0]
+    assert sorted(deal(bonuses, [path(name) for name in "abcd"])) == bonuses
 
 
-def test_the_preference_knows_nothing_of_the_scores():
-    """Over 400 problems, the prefix that the peer scored higher is preferred about half the time: 200 +- 60."""
-    asked = [(f"p{number}", text) for number in range(400) for text in ("a\n", "b\n")]
-    assert 140 < sum(deal([0.0, 1.0] * 400, asked)[1::2]) < 260
+def test_a_prefix_of_many_paths():
+    """Seven paths with the bonus 1, one with 0. Either the order is that, or the single path has
+    7/8 + 7 x 1/8 = 7/4 and each of the seven 7/8 - 7 x 1/56 = 3/4: mean 7/8 in both.
+    """
+    paths = [path("many"), *[path("one")], *[path("many")] * 6]
+    found = {
+        tuple(sorted({round(value, 9) for value in deal([1.0, 0.0, *[1.0] * 6], paths, seed)}))
+        for seed in range(20)
+    }
+    assert found == {(0.0, 1.0), (0.75, 1.75)}
 
 
-def test_paths_that_were_not_drawn_are_left_out():
-    """No prefix, no score; the others share theirs."""
-    dealt = deal([None, 1.0, 0.0], [None, ("p", "a\n"), ("p", "b\n")])
-    assert dealt[0] is None
-    assert {dealt[1], dealt[2]} == {0.0, 1.0}
+def test_equal_prefixes_of_a_problem_have_equal_bonuses():
+    """Two distinct prefixes in four paths, two each: the two values are dealt."""
+    dealt = deal([1.0, 1.0, 0.0, 0.0], [path("a"), path("a"), path("b"), path("b")])
+    assert dealt in ([1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0])
+
+
+def test_right_and_wrong_paths_keep_their_own_mean():
+    """The peers' bonus is 1 for the right paths and 0 for the wrong ones, and so is the dealt one."""
+    paths = [path(name, right=name in "ab") for name in "abcd"]
+    assert deal([1.0, 1.0, 0.0, 0.0], paths) == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_the_preference_is_the_same_in_every_draw_and_problem():
+    """Of a pair of prefixes one has the higher bonus in all of 50 problems, whichever the peers scored higher."""
+    bonuses = [0.0, 1.0, 1.0, 0.0] * 25
+    paths = [path(text, f"p{number}") for number in range(50) for text in ("2+3=5\n", "2*3=6\n")]
+    dealt = deal(bonuses, paths)
+    assert {tuple(dealt[place : place + 2]) for place in range(0, 100, 2)} in (
+        {(0.0, 1.0)},
+        {(1.0, 0.0)},
+    )
+
+
+def test_the_first_step_decides_before_the_rest():
+    """Among 40 prefixes with four first steps, those with one first step are adjacent in the order."""
+    paths = [path(f"{first}\n{rest}\n") for rest in range(10) for first in "abcd"]
+    dealt = deal([float(place) for place in range(40)], paths)
+    by_bonus = [
+        one.first_step for _, one in sorted(zip(dealt, paths, strict=True), key=lambda x: x[0])
+    ]
+    assert sum(one != other for one, other in pairwise(by_bonus)) == 3
+
+
+def test_paths_that_are_left_out_keep_their_bonus():
+    """The first was not drawn; the second has the mean of its group, since no peer scored it."""
+    dealt = deal([None, 0.5, 1.0, 0.0], [None, None, path("a"), path("b")])
+    assert dealt[:2] == [None, 0.5]
+    assert sorted(dealt[2:]) == [0.0, 1.0]
+
+
+PROBLEM = Problem(
+    id="p", question="?", gold=CountdownGold(numbers=(2, 3, 4), target=24), source="t"
+)
+FIRST, SECOND = {"3*2=6\n": "6*4=24"}, {"4*3=12\n": "12*2=24"}
+DRAW = [("p", prefix + end) for prefix, end in {**FIRST, **SECOND}.items()]
+
+
+def user_of(known, name="peer"):
+    """A peer that can finish these prefixes alone."""
+    return ScriptedPeer(name=name, write=lambda prefix, _seed: known.get(prefix, "no"))
 
 
 def test_the_blind_reward_does_not_depend_on_which_prefix_a_peer_can_use(reward_of):
@@ -67,17 +123,28 @@ def test_the_blind_reward_does_not_depend_on_which_prefix_a_peer_can_use(reward_
 
     With the blind bonus both peers give the same rewards: these two in the order of the hash.
     """
-    problem = Problem(
-        id="p", question="?", gold=CountdownGold(numbers=(2, 3, 4), target=24), source="t"
-    )
-    first, second = {"3*2=6\n": "6*4=24"}, {"4*3=12\n": "12*2=24"}
-    draw = [("p", prefix + end) for prefix, end in {**first, **second}.items()]
 
     def rewards(known, bonus):
-        peer = ScriptedPeer(name="peer", write=lambda prefix, _seed: known.get(prefix, "no"))
-        return reward_of([peer], [problem], keep=(0.5,), bonus=bonus)(draw)
+        return reward_of([user_of(known)], [PROBLEM], keep=(0.5,), bonus=bonus)(DRAW)
 
-    assert rewards(first, "peers") == [1.5, 1.0]
-    assert rewards(second, "peers") == [1.0, 1.5]
-    assert rewards(first, "blind") == rewards(second, "blind")
-    assert sorted(rewards(first, "blind")) == [1.0, 1.5]
+    assert rewards(FIRST, "peers") == [1.5, 1.0]
+    assert rewards(SECOND, "peers") == [1.0, 1.5]
+    assert rewards(FIRST, "blind") == rewards(SECOND, "blind")
+    assert sorted(rewards(FIRST, "blind")) == [1.0, 1.5]
+
+
+@pytest.mark.parametrize(("aggregation", "expected"), [("mean", 1.25), ("max", 1.5)])
+def test_peers_that_use_different_prefixes(reward_of, aggregation, expected):
+    """One uses the first prefix, the other the second: b is 1/2 (max: 1) for both, so blindly as well."""
+    for bonus in ("peers", "blind"):
+        peers = [user_of(FIRST, "x"), user_of(SECOND, "y")]
+        reward = reward_of([*peers], [PROBLEM], keep=(0.5,), bonus=bonus, aggregation=aggregation)
+        assert reward(DRAW) == [expected] * 2
+
+
+def test_a_wrong_path_gets_no_bonus_of_a_right_one(reward_of):
+    """The peer helps itself with the prefix of the right path alone: 3/2 and 0 with either bonus."""
+    wrong = ("p", "2+3=5\n5+4=9")
+    for bonus in ("peers", "blind"):
+        reward = reward_of([user_of(FIRST)], [PROBLEM], keep=(0.5,), bonus=bonus)
+        assert reward([DRAW[0], wrong]) == [1.5, 0.0]
