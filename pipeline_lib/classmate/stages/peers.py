@@ -22,7 +22,9 @@ def make_peers(run: Run) -> None:
     """Write problems, base and peers, unless they exist; an interrupted training is resumed."""
     folders, params, seed = run.workspace.classmate, run.params.classmate, run.params.seed
     make_problems(params.prepare, folders.problems, root=run.root, stage=_STAGE, seed=seed)
-    bootstrap, train = (read_problems(folders.problems, split) for split in ("bootstrap", "train"))
+    # Alone: of its training problems the actor gets verdicts, and peers that knew their solutions would pass
+    # labels on to it that plain training lacks.
+    bootstrap = read_problems(folders.problems, "bootstrap")
     make_base(bootstrap, folders.base, params, seed=seed, progress=_progress(run, "base"))
     folders.peers.mkdir(parents=True, exist_ok=True)  # dvc.yaml lists it as an output
     recipes = {recipe.name: recipe for recipe in params.used_recipes}
@@ -30,7 +32,7 @@ def make_peers(run: Run) -> None:
         shutil.rmtree(folders.peers / stale)
     for name, recipe in recipes.items():
         make_peer(
-            [*bootstrap, *train],
+            bootstrap,
             folders.peers / name,
             recipe,
             params,

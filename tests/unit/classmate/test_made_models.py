@@ -5,10 +5,15 @@ import pathlib
 import pytest
 
 from pipeline_lib.classmate.made_models import held_out_peers, make_peer, training_peers
+from pipeline_lib.classmate.problem_files import load_problems
+from pipeline_lib.classmate.stages.peers import make_peers
 from pipeline_lib.params.classmate import ClassmateParams, MadePeerParams, PeerParams
-from pipeline_lib.params.paths import CountdownParams
+from pipeline_lib.params.paths import BootstrapParams, CountdownParams, PrepareParams
+from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.serving.pretrained import load_tokenizer
+from pipeline_lib.stages.stage import Run
+from pipeline_lib.storage.files import digest_file
 
 FOLDER = pathlib.Path("peers")
 RECIPES = tuple(
@@ -56,3 +61,22 @@ def test_peers_differ_in_their_tokens(tmp_path, tokenizer, pieces):
     loaded = load_tokenizer(str(tmp_path / "peer"))
     ids = loaded.encode("12", add_special_tokens=False)
     assert [loaded.decode([one]) for one in ids] == pieces
+
+
+def test_peers_of_a_run_are_made_from_the_bootstrap_problems_alone(tmp_path):
+    """Those problems give the same weights; with the solutions of the train problems they would be others."""
+    prepare = PrepareParams(
+        train_problems=20,
+        test_problems=4,
+        bootstrap_problems=20,
+        countdown=CountdownParams(num_numbers=3, test_number_sets=0),
+    )
+    bootstrap = BootstrapParams(hidden_size=8, num_layers=1, num_heads=1, steps=1)
+    params = ClassmateParams(prepare=prepare, bootstrap=bootstrap, made_peers=RECIPES[:1])
+    run = Run(root=tmp_path, params=Params(classmate=params))
+    make_peers(run)
+    problems = load_problems(prepare, "bootstrap", seed=run.params.seed)
+    alone = tmp_path / "alone"
+    make_peer(problems, alone, RECIPES[0], params, seed=run.params.seed, progress=lambda *_: None)
+    made = run.workspace.classmate.peers / "small"
+    assert digest_file(made / "model.safetensors") == digest_file(alone / "model.safetensors")
