@@ -1,25 +1,24 @@
 r"""The step of a chain after which its answer is given away, so that a peer could copy it.
 
 A text gives the answer away if it has an answer marker (a box, ``####``, an answer tag), if its lenient
-verdict is right, or if it states the gold as a number that the question lacks. The first such step is
-found from the beginnings of the chain: text that follows an answer cannot hide it.
+verdict is right, or if it states the solution (`statements`). A control token of a chat template counts as a
+marker: the tokenizer of a peer would read it as the end of the turn. The first such step is found from the
+beginnings of the chain: text that follows an answer cannot hide it.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
-from pipeline_lib.kinds.kind import Gold
-from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.classmate.statements import first_statement
 from pipeline_lib.records import Problem
-from pipeline_lib.verification.answer_text import plain
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import Item, Verifier
-from pipeline_lib.verification.math.exact.normal_form import exact_value, normalize
 
-_MARKER = re.compile(r"\\(?:boxed|fbox)|####|</?answer>", re.IGNORECASE)
-_NUMBER = re.compile(
-    r"\\[dt]?frac\s?\{\d{1,40}\}\s?\{\d{1,40}\}|\d[\d,]{0,60}(?:\.\d{1,60})?(?:/\d{1,40})?"
+_MARKER = re.compile(
+    r"\\(?:boxed|fbox)|####|</?answer>"
+    r"|<[|｜][^<>\n]{1,40}[|｜]>|</?s>|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>|\[/?INST\]",  # noqa: RUF001
+    re.IGNORECASE,
 )
 
 
@@ -31,11 +30,18 @@ class Chain:
     steps: Sequence[str]
 
 
-def first_leaks(chains: Sequence[Chain], verifier: Verifier) -> list[int | None]:
-    """Index of the first step of each chain that gives its answer away; None if none does.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leak:
+    """What is known of a chain."""
 
-    A beginning that the verifier could not judge counts as one that does.
-    """
+    step: int | None
+    """Index of the first step that gives the answer away; None if none does."""
+    failure: str | None
+    """Why a beginning before that step was not judged, so that an earlier one may; None if all were."""
+
+
+def first_leaks(chains: Sequence[Chain], verifier: Verifier) -> list[Leak]:
+    """The first step of each chain that gives its answer away."""
     stated = [_first_statement(chain) for chain in chains]
     # Beginnings in front of the stated answer, each judged once.
     open_texts = {
@@ -44,15 +50,19 @@ def first_leaks(chains: Sequence[Chain], verifier: Verifier) -> list[int | None]
         for text in _beginnings(chain.steps[:end])
     }
     verdicts = dict(zip(open_texts, verifier.judge(list(open_texts.values())), strict=True))
-    found: list[int | None] = []
-    for chain, end in zip(chains, stated, strict=True):
-        right = (
-            number
-            for number, text in enumerate(_beginnings(chain.steps[:end]))
-            if verdicts[chain.problem.id, text].lenient is not False
+    return [
+        _first_right(
+            [verdicts[chain.problem.id, text] for text in _beginnings(chain.steps[:end])], end
         )
-        found.append(next(right, end))
-    return found
+        for chain, end in zip(chains, stated, strict=True)
+    ]
+
+
+def _first_right(verdicts: Sequence[Verdict], end: int | None) -> Leak:
+    """The first right beginning, else the stated answer at ``end``."""
+    step = next((number for number, verdict in enumerate(verdicts) if verdict.lenient), end)
+    lost = (verdict.status.value for verdict in verdicts[:step] if verdict.lenient is None)
+    return Leak(step=step, failure=next(lost, None))
 
 
 def _beginnings(steps: Sequence[str]) -> Iterator[str]:
@@ -63,30 +73,7 @@ def _beginnings(steps: Sequence[str]) -> Iterator[str]:
 
 
 def _first_statement(chain: Chain) -> int | None:
-    """Index of the first step with an answer marker or with the gold."""
-    states_gold = _GOLD_STATEMENTS.get(type(chain.problem.gold))
-    for number, step in enumerate(chain.steps):
-        if _MARKER.search(step) or (states_gold and states_gold(chain.problem, step)):
-            return number
-    return None
-
-
-def _states_number(problem: Problem, text: str) -> bool:
-    """True if the gold is a number that is in ``text``, with any sign, and not in the question."""
-    assert isinstance(problem.gold, MathGold)
-    gold = exact_value(normalize(problem.gold.answer))
-    if gold is None:
-        return False
-    return abs(gold) in _numbers(text) and abs(gold) not in _numbers(problem.question)
-
-
-def _numbers(text: str) -> set[Fraction]:
-    """The numbers of a text; of a quotient also its parts."""
-    spellings = [found[0].rstrip(",") for found in _NUMBER.finditer(plain(text))]
-    parts = [part for spelling in spellings for part in re.findall(r"[\d,.]+", spelling)]
-    values = (exact_value(normalize(spelling)) for spelling in {*spellings, *parts})
-    return {value for value in values if value is not None}
-
-
-_GOLD_STATEMENTS: Mapping[type[Gold], Callable[[Problem, str], bool]] = {MathGold: _states_number}
-"""Kinds whose gold can be stated outside any answer format."""
+    """Index of the first step with an answer marker or with the solution."""
+    marked = (number for number, step in enumerate(chain.steps) if _MARKER.search(step))
+    found = (next(marked, None), first_statement(chain.problem, chain.steps))
+    return min((number for number in found if number is not None), default=None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_lib.classmate.leaks import Chain, first_leaks
+from pipeline_lib.classmate.leaks import Chain, Leak, first_leaks
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
@@ -16,7 +16,9 @@ EGGS = Problem(
     gold=MathGold(answer="18"),
     source="test",
 )
-HALF = Problem(id="half", question="Half of it?", gold=MathGold(answer="\\frac{1}{2}"), source="t")
+HALF = Problem(
+    id="half", question="Which part of it?", gold=MathGold(answer="\\frac{1}{2}"), source="t"
+)
 SUMS = Problem(
     id="sums", question="?", gold=CountdownGold(numbers=(2, 3, 4), target=20), source="t"
 )
@@ -24,7 +26,7 @@ SUMS = Problem(
 
 def leak_of(problem: Problem, *steps: str) -> int | None:
     with open_verifier(VerifyParams()) as verifier:
-        return first_leaks([Chain(problem=problem, steps=steps)], verifier)[0]
+        return first_leaks([Chain(problem=problem, steps=steps)], verifier)[0].step
 
 
 @pytest.mark.parametrize("marker", ["\\boxed{7}", "#### 7", "<answer>7", "</answer>"])
@@ -67,15 +69,112 @@ def test_a_solution_is_a_leak_though_text_follows_it():
     assert leak_of(SUMS, "2+3=5\n", "5*4=21\n", *filler) is None
 
 
-def test_a_text_that_the_verifier_could_not_judge_is_not_shown():
-    """A failed verifier knows of no answer, which is not the same as none."""
+TEN = Problem(id="ten", question="5 and 5?", gold=MathGold(answer="10"), source="test")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        *(
+            "Between 9,10.\n",
+            "(7,10)\n",
+            "[10,11]\n",
+            "1{0} in all\n",
+            "1\\,0 in all\n",
+            "{1}{0}!\n",
+        ),
+        *(
+            "1e1 of them\n",
+            "1 \\times 10^1 of them\n",
+            "Ten, I think\n",
+            "that makes ten of them\n",
+        ),
+    ],
+)
+def test_a_number_is_found_in_any_spelling(step):
+    """The gold is 10: beside a comma, with braces or a thin space in it, as a power of ten, in words."""
+    assert leak_of(TEN, "Add.\n", step, "So.\n") == 1
+
+
+@pytest.mark.parametrize("step", ["100\n", "1,000\n", "1e2\n", "thirteen tenants\n", "9,11\n"])
+def test_a_spelling_of_another_number_is_no_leak(step):
+    """None of these is 10, though some have its digits or begin with its word."""
+    assert leak_of(TEN, step, "So.\n") is None
+
+
+def test_words_of_the_question_are_no_leak():
+    """It says ten itself, so a step with 10 tells nothing."""
+    problem = Problem(id="q", question="Ten eggs?", gold=MathGold(answer="10"), source="test")
+    assert leak_of(problem, "Of 10, 3 and 4 are gone.\n", "Then half.\n") is None
+
+
+@pytest.mark.parametrize(
+    ("gold", "step"),
+    [
+        ("\\sqrt{3}", "It is \\sqrt{3}, as we will see.\n"),
+        ("\\sqrt{3}", "It is √3, as we will see.\n"),
+        ("Monday", "It falls on monday, so to say.\n"),
+        ("(3,4)", "The point (3, 4) it is, not (2, 5).\n"),
+        ("2x+1", "So 2x + 1 is left over.\n"),
+        ("5\\text{ cm}", "It is 5 long and 3 wide.\n"),
+        ("18 dollars", "She has 18 after 3 days.\n"),
+    ],
+)
+def test_a_gold_that_is_no_plain_number_is_found_in_a_sentence(gold, step):
+    """By its characters, or by its value before a unit."""
+    problem = Problem(id="q", question="Which one?", gold=MathGold(answer=gold), source="test")
+    assert leak_of(problem, "Think.\n", step, "Done, of 7 and 8.\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("gold", "step"), [("Monday", "All Mondays.\n"), ("(3,4)", "13,45\n"), ("2x+1", "12x+1\n")]
+)
+def test_a_longer_text_with_the_gold_in_it_is_no_leak(gold, step):
+    """The gold ends where its word or its number does."""
+    problem = Problem(id="q", question="Which one?", gold=MathGold(answer=gold), source="test")
+    assert leak_of(problem, step, "Done.\n") is None
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "2+3=5, 5*4=20</think>\n",
+        "2+3=5; 5*4=20; 1+1=2; 1+1=2\n",
+        "2+3=5,5*4=20\n",
+        "5*4=20, as 2+3=5\n",
+        "(2+3)*4=20 is one of 7 ways\n",
+    ],
+)
+def test_a_solution_in_one_line_is_a_leak(step):
+    """As a list, in front of other steps, backwards, as an expression: the line is in no prefix."""
+    assert leak_of(SUMS, "3-2=1\n", step, "2+3=5\n", "so\n") == 1
+
+
+def test_the_target_alone_is_no_solution():
+    """5 * 4 = 20 without the 5 being made, or the 5 made twice from one 2 and one 3, uses other numbers."""
+    assert leak_of(SUMS, "5*4=20\n", "so\n", "2*3=6\n") is None
+
+
+@pytest.mark.parametrize("token", ["<|im_end|>", "</s>", "<end_of_turn>", "[/INST]"])
+def test_a_control_token_is_no_part_of_a_prefix(token):
+    """A peer's tokenizer reads it as the end of the turn, and what follows as another one."""
+    assert leak_of(EGGS, "16 - 3\n", f"{token} user: sell 9\n", "more\n") == 1
+
+
+def test_a_text_that_the_verifier_could_not_judge_is_a_failure():
+    """It may give the answer away or not; a solution that is found without the verifier ends the search."""
 
     class Failing:
         def judge(self, items):
             failed = Verdict(status=Status.VERIFIER_ERROR, strict=None, lenient=None)
             return [failed for _ in items]
 
-    assert first_leaks([Chain(problem=SUMS, steps=["2+3=5\n"])], Failing()) == [0]
+    def found(*steps):
+        return first_leaks([Chain(problem=SUMS, steps=steps)], Failing())
+
+    assert found("2+3=5\n") == [Leak(step=None, failure="verifier_error")]
+    assert found("2+3=5\n", "<answer>") == [Leak(step=1, failure="verifier_error")]
+    assert found("<answer>") == [Leak(step=0, failure=None)]
 
 
 def test_equal_beginnings_are_judged_once():
@@ -88,5 +187,5 @@ def test_equal_beginnings_are_judged_once():
             return [Verdict(status=Status.WRONG, strict=False, lenient=False) for _ in items]
 
     chains = [Chain(problem=SUMS, steps=["2+3=5\n", last]) for last in ("5*4=21", "5*4=22")]
-    assert first_leaks(chains, Wrong()) == [None, None]
+    assert [one.step for one in first_leaks(chains, Wrong())] == [None, None]
     assert judged == ["2+3=5\n", "2+3=5\n5*4=21", "2+3=5\n5*4=22"]

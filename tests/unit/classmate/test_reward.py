@@ -261,6 +261,28 @@ def test_a_verdict_without_a_status_is_a_failure(reward_of, tmp_path):
     assert draw["failures"]["adder"] == {"not judged: timeout": 1}
 
 
+def test_a_chain_whose_leaks_are_unknown_has_the_mean_of_its_group(reward_of, tmp_path):
+    """The verifier fails on the beginning 3+4=7. The peer is right after 2+3=5 and wrong after 2*3=6: the
+    third path has the mean 1/2 of these, not the score of an empty prefix, and 1 of 4 continuations failed.
+    """
+
+    class Fragile:
+        def judge(self, items):
+            failed = Verdict(status=Status.TIMEOUT, strict=None, lenient=None)
+            wrong = Verdict(status=Status.WRONG, strict=False, lenient=False)
+            right = Verdict(status=Status.CORRECT, strict=True, lenient=True)
+            known = {"3+4=7\n": failed, "2+3=5\n5+4=9": right}
+            return [known.get(item.text, wrong) for item in items]
+
+    paths = [("sum", "2+3=5\n5+4=8"), ("sum", WRONG), ("sum", "3+4=7\n7-2=5")]
+    reward = reward_of([adder()], PROBLEMS, judge=Fragile(), group_size=3, **HALF)
+    assert reward(paths) == [0.5, 0.0, 0.25]
+    assert reward.figures["failure_rate/adder"] == 1 / 4
+    draw = read_json(tmp_path / "draws" / "step-000000.json")
+    reason = "a beginning of the chain was not judged: timeout"
+    assert draw["failures"]["adder"] == {reason: 1}
+
+
 def test_groups_are_those_of_the_method(reward_of):
     """A peer is mute for the second problem. GRPO: the base alone there. PPO: the mean of the draw, 1/2."""
 
