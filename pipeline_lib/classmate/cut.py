@@ -1,11 +1,13 @@
 """Prefixes of a chain: a share of its steps, cut before the answer is given away.
 
-A step is a line, or what another separator ends. Blank lines belong to the step before them, so they
-neither add steps nor change a share. The steps that a share is taken of end with the first one that gives
-the answer away (`leaks`): what follows it does not lengthen a prefix, and no prefix reaches it.
+A step is a line, or what another separator ends. Blank lines belong to the step before them, and so do, in
+shares, steps without a number or word that is new to the chain: neither repeats nor full stops move a cut. Text
+with new words does. The steps that a share is taken of end with the first one that gives the answer away
+(`leaks`): what follows it does not lengthen a prefix, and no prefix reaches it.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,7 +20,7 @@ class Prefix:
 
     text: str
     kept: int
-    """Steps in ``text``."""
+    """Counted steps in ``text``."""
     leaked: bool
     """The same share of all steps would have given the answer away."""
 
@@ -56,16 +58,36 @@ def draw_share(shares: Sequence[float], seed: int, *, step: int, problem_id: str
 
 
 def cut_chain(steps: Sequence[str], *, share: float, first_leak: int | None) -> Prefix:
-    """The first ``floor(share x n)`` of ``steps``; n ends with the step that gives the answer away.
+    """The first ``floor(share x n)`` counted steps of a chain, with what is not counted between and behind them.
+
+    A step counts if it has a new number or word; n ends with the step that gives the answer away, which counts.
 
     Args:
         steps: all steps of the chain.
         share: in (0, 1).
         first_leak: index of the step that gives the answer away; None if none does.
     """
-    kept = _count(share, len(steps) if first_leak is None else first_leak + 1)
-    leaked = first_leak is not None and _count(share, len(steps)) > first_leak
-    return Prefix(text="".join(steps[:kept]), kept=kept, leaked=leaked)
+    counted = [
+        place for place, is_new in enumerate(_are_new(steps)) if is_new or place == first_leak
+    ]
+    ends = [place for place in counted if first_leak is None or place <= first_leak]
+    kept = _count(share, len(ends))
+    leaked = first_leak is not None and _count(share, len(counted)) >= len(ends)
+    # What is not counted in front of the first counted step is in no empty prefix.
+    text = "".join(steps[: ends[kept]]) if kept else ""
+    return Prefix(text=text, kept=kept, leaked=leaked)
+
+
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")
+
+
+def _are_new(steps: Sequence[str]) -> Iterator[bool]:
+    """Whether each step has a number or word that no step before it has."""
+    seen: set[str] = set()
+    for step in steps:
+        tokens = set(_TOKEN.findall(step.lower()))
+        yield not tokens <= seen
+        seen |= tokens
 
 
 def _count(share: float, steps: int) -> int:

@@ -72,6 +72,39 @@ def test_filler_behind_the_answer_changes_no_prefix(chain, share, filler):
     assert prefix.kept <= first_leak
 
 
+@given(
+    st.lists(
+        st.sampled_from(["1\n", "2\n", "3\n", "a 1\n", "b\n"]), min_size=1, max_size=6, unique=True
+    ),
+    st.sampled_from(SHARES),
+    st.lists(st.tuples(st.integers(0, 5), st.sampled_from([".\n", "* * *\n", None])), max_size=8),
+)
+def test_steps_without_anything_new_are_not_counted(steps, share, added):
+    """Lines without a word, or that repeat the step before them, change neither the number of kept steps nor
+    their content.
+    """
+    filler = {line for _, line in added if line}
+    padded = [
+        line
+        for place, step in enumerate(steps)
+        for line in (step, *(extra or step for where, extra in added if where == place))
+    ]
+    prefix = cut_chain(steps, share=share, first_leak=None)
+    longer = cut_chain(padded, share=share, first_leak=None)
+    assert longer.kept == prefix.kept
+    lines = [line for line in longer.text.splitlines(keepends=True) if line not in filler]
+    assert "".join(dict.fromkeys(lines)) == prefix.text
+
+
+def test_a_step_of_known_numbers_belongs_to_the_step_before_it():
+    """3*1=3 has no number that 4-3=1 lacks: of the two counted steps, half is the first with it."""
+    steps = ["4-3=1\n", "3*1=3\n", "3+5=8\n"]
+    prefix = cut_chain(steps, share=0.5, first_leak=None)
+    assert (prefix.text, prefix.kept) == ("4-3=1\n3*1=3\n", 1)
+    leaking = cut_chain(steps, share=0.5, first_leak=1)
+    assert (leaking.text, leaking.kept) == ("4-3=1\n", 1)
+
+
 def test_a_share_depends_on_seed_step_and_problem_alone():
     """Equal names give equal shares; over 300 problems each of three shares is drawn 60 to 140 times.
 

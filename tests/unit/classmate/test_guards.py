@@ -113,6 +113,16 @@ def test_a_longer_chain_of_equal_content_earns_the_same(reward):
     assert reward.figures["kept_steps"] == 1
 
 
+@pytest.mark.parametrize("filler", ["So it is.\n", ".\n", "...\n", USELESS])
+def test_filler_before_the_answer_moves_no_cut(reward, filler):
+    """Half of four steps is two, which are useless. Five lines that say nothing, or the same again, are no steps:
+    half of nine would be four, with the useful one. The first "So it is." counts: half of five is two.
+    """
+    short = USELESS + "Bob too.\n" + USEFUL + LAST
+    filled = USELESS + "Bob too.\n" + USEFUL + filler * 5 + LAST
+    assert rewards_of(reward, short, filled) == [1.0, 1.0]
+
+
 def test_every_step_twice_earns_no_more_than_the_rule(reward):
     """The same steps twice over, the useful one first: no more than 1 + w."""
     chain = USEFUL * 2 + USELESS * 2 + LAST
