@@ -2,12 +2,13 @@
 
 Pure arithmetic; None is a missing number, which is never a 0.
 
-A path's score by a peer is the mean success of the peer's continuations. A missing score is the mean of
-the peer's scores in the path's group, so the path has no part in what the peer prefers. A peer without
-any score in a group is left out for all its paths; without any peer their reward is the verified one.
+A path's score by a peer is the mean success of the peer's continuations. Beside scores of other peers a
+missing one is the mean of the peer's scores in the path's group; a path without any score has the mean bonus
+of its group, by either aggregation. A peer without any score in a group is left out for all its paths; without
+any peer their reward is the verified one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -58,10 +59,15 @@ def fuse(
             for name in scores
             if (column := _column(scores[name], empty[name], places, relative=params.relative))
         ]
-        for place in places if columns else ():
-            success = _aggregated([column.scores[place] for column in columns], params)
-            without = _aggregated([column.empty[place] for column in columns], params)
-            bonus[place] = _gated(success - without, base[place] or 0.0, params)
+        known = {
+            place: _aggregated([column.scores[place] for column in columns], params)
+            - _aggregated([column.empty[place] for column in columns], params)
+            for place in places
+            if any(place in column.known for column in columns)
+        }
+        for place in places if known else ():
+            added = known[place] if place in known else fmean(known.values())
+            bonus[place] = _gated(added, base[place] or 0.0, params)
     return add_bonus(base, bonus, params)
 
 
@@ -80,6 +86,8 @@ class _Column:
     scores: Mapping[int, float]
     empty: Mapping[int, float]
     """Zeros where the bonus is not relative."""
+    known: Collection[int]
+    """Places with a score of their own."""
 
 
 def _column(
@@ -96,7 +104,8 @@ def _column(
         return None
     mean_empty, mean_lift = fmean(known.values()), fmean(lifts.values())
     without = {p: known.get(p, mean_empty) for p in places}
-    return _Column(scores={p: without[p] + lifts.get(p, mean_lift) for p in places}, empty=without)
+    scores_by_place = {p: without[p] + lifts.get(p, mean_lift) for p in places}
+    return _Column(scores=scores_by_place, empty=without, known=lifts.keys())
 
 
 def _aggregated(numbers: Sequence[float], params: ClassmateParams) -> float:
@@ -106,7 +115,8 @@ def _aggregated(numbers: Sequence[float], params: ClassmateParams) -> float:
 def _gated(bonus: float, base: float, params: ClassmateParams) -> float:
     if base > 0 or params.gate == "always":
         return bonus
-    return -bonus if params.gate == "negative_when_wrong" else 0.0
+    # Not -bonus: a relative bonus below 0 would pay a wrong path for misleading the peers.
+    return -max(bonus, 0.0) if params.gate == "negative_when_wrong" else 0.0
 
 
 def _reward(base: float | None, bonus: float | None, params: ClassmateParams) -> float | None:

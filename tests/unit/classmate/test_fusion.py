@@ -59,6 +59,22 @@ def test_gates(gate, bonus, reward):
     assert (found.bonus, found.reward) == (bonus, reward)
 
 
+@pytest.mark.parametrize(
+    ("gate", "bonus"),
+    [
+        ("always", [0.5, -0.5, 0.5, -0.5]),
+        ("when_right", [0.5, -0.5, 0.0, 0.0]),
+        ("negative_when_wrong", [0.5, -0.5, -0.5, 0.0]),
+    ],
+)
+def test_gates_of_a_relative_bonus(gate, bonus):
+    """Success 1, 0, 1, 0 with the prefix and 1/2 without: a wrong path gains nothing by misleading a peer."""
+    found = fused(
+        BASE, {"x": [1.0, 0.0, 1.0, 0.0]}, empty={"x": [0.5] * 4}, relative=True, gate=gate
+    )
+    assert found.bonus == bonus
+
+
 def test_relative_takes_the_success_without_the_prefix():
     """Two problems: without a prefix x succeeds with 1/2 and 0, y with 1/2 and 1.
 
@@ -102,6 +118,15 @@ def test_a_missing_score_of_one_peer_beside_another():
     """x is missing for the second path: its mean 1/3 takes its place, (1/3 + 1/2)/2 = 5/12."""
     found = fused(BASE, {"x": [1.0, None, 0.0, 0.0], "y": Y})
     assert found.bonus[1] == pytest.approx(5 / 12)
+
+
+@pytest.mark.parametrize(("aggregation", "bonus"), [("mean", 0.5), ("max", 1.0)])
+def test_a_path_without_any_score_has_the_mean_bonus(aggregation, bonus):
+    """x: 1, 0, none and y: 0, 1, none. Means 1/2, 1/2, maxima 1, 1: the third path has their mean, not the
+    maximum 1/2 of the peers' means.
+    """
+    scores = {"x": [1.0, 0.0, None], "y": [0.0, 1.0, None]}
+    assert fused([1.0] * 3, scores, aggregation=aggregation).bonus == [bonus] * 3
 
 
 def test_a_missing_score_in_a_relative_draw_of_two_problems():
@@ -183,14 +208,18 @@ def test_bounds_and_gaps(draw, aggregation, fusion):
     st.lists(st.tuples(success, success), min_size=1, max_size=6),
     st.integers(0, 6),
     st.booleans(),
+    st.sampled_from(["mean", "max"]),
 )
-def test_a_missing_score_leaves_the_bonus_at_the_mean_of_the_group(mates, place, relative):
+def test_a_missing_score_leaves_the_bonus_at_the_mean_of_the_group(
+    mates, place, relative, aggregation
+):
     """A path without any score among mates with all scores has the mean of their bonuses."""
     place = min(place, len(mates))
     rows = [*mates[:place], (None, None), *mates[place:]]
     scores = {name: [row[number] for row in rows] for number, name in enumerate("xy")}
     empty = {"x": [0.25] * len(rows), "y": [0.5] * len(rows)}
-    bonus = fused([1.0] * len(rows), scores, empty=empty, relative=relative).bonus
+    params = {"relative": relative, "aggregation": aggregation}
+    bonus = fused([1.0] * len(rows), scores, empty=empty, **params).bonus
     others = [one for number, one in enumerate(bonus) if number != place]
     assert bonus[place] == pytest.approx(fmean(others))
 
