@@ -41,7 +41,7 @@ class Arm:
 
 
 ARMS: Mapping[str, Arm] = {
-    "plain": Arm(peers=(), overrides={}),
+    "plain": Arm(peers=(), overrides={WEIGHT: 0}),
     "blind": Arm(overrides={WEIGHT: 0.5, "classmate.bonus": "blind"}),
     "gate": Arm(overrides={WEIGHT: 0.5, "classmate.gate": "when_right"}),
     "max": Arm(overrides={WEIGHT: 0.5, "classmate.aggregation": "max"}),

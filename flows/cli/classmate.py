@@ -29,8 +29,9 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
         reasonloop classmate run --workspace /tmp/blind --set classmate.bonus=blind
     """
     loaded = params.load(*options.overrides)
-    from pipeline_lib.classmate.preflight import check_settings  # noqa: PLC0415 - after the params
+    from pipeline_lib.classmate.preflight import check_has_peer, check_settings  # noqa: PLC0415 - after the params
 
+    check_has_peer(loaded.classmate)
     check_settings(loaded)
     with orchestrated(options.workspace.resolve(), loaded, console) as started:
         from flows.classmate import run_classmate  # noqa: PLC0415 - see `orchestrated`

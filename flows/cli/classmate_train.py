@@ -28,7 +28,7 @@ def train(
     output: Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")],
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    r"""Train an actor with the peers that the params name, or plainly if they name none.
+    r"""Train an actor with the peers that the params name, or plainly with none and the weight 0.
 
     Problems are the train split of `classmate.prepare`. An interrupted training resumes. Draws are kept in
     OUTPUT.draws, which `show` reads.
@@ -37,13 +37,21 @@ def train(
 
         reasonloop classmate train models/base --output models/actor \
             --set 'classmate.classmate_model_name_or_path_list=[models/one, models/two]'
-        reasonloop classmate train models/base --output models/plain
+        reasonloop classmate train models/base --output models/plain --set classmate.classmate_reward_weight=0
     """
     loaded = params.load()
-    from pipeline_lib.classmate.preflight import check_settings  # noqa: PLC0415 - after the params
+    from pipeline_lib.classmate.preflight import (  # noqa: PLC0415 - after the params
+        check_is_meant_plain,
+        check_settings,
+    )
     from pipeline_lib.classmate.problem_files import load_problems  # noqa: PLC0415 - as above
-    from pipeline_lib.classmate.training import ActorTraining, train_actor  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.classmate.training import (  # noqa: PLC0415 - torch is slow
+        ActorTraining,
+        failure_notes,
+        train_actor,
+    )
 
+    check_is_meant_plain(loaded.classmate)
     check_settings(loaded)
     output = output.resolve()
     training = ActorTraining(
@@ -65,7 +73,10 @@ def train(
             moved(step, total)
 
         summary = train_actor(training, opened, progress=progress)
+        notes = failure_notes(training, opened)
     _say(f"model: {output}, {summary.steps} steps, digest {summary.digest[:16]}")
+    for note in notes:
+        _say(note)
     _say("last step: " + ", ".join(f"{name} {value:.3g}" for name, value in summary.last.items()))
 
 
@@ -82,7 +93,7 @@ def evaluate(
     output: Annotated[pathlib.Path, Parameter(help="Folder of classmate.json and classmate.html.")],
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    r"""Compare policies on the test split of `classmate.prepare`: their accuracy, and what peers make of their prefixes.
+    r"""Compare policies on the test split of `classmate.prepare`: their accuracy, and the success of peers on their prefixes.
 
     Peers are those that the params name, held-out ones included. A killed evaluation continues.
 

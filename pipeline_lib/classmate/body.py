@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from pipeline_lib.classmate.peer import Question, failed_continuation
+from pipeline_lib.classmate.peer import NO_ROOM, Question, failed_continuation
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.serve import ServeParams
@@ -62,7 +62,7 @@ class PeerBody:
         room = self.engine.room(prompt)
         if room is None or room >= wanted:
             return None
-        return f"the prefix leaves {room} tokens of the context, of max_new_tokens={wanted}"
+        return f"{NO_ROOM}the prefix leaves {room} tokens, of max_new_tokens={wanted}"
 
 
 @contextmanager

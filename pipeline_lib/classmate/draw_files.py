@@ -5,6 +5,7 @@ prefix is asked once per problem, so a resumed training reads it from the draws 
 """
 
 import pathlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -65,6 +66,17 @@ def draw_files(folder: pathlib.Path) -> Iterator[tuple[int, pathlib.Path]]:
 def write_draw(folder: pathlib.Path, record: DrawRecord) -> None:
     """Write the file of a draw; an earlier one of its step is replaced."""
     write_json(folder / f"step-{record.step:06d}.json", asdict(record))
+
+
+def sum_failures(folder: pathlib.Path) -> dict[str, Counter[str]]:
+    """Continuations without a verdict over all draws in ``folder``, by peer and reason; peers with any."""
+    found: dict[str, Counter[str]] = {}
+    for _, path in draw_files(folder):
+        failures: Mapping[str, Mapping[str, int]] = read_json(path)["failures"]
+        for name, reasons in failures.items():
+            if reasons:
+                found.setdefault(name, Counter()).update(reasons)
+    return found
 
 
 def rewind(folder: pathlib.Path, *, step: int) -> EmptySuccess:

@@ -11,6 +11,10 @@ from pipeline_lib.terminal_text import one_line
 _SHOWN_CHARACTERS = 100
 
 
+NO_ROOM = "no room in the context: "
+"""Beginning of the reason of a continuation that the peer cannot draw by any further call."""
+
+
 class PeerFailedError(Exception):
     """A peer gave no answer: it is dead, past its deadline or cannot load. The message is the reason."""
 

@@ -3,6 +3,8 @@
 from pipeline_lib.classmate.body import check_peer
 from pipeline_lib.classmate.reward import check_method
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.classmate import ClassmateParams
+from pipeline_lib.params.train import TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.table import check_data_set
 from pipeline_lib.serving.pretrained import load_tokenizer
@@ -14,9 +16,11 @@ def check_settings(params: Params) -> None:
 
     Raises:
         BadInputError: an unknown data set, model or engine, a peer without a tokenizer that can be loaded, a
-            server that would have to render prompts, or a method that cannot train on the peers' success.
+            server that would have to render prompts, a method that cannot train on the peers' success, or a
+            setting without effect.
     """
     classmate = params.classmate
+    _check_unused(classmate.train)
     check_data_set(classmate.prepare.dataset)
     if classmate.bootstrap.model is not None:
         try:
@@ -35,3 +39,43 @@ def check_settings(params: Params) -> None:
             load_tokenizer(peer.serve.tokenizer or peer.model)
         except BadInputError as error:
             raise BadInputError(f"classmate {peer.name}: {error}") from error
+
+
+def check_has_peer(classmate: ClassmateParams) -> None:
+    """Check that the stages have a peer of the training.
+
+    Raises:
+        BadInputError: none is named, and none is made.
+    """
+    named = classmate.classmate_model_name_or_path_list
+    if not named and all(recipe.held_out for recipe in classmate.made_peers):
+        raise BadInputError(
+            "classmate.classmate_model_name_or_path_list and classmate.made_peers have no peer for the training; "
+            "name or make one"
+        )
+
+
+def check_is_meant_plain(classmate: ClassmateParams) -> None:
+    """Check that a training without named peers is one without their reward.
+
+    Raises:
+        BadInputError: no peer is named, though the weight of the peers' success is above 0.
+    """
+    weight = classmate.classmate_reward_weight
+    if not classmate.classmate_model_name_or_path_list and weight > 0:
+        raise BadInputError(
+            f"classmate.classmate_model_name_or_path_list is empty, and classmate.classmate_reward_weight={weight:g}; "
+            "name a peer, or set the weight 0 for a plain training"
+        )
+
+
+def _check_unused(train: TrainParams) -> None:
+    """Refuse settings of the loop's training that this one does not have."""
+    if train.warm_start_steps:
+        raise BadInputError(
+            f"classmate.train.warm_start_steps={train.warm_start_steps}: the actor has no warm start; set 0"
+        )
+    if train.control:
+        raise BadInputError(
+            "classmate.train.control=true: the control is classmate-plain; set false"
+        )

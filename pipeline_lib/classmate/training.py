@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline_lib.classmate.draw_files import sum_failures
 from pipeline_lib.classmate.peer import Peer
 from pipeline_lib.classmate.reward import check_method, make_classmate_rewards
 from pipeline_lib.params.whole import Params
@@ -28,6 +29,7 @@ _NO_REWARD = frozenset(
 )
 """Params of the section that are none of the reward; peers are in the key by their identities."""
 _KEY_CHARACTERS = 16
+_SHOWN_REASONS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,10 @@ class ActorTraining:
             },
         )
 
+    def draw_folder(self, identities: Mapping[str, str]) -> pathlib.Path:
+        """Folder of the draws with these peers, as of `key`."""
+        return self.draws / self.key(identities)[:_KEY_CHARACTERS]
+
     def is_done(self, identities: Mapping[str, str]) -> bool:
         """True if the output is the result of this training."""
         key = self.key(identities)
@@ -85,7 +91,8 @@ def train_actor(
     """
     params = training.params
     train = params.classmate.train
-    key = training.key({peer.name: peer.identity for peer in peers})
+    identities = {peer.name: peer.identity for peer in peers}
+    key = training.key(identities)
     make_rewards = None
     if peers:
         check_method(params.classmate, train)
@@ -95,7 +102,7 @@ def train_actor(
             params=params.classmate,
             train=train,
             seed=params.seed,
-            folder=training.draws / key[:_KEY_CHARACTERS],
+            folder=training.draw_folder(identities),
         )
     chat_format = load_chat_format(training.base)
     summary = train_policy(
@@ -118,8 +125,22 @@ def train_actor(
             trackers=Trackers(names=params.execution.report_to, folder=training.trackers),
         )
     )
-    if peers:
+    if peers and training.draws.is_dir():  # the files of a finished training may be gone
         for other in training.draws.iterdir():
-            if other.name != key[:_KEY_CHARACTERS]:
+            if other != training.draw_folder(identities):
                 shutil.rmtree(other)
     return summary
+
+
+def failure_notes(training: ActorTraining, peers: Sequence[Peer]) -> list[str]:
+    """A sentence for each peer with continuations without a score, over all draws of the training."""
+    folder = training.draw_folder({peer.name: peer.identity for peer in peers})
+    notes = []
+    for name, reasons in sum_failures(folder).items():
+        shown = [f"{reason} ({number})" for reason, number in reasons.most_common(_SHOWN_REASONS)]
+        more = f", and {len(reasons) - len(shown)} other reasons" * (len(reasons) > len(shown))
+        notes.append(
+            f"classmate {name}: {reasons.total()} continuations of the training have no score: "
+            f"{', '.join(shown)}{more}"
+        )
+    return notes

@@ -159,6 +159,9 @@ def test_show_prints_a_draw(reasonloop, trained):
         (["fusion=normalized", "train.method=rloo"], "fusion=normalized needs train.method=grpo"),
         (["train.method=dpo"], "train.method=dpo draws no paths"),
         ([f"classmate_model_name_or_path_list=[{SERVER}]"], "set serve.tokenizer"),
+        (["made_peers=[]"], "have no peer for the training"),
+        (["train.warm_start_steps=5"], "train.warm_start_steps=5: the actor has no warm start"),
+        (["train.control=true"], "train.control=true: the control is classmate-plain"),
         (["prepare.dataset=coutdown"], "did you mean 'countdown'?"),
     ],
 )
@@ -170,6 +173,14 @@ def test_bad_settings_are_one_line(reasonloop, tmp_path, settings, message):
     [line] = done.stderr.splitlines()
     assert message in line
     assert not (tmp_path / "new").exists()
+
+
+def test_a_training_without_peers_is_plain_by_intent(reasonloop, tmp_path):
+    """The weight of the peers' success is not 0, though no peer is named."""
+    done = reasonloop("classmate", "train", "models/base", "--output", tmp_path / "actor")
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert "name a peer, or set the weight 0 for a plain training" in line
 
 
 def test_a_folder_without_a_tokenizer_is_no_peer(reasonloop, tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipeline_lib.classmate.evaluation.prefixes import Asked
 from pipeline_lib.classmate.panel import open_panel
-from pipeline_lib.classmate.peer import Peer, Question
+from pipeline_lib.classmate.peer import NO_ROOM, Peer, Question
 from pipeline_lib.classmate.scoring import Continuations, judge_answers
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.paths import VerifyParams
@@ -33,6 +33,11 @@ class Continued:
     """peer, problem_id, prefix, text, strict, failure."""
 
     @property
+    def is_complete(self) -> bool:
+        """True if another call would draw and judge no further one."""
+        return _are_settled(self.rows)
+
+    @property
     def scores(self) -> Scores:
         """The scores of the continuations."""
         found: dict[tuple[str, Asked], list[bool | None]] = {}
@@ -56,7 +61,8 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
 ) -> Continued:
     """Ask all peers for ``evaluate.samples`` continuations of each prefix, and judge them.
 
-    Continuations that could not be drawn or judged are asked for again by the next call.
+    Continuations that could not be drawn or judged are asked for again by the next call, unless the prefix
+    leaves no room in the peer's context.
 
     Args:
         asked: distinct prefixes.
@@ -94,11 +100,15 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
                 for peer in peers
             }
             judged = _rows(judge_answers(questions, panel.ask(questions).answers(), verifier), part)
-            if all(row["strict"] is not None for row in judged):
+            if _are_settled(judged):
                 shards.write_shard(folder, index, judged, kind=_KIND, key=key)
             rows += judged
         moved(index + 1, len(parts))
     return Continued(rows=rows)
+
+
+def _are_settled(rows: Sequence[Row]) -> bool:
+    return all(row["strict"] is not None or row["failure"].startswith(NO_ROOM) for row in rows)
 
 
 def _question(

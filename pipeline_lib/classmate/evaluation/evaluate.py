@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
-from pipeline_lib.classmate.evaluation.continuations import Scores, continue_prefixes
+from pipeline_lib.classmate.evaluation.continuations import continue_prefixes
 from pipeline_lib.classmate.evaluation.figures import (
     Estimates,
     PolicyComparison,
@@ -85,7 +85,7 @@ class Evaluated:
     sentences: Sequence[str]
     tables: Sequence[Table]
     is_complete: bool
-    """Every continuation was drawn and judged."""
+    """No continuation would be asked for again."""
 
 
 def evaluate_policies(
@@ -108,13 +108,18 @@ def evaluate_policies(
         on_progress: called with finished work.
 
     Raises:
-        BadInputError: fewer than two policies, or one that cannot be loaded.
+        BadInputError: fewer than two policies, one that cannot be loaded, or no peer.
     """
     for file in (files.metrics, files.report):
         check_output(file)
     if len(policies) < 2:
         raise BadInputError(
             f"{' '.join(policies)}: one policy; give the start, the controls, and last the one in question"
+        )
+    if not peers.names:
+        raise BadInputError(
+            "no classmate continues the prefixes; set classmate.classmate_model_name_or_path_list or "
+            "classmate.held_out"
         )
     names, held_out = peers.names, peers.held_out_names
     estimates = Estimates(params=params.evaluate, seed=params.seed)
@@ -147,8 +152,9 @@ def evaluate_policies(
     }
     last = pathlib.Path([*policies.values()][-1])
     is_blind = params.classmate.bonus == "blind"
-    sentences = headline(against, names, held_out, is_blind=is_blind)
-    content = _content(figures, compared, empty, scores, held_out)
+    failed = {name: failed_share(scores, name) for name in names}
+    sentences = headline(against, failed, held_out, is_blind=is_blind)
+    content = _content(figures, compared, empty, failed, held_out)
     settings = {
         "seed": params.seed,
         "classmate": params.classmate.model_dump(mode="json"),
@@ -165,13 +171,13 @@ def evaluate_policies(
             "draws_without_classmates": count_draws_without_peers(last),
         },
     )
-    tables = make_tables(figures, compared, held_out, empty)
+    tables = make_tables(figures, compared, held_out, empty, failed)
     questions = {problem.id: problem.question for problem in problems}
     write_page(files.report, sentences, tables, continued.rows, questions)
     return Evaluated(
         sentences=sentences,
         tables=tables,
-        is_complete=all(row["strict"] is not None for row in continued.rows),
+        is_complete=continued.is_complete,
     )
 
 
@@ -204,7 +210,7 @@ def _content(
     figures: Sequence[PolicyFigures],
     compared: Sequence[PolicyComparison],
     empty: Mapping[str, Interval | None],
-    scores: Scores,
+    failed: Mapping[str, float],
     held_out: Collection[str],
 ) -> dict[str, Any]:
     return {
@@ -213,7 +219,7 @@ def _content(
             name: {
                 "held_out": name in held_out,
                 "empty_prefix": bounds(interval),
-                "failed": failed_share(scores, name),
+                "failed": failed[name],
             }
             for name, interval in empty.items()
         },

@@ -1,4 +1,4 @@
-"""Headline sentences of an evaluation; a null result comes first.
+"""Headline sentences of an evaluation; missing scores and a null result come first.
 
 The last policy is the one in question, the first is the start of all trainings, and those between are
 controls: plain training, a blind bonus. A gain counts only against every control.
@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 from pipeline_lib.classmate.evaluation.figures import MEAN, PolicyComparison
 from pipeline_lib.evaluation.statistics.paired import DifferenceFinding, PairedDifference
-from pipeline_lib.reporting.wording import difference
+from pipeline_lib.reporting.wording import difference, percent
+
+_MOST_MISSING = 0.01
+"""Part of a peer's continuations without a score up to which there is a finding."""
 
 Pick = Callable[[PolicyComparison], PairedDifference | None]
 
@@ -49,19 +52,34 @@ def find(
 
 def headline(
     against: Sequence[PolicyComparison],
-    peers: Sequence[str],
+    failed: Mapping[str, float],
     held_out: Collection[str],
     *,
     is_blind: bool,
 ) -> list[str]:
-    """The finding, then its figures.
+    """The finding, then its figures; no finding where more than 1 % of a peer's scores are missing.
 
     Args:
         against: the policy in question minus each control.
-        peers: names of all peers.
+        failed: part of the continuations without a score, of each peer.
         held_out: names of those that no training asked.
         is_blind: the policy in question was trained with the blind bonus.
     """
+    peers = [*failed]
+    picks = {"accuracy": _accuracy} | {
+        f"success of {peer} ({'held out' if peer in held_out else 'training'}) from right paths": (
+            right_success(peer)
+        )
+        for peer in peers
+    }
+    figures = [_figures(one, picks) for one in against]
+    missing = [
+        f"{percent(share)} of the continuations of {peer}"
+        for peer, share in failed.items()
+        if share > _MOST_MISSING
+    ]
+    if missing:
+        return [f"No finding: {_names(missing)} have no score.", *figures]
     found = find(against, peers, held_out)
     sentences = [_finding(found, _names([one.reference for one in against]))]
     if is_blind:
@@ -72,13 +90,7 @@ def headline(
         sentences.append(
             "It was compared with plain training alone; whether a blind bonus gains as much is open."
         )
-    picks = {"accuracy": _accuracy} | {
-        f"success of {peer} ({'held out' if peer in held_out else 'training'}) from right paths": (
-            right_success(peer)
-        )
-        for peer in peers
-    }
-    return [*sentences, *(_figures(one, picks) for one in against)]
+    return [*sentences, *figures]
 
 
 def _finding(found: Findings, controls: str) -> str:

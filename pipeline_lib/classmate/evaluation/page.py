@@ -58,11 +58,12 @@ def make_tables(
     compared: Sequence[PolicyComparison],
     held_out: Collection[str],
     empty: Mapping[str, Interval | None],
+    failed: Mapping[str, float],
 ) -> list[Table]:
     """Accuracy, success of peers, differences, spread among right prefixes."""
     return [
         accuracy_table(policies),
-        success_table(policies, held_out, empty),
+        success_table(policies, held_out, empty, failed),
         paired_table(compared),
         _spread_table(policies),
         _cut_table(policies),
@@ -90,13 +91,14 @@ def success_table(
     policies: Sequence[PolicyFigures],
     held_out: Collection[str],
     empty: Mapping[str, Interval | None],
+    failed: Mapping[str, float],
 ) -> Table:
-    """Success of each peer by policy and share."""
+    """Success of each peer by policy and share, with the part of its continuations without a score."""
     return Table(
         caption="Success of peers that continue prefixes: mean over the problems with such paths",
         columns=(
             *("peer", "policy", "share", *(f"{which} paths" for which in WHICH)),
-            *("prefix of another problem", "empty prefix"),
+            *("prefix of another problem", "empty prefix", "without a score"),
         ),
         rows=tuple(
             (
@@ -106,6 +108,7 @@ def success_table(
                 *(_score(found[which]) for which in WHICH),
                 _score(one.shuffled[peer][share]),
                 _score(empty[peer]),
+                percent(failed[peer]),
             )
             for peer in empty
             for one in policies

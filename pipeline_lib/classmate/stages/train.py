@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from pipeline_lib.classmate.body import check_peer, peer_identity
 from pipeline_lib.classmate.made_models import training_peers
+from pipeline_lib.classmate.preflight import check_has_peer
 from pipeline_lib.classmate.problem_files import read_problems
-from pipeline_lib.classmate.training import ActorTraining, train_actor
-from pipeline_lib.telemetry import record_work
+from pipeline_lib.classmate.training import ActorTraining, failure_notes, train_actor
+from pipeline_lib.telemetry import record_event, record_work
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     import pathlib
@@ -32,8 +33,16 @@ def is_trained(run: Run) -> bool:
 
 
 def train(run: Run, peers: Sequence[Peer]) -> None:
-    """Train the actor with ``peers``, those of `trained_peers`; an interrupted training is resumed."""
-    train_actor(_with_peers(run), peers, progress=_progress(run, "classmate-train"))
+    """Train the actor with ``peers``, those of `trained_peers`; an interrupted training is resumed.
+
+    Raises:
+        BadInputError: there is no peer, the base cannot be loaded, or the method has no place for the bonus.
+    """
+    check_has_peer(run.params.classmate)
+    training = _with_peers(run)
+    train_actor(training, peers, progress=_progress(run, "classmate-train"))
+    for text in failure_notes(training, peers):
+        record_event(run.root, "note", text=text)
 
 
 def train_plain(run: Run) -> None:

@@ -106,7 +106,10 @@ def test_a_prefix_beyond_the_window_is_a_failure(compact_peer):
         FinishReason.LENGTH,
     }
     assert [one.finish_reason for one in fails] == [FinishReason.ERROR] * 2
-    assert fails[0].error == "the prefix leaves 11 tokens of the context, of max_new_tokens=12"
+    assert (
+        fails[0].error
+        == "no room in the context: the prefix leaves 11 tokens, of max_new_tokens=12"
+    )
     assert PeerBody(engine).answer(long[1:], DECODING) == [fails]
 
 

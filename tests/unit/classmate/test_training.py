@@ -2,13 +2,18 @@
 
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from pipeline_lib.params.train import Method
+from pipeline_lib.classmate.training import ActorTraining, train_actor
+from pipeline_lib.params.classmate import ClassmateParams
+from pipeline_lib.params.paths import SampleParams
+from pipeline_lib.params.train import Method, TrainParams
+from pipeline_lib.params.whole import Params
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines
 from pipeline_lib.training.weights.policies import LOG_NAME
@@ -178,3 +183,36 @@ def test_sigkill_changes_nothing(method, models, tmp_path):
     assert run("b") == 0
     digests = [manifests.read_manifest(tmp_path / name).digest for name in "ab"]
     assert digests[0] == digests[1]
+
+
+def test_a_finished_training_needs_no_draws(models, tmp_path):
+    """Their folder is deleted: the same call again trains nothing and ends."""
+    params = Params(
+        sample=SampleParams(max_new_tokens=12),
+        classmate=ClassmateParams(
+            keep=(0.5,),
+            train=TrainParams(
+                method=Method.GRPO,
+                steps=1,
+                batch_size=2,
+                group_size=2,
+                warm_start_steps=0,
+                control=False,
+                threads=1,
+            ),
+        ),
+    )
+    training = ActorTraining(
+        base=str(models / "base"),
+        problems=tiny_training.PROBLEMS,
+        output=tmp_path / "actor",
+        draws=tmp_path / "draws",
+        trackers=tmp_path / "trackers",
+        params=params,
+    )
+    peer = ScriptedPeer(name="peer", write=adder)
+    steps = []
+    for _ in range(2):
+        train_actor(training, [peer], progress=lambda step, *_: steps.append(step))
+        shutil.rmtree(training.draws, ignore_errors=True)
+    assert steps == [1]

@@ -4,6 +4,7 @@ import pytest
 
 from pipeline_lib.classmate.evaluation.continuations import continue_prefixes
 from pipeline_lib.classmate.evaluation.prefixes import Asked
+from pipeline_lib.classmate.peer import NO_ROOM, failed_continuation
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.paths import VerifyParams
@@ -65,6 +66,25 @@ def test_another_peer_of_the_same_name_is_asked(ask):
 def test_what_failed_is_asked_again(ask):
     """A continuation that was not drawn has no score, and its shard is not kept."""
     failed = ask(ScriptedPeer(name="one", write=lambda _prefix, _seed: None))
+    assert not failed.is_complete
     assert set(failed.scores[("one", ASKED[1])]) == {None}
     back = ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24")
     assert ask(back).scores[("one", ASKED[1])] == [True, True]
+
+
+class ShortPeer(ScriptedPeer):
+    """A peer whose context has no room behind any prefix."""
+
+    def answer(self, questions, *_, **__):
+        self.calls.append(list(questions))
+        return [[failed_continuation(f"{NO_ROOM}3 tokens")] * len(one.seeds) for one in questions]
+
+
+def test_what_leaves_no_room_is_not_asked_again(ask):
+    """It would fail in every call, and the evaluation would never be complete."""
+    found = ask(ShortPeer(name="short", write=None))
+    assert found.is_complete
+    assert set(found.scores[("short", ASKED[1])]) == {None}
+    again = ShortPeer(name="short", write=None)
+    assert ask(again).rows == found.rows
+    assert again.calls == []

@@ -28,8 +28,9 @@ def against(reference, accuracy, **success):
     )
 
 
-def first(*compared, is_blind=False):
-    sentences = headline(compared, ["asked", "other"], ["other"], is_blind=is_blind)
+def first(*compared, is_blind=False, failed=0.0):
+    missing = {"asked": failed, "other": 0.0}
+    sentences = headline(compared, missing, ["other"], is_blind=is_blind)
     return sentences[0], " ".join(sentences[1:])
 
 
@@ -69,3 +70,18 @@ def test_a_policy_with_the_blind_bonus_is_called_so():
     assert (
         "any steady preference" in first(against("plain", 0.1, asked=0, other=0), is_blind=True)[1]
     )
+
+
+@pytest.mark.parametrize("gain", [0, 0.1])
+def test_missing_scores_are_no_null_result(gain):
+    """A quarter of a peer's continuations has no score: the first sentence says so instead of a finding."""
+    title, rest = first(against("plain", gain, asked=None, other=gain), failed=0.25)
+    assert (
+        title == "No finding: 25.0\N{NO-BREAK SPACE}% of the continuations of asked have no score."
+    )
+    assert rest.startswith("actor minus plain, in points: accuracy")
+
+
+def test_a_few_missing_scores_leave_the_finding():
+    """One percent of them, such as prefixes that leave no room in a peer's context."""
+    assert first(against("plain", 0, asked=0, other=0), failed=0.01)[0].startswith("Null result")
