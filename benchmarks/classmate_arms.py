@@ -22,7 +22,7 @@ from rich.table import Table
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.processes import run_measured
-from benchmarks.lib.seeds import mean_of, points
+from benchmarks.lib.seeds import mean_of, over_seeds, points
 from pipeline_lib.storage.files import read_json
 
 Difference = dict[str, float]
@@ -51,6 +51,7 @@ ARMS: Mapping[str, Arm] = {
     "w0.5": Arm(overrides={WEIGHT: 0.5}),
 }
 CONTROLS = ("plain", "blind")
+"""Arms that the others are compared with, beside the base."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +112,12 @@ class Experiment:
             "classmate.held_out": self._list(seed, ("other",)),
         }
         named = [f"{name}={path}" for name, path in policies.items()]
+        controls = [name for name in CONTROLS if name in self.arms[:-1]]
         self.run_command(
             seed,
             "evaluation",
             *("classmate", "evaluate", *named),
+            *(part for name in controls for part in ("--control", name)),
             *("--output", str(output), *_set(options)),
         )
         found: Mapping[str, Any] = read_json(output / "classmate.json")
@@ -147,10 +150,12 @@ def main() -> None:
         found = list(pool.map(experiment.evaluate, arguments.seeds))
     results = dict(zip(map(str, arguments.seeds), found, strict=True))
     write_results(arguments.output, results)
-    console = Console(width=150)
+    console = Console(width=170)
     console.print(values_table(found, ["base", *experiment.arms]))
-    for control in [name for name in CONTROLS if name in experiment.arms]:
-        arms = [name for name in experiment.arms if name not in ("plain", control)]
+    for control in ["base", *(name for name in CONTROLS if name in experiment.arms)]:
+        arms = [name for name in experiment.arms if name != control]
+        if control != "base":
+            arms = [name for name in arms if name != "plain"]
         console.print(differences_table(found, arms, control))
 
 
@@ -206,9 +211,12 @@ def _percent(estimates: Sequence[Mapping[str, float] | None]) -> str:
 def differences_table(
     found: Sequence[Mapping[str, Any]], arms: Sequence[str], control: str
 ) -> Table:
-    """Arm minus control by measure: each seed, then the mean of the seeds with its 95 % interval."""
+    """Arm minus control by measure: each seed, then their mean with two 95 % intervals.
+
+    Over problems: for these trainings. Over seeds: for other trainings with other problems, by Student's t.
+    """
     shown = Table(title=f"Minus {control}, in points")
-    for column in ("arm", "measure", "seeds", "mean (95 %)"):
+    for column in ("arm", "measure", "each seed", "mean (95 % over problems)", "(95 % over seeds)"):
         shown.add_column(column)
     for arm in arms:
         rows = [_compared(each, arm, control) for each in found]
@@ -216,8 +224,14 @@ def differences_table(
             if not all(measure in row for row in rows):
                 continue
             each = [row[measure] for row in rows]
-            values = ", ".join(f"{100 * one['value']:+.1f}" for one in each)
-            shown.add_row(arm, measure, values, points(mean_of(each)))
+            values = [one["value"] for one in each]
+            shown.add_row(
+                arm,
+                measure,
+                ", ".join(f"{100 * value:+.1f}" for value in values),
+                points(mean_of(each)),
+                points(spread) if (spread := over_seeds(values)) else "-",
+            )
         shown.add_section()
     return shown
 

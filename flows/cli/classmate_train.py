@@ -84,13 +84,20 @@ def evaluate(
     policies: Annotated[
         tuple[str, ...],
         Parameter(
-            help="NAME=MODEL, two or more: the start, then controls (plain, blind), and last the policy in "
-            "question, whose gains count against every control."
+            help="NAME=MODEL, two or more: the start, then others (plain, blind), and last the policy in question."
         ),
     ],
     /,
     *,
     output: Annotated[pathlib.Path, Parameter(help="Folder of classmate.json and classmate.html.")],
+    control: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="",
+            help="NAME that gains of the last policy count against. Repeatable; default: all between the "
+            "first and the last.",
+        ),
+    ] = (),
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     r"""Compare policies on the test split of `classmate.prepare`: their accuracy, and the success of peers on their prefixes.
@@ -131,6 +138,7 @@ def evaluate(
             EvaluatedPeers.divided(peers, held_out=classmate.held_out),
             files,
             loaded,
+            controls=control,
             on_progress=lambda _name, done, total: moved(done, total),
         )
     for table in found.tables[:2]:

@@ -88,34 +88,33 @@ class Evaluated:
     """No continuation would be asked for again."""
 
 
-def evaluate_policies(
+def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
     policies: Mapping[str, str],
     problems: Sequence[Problem],
     peers: EvaluatedPeers,
     files: EvaluationFiles,
     params: Params,
     *,
+    controls: Collection[str] = (),
     on_progress: OnProgress = lambda _name, _done, _total: None,
 ) -> Evaluated:
     """Evaluate policies on the same problems with the same seeds; a killed evaluation continues.
 
     Args:
-        policies: Hugging Face folders by name: the start, the controls, and last the policy in question.
+        policies: Hugging Face folders by name: the start, others, and last the policy in question.
         problems: of the test split.
         peers: with distinct names.
         files: to write.
         params: sections classmate, sample, evaluate, verify and serve, and the seed.
+        controls: names of those that a gain counts against; empty: all between the first and the last.
         on_progress: called with finished work.
 
     Raises:
-        BadInputError: fewer than two policies, one that cannot be loaded, or no peer.
+        BadInputError: fewer than two policies, a control that is none before the last, one that cannot be loaded, or no peer.
     """
     for file in (files.metrics, files.report):
         check_output(file)
-    if len(policies) < 2:
-        raise BadInputError(
-            f"{' '.join(policies)}: one policy; give the start, the controls, and last the one in question"
-        )
+    chosen = chosen_controls([*policies], controls)
     if not peers.names:
         raise BadInputError(
             "no classmate continues the prefixes; set classmate.classmate_model_name_or_path_list or "
@@ -143,7 +142,9 @@ def evaluate_policies(
         for name in policies
     ]
     compared = compare_policies(summaries, paths, names, scores, estimates)
-    against = [one for one in compared if one.policy == figures[-1].name][1:] or compared
+    against = [
+        one for one in compared if one.policy == figures[-1].name and one.reference in chosen
+    ]
     empty = {
         name: estimates.interval(
             empty_means((problem.id for problem in problems), name, scores), name, "empty"
@@ -179,6 +180,23 @@ def evaluate_policies(
         tables=tables,
         is_complete=continued.is_complete,
     )
+
+
+def chosen_controls(policies: Sequence[str], named: Collection[str]) -> Collection[str]:
+    """Names of the controls: those that are ``named``, else all between the first and the last.
+
+    Raises:
+        BadInputError: fewer than two policies, or a control that is none before the last.
+    """
+    if len(policies) < 2:
+        raise BadInputError(
+            f"{' '.join(policies)}: one policy; give the start, the controls, and last the one in question"
+        )
+    before = policies[:-1]
+    for name in named:
+        if name not in before:
+            raise BadInputError(f"--control {name}: is none of {', '.join(before)}")
+    return named or before[1:] or before
 
 
 def _draw(

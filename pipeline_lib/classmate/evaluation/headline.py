@@ -1,7 +1,6 @@
 """Headline sentences of an evaluation; missing scores and a null result come first.
 
-The last policy is the one in question, the first is the start of all trainings, and those between are
-controls: plain training, a blind bonus. A gain counts only against every control.
+A gain counts only against every control: plain training, a blind bonus.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -81,7 +80,10 @@ def headline(
     if missing:
         return [f"No finding: {_names(missing)} have no score.", *figures]
     found = find(against, peers, held_out)
-    sentences = [_finding(found, _names([one.reference for one in against]))]
+    sentences = [
+        _finding(found, _names([one.reference for one in against])),
+        "Each policy is one training: the intervals are over problems, and say nothing of other seeds.",
+    ]
     if is_blind:
         sentences.append(
             "This policy was trained with the blind bonus: what it gains, any steady preference gains."
