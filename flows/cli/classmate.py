@@ -1,8 +1,8 @@
 """`reasonloop classmate run` and `show`."""
 
 import pathlib
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 from rich.table import Table
@@ -12,6 +12,9 @@ from flows.cli.orchestrated import orchestrated
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.storage.files import read_json
+
+if TYPE_CHECKING:
+    from pipeline_lib.classmate.draw_files import AskedPrefix, DrawRecord
 
 console = PlainConsole()
 
@@ -69,50 +72,53 @@ def show(
         reasonloop classmate show data/classmate/draws --step 40 --problem countdown-2.3.5.9-24
     """
     draw = _read_draw(draws, step)
-    ids = list(dict.fromkeys(path["problem_id"] for path in draw["paths"]))
+    ids = list(dict.fromkeys(path.problem_id for path in draw.paths))
+    if not ids:
+        raise BadInputError(f"step {draw.step}: the draw has no paths; give another --step")
     chosen = problem or ids[0]
     if chosen not in ids:
         raise BadInputError(f"--problem {chosen}: is not in this draw; there are {', '.join(ids)}")
-    _say(f"step {draw['step']}, problem {chosen}")
-    for name, value in draw["figures"].items():
+    _say(f"step {draw.step}, problem {chosen}")
+    for name, value in draw.figures.items():
         _say(f"  {name} {value:.3f}")
-    paths = [path for path in draw["paths"] if path["problem_id"] == chosen]
-    asked = {one["prefix"]: one for one in draw["prefixes"] if one["problem_id"] == chosen}
+    paths = [path for path in draw.paths if path.problem_id == chosen]
+    asked = {one.prefix: one for one in draw.prefixes if one.problem_id == chosen}
     table = Table("path", "prefix", "peer", "continuation", "score", box=None, pad_edge=False)
     for place, path in enumerate(paths, 1):
-        numbers = ", ".join(f"{name} {_number(path[name])}" for name in ("base", "bonus", "reward"))
-        table.add_row(str(place), path["completion"], "", numbers, "")
-        for row in _continuation_rows(path, asked.get(path["prefix"])):
+        numbers = ", ".join(
+            f"{name} {'none' if value is None else f'{value:g}'}"
+            for name, value in (("base", path.base), ("bonus", path.bonus), ("reward", path.reward))
+        )
+        table.add_row(str(place), path.completion, "", numbers, "")
+        for row in _continuation_rows(None if path.prefix is None else asked.get(path.prefix)):
             table.add_row("", *row)
     console.print(table, markup=False)
 
 
-def _read_draw(folder: pathlib.Path, step: int | None) -> Mapping[str, Any]:
-    from pipeline_lib.classmate.draw_files import draw_files  # noqa: PLC0415 - after the help
+def _read_draw(folder: pathlib.Path, step: int | None) -> "DrawRecord":
+    """A draw of the training that was last written to, whose folder is printed."""
+    from pipeline_lib.classmate.draw_files import draw_files, read_draw  # noqa: PLC0415 - after the help
 
     inner = [path for path in folder.iterdir() if path.is_dir()]
-    files = {number: path for place in (folder, *inner) for number, path in draw_files(place)}
-    if not files:
+    trainings = [files for place in (folder, *inner) if (files := dict(draw_files(place)))]
+    if not trainings:
         raise BadInputError(f"{folder}: has no draws; give data/classmate/draws of a workspace")
+    files = max(trainings, key=lambda own: max(path.stat().st_mtime for path in own.values()))
     if step is not None and step not in files:
         raise BadInputError(f"--step {step}: is not kept; there are {min(files)} to {max(files)}")
-    found: Mapping[str, Any] = read_json(files[max(files) if step is None else step])
-    return found
+    path = files[max(files) if step is None else step]
+    draw = read_draw(path)
+    _say(f"training {path.parent}")
+    return draw
 
 
-def _continuation_rows(
-    path: Mapping[str, Any], asked: Mapping[str, Any] | None
-) -> Iterator[tuple[str, str, str, str]]:
+def _continuation_rows(asked: "AskedPrefix | None") -> Iterator[tuple[str, str, str, str]]:
     if asked is None:
         return
-    for peer, continuations in asked["continuations"].items():
+    for peer, continuations in asked.continuations.items():
         for one in continuations:
-            score = one["failure"] or ("right" if one["right"] else "wrong")
-            yield path["prefix"], peer, one["text"], score
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:g}"
+            score = one.failure or ("right" if one.right else "wrong")
+            yield asked.prefix, peer, one.text, score
 
 
 def _say(text: str) -> None:

@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from pipeline_lib.classmate.scoring import Continuation
+from pipeline_lib.kinds.line_fields import line_error
 from pipeline_lib.storage.files import read_json, write_json
 
 EmptySuccess = dict[str, dict[str, float]]
@@ -58,9 +61,25 @@ class DrawRecord:
 
 
 def draw_files(folder: pathlib.Path) -> Iterator[tuple[int, pathlib.Path]]:
-    """Step and file of each draw in ``folder``, in order."""
+    """Step and file of each draw in ``folder``, in order; other files are left out."""
     for path in sorted(folder.glob("step-*.json")):
-        yield int(path.stem.removeprefix("step-")), path
+        if (number := path.stem.removeprefix("step-")).isdecimal():
+            yield int(number), path
+
+
+def read_draw(path: pathlib.Path) -> DrawRecord:
+    """Read the file of a draw.
+
+    Raises:
+        BadInputError: it is missing or is no draw; the message names it.
+    """
+    try:
+        return _DRAW.validate_python(read_json(path))
+    except ValidationError as error:
+        raise line_error(error, where=str(path)) from None
+
+
+_DRAW = TypeAdapter(DrawRecord)
 
 
 def write_draw(folder: pathlib.Path, record: DrawRecord) -> None:

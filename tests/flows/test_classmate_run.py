@@ -1,9 +1,13 @@
 """`reasonloop classmate run`, `train`, `evaluate` and `show`: stages, reuse, a kill, bad input."""
 
 import json
+import os
 
 import pytest
 
+from flows.cli.classmate import show
+from pipeline_lib.classmate.draw_files import DrawRecord, RewardedPath, write_draw
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.stages.classmate import CLASSMATE
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_file, read_json
@@ -142,6 +146,57 @@ def test_show_prints_a_draw(reasonloop, trained):
     assert absent.returncode == 2
     [line] = absent.stderr.splitlines()
     assert "--step 99: is not kept; there are 0 to 3" in line
+
+
+@pytest.fixture
+def shown(tmp_path, capsys):
+    """What `show` prints of draws in ``tmp_path``."""
+
+    def printed(**options):
+        show(tmp_path, **options)
+        return capsys.readouterr().out
+
+    return printed
+
+
+def write_empty_draw(folder, step):
+    path = RewardedPath(
+        problem_id="p", completion="", prefix=None, scores={}, base=0.0, bonus=None, reward=0.0
+    )
+    figures = {"base_reward": float(step)}
+    record = DrawRecord(
+        step=step, figures=figures, failures={}, empty={}, paths=[path], prefixes=[]
+    )
+    write_draw(folder, record)
+
+
+def test_show_reads_the_training_of_the_newest_file(shown, tmp_path):
+    """An older training with a later step is not mixed in; the folder's name is printed."""
+    for name, steps, time in (("old", (0, 9), 1000), ("new", (0, 1), 2000)):
+        for step in steps:
+            write_empty_draw(tmp_path / name, step)
+        for path in (tmp_path / name).iterdir():
+            os.utime(path, (time, time))
+    out = shown()
+    assert out.startswith(f"training {tmp_path / 'new'}\nstep 1, problem p")
+    with pytest.raises(BadInputError, match="there are 0 to 1"):
+        shown(step=9)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("step-000000.json", '{"step": 0}', "step-000000.json: figures: Field required"),
+        ("step-000000.json", "[]", "step-000000.json: Input should be"),
+        ("step-x.json", "{}", "has no draws"),
+    ],
+)
+def test_show_of_other_files_is_one_line(shown, tmp_path, name, text, message):
+    """No traceback: bad input."""
+    (tmp_path / name).write_text(text)
+    with pytest.raises(BadInputError, match=message) as error:
+        shown()
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
