@@ -68,7 +68,7 @@ def run_classmate(run: Run) -> None:
     """Run all stages on the runner of the params.
 
     Raises:
-        BadInputError: Ray has not what the peers take; nothing is started.
+        BadInputError: Ray has too few GPUs or CPUs for the peers; nothing is started.
     """
     execution = run.params.execution
     with cluster(execution, run.root):

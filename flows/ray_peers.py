@@ -200,7 +200,7 @@ def ray_peers(
         is_training: a policy is trained in this process meanwhile, with GPUs of its own.
 
     Raises:
-        BadInputError: Ray has not what they take, or a model cannot be served.
+        BadInputError: Ray has too few GPUs or CPUs for them, or a model cannot be served.
         ReasonloopError: an actor does not start.
     """
     check_resources(peers, execution, is_training=is_training)

@@ -59,7 +59,7 @@ class ClassmateEvaluateParams(Section):
     paths: Count = 4
     """Paths of each problem whose prefixes are continued."""
     samples: Annotated[int, Field(ge=2)] = 2
-    """Continuations of a prefix per peer; their halves tell the spread of prefixes from that of draws."""
+    """Continuations of a prefix per peer; their halves separate the spread of prefixes from that of draws."""
 
 
 class ClassmateParams(Section):
@@ -101,7 +101,7 @@ class ClassmateParams(Section):
     gate: Literal["always", "when_right", "negative_when_wrong"] = "always"
     """Paths that b counts for."""
     relative: bool = False
-    """Take the success from the empty prefix from b."""
+    """Subtract the success from the empty prefix from b."""
     keep: Annotated[tuple[Rate, ...], Field(min_length=1)] = (0.25, 0.5, 0.75)
     """Shares of the steps of a chain that a prefix keeps; one is drawn per problem and draw."""
     step: Annotated[str, Field(min_length=1)] = "\n"

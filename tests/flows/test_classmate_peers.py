@@ -43,7 +43,7 @@ REFUSED_S = 10.0
 PATIENCE_S = 120.0
 EXECUTION = ExecutionParams(runner="ray")
 CPUS, GPUS = 4, 2
-"""Of which Ray is told; no GPU is used."""
+"""Declared to Ray; no GPU is used."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

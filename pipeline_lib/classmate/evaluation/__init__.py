@@ -1,1 +1,1 @@
-"""Evaluation of policies by their own accuracy and by what peers make of their prefixes."""
+"""Evaluation of policies by their own accuracy and by the success of peers on their prefixes."""

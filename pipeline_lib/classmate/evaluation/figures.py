@@ -1,7 +1,7 @@
 """Figures of an evaluation of Classmate; pure functions of judged paths and continuations.
 
 Success of a peer is averaged over the prefixes of a problem, then over problems. Success over right paths
-tells use from correctness, but each policy chose its own right paths, so a paired difference over them is
+separates use from correctness, but each policy chose its own right paths, so a paired difference over them is
 taken on the problems where both have some.
 """
 

@@ -88,9 +88,9 @@ def _in_words(kind: Kind[Any], chat_format: ChatFormat | None) -> bool:
 
 
 def donors(chains: Sequence[Chain], *, seed: int) -> dict[str, Chain]:
-    """For each chain one of another problem, whose prefixes are the control; by the id of the chain.
+    """For each chain, by its id, a chain of another problem, whose prefixes are the control.
 
-    Each chain is drawn for one other, as far as problems allow it.
+    Chains are shuffled, and each gets the next one of another problem.
 
     Raises:
         BadInputError: all chains are of one problem.

@@ -48,7 +48,7 @@ def test_another_number_with_the_digits_of_the_gold_is_no_leak(step):
 
 
 def test_a_gold_that_the_question_states_is_no_leak_by_itself():
-    """The question has 16: a step with 16 among others tells nothing."""
+    """The question has 16: a step with 16 among others is no leak."""
     problem = Problem(id="q", question=EGGS.question, gold=MathGold(answer="16"), source="test")
     assert leak_of(problem, "Of 16, 3 and 4 are gone.\n", "Then half.\n") is None
 
@@ -103,7 +103,7 @@ def test_a_spelling_of_another_number_is_no_leak(step):
 
 
 def test_words_of_the_question_are_no_leak():
-    """It says ten itself, so a step with 10 tells nothing."""
+    """It has the word ten, so a step with 10 is no leak."""
     problem = Problem(id="q", question="Ten eggs?", gold=MathGold(answer="10"), source="test")
     assert leak_of(problem, "Of 10, 3 and 4 are gone.\n", "Then half.\n") is None
 
