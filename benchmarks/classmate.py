@@ -1,9 +1,9 @@
 """Seconds of a GRPO step with no, one and two classmates, of the two at once and one after another.
 
-All in one run, in turns; the median of all steps but the first of each training. The second classmate adds to a step with
-one what it adds at once, and its serial time one after another. The share of distinct prefixes is that of the paths'
-prefixes that were asked. Without ``--base`` and ``--peers`` the models are Llamas that are first trained on worked
-Countdown solutions, for ``--made-steps`` steps.
+All in one run, in turns that begin with another way each time; the median of all steps but the first of each
+training. The second classmate adds to a step with one what it adds at once, and its serial time one after another. The
+share of distinct prefixes is that of the paths' prefixes that were asked. Without ``--base`` and ``--peers`` the models
+are Llamas that are first trained on worked Countdown solutions, for ``--made-steps`` steps.
 
     python -m benchmarks.classmate --output classmate.json
     python -m benchmarks.classmate --base models/base --peers models/peers/a models/peers/b --runner ray
@@ -138,9 +138,11 @@ def measure(
         "two one after another": [InTurn(peer, lock) for peer in peers],
     }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
+    order = [*ways]
     for _ in range(repeats):
-        for name, asked in ways.items():
-            seconds[name] += trainings.seconds(asked)
+        for name in order:
+            seconds[name] += trainings.seconds(ways[name])
+        order = [*order[1:], order[0]]
     return {
         name: {"median": statistics.median(found), "least": min(found), "most": max(found)}
         for name, found in seconds.items()
@@ -211,7 +213,10 @@ def main() -> None:
                 group_size=arguments.paths,
                 warm_start_steps=0,
             ),
-            classmate=ClassmateParams(max_new_tokens=PATH_TOKENS, timeout_s=600.0),
+            # With weight 0 every way trains the same policy, so that all draw equal paths.
+            classmate=ClassmateParams(
+                max_new_tokens=PATH_TOKENS, timeout_s=600.0, classmate_reward_weight=0.0
+            ),
         )
         params = [
             PeerParams(name=f"peer-{number}", model=str(folder))
