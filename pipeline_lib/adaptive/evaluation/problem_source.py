@@ -115,17 +115,17 @@ def check_fit(
         raise BadInputError(
             f"{model}: of style {record.style}, the data is {style}; give data of the same style"
         )
-    if data is not None and data != record.data:
-        raise BadInputError(
-            f"{model}: was trained on another data folder, whose training problems may be among these; give "
-            "that folder, or other problems as --problems FILE"
-        )
     for problem in problems:
         if len(problem.numbers) != record.num_numbers:
             raise BadInputError(
                 f"{model}: its tokenizer is for {record.num_numbers} numbers, problem {problem.id!r} has "
                 f"{len(problem.numbers)}; give problems or a model of the other number"
             )
+    if data is not None and data != record.data:
+        raise BadInputError(
+            f"{model}: was trained on another data folder, whose training problems may be among these; give "
+            "that folder, or other problems as --problems FILE"
+        )
 
 
 EvaluatedSplit = Literal["valid", "test"]

@@ -16,7 +16,7 @@ WINDOW = 256
 SOLVED, UNSOLVED = ([2, 4, 9], 10), ([3, 5, 12], 27)
 """Numbers and target; with two operations at each node the second problem is not solved."""
 _IGNORED = -100
-_LEARNED = 0.02
+_LEARNED = 0.002
 
 
 def trace(numbers: list[int], target: int, *, kind: str = "parallel") -> Trace:
