@@ -122,10 +122,12 @@ def ceilings(golds: Sequence[CountdownGold]) -> list[Row]:
 
     The last rows are serial searches with the critical path of each parallel one.
     """
-    rows = []
+    rows, paths = [], []
     for children in CHILDREN:
         traces = [compact.parallel_trace(_search(gold, children)) for gold in golds]
         lengths = [_lengths(trace) for trace in traces]
+        critical = statistics.mean(map(_critical, lengths))
+        paths.append(round(critical))
         rows.append(
             _row(
                 f"parallel, {children} children, window {WINDOWS[-1]}",
@@ -134,7 +136,7 @@ def ceilings(golds: Sequence[CountdownGold]) -> list[Row]:
                     for trace, some in zip(traces, lengths, strict=True)
                 ],
                 drawn=statistics.mean(sum(drawn for _, drawn in some) for some in lengths),
-                critical=statistics.mean(map(_critical, lengths)),
+                critical=critical,
             )
         )
     traces = [compact.serial_trace(_search(gold, SUB_BEAM)) for gold in golds]
@@ -144,10 +146,9 @@ def ceilings(golds: Sequence[CountdownGold]) -> list[Row]:
             trace.solved and whole <= window
             for trace, (whole, _) in zip(traces, wholes, strict=True)
         ]
-        # The end of a window leaves no room for the prompt's tokens.
-        drawn = statistics.mean(min(drawn, drawn + window - whole) for whole, drawn in wholes)
+        drawn = statistics.mean(drawn - max(0, whole - window) for whole, drawn in wholes)
         rows.append(_row(f"serial, window {window}", fits, drawn=drawn, critical=drawn))
-    for path in [round(row.critical or 0) for row in rows[: len(CHILDREN)]]:
+    for path in paths:
         fits = [
             trace.solved and drawn <= path for trace, (_, drawn) in zip(traces, wholes, strict=True)
         ]

@@ -29,7 +29,7 @@ class RuntimeOptions:
         bool,
         Parameter(
             negative="",
-            help="The first child with a result cancels its siblings. Which ones end before it depends on time.",
+            help="The first child with a result cancels its siblings. Which siblings end before it depends on timing.",
         ),
     ] = False
     url: Annotated[

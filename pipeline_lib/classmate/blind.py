@@ -17,7 +17,7 @@ from pipeline_lib.seeding import child_seed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlindPath:
-    """What the preference and its spread depend on."""
+    """A path with a bonus: its problem, its verdict, and the prefix that peers continued."""
 
     problem_id: str
     right: bool

@@ -82,7 +82,7 @@ _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")
 
 
 def _are_new(steps: Sequence[str]) -> Iterator[bool]:
-    """Whether each step has a number or word that no step before it has."""
+    """True for each step with a number or word that is in no earlier step."""
     seen: set[str] = set()
     for step in steps:
         tokens = set(_TOKEN.findall(step.lower()))

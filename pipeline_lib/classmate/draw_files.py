@@ -27,7 +27,7 @@ class RewardedPath:
     problem_id: str
     completion: str
     prefix: str | None
-    """What the peers continued; None: the path could not be drawn or cut."""
+    """Text that the peers continued; None for a path that could not be drawn or cut."""
     scores: Mapping[str, float | None]
     """By peer."""
     base: float | None

@@ -32,7 +32,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leak:
-    """What is known of a chain."""
+    """The first leak of a chain, or the reason why it may be unknown."""
 
     step: int | None
     """Index of the first step that gives the answer away; None if none does."""

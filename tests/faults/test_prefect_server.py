@@ -86,15 +86,27 @@ def test_server_gone(start, own_server, unbroken, tmp_path):
     assert_whole(root, unbroken, own_server.api_url)
 
 
+def own_state(tmp_path, monkeypatch):
+    """The environment of commands that start a local server of this test."""
+    state = str(tmp_path / "state")
+    monkeypatch.setenv("REASONLOOP_STATE", state)
+    return {"PREFECT_API_URL": None, "REASONLOOP_STATE": state}
+
+
+def run_until_sampled(start, unbroken, root, environment):
+    """A run in the middle of its sampling stage."""
+    copy_until("sample", unbroken, root)
+    run = start.run(root, *THREADS, **environment)
+    run.until(lambda: sampled(root))
+    return run
+
+
 @pytest.mark.fault("local Prefect server killed", "one line")
 def test_local_server_killed(start, unbroken, tmp_path, monkeypatch):
     """The server that the command has started itself; the same command starts another and resumes."""
     root = tmp_path / "run"
-    copy_until("sample", unbroken, root)
-    monkeypatch.setenv("REASONLOOP_STATE", str(tmp_path / "state"))
-    own = {"PREFECT_API_URL": None, "REASONLOOP_STATE": str(tmp_path / "state")}
-    run = start.run(root, *THREADS, **own)
-    run.until(lambda: sampled(root))
+    own = own_state(tmp_path, monkeypatch)
+    run = run_until_sampled(start, unbroken, root, own)
     os.kill(server.find().pid, signal.SIGKILL)
     assert run.wait(ENDED_S) == 1
     assert run.stderr.count("\n") == 1, run.stderr
@@ -114,11 +126,7 @@ def test_local_server_killed(start, unbroken, tmp_path, monkeypatch):
 def test_local_server_silent(start, unbroken, tmp_path, monkeypatch):
     """Its process is stopped and continued; it accepts requests all the time."""
     root = tmp_path / "run"
-    copy_until("sample", unbroken, root)
-    monkeypatch.setenv("REASONLOOP_STATE", str(tmp_path / "state"))
-    own = {"PREFECT_API_URL": None, "REASONLOOP_STATE": str(tmp_path / "state")}
-    run = start.run(root, *THREADS, **own)
-    run.until(lambda: sampled(root))
+    run = run_until_sampled(start, unbroken, root, own_state(tmp_path, monkeypatch))
     pid = server.find().pid
     try:
         os.kill(pid, signal.SIGSTOP)

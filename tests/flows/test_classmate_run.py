@@ -150,7 +150,7 @@ def test_show_prints_a_draw(reasonloop, trained):
 
 @pytest.fixture
 def shown(tmp_path, capsys):
-    """What `show` prints of draws in ``tmp_path``."""
+    """Runs `show` on draws in ``tmp_path``."""
 
     def printed(**options):
         show(tmp_path, **options)

@@ -82,30 +82,20 @@ class EqualTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EqualPath:
-    """A parallel model against a serial one that is cut at the parallel one's mean critical path."""
+    """A parallel model against a serial one, whose rollouts are wrong if they draw more than ``critical_tokens``."""
 
-    parallel: ModelSetting
-    serial: ModelSetting
-    problems: int
-    """That both have."""
-    critical_tokens: float
-    serial_accuracy: float
-    """With every rollout wrong that draws more tokens."""
-    difference: PairedDifference
+    comparison: Comparison
     """Parallel minus serial."""
+    critical_tokens: float
+    """Mean critical path of the parallel model."""
+    serial_accuracy: float
 
     def row(self) -> Row:
         """As in metrics.json."""
         return {
-            "model": self.parallel.name,
-            "base": self.serial.name,
-            "condition": self.parallel.condition,
-            "base_condition": self.serial.condition,
-            "temperature": self.parallel.temperature,
-            "problems": self.problems,
+            **self.comparison.row(),
             "critical_tokens": self.critical_tokens,
             "base_accuracy": self.serial_accuracy,
-            **_difference_row(self.difference),
         }
 
 
@@ -175,12 +165,14 @@ def compare_at_equal_path(
             own = child_seed(seed, "apr", "equal path", *places)
             found.append(
                 EqualPath(
-                    parallel=parallel.setting,
-                    serial=serial.setting,
-                    problems=len(names),
+                    comparison=Comparison(
+                        base=serial.setting,
+                        model=parallel.setting,
+                        problems=len(names),
+                        difference=_paired(names, cut, scores, params, seed=own),
+                    ),
                     critical_tokens=most,
                     serial_accuracy=float(np.mean([cut[name] for name in names])),
-                    difference=_paired(names, cut, scores, params, seed=own),
                 )
             )
     return found

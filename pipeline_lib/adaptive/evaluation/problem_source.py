@@ -124,7 +124,7 @@ def check_fit(
     if data is not None and data != record.data:
         raise BadInputError(
             f"{model}: was trained on another data folder, whose training problems may be among these; give "
-            "that folder, or other problems as --problems FILE"
+            "that folder (`apr evaluate` also takes problems as --problems FILE)"
         )
 
 
@@ -141,7 +141,7 @@ class ProblemSource:
     data: str | None = None
     """Digest of that folder."""
     split: EvaluatedSplit | None = None
-    """The same."""
+    """Of that folder."""
 
 
 def read_source(

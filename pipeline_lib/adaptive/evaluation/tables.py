@@ -179,13 +179,13 @@ def _equal_path_table(compared: Sequence[EqualPath]) -> Table:
         columns=("parallel", "serial", "problems", "tokens", "serial accuracy", "difference", "p"),
         rows=tuple(
             (
-                one.parallel.label,
-                one.serial.label,
-                str(one.problems),
+                one.comparison.model.label,
+                one.comparison.base.label,
+                str(one.comparison.problems),
                 f"{one.critical_tokens:.1f}",
                 percent(one.serial_accuracy),
-                difference(one.difference.interval),
-                p_value(one.difference.p_value),
+                difference(one.comparison.difference.interval),
+                p_value(one.comparison.difference.p_value),
             )
             for one in compared
         ),

@@ -220,7 +220,7 @@ def test_a_cancelled_draw_costs_as_much_as_the_success_and_holds_no_tokens():
 
 
 class Stuck(WordDraws):
-    """What would fail is drawn for ever instead."""
+    """Draws that would fail never end instead."""
 
     async def draw(self, prompt, seed, decoding):
         if self.texts[prompt] is None:

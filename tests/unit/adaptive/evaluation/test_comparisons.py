@@ -97,8 +97,10 @@ def test_a_serial_model_is_cut_at_the_critical_path():
     rows = [row(str(n), right=True, drawn=6 if n < 5 else 7) for n in range(20)]
     one = drawn(rows, name="s", kind="serial")
     [found] = compare_at_equal_path([one, parallel], PARAMS, seed=1)
-    assert (found.problems, found.critical_tokens, found.serial_accuracy) == (20, 6, 0.25)
-    assert found.difference.interval.value == pytest.approx(0.25)
+    shown = found.row()
+    assert (shown["model"], shown["base"], shown["problems"]) == ("p", "s", 20)
+    assert (shown["critical_tokens"], shown["base_accuracy"]) == (6, 0.25)
+    assert shown["difference"]["value"] == pytest.approx(0.25)
     other = drawn(rows, name="s", kind="serial", temperature=1.0)
     assert compare_at_equal_path([parallel, other], PARAMS, seed=1) == []
 
