@@ -55,7 +55,7 @@ def main() -> None:
                 max_new_tokens=params.sample.max_new_tokens,
                 seed=seed,
                 key=stage_key(
-                    __name__,
+                    "pipeline_lib.training.methods",
                     params={"train": params.train.model_dump(exclude={"control"}), "seed": seed},
                     inputs={
                         "start": model_identity(str(start)),
