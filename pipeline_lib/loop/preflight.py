@@ -53,7 +53,7 @@ def check_params(params: Params) -> None:
 
 def _check_model(model: str) -> None:
     path = pathlib.Path(model)
-    if model.endswith(_PACKED) or (
+    if model.lower().endswith(_PACKED) or (
         any(path.glob("*.gguf")) and not (path / "config.json").exists()
     ):
         raise BadInputError(

