@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import TYPE_CHECKING
 
+from pipeline_lib.loop.context import check_rows
 from pipeline_lib.problems.worked import read_worked
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.serving.identity import model_identity
@@ -35,8 +37,11 @@ def bootstrap(run: Run) -> None:
     # The base is not trained on the problems that select the control's checkpoint.
     worked = read_worked(problems, validation_fraction=params.validation_fraction, seed=seed)
     chat_format = load_chat_format(params.model) if params.model and params.format_steps else None
+    rows = solution_rows(worked.train, chat_format)
+    if params.model and params.format_steps:
+        check_rows(rows, pathlib.Path(params.model))
     make_base_policy(
-        solution_rows(worked.train, chat_format),
+        rows,
         workspace.base,
         params=params,
         seed=seed,

@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.records import Problem
+from pipeline_lib.records import Problem, Row
 from pipeline_lib.sampling.prompts import instruction, render
 from pipeline_lib.serving.context import declared_context
 
@@ -50,6 +50,33 @@ def _check_exactly(
             )
 
 
+def check_rows(rows: Iterable[Row], model: pathlib.Path) -> None:
+    """Check that SFT rows {problem_id, prompt, completion} fit into the context of the model in a folder.
+
+    Raises:
+        BadInputError: one does not; the message names the problem.
+    """
+    context = declared_context(model)
+    if context is None:
+        return
+    suspects = [
+        row for row in rows if len(f"{row['prompt']}{row['completion']}".encode()) >= context
+    ]
+    if not suspects:
+        return
+    from pipeline_lib.serving.pretrained import load_tokenizer  # noqa: PLC0415 - seconds
+
+    tokenizer = load_tokenizer(str(model))
+    for row in suspects:
+        text = row["prompt"] + row["completion"]
+        tokens = len(tokenizer.encode(text, add_special_tokens=False, verbose=False)) + 1
+        if tokens > context:
+            raise BadInputError(
+                f"problem {row['problem_id']}: with its worked solution it has {tokens} tokens, and the context "
+                f"of {model} {context}; leave the problem out, or set bootstrap.format_steps=0"
+            )
+
+
 def prompt_lengths(
     problems: Iterable[Problem], model: pathlib.Path, *, examples: Sequence[Problem] = ()
 ) -> Iterator[tuple[Problem, int]]:
@@ -60,4 +87,4 @@ def prompt_lengths(
     chat_format = chat_format_of(tokenizer)
     for problem in problems:
         text = render(problem, chat_format, examples=examples)
-        yield problem, len(tokenizer.encode(text, add_special_tokens=False))
+        yield problem, len(tokenizer.encode(text, add_special_tokens=False, verbose=False))

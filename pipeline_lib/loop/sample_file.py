@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from pipeline_lib.loop.context import check_context
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.problems.worked import first_worked
@@ -40,13 +41,19 @@ def sample_to_file(
     When a budget of ``serve`` is reached, the file ends after the last complete shard.
 
     Raises:
-        BadInputError: unusable data set, model or output.
+        BadInputError: unusable data set, model or output, or a prompt that the context cannot hold.
     """
     check_output(output)
     with open_gold_check() as gold_problem:
         splits = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem)
     problems = splits.test
     examples = first_worked(splits.bootstrap, params.sample.shots)
+    check_context(
+        problems,
+        pathlib.Path(model),
+        max_new_tokens=params.sample.max_new_tokens,
+        examples=examples,
+    )
     done = 0
     spent = Spent()
 

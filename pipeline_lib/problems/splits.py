@@ -41,6 +41,8 @@ class SplitReport:
     overlap: OverlapReport
     unseen_number_sets: int | None
     """Countdown: test problems whose numbers occur in no training split; None for other data."""
+    unseen_templates: int | None
+    """Word problems: test problems whose template occurs in no training split; None for other data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,11 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
             unseen_number_sets=(
                 countdown.unseen_number_sets(drawn["test"], training)
                 if params.dataset == countdown.NAME
+                else None
+            ),
+            unseen_templates=(
+                word_problems.unseen_templates(drawn["test"], training)
+                if params.dataset == word_problems.NAME
                 else None
             ),
         ),

@@ -5,7 +5,7 @@ of the step before (r). Names and things vary without changing what is asked.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from random import Random
 
@@ -345,6 +345,16 @@ def splits(
     return drawn
 
 
+def unseen_templates(held_out: Iterable[Problem], training: Iterable[Problem]) -> int:
+    """Number of problems in ``held_out`` whose template occurs in no problem of ``training``."""
+    seen = {_template_name(problem) for problem in training}
+    return sum(_template_name(problem) not in seen for problem in held_out)
+
+
+def _template_name(problem: Problem) -> str:
+    return problem.id.removeprefix(f"{NAME}-").partition("-")[0]
+
+
 def _allowed(params: WordProblemParams, seed: int, *, reserved: bool) -> dict[str, Template]:
     allowed: dict[str, Template] = {}
     for steps in params.steps:
@@ -353,12 +363,13 @@ def _allowed(params: WordProblemParams, seed: int, *, reserved: bool) -> dict[st
         count = round(params.test_templates * len(own))
         if params.test_templates:
             order = order[:count] if reserved else order[count:]
+        if not order:
+            raise BadInputError(
+                f"prepare.word_problems.test_templates={params.test_templates:g}: leaves no template for "
+                f"the {'test' if reserved else 'training'} problems of {steps} steps; choose a number "
+                "between 0.1 and 0.9"
+            )
         allowed |= {name: own[name] for name in order}
-    if not allowed:
-        raise BadInputError(
-            f"prepare.word_problems.test_templates={params.test_templates:g}: leaves no template for "
-            f"the {'test' if reserved else 'training'} problems; choose a number between 0.1 and 0.9"
-        )
     return allowed
 
 

@@ -27,6 +27,18 @@ def number_set_sentence(unseen: int | None, problems: int) -> str | None:
     )
 
 
+def template_sentence(unseen: int | None, problems: int) -> str | None:
+    """Sentence about stories that held-out and training word problems share."""
+    if unseen is None:
+        return None
+    if unseen == problems:
+        return f"No training problem has the template of any of the {problems} held-out problems."
+    return (
+        f"{problems - unseen} of the {problems} held-out problems have a template of training problems, with "
+        "other numbers: what is learned from one story counts in its variants."
+    )
+
+
 def _sentences(report: ControlReport, spent: RunCompute) -> Iterator[str]:
     if report.is_base:
         yield (

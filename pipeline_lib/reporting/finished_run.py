@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.plan import evaluation_draws
+from pipeline_lib.evaluation.plan import evaluation_draws, temperatures
 from pipeline_lib.evaluation.result import (
     FURTHER_NAME,
     RESULT_NAME,
@@ -59,12 +59,13 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
     }
     events = _events(workspace, params.rounds)
     seconds = stage_seconds(events)
+    problems = read_json(workspace.problems_report)
     stages = [stage.name for stage in LOOP[:-1]]  # all but the report itself
     last = workspace.round_folders(params.rounds)
     policy = workspace.policy(params.rounds, rounds=params.rounds)
     return ReportInput(
         result=result,
-        further=_further(workspace),
+        further=_further(workspace, params),
         temperature=params.sample.temperature,
         costs=StageCosts(
             seconds={stage: seconds[stage] for stage in stages if stage in seconds},
@@ -74,7 +75,8 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
         ),
         spent=read_run_compute(workspace, rounds=params.rounds, control=has_own_control),
         control=control,
-        unseen_number_sets=read_json(workspace.problems_report)["unseen_number_sets"],
+        unseen_number_sets=problems["unseen_number_sets"],
+        unseen_templates=problems.get("unseen_templates"),
         spending=_spending(workspace, params.serve),
         # Steps are numbered per phase in the log, but continuously in plots.
         training_log=[
@@ -110,9 +112,18 @@ def _result(workspace: Workspace, params: Params) -> EvaluationResult:
     return result
 
 
-def _further(workspace: Workspace) -> FurtherResults:
+def _further(workspace: Workspace, params: Params) -> FurtherResults:
     file = workspace.evaluation_result / FURTHER_NAME
-    return FurtherResults.from_json(file.read_text("utf-8")) if file.is_file() else FurtherResults()
+    found = (
+        FurtherResults.from_json(file.read_text("utf-8")) if file.is_file() else FurtherResults()
+    )
+    _, *further = temperatures(params)
+    if set(found.temperatures) != set(further):
+        raise BadInputError(
+            f"{workspace.evaluation_result}: made with further temperatures {sorted(found.temperatures)}, "
+            f"asked for with {sorted(further)}; pass the --profile and --set of its run"
+        )
+    return found
 
 
 def _events(workspace: Workspace, rounds: int) -> list[Event]:

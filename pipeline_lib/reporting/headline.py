@@ -1,6 +1,6 @@
 """The claims of a run as sentences, derived from the findings of paired tests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pipeline_lib.evaluation.comparison import Comparison
@@ -33,17 +33,26 @@ _NONE = FurtherResults()
 
 
 def make_loop_headline(
-    result: EvaluationResult, *, control: str = EQUAL, further: FurtherResults = _NONE
+    result: EvaluationResult,
+    *,
+    control: str = EQUAL,
+    further: FurtherResults = _NONE,
+    temperature: float = 1.0,
 ) -> Headline:
     """Title and sentences of a run: its gain over the control, at all temperatures.
 
     Args:
-        result: result of the evaluation.
+        result: result of the evaluation, at ``temperature``.
         control: name of the control in the title.
+        temperature: that of sampling.
         further: results at further temperatures, and of baselines.
     """
-    added = tuple(_further_sentences(result, further))
-    clause = _temperature_clause(result, further)
+    gains = {
+        value: _claim(one).finding is DifferenceFinding.GAIN
+        for value, one in {temperature: result, **further.temperatures}.items()
+    }
+    added = tuple(_further_sentences(gains, further))
+    clause = _temperature_clause(gains)
     if result.over_control is None:
         found = make_headline(result.comparison)
         return Headline(
@@ -56,21 +65,19 @@ def make_loop_headline(
     )
 
 
-def _temperature_clause(result: EvaluationResult, further: FurtherResults) -> str:
-    if not further.temperatures or _claim(result).finding is not DifferenceFinding.GAIN:
+def _temperature_clause(gains: Mapping[float, bool]) -> str:
+    """Where pass@1 gains, by temperature; that of sampling, which the title is about, is the first."""
+    if len(gains) == 1 or not any(gains.values()):
         return ""
-    without = [f"{temperature:g}" for temperature in _without_gain(further)]
-    return (
-        f"; no gain at temperature {' and '.join(without)}" if without else ", at all temperatures"
-    )
+    if all(gains.values()):
+        return f"; pass@1 gains at temperatures {_listed(gains)}"
+    with_gain = [value for value, gained in gains.items() if gained]
+    without = [value for value, gained in gains.items() if not gained]
+    return f"; pass@1 gains at temperature {_listed(with_gain)}, not at {_listed(without)}"
 
 
-def _without_gain(further: FurtherResults) -> list[float]:
-    return [
-        temperature
-        for temperature, result in further.temperatures.items()
-        if _claim(result).finding is not DifferenceFinding.GAIN
-    ]
+def _listed(temperatures: Iterable[float]) -> str:
+    return " and ".join(f"{value:g}" for value in temperatures)
 
 
 def _claim(result: EvaluationResult) -> PairedDifference:
@@ -78,20 +85,22 @@ def _claim(result: EvaluationResult) -> PairedDifference:
     return (result.over_control or result.comparison).strict[1]
 
 
-def _further_sentences(result: EvaluationResult, further: FurtherResults) -> Iterator[str]:
+def _further_sentences(gains: Mapping[float, bool], further: FurtherResults) -> Iterator[str]:
     for temperature, other in further.temperatures.items():
         against = "base" if other.over_control is None else "control"
         yield f"At temperature {temperature:g}, over the {against}: {_first(_claim(other))}."
-    if _without_gain(further) and _claim(result).finding is DifferenceFinding.GAIN:
+    highest = max((value for value, gained in gains.items() if gained), default=0.0)
+    if any(value < highest and not gained for value, gained in gains.items()):
         yield (
-            "A gain at one temperature alone can be a sharper distribution over the same answers: such "
-            "a policy loses fewer paths to chance and knows no more."
+            "A gain that is missing at a lower temperature can be a sharper distribution over the same "
+            "answers: such a policy loses fewer paths to chance and knows no more."
         )
     for baseline in further.baselines:
         yield (
             f"Over the {baseline.name} model at temperature {baseline.temperature:g}: "
             f"{_first(baseline.comparison.strict[1])}."
         )
+        yield from _format_alone(baseline.comparison)
 
 
 def _title_over_control(over: Comparison, control: str) -> str:
@@ -171,13 +180,18 @@ def _sentences(comparison: Comparison, max_k: int) -> Iterator[str]:
     yield from _cautions(comparison)
 
 
-def _cautions(comparison: Comparison) -> Iterator[str]:
+def _format_alone(comparison: Comparison) -> Iterator[str]:
     first, lenient = comparison.strict[1], comparison.lenient[1]
     if first.finding is DifferenceFinding.GAIN and lenient.finding is not DifferenceFinding.GAIN:
         yield (
             f"The gain is in format only: by the lenient score pass@1 went {_change(lenient)}, "
             "which is no significant gain."
         )
+
+
+def _cautions(comparison: Comparison) -> Iterator[str]:
+    yield from _format_alone(comparison)
+    first = comparison.strict[1]
     if comparison.num_problems < FEW_PROBLEMS:
         half_width = (first.interval.high - first.interval.low) / 2
         yield (

@@ -15,7 +15,12 @@ from pipeline_lib.evaluation.result import EvaluationResult, FurtherResults
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.records import Group
 from pipeline_lib.reporting import plots, tables
-from pipeline_lib.reporting.control_text import control_name, control_sentences, number_set_sentence
+from pipeline_lib.reporting.control_text import (
+    control_name,
+    control_sentences,
+    number_set_sentence,
+    template_sentence,
+)
 from pipeline_lib.reporting.curve_plots import curve_table, plot_curves
 from pipeline_lib.reporting.examples import pick_examples
 from pipeline_lib.reporting.headline import EQUAL, Headline, make_loop_headline
@@ -61,6 +66,8 @@ class ReportInput:
     shared_runs: Sequence[OverlapSample] = ()
     """Word runs shared by a test and a train question, for manual inspection."""
     further: FurtherResults = field(default_factory=FurtherResults)
+    unseen_templates: int | None = None
+    """Held-out word problems whose template occurs in no training problem; None for other data."""
     temperature: float = 1.0
     """Temperature of ``result``."""
     compute: Sequence[ComputeCurves] = ()
@@ -72,7 +79,9 @@ class ReportInput:
     def headline(self) -> Headline:
         """Title and sentences of the run."""
         name = control_name(self.control, self.spent) if self.control is not None else EQUAL
-        return make_loop_headline(self.result, control=name, further=self.further)
+        return make_loop_headline(
+            self.result, control=name, further=self.further, temperature=self.temperature
+        )
 
     @property
     def by_temperature(self) -> tables.Table | None:
@@ -85,8 +94,12 @@ class ReportInput:
     def limits_of_claim(self) -> tuple[str, ...]:
         """Sentences about the control, and about overlap of held-out and training problems."""
         of_control = control_sentences(self.control, self.spent) if self.control else ()
-        shared = number_set_sentence(self.unseen_number_sets, self.result.base.num_problems)
-        return (*of_control, shared) if shared else of_control
+        problems = self.result.base.num_problems
+        shared = (
+            number_set_sentence(self.unseen_number_sets, problems),
+            template_sentence(self.unseen_templates, problems),
+        )
+        return (*of_control, *filter(None, shared))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

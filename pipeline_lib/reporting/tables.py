@@ -80,6 +80,8 @@ def temperature_table(
                 f"{value:g}",
                 name,
                 *(score(summary.strict[k]) for k in summary.ks),
+                score(summary.lenient[1]),
+                percent(summary.truncated_fraction),
                 difference(over.strict[1].interval) if over else EMPTY,
             )
             for name, summary, over in compared
@@ -90,6 +92,8 @@ def temperature_table(
             "temperature",
             "policy",
             *(f"pass@{k}" for k in result.base.ks),
+            "pass@1, lenient",
+            "truncated",
             "trained minus it",
         ),
         rows=tuple(rows),

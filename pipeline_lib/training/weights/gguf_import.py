@@ -150,9 +150,11 @@ def _post_processor(tokenizer: Any, *, adds_bos: bool) -> Any:
 
 def _model(file: GgufFile, tokenizer: Any, dtype: torch.dtype) -> Any:
     """A model without the config of the quantization, which `save_pretrained` cannot write."""
-    loaded, report = AutoModelForCausalLM.from_pretrained(
+    # The stubs do not know that there are two results.
+    both: Any = AutoModelForCausalLM.from_pretrained(
         str(file.path.parent), gguf_file=file.path.name, dtype=dtype, output_loading_info=True
     )
+    loaded, report = both
     _check_weights(file, loaded, report)
     config = copy.deepcopy(loaded.config)
     if hasattr(config, "quantization_config"):

@@ -5,7 +5,9 @@ import pytest
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.loop import context
-from pipeline_lib.loop.context import check_context
+from pipeline_lib.loop.context import check_context, check_rows
+from pipeline_lib.loop.sample_file import sample_to_file
+from pipeline_lib.params_file import load_params
 from pipeline_lib.records import Problem
 from pipeline_lib.storage.files import read_json, write_json
 from pipeline_lib.training.weights.gguf_import import import_gguf
@@ -42,6 +44,30 @@ def test_examples_count(model):
     check_context([ASKED], model, max_new_tokens=20)
     with pytest.raises(BadInputError, match=r"problem short.*sample\.shots"):
         check_context([ASKED], model, max_new_tokens=20, examples=[example] * 4)
+
+
+def test_long_rows_of_format_teaching_are_named(model):
+    """Prompt, solution and end token: 298 characters and the end are 299 tokens, 300 are 301."""
+    row = {"problem_id": "p", "prompt": "x" * 200, "completion": "y" * 98}
+    check_rows([row], model)
+    with pytest.raises(BadInputError, match=r"problem p: .* 301 tokens.*format_steps=0"):
+        check_rows([row, row | {"completion": "y" * 100}], model)
+
+
+def test_the_command_sample_checks_prompts_first(model, tmp_path):
+    """Before an engine starts."""
+    params = load_params(
+        overrides=[
+            "prepare.dataset=word-problems",
+            "prepare.train_problems=2",
+            "prepare.test_problems=2",
+            "prepare.bootstrap_problems=2",
+            "sample.max_new_tokens=250",
+        ]
+    )
+    with pytest.raises(BadInputError, match=r"its prompt has .* leaves 50"):
+        sample_to_file(str(model), tmp_path / "out.jsonl", params)
+    assert not list(tmp_path.iterdir())
 
 
 def test_short_texts_need_no_tokenizer(model, monkeypatch):

@@ -104,9 +104,12 @@ def test_sizes_do_not_change_earlier_splits(drawn):
 
 
 def test_no_template_left_is_bad_input():
-    """The message names the param."""
-    with pytest.raises(BadInputError, match=r"word_problems\.test_templates=0\.01"):
-        splits(WordProblemParams(test_templates=0.01), seed=3, counts={"test": 5})
+    """The message names the param, also if one number of steps alone has none left."""
+    for share in (0.01, 0.03):
+        with pytest.raises(
+            BadInputError, match=rf"test_templates={share}: .* of 2 steps|of 1 steps"
+        ):
+            splits(WordProblemParams(test_templates=share), seed=3, counts={"test": 5})
 
 
 def test_prepare_takes_them_by_name():
@@ -117,3 +120,16 @@ def test_prepare_takes_them_by_name():
     made = make_splits(params, seed=3, gold_problem=lambda _: None)
     assert made.report.drawn == {"test": 10, "train": 20, "bootstrap": 5}
     assert made.report.unseen_number_sets is None
+
+
+def test_unseen_templates_are_counted():
+    """Each template has its turn in 100 training problems, unless some are reserved."""
+    for share, unseen in ((0.0, 0), (0.3, 10)):
+        params = PrepareParams(
+            dataset="word-problems",
+            train_problems=100,
+            test_problems=10,
+            word_problems=WordProblemParams(test_templates=share),
+        )
+        made = make_splits(params, seed=3, gold_problem=lambda _: None)
+        assert made.report.unseen_templates == unseen

@@ -138,32 +138,47 @@ STILL = result_of(["cccw"] * 120, ["cccw", "ccwc"] * 60)
 
 
 def at_temperatures(first, further):
-    found = make_loop_headline(first, further=further)
+    found = make_loop_headline(first, further=further, temperature=0.7)
     return found.title, " ".join(found.sentences).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_a_gain_at_one_temperature_alone_is_sharpness():
-    """The title names the temperature without a gain; a sentence says what such a gain can be."""
+def test_a_gain_that_is_missing_at_a_lower_temperature_can_be_sharpness():
+    """The title names both temperatures; a sentence says what such a gain can be."""
     title, text = at_temperatures(RISE, FurtherResults(temperatures={0.2: STILL}))
     assert "rose by" in title
-    assert "; no gain at temperature 0.2" in title
+    assert "; pass@1 gains at temperature 0.7, not at 0.2" in title
     assert "At temperature 0.2, over the base: No significant gain" in text
     assert "sharper distribution" in text
 
 
-def test_a_gain_at_all_temperatures():
-    """Said in the title, without the caution."""
-    title, text = at_temperatures(RISE, FurtherResults(temperatures={0.2: RISE, 0.4: RISE}))
-    assert ", at all temperatures" in title
+def test_a_gain_that_is_missing_at_a_higher_temperature_is_not_sharpness():
+    """A sharper policy would gain there most of all."""
+    title, text = at_temperatures(RISE, FurtherResults(temperatures={1.0: STILL}))
+    assert "; pass@1 gains at temperature 0.7, not at 1" in title
     assert "sharper" not in text
 
 
-def test_without_a_gain_temperatures_are_in_the_text_alone():
-    """A gain at a further temperature does not make the title a gain."""
+def test_a_gain_at_all_temperatures():
+    """The title claims it of pass@1 alone, since coverage can fall where pass@1 gains."""
+    title, text = at_temperatures(RISE, FurtherResults(temperatures={0.2: RISE, 0.4: RISE}))
+    assert "; pass@1 gains at temperatures 0.7 and 0.2 and 0.4" in title
+    assert "sharper" not in text
+
+
+def test_a_gain_at_a_further_temperature_alone():
+    """The title has no gain, and names the temperature that has one."""
     title, text = at_temperatures(STILL, FurtherResults(temperatures={0.2: RISE}))
-    assert "temperature" not in title
+    assert title.startswith(
+        "No significant gain in pass@1; pass@1 gains at temperature 0.2, not at 0.7"
+    )
     assert "At temperature 0.2, over the base: pass@1 rose" in text
     assert "sharper" not in text
+
+
+def test_no_gain_at_any_temperature():
+    """The title has no clause."""
+    title, _ = at_temperatures(STILL, FurtherResults(temperatures={0.2: STILL}))
+    assert "temperature" not in title
 
 
 def test_baselines_are_named():
@@ -182,5 +197,7 @@ def test_baselines_are_named():
         ("0.7", "trained"),
     ]
     assert table.rows[2][-1] == EMPTY
+    assert table.columns[-3:] == ("pass@1, lenient", "truncated", "trained minus it")
+    assert [row[-2] for row in table.rows] == ["0.0\N{NO-BREAK SPACE}%"] * 3
     assert build_further_metrics(further)["baselines"][0]["scores"]["pass_at_1"]["value"] == 0.375
     assert build_further_metrics(FurtherResults()) == {}

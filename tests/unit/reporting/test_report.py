@@ -123,6 +123,14 @@ def test_the_revision_is_shown_where_there_is_one(page, source, tmp_path):
     assert all(value in text for value in revision.values())
 
 
+def test_shared_templates_are_told(source):
+    """Of 30 held-out word problems 12 have a template of their own."""
+    found = dataclasses.replace(source, unseen_templates=12).limits_of_claim[-1]
+    assert found.startswith("18 of the 30 held-out problems have a template of training problems")
+    found = dataclasses.replace(source, unseen_templates=30).limits_of_claim[-1]
+    assert found.startswith("No training problem has the template of any of the 30")
+
+
 def test_a_given_base_was_not_stopped_by_us(source):
     """Nothing is known of how long it was trained."""
     given = dataclasses.replace(source.control, base_is_given=True)
