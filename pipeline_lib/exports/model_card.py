@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.evaluation.plan import temperatures
 from pipeline_lib.params.whole import Params
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.report import ReportInput
@@ -182,8 +183,9 @@ def _data(source: ReportInput, params: Params) -> str:
 
 def _limits(source: ReportInput, params: Params) -> Iterator[str]:
     trained = source.result.trained
+    measured = " and ".join(f"{value:g}" for value in temperatures(params))
     yield (
-        f"- Measured on {params.prepare.dataset} alone, at temperature {params.sample.temperature:g} "
+        f"- Measured on {params.prepare.dataset} alone, at temperature {measured} "
         f"and at most {params.sample.max_new_tokens} new tokens. Other problems, languages and "
         "prompts were not measured."
     )

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
+from pipeline_lib.evaluation.plan import evaluation_draws
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.problems.table import GENERATED
@@ -23,7 +24,6 @@ _CHECKPOINT_COPIES = 2 * 3
 _HALF_PRECISION = ("bfloat16", "float16")
 _TRAININGS_AT_ONCE = 2
 """The control runs beside the rounds; checkpoints of a finished training are removed."""
-_EVALUATED = ("base", "control", "trained")
 
 
 def check_params(params: Params) -> None:
@@ -116,7 +116,8 @@ def needed_bytes(root: pathlib.Path, params: Params) -> int:
     drawn = params.prepare.train_problems * params.sample.num_paths
     evaluated = params.prepare.test_problems * params.evaluate.num_paths
     draws = [(workspace.round_folders(number), drawn) for number in rounds]
-    draws += [(workspace.evaluation(policy), evaluated) for policy in _EVALUATED]
+    planned = evaluation_draws(params, control_is_base=False)
+    draws += [(workspace.evaluation(draw.folder), evaluated) for draw in planned]
     path_bytes = _BYTES_PER_PATH + _BYTES_PER_TOKEN * params.sample.max_new_tokens
     return max(0, weights * (missing * stored_bytes + trained_bytes) - checkpoints) + sum(
         max(0, num_paths * path_bytes - _bytes_in(folders.paths) - _bytes_in(folders.verdicts))
