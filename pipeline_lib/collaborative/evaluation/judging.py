@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from pipeline_lib.collaborative.evaluation.estimates import JudgedProblem, SynthesisOutcome
+from pipeline_lib.collaborative.evaluation.outcomes import JudgedProblem, SynthesisOutcome
 from pipeline_lib.collaborative.evaluation.trials import PLAIN, Trial
 from pipeline_lib.evaluation.selection.selectors import CandidatePath
 from pipeline_lib.records import Problem

@@ -2,12 +2,8 @@
 
 import pytest
 
-from pipeline_lib.collaborative.evaluation.estimates import (
-    EstimateContext,
-    JudgedProblem,
-    SynthesisOutcome,
-    estimate,
-)
+from pipeline_lib.collaborative.evaluation.estimates import EstimateContext, estimate
+from pipeline_lib.collaborative.evaluation.outcomes import JudgedProblem, SynthesisOutcome
 from pipeline_lib.collaborative.evaluation.result import Axis
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.selection.selectors import CandidatePath

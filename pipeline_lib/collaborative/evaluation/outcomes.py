@@ -1,0 +1,29 @@
+"""Judged problems of an evaluation: plain paths with their verdicts, and the outcome of each strategy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeline_lib.evaluation.selection.selectors import CandidatePath
+from pipeline_lib.sampling.compute_cost import Cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisOutcome:
+    """One strategy on one problem, judged."""
+
+    right: bool
+    """Of the last call."""
+    references_right: tuple[bool, ...]
+    """Of the references that the last call saw."""
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedProblem:
+    """The plain paths of a problem with their verdicts, and its outcome by strategy."""
+
+    id: str
+    candidates: tuple[CandidatePath, ...]
+    right: tuple[bool, ...]
+    prompt_tokens: int
+    outcomes: Mapping[str, SynthesisOutcome]
