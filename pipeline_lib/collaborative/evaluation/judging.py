@@ -60,6 +60,7 @@ def judged_problem(
         ),
         right=tuple(bool(one) for one in right),
         prompt_tokens=trials[PLAIN].cost.prompt_tokens,
+        num_requests=1 + sum(path.opens_request for path in plain[1:]),
         outcomes={name: outcome for name, outcome in outcomes.items() if outcome is not None},
     )
 

@@ -26,4 +26,7 @@ class JudgedProblem:
     candidates: tuple[CandidatePath, ...]
     right: tuple[bool, ...]
     prompt_tokens: int
+    """Of all requests for the plain paths."""
+    num_requests: int
+    """For the plain paths: one if the engine draws them together, one per path if it takes no consecutive seeds."""
     outcomes: Mapping[str, SynthesisOutcome]

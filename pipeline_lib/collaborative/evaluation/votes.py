@@ -1,5 +1,6 @@
 """Votes among the plain paths of judged problems: their scores and costs. Axes: P problems."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -55,7 +56,7 @@ class Votes:
         return min(1.0, sum(chance for chance, ok in zip(choice, problem.right, strict=True) if ok))
 
     def cost(self, axis: Axis, count: int) -> float:
-        """Mean cost of ``count`` paths; their prompt is read once."""
+        """Mean cost of ``count`` paths; their prompt is read once per request."""
         return float(np.mean([_vote_cost(problem, axis, count) for problem in self._problems]))
 
     def largest(self, axis: Axis, limit: float) -> int:
@@ -74,4 +75,7 @@ def _vote_cost(problem: JudgedProblem, axis: Axis, count: int) -> float:
     if axis is Axis.CRITICAL:
         return mean_longest(tokens, count)
     drawn = count * sum(tokens) / len(tokens)
-    return drawn + (problem.prompt_tokens if axis is Axis.TOTAL else 0)
+    if axis is Axis.DRAWN:
+        return drawn
+    num_requests = math.ceil(problem.num_requests * count / len(tokens))
+    return drawn + problem.prompt_tokens * num_requests / problem.num_requests

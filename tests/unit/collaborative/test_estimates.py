@@ -14,7 +14,7 @@ CONTEXT = EstimateContext(num_left_out=0, params=EvaluateParams(resamples=200), 
 RIGHT, WRONG = 0, 1
 
 
-def problem(name, right, synthesis, references, *, drawn=40, prompt=300, logprobs=True):
+def problem(name, right, synthesis, references, *, drawn=40, prompt=300, logprobs=True, requests=1):
     """Plain paths of 10 tokens with answers 0 (right) and 1; a synthesis of 5 calls."""
     candidates = tuple(
         CandidatePath(
@@ -31,7 +31,8 @@ def problem(name, right, synthesis, references, *, drawn=40, prompt=300, logprob
         id=name,
         candidates=candidates,
         right=tuple(right),
-        prompt_tokens=100,
+        prompt_tokens=100 * requests,
+        num_requests=requests,
         outcomes={"low": outcome},
     )
 
@@ -68,6 +69,20 @@ def test_costs():
     found = points(estimated(PROBLEMS))
     assert found["majority", 4].costs == {Axis.DRAWN: 40, Axis.TOTAL: 140, Axis.CRITICAL: 10}
     assert found["low", 5].costs == {Axis.DRAWN: 40, Axis.TOTAL: 340, Axis.CRITICAL: 20}
+
+
+@pytest.mark.parametrize(
+    ("requests", "totals"),
+    [(1, [110, 120, 140, 180]), (4, [110, 120, 240, 480]), (8, [110, 220, 440, 880])],
+)
+def test_a_vote_reads_the_prompts_of_its_own_requests(requests, totals):
+    """8 paths of 10 tokens in 1, 4 or 8 requests with a prompt of 100: 2 paths need 1, 1 and 2 of them."""
+    found = points(
+        estimated([problem("a", [True] * 8, synthesis=True, references=(), requests=requests)])
+    )
+    costs = [found["majority", count].costs for count in (1, 2, 4, 8)]
+    assert [cost[Axis.TOTAL] for cost in costs] == totals
+    assert [cost[Axis.DRAWN] for cost in costs] == [10, 20, 40, 80]
 
 
 def test_votes_of_another_model():
