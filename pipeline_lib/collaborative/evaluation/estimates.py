@@ -143,16 +143,15 @@ def _against(
     voters: str,
     context: EstimateContext,
 ) -> AgainstVotes:
-    count = votes.largest(axis, _strategy_cost(problems, name, axis))
-    rule = votes.best(count)
+    vote = votes.best(axis, _strategy_cost(problems, name, axis))
     return AgainstVotes(
         strategy=name,
         axis=axis,
         voters=voters,
-        vote=rule.value,
-        paths=count,
+        vote=vote.rule.value,
+        paths=vote.paths,
         difference=paired_difference(
-            votes.scores(rule, count),
+            votes.scores(vote.rule, vote.paths),
             _right(problems, name),
             resamples=context.params.resamples,
             level=context.params.confidence_level,

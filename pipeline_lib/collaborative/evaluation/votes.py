@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +18,18 @@ from pipeline_lib.seeding import child_seed
 
 ORACLE = VoteRule.ORACLE
 _RULES = (VoteRule.MAJORITY, VoteRule.LIKELIHOOD_VOTE, VoteRule.LIKELIHOOD)
+
+
+_DIGITS = 9
+"""Votes that differ by rounding alone are equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """A rule and its number of paths."""
+
+    rule: VoteRule
+    paths: int
 
 
 class Votes:
@@ -64,10 +77,20 @@ class Votes:
         fitting = [n for n in range(1, self._most + 1) if self.cost(axis, n) <= limit]
         return max(fitting, default=1)
 
-    def best(self, count: int) -> VoteRule:
-        """The rule with the highest accuracy among ``count`` paths, the oracle apart."""
+    def best(self, axis: Axis, limit: float) -> Vote:
+        """The vote with the highest accuracy among those that cost no more than ``limit``, the oracle apart.
+
+        Of the evaluated numbers of paths and the largest that fits: accuracy can fall with more paths. Of equal
+        votes the one of fewest paths.
+        """
+        largest = self.largest(axis, limit)
+        counts = [*(count for count in self.counts if count < largest), largest]
         rules = [rule for rule in self.rules if rule is not ORACLE]
-        return max(rules, key=lambda rule: float(self.scores(rule, count).mean()))
+        votes = [Vote(rule=rule, paths=count) for count in counts for rule in rules]
+        return max(votes, key=lambda vote: round(self._mean(vote), _DIGITS))
+
+    def _mean(self, vote: Vote) -> float:
+        return float(self.scores(vote.rule, vote.paths).mean())
 
 
 def _vote_cost(problem: JudgedProblem, axis: Axis, count: int) -> float:

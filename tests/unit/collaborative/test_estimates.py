@@ -113,6 +113,21 @@ def test_the_opponent_never_costs_more():
     assert [one.paths for one in result.against] == [1, 1, 8]
 
 
+def test_a_better_vote_of_fewer_paths_is_the_opponent():
+    """All 8 paths fit. 3 of 8 are right, without probabilities: one path is right in 3/8, the majority of 4 in 2/7,
+    of 8 never. 4 paths: 5 of C(8, 4) = 70 subsets have 3 right ones, 30 have 2, a tie: 5/70 + 15/70 = 2/7.
+    """
+    falling = [
+        problem("a", [True] * 3 + [False] * 5, True, (), drawn=80, prompt=1000, logprobs=False)
+    ]
+    result = estimated(falling)
+    found = points(result)
+    assert found["majority", 4].accuracy.value == pytest.approx(2 / 7)
+    assert found["majority", 8].accuracy.value == 0
+    assert {(one.vote, one.paths) for one in result.against} == {("single", 1)}
+    assert [one.difference.base for one in result.against] == pytest.approx([3 / 8] * 3)
+
+
 def test_what_became_of_references():
     """b: all wrong and right, its last plain path is wrong; of a and c with a right reference c is lost."""
     [call] = estimated(PROBLEMS).last_calls
