@@ -49,8 +49,9 @@ def evaluate(
 ) -> None:
     """Compare synthesis with votes on the test problems of a data set; a killed evaluation continues.
 
-    Each strategy of `pacore.evaluate` is compared with the best vote that draws as many tokens, reads and draws
-    as many, or has as long a critical path; with several models, also with the votes of the others.
+    Each strategy of `pacore.evaluate` is compared with the best vote that draws no more tokens, reads and draws
+    no more, or has no longer critical path; with several models, also with the votes of the others. A vote is
+    capped where that of all `pacore.evaluate.plain_paths` costs less than the strategy.
 
     **Examples:**
 

@@ -1,5 +1,7 @@
 """Headline and tables of one model's result, for the console and report.html."""
 
+from collections.abc import Sequence
+
 from pipeline_lib.collaborative.evaluation.result import AgainstVotes, Axis, PacoreResult
 from pipeline_lib.evaluation.statistics.paired import DifferenceFinding
 from pipeline_lib.reporting.tables import Table
@@ -7,7 +9,7 @@ from pipeline_lib.reporting.wording import EMPTY, difference, level, percent, sc
 
 
 def headline(result: PacoreResult) -> list[str]:
-    """Counts of significant differences to the best vote of equal cost, then the largest difference per axis.
+    """Counts of significant differences to the best vote that costs no more, then the largest difference per axis.
 
     Only votes of the model itself are counted.
     """
@@ -24,15 +26,26 @@ def headline(result: PacoreResult) -> list[str]:
         for axis in Axis
     ]
     first = (
-        f"{result.model}: on {result.num_problems} problems synthesis is above the best vote of equal cost in "
+        f"{result.model}: on {result.num_problems} problems synthesis is above the best vote that costs no more in "
         f"{len(gains)} of {len(against)} comparisons, and below it in {len(losses)}."
     )
-    return [first, *map(_sentence, best)]
+    return [first, *_capped(against), *map(_sentence, best)]
+
+
+def _capped(against: Sequence[AgainstVotes]) -> list[str]:
+    num_capped = sum(one.capped for one in against)
+    if not num_capped:
+        return []
+    sentence = (
+        f"In {num_capped} of {len(against)} comparisons the vote is capped: even that of all plain paths costs less "
+        "than the strategy."
+    )
+    return [sentence]
 
 
 def _sentence(one: AgainstVotes) -> str:
     return (
-        f"At equal {one.axis.value}, {one.strategy} differs from {one.vote} of {one.paths} paths by "
+        f"By {one.axis.value}, {one.strategy} differs from {one.vote} of {one.paths} paths by "
         f"{difference(one.difference.interval)} points ({one.difference.finding.value})."
     )
 
@@ -57,14 +70,16 @@ def point_table(result: PacoreResult) -> Table:
 def against_table(result: PacoreResult) -> Table:
     """Each strategy minus the best vote that costs no more."""
     return Table(
-        caption="Difference in points to the best vote of equal cost (*: significant)",
-        columns=("", "equal", "voters", "vote", "difference"),
+        caption="Difference in points to the best vote that costs no more (*: significant; capped: the vote of all "
+        "plain paths costs less than the strategy)",
+        columns=("", "by", "voters", "vote", "its tokens", "difference"),
         rows=tuple(
             (
                 one.strategy,
                 one.axis.value,
                 "own" if one.voters == result.model else one.voters,
                 f"{one.vote} of {one.paths}",
+                f"{one.vote_cost:.0f}{', capped' if one.capped else ''}",
                 difference(one.difference.interval)
                 + ("" if one.difference.finding is DifferenceFinding.NO_SIGNIFICANT_GAIN else " *"),
             )

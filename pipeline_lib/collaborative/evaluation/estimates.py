@@ -143,13 +143,16 @@ def _against(
     voters: str,
     context: EstimateContext,
 ) -> AgainstVotes:
-    vote = votes.best(axis, _strategy_cost(problems, name, axis))
+    limit = _strategy_cost(problems, name, axis)
+    vote = votes.best(axis, limit)
     return AgainstVotes(
         strategy=name,
         axis=axis,
         voters=voters,
         vote=vote.rule.value,
         paths=vote.paths,
+        vote_cost=votes.cost(axis, vote.paths),
+        capped=votes.capped(axis, limit),
         difference=paired_difference(
             votes.scores(vote.rule, vote.paths),
             _right(problems, name),

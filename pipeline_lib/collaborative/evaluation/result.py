@@ -43,6 +43,10 @@ class AgainstVotes:
     """The model that draws the paths of the vote."""
     vote: str
     paths: int
+    vote_cost: float
+    """Of the vote on the axis, mean over problems."""
+    capped: bool
+    """A vote of all plain paths costs less than the strategy: more paths could be afforded than were drawn."""
     difference: PairedDifference
 
 

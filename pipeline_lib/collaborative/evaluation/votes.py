@@ -77,6 +77,10 @@ class Votes:
         fitting = [n for n in range(1, self._most + 1) if self.cost(axis, n) <= limit]
         return max(fitting, default=1)
 
+    def capped(self, axis: Axis, limit: float) -> bool:
+        """The dearest vote, that of all paths, costs less than ``limit``."""
+        return self.cost(axis, self._most) < limit
+
     def best(self, axis: Axis, limit: float) -> Vote:
         """The vote with the highest accuracy among those that cost no more than ``limit``, the oracle apart.
 

@@ -128,6 +128,21 @@ def test_a_better_vote_of_fewer_paths_is_the_opponent():
     assert [one.difference.base for one in result.against] == pytest.approx([3 / 8] * 3)
 
 
+def test_a_vote_of_the_whole_pool_may_be_capped():
+    """8 paths cost 80 drawn tokens, 180 with their prompt, and have a critical path of 10.
+
+    A strategy of 40, 340 and 20 tokens is compared with 40, and with less where 180 < 340 and 10 < 20. At exactly
+    80, 180 and 20 only the critical path is capped.
+    """
+
+    def marks(**tokens):
+        one = [problem("a", [True, False] * 4, synthesis=True, references=(), **tokens)]
+        return [(found.vote_cost, found.capped) for found in estimated(one).against]
+
+    assert marks(drawn=40, prompt=300) == [(40, False), (180, True), (10, True)]
+    assert marks(drawn=80, prompt=100) == [(80, False), (180, False), (10, True)]
+
+
 def test_what_became_of_references():
     """b: all wrong and right, its last plain path is wrong; of a and c with a right reference c is lost."""
     [call] = estimated(PROBLEMS).last_calls

@@ -1,0 +1,42 @@
+"""Headline and tables of a result."""
+
+from pipeline_lib.collaborative.evaluation.comparison import against_table, headline
+from pipeline_lib.collaborative.evaluation.result import AgainstVotes, Axis, PacoreResult
+from pipeline_lib.evaluation.statistics.paired import PairedDifference
+from pipeline_lib.records import Interval
+
+
+def against(axis=Axis.DRAWN, *, voters="m", strategy="low", base=0.5, capped=False):
+    """A strategy with an accuracy of one half, significantly different where that of the vote is another."""
+    value = 0.5 - base
+    interval = Interval(value=value, low=value - 0.05, high=value + 0.05, level=0.95)
+    return AgainstVotes(
+        strategy=strategy,
+        axis=axis,
+        voters=voters,
+        vote="majority",
+        paths=20,
+        vote_cost=615.0,
+        capped=capped,
+        difference=PairedDifference(base=base, trained=0.5, interval=interval, p_value=0.01),
+    )
+
+
+def result(*comparisons):
+    return PacoreResult(
+        model="m",
+        num_problems=60,
+        num_left_out=0,
+        points=(),
+        against=comparisons,
+        last_calls=(),
+    )
+
+
+def test_capped_votes_are_counted_and_marked():
+    """One of three: the second sentence says so, and the table has the cost of each vote; none: no sentence."""
+    some = result(against(), against(Axis.TOTAL, capped=True), against(Axis.CRITICAL))
+    assert "In 1 of 3 comparisons the vote is capped" in headline(some)[1]
+    assert [row[4] for row in against_table(some).rows] == ["615", "615, capped", "615"]
+    none = result(*map(against, Axis))
+    assert not any("capped" in sentence for sentence in headline(none))
