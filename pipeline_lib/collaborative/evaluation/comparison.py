@@ -11,9 +11,9 @@ from pipeline_lib.reporting.wording import EMPTY, difference, level, percent, sc
 def headline(result: PacoreResult) -> list[str]:
     """Counts of significant differences to the best vote that costs no more, then the largest difference per axis.
 
-    Only votes of the model itself are counted.
+    Each strategy counts once per axis, against the best vote of any model: training may weaken a model's own.
     """
-    against = [one for one in result.against if one.voters == result.model]
+    against = _strongest(result.against)
     gains = [one for one in against if one.difference.finding is DifferenceFinding.GAIN]
     losses = [
         one for one in against if one.difference.finding is DifferenceFinding.SIGNIFICANTLY_LOWER
@@ -25,11 +25,23 @@ def headline(result: PacoreResult) -> list[str]:
         )
         for axis in Axis
     ]
+    num_voters = len({one.voters for one in result.against})
+    any_model = f", by any of the {num_voters} models," if num_voters > 1 else ""
     first = (
-        f"{result.model}: on {result.num_problems} problems synthesis is above the best vote that costs no more in "
-        f"{len(gains)} of {len(against)} comparisons, and below it in {len(losses)}."
+        f"{result.model}: on {result.num_problems} problems synthesis is above the best vote that costs no more"
+        f"{any_model} in {len(gains)} of {len(against)} comparisons, and below it in {len(losses)}."
     )
     return [first, *_capped(against), *map(_sentence, best)]
+
+
+def _strongest(against: Sequence[AgainstVotes]) -> list[AgainstVotes]:
+    """For each strategy and axis, the comparison with the highest accuracy of the vote."""
+    found: dict[tuple[str, Axis], AgainstVotes] = {}
+    for one in against:
+        key = (one.strategy, one.axis)
+        if key not in found or one.difference.base > found[key].difference.base:
+            found[key] = one
+    return list(found.values())
 
 
 def _capped(against: Sequence[AgainstVotes]) -> list[str]:
@@ -45,7 +57,7 @@ def _capped(against: Sequence[AgainstVotes]) -> list[str]:
 
 def _sentence(one: AgainstVotes) -> str:
     return (
-        f"By {one.axis.value}, {one.strategy} differs from {one.vote} of {one.paths} paths by "
+        f"By {one.axis.value}, {one.strategy} differs from {one.vote} of {one.paths} paths of {one.voters} by "
         f"{difference(one.difference.interval)} points ({one.difference.finding.value})."
     )
 

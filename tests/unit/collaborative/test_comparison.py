@@ -33,6 +33,34 @@ def result(*comparisons):
     )
 
 
+def test_the_headline_counts_against_the_strongest_voters():
+    """The trained model's own votes fall to .40, those of the policy stand at .60 (.70 by drawn tokens).
+
+    With .50 both strategies are above all 6 own votes and below all 6 best ones; the control's .10 does not count.
+    """
+    comparisons = [
+        against(axis, voters=voters, strategy=strategy, base=base)
+        for voters, base in (("m", 0.4), ("policy", 0.6), ("control", 0.1))
+        for strategy in ("low", "high")
+        for axis in (Axis.TOTAL, Axis.CRITICAL)
+    ]
+    drawn = [
+        against(voters=voters, strategy=strategy, base=base)
+        for voters, base in (("m", 0.4), ("policy", 0.7), ("control", 0.1))
+        for strategy in ("low", "high")
+    ]
+    first, by_drawn, *_ = headline(result(*comparisons, *drawn))
+    assert "best vote that costs no more, by any of the 3 models, in 0 of 6 comparisons" in first
+    assert "below it in 6" in first
+    assert "majority of 20 paths of policy by \N{MINUS SIGN}20.0" in by_drawn
+
+
+def test_with_one_model_the_headline_counts_its_own_votes():
+    """Three axes, all votes at .40 against .50."""
+    first, *_ = headline(result(*(against(axis, base=0.4) for axis in Axis)))
+    assert "best vote that costs no more in 3 of 3 comparisons, and below it in 0." in first
+
+
 def test_capped_votes_are_counted_and_marked():
     """One of three: the second sentence says so, and the table has the cost of each vote; none: no sentence."""
     some = result(against(), against(Axis.TOTAL, capped=True), against(Axis.CRITICAL))
