@@ -114,6 +114,7 @@ def _print_comparison(result: "PacoreResult") -> None:
     from pipeline_lib.collaborative.evaluation import comparison  # noqa: PLC0415 - scipy is slow
 
     print_table(console, comparison.against_table(result))
+    print_table(console, comparison.reference_table(result))
     print_table(console, comparison.last_call_table(result))
     for sentence in comparison.headline(result):
         console.print(sentence, markup=False, soft_wrap=True)

@@ -100,6 +100,17 @@ def against_table(result: PacoreResult) -> Table:
     )
 
 
+def reference_table(result: PacoreResult) -> Table:
+    """References that calls after the first round saw, and those that did not fit."""
+    return Table(
+        caption="References per call after the first round (dropped: they did not fit into the context)",
+        columns=("", "shown", "dropped"),
+        rows=tuple(
+            (one.strategy, f"{one.shown:.1f}", f"{one.dropped:.1f}") for one in result.references
+        ),
+    )
+
+
 def last_call_table(result: PacoreResult) -> Table:
     """Correctness of the last call, by correctness of its references."""
     return Table(

@@ -16,6 +16,7 @@ from pipeline_lib.collaborative.evaluation.result import (
     LastCall,
     PacorePoint,
     PacoreResult,
+    ReferenceCounts,
 )
 from pipeline_lib.collaborative.evaluation.votes import ORACLE, Votes
 from pipeline_lib.errors import BadInputError
@@ -81,6 +82,7 @@ def _estimate(
             for name in names
             for axis in Axis
         ),
+        references=tuple(_reference_counts(problems, name) for name in names),
         last_calls=tuple(_last_call(problems, name) for name in names),
     )
 
@@ -160,6 +162,16 @@ def _against(
             level=context.params.confidence_level,
             seed=child_seed(context.seed, "pacore-against", name, axis.value),
         ),
+    )
+
+
+def _reference_counts(problems: Sequence[JudgedProblem], name: str) -> ReferenceCounts:
+    outcomes = [problem.outcomes[name] for problem in problems]
+    calls = sum(one.later_calls for one in outcomes)
+    return ReferenceCounts(
+        strategy=name,
+        shown=sum(one.references_shown for one in outcomes) / calls,
+        dropped=sum(one.references_dropped for one in outcomes) / calls,
     )
 
 

@@ -67,12 +67,18 @@ def judged_problem(
 
 def _outcome(problem_id: str, trial: Trial, scores: Scores) -> SynthesisOutcome | None:
     before, [answer] = trial.rounds[-2], trial.rounds[-1]
+    later = [path for paths in trial.rounds[1:] for path in paths]
     right = _score(problem_id, answer.text, scores)
     seen = [_score(problem_id, before[path].text, scores) for path in answer.references]
     if right is None or None in seen:
         return None
     return SynthesisOutcome(
-        right=right, references_right=tuple(bool(one) for one in seen), cost=trial.cost
+        right=right,
+        references_right=tuple(bool(one) for one in seen),
+        references_shown=sum(len(path.references) for path in later),
+        references_dropped=trial.dropped,
+        later_calls=len(later),
+        cost=trial.cost,
     )
 
 

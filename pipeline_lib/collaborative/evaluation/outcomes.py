@@ -15,6 +15,12 @@ class SynthesisOutcome:
     """Of the last call."""
     references_right: tuple[bool, ...]
     """Of the references that the last call saw."""
+    references_shown: int
+    """Sum over the calls after the first round."""
+    references_dropped: int
+    """Of these calls; they did not fit."""
+    later_calls: int
+    """Calls after the first round."""
     cost: Cost
 
 

@@ -16,6 +16,7 @@ from pipeline_lib.collaborative.evaluation.comparison import (
     headline,
     last_call_table,
     point_table,
+    reference_table,
 )
 from pipeline_lib.collaborative.evaluation.judging import Scores
 from pipeline_lib.collaborative.evaluation.result import Axis, PacorePoint, PacoreResult
@@ -84,6 +85,7 @@ def write_page(path: pathlib.Path, pages: Sequence[Page], *, num_examples: int) 
                     "tables": [
                         point_table(page.result),
                         against_table(page.result),
+                        reference_table(page.result),
                         last_call_table(page.result),
                     ],
                     "plots": [plot(page.result, axis) for axis in Axis],

@@ -51,6 +51,16 @@ class AgainstVotes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceCounts:
+    """References of a strategy's calls after the first round, means per call."""
+
+    strategy: str
+    shown: float
+    dropped: float
+    """Did not fit into the context beside the tokens of the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LastCall:
     """Correctness of a strategy's last call, by correctness of its references."""
 
@@ -77,6 +87,7 @@ class PacoreResult:
     """A call or the verifier failed."""
     points: tuple[PacorePoint, ...]
     against: tuple[AgainstVotes, ...]
+    references: tuple[ReferenceCounts, ...]
     last_calls: tuple[LastCall, ...]
 
 

@@ -1,7 +1,16 @@
 """Headline and tables of a result."""
 
-from pipeline_lib.collaborative.evaluation.comparison import against_table, headline
-from pipeline_lib.collaborative.evaluation.result import AgainstVotes, Axis, PacoreResult
+from pipeline_lib.collaborative.evaluation.comparison import (
+    against_table,
+    headline,
+    reference_table,
+)
+from pipeline_lib.collaborative.evaluation.result import (
+    AgainstVotes,
+    Axis,
+    PacoreResult,
+    ReferenceCounts,
+)
 from pipeline_lib.evaluation.statistics.paired import PairedDifference
 from pipeline_lib.records import Interval
 
@@ -29,6 +38,7 @@ def result(*comparisons):
         num_left_out=0,
         points=(),
         against=comparisons,
+        references=(ReferenceCounts(strategy="high", shown=4.0, dropped=22.4),),
         last_calls=(),
     )
 
@@ -68,3 +78,8 @@ def test_capped_votes_are_counted_and_marked():
     assert [row[4] for row in against_table(some).rows] == ["615", "615, capped", "615"]
     none = result(*map(against, Axis))
     assert not any("capped" in sentence for sentence in headline(none))
+
+
+def test_shown_and_dropped_references_are_a_table():
+    """One row per strategy, means with one digit."""
+    assert reference_table(result()).rows == (("high", "4.0", "22.4"),)

@@ -26,7 +26,14 @@ def problem(name, right, synthesis, references, *, drawn=40, prompt=300, logprob
         for ok in right
     )
     cost = Cost(calls=5, prompt_tokens=prompt, completion_tokens=drawn, critical_tokens=20)
-    outcome = SynthesisOutcome(right=synthesis, references_right=references, cost=cost)
+    outcome = SynthesisOutcome(
+        right=synthesis,
+        references_right=references,
+        references_shown=len(references),
+        references_dropped=4 - len(references),
+        later_calls=1,
+        cost=cost,
+    )
     return JudgedProblem(
         id=name,
         candidates=candidates,
@@ -148,6 +155,13 @@ def test_what_became_of_references():
     [call] = estimated(PROBLEMS).last_calls
     assert (call.all_wrong, call.emergent, call.further_path) == (1, 1.0, 0.0)
     assert (call.some_right, call.lost) == (2, 0.5)
+
+
+def test_references_shown_and_dropped():
+    """2, 2 and 1 of 4 are shown in one call per problem: 5/3 shown, 7/3 dropped."""
+    uneven = [*PROBLEMS[:2], problem("d", [False] * 8, synthesis=False, references=(True,))]
+    [found] = estimated(uneven).references
+    assert (found.shown, found.dropped) == (pytest.approx(5 / 3), pytest.approx(7 / 3))
 
 
 def test_without_log_probabilities():
