@@ -1,5 +1,7 @@
 """Estimates of an evaluation, by hand on three problems."""
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline_lib.collaborative.evaluation.estimates import EstimateContext, estimate
@@ -121,18 +123,22 @@ def test_the_opponent_never_costs_more():
 
 
 def test_a_better_vote_of_fewer_paths_is_the_opponent():
-    """All 8 paths fit. 3 of 8 are right, without probabilities: one path is right in 3/8, the majority of 4 in 2/7,
-    of 8 never. 4 paths: 5 of C(8, 4) = 70 subsets have 3 right ones, 30 have 2, a tie: 5/70 + 15/70 = 2/7.
+    """All 8 paths fit: 3 right ones, 4 less likely wrong ones, and a wrong one that is the most likely.
+
+    The majority of 8 is wrong and so is the most likely of 8; any one path is right in 3/8. Of the C(8, 2) = 28 pairs
+    21 are without the most likely path, and 6 of these have two wrong ones: the most likely of 2 is right in 15/28.
     """
-    falling = [
-        problem("a", [True] * 3 + [False] * 5, True, (), drawn=80, prompt=1000, logprobs=False)
-    ]
-    result = estimated(falling)
+    plain = problem("a", [True] * 3 + [False] * 5, True, (), drawn=80, prompt=1000)
+    logprobs = [-2.0] * 3 + [-3.0] * 4 + [-1.0]
+    candidates = tuple(
+        replace(one, logprob=logprob)
+        for one, logprob in zip(plain.candidates, logprobs, strict=True)
+    )
+    result = estimated([replace(plain, candidates=candidates)])
     found = points(result)
-    assert found["majority", 4].accuracy.value == pytest.approx(2 / 7)
-    assert found["majority", 8].accuracy.value == 0
-    assert {(one.vote, one.paths) for one in result.against} == {("single", 1)}
-    assert [one.difference.base for one in result.against] == pytest.approx([3 / 8] * 3)
+    assert found["majority", 8].accuracy.value == found["likelihood", 8].accuracy.value == 0
+    assert [one.paths for one in result.against] == [2] * 3
+    assert [one.difference.base for one in result.against] == pytest.approx([15 / 28] * 3)
 
 
 def test_a_vote_of_the_whole_pool_may_be_capped():
