@@ -49,8 +49,9 @@ def evaluate(
 ) -> None:
     """Compare synthesis with votes on the test problems of a data set; a killed evaluation continues.
 
-    Each strategy of `pacore.evaluate` is compared with the best vote that draws as many tokens, reads and draws
-    as many, or has as long a critical path; with several models, also with the votes of the others.
+    Each strategy of `pacore.evaluate` is compared with the best vote that draws no more tokens, reads and draws
+    no more, or has no longer critical path; with several models, also with the votes of the others. A vote is
+    capped where that of all `pacore.evaluate.plain_paths` costs less than the strategy.
 
     **Examples:**
 
@@ -62,8 +63,8 @@ def evaluate(
     more = [f"prepare.test_problems={problems}"] if problems is not None else []
     more += [f"serve.engine={engine}"] if engine is not None else []
     loaded = params.load(*more)
-    from pipeline_lib.collaborative.evaluation import evaluate as evaluation  # noqa: PLC0415 - scipy is slow
-    from pipeline_lib.collaborative.evaluation import page  # noqa: PLC0415
+    from pipeline_lib.collaborative.evaluation import comparison  # noqa: PLC0415 - scipy is slow
+    from pipeline_lib.collaborative.evaluation import evaluate as evaluation  # noqa: PLC0415
 
     files = evaluation.EvaluationFiles(folder=output)
     with progress_bar(console, "pacore evaluate") as moved:
@@ -76,7 +77,7 @@ def evaluate(
             on_progress=moved,
         )
     for one in results:
-        print_table(console, page.point_table(one))
+        print_table(console, comparison.point_table(one))
         _print_comparison(one)
     _print_files(files.metrics, files.report)
 
@@ -110,11 +111,12 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
 
 def _print_comparison(result: "PacoreResult") -> None:
-    from pipeline_lib.collaborative.evaluation import page  # noqa: PLC0415 - scipy is slow
+    from pipeline_lib.collaborative.evaluation import comparison  # noqa: PLC0415 - scipy is slow
 
-    print_table(console, page.against_table(result))
-    print_table(console, page.last_call_table(result))
-    for sentence in page.headline(result):
+    print_table(console, comparison.against_table(result))
+    print_table(console, comparison.reference_table(result))
+    print_table(console, comparison.last_call_table(result))
+    for sentence in comparison.headline(result):
         console.print(sentence, markup=False, soft_wrap=True)
 
 

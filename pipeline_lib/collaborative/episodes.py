@@ -122,36 +122,38 @@ class _Episode:
         return None if references is None else self._row(references)
 
     def supervised(self) -> _Made | None:
-        """With a right response, which is a reference only if ``target`` allows it."""
+        """With a right response, whose message is a reference only if ``target`` allows it."""
         right = self.question.right_paths
         chosen: int = child_random(self.seed, *self._names, "completion").choice(right)
         if child_random(self.seed, *self._names, "plain").random() < self.params.plain:
             return self._row([], chosen)
-        among_references = self.params.target == "reference"
-        paths = [
-            path
-            for path, is_right in enumerate(self.question.right)
-            if is_right is not None and (among_references or path != chosen)
-        ]
-        references = self._references(paths)
+        scored = [path for path, is_right in enumerate(self.question.right) if is_right is not None]
+        held_out = chosen if self.params.target == "held_out" else None
+        references = self._references(scored, held_out=held_out)
         return None if references is None else self._row(references, chosen)
 
     @property
     def _names(self) -> tuple[str, str, int]:
         return "pacore-episode", self.question.cached.problem.id, self.draw
 
-    def _references(self, paths: Sequence[int]) -> list[Reference] | None:
-        responses = self.question.cached.responses
+    def _references(
+        self, paths: Sequence[int], *, held_out: int | None = None
+    ) -> list[Reference] | None:
+        # Other responses with the message of the held-out one would show it as well.
+        hidden = None if held_out is None else self._message(held_out)
         known = [
             Reference(path=path, text=text)
             for path in paths
-            if (text := self.form.message_of(responses[path]))
+            if path != held_out and (text := self._message(path)) and text != hidden
         ]
         low, high = self.params.references
         if len(known) < low:
             return None
         random = child_random(self.seed, *self._names)
-        return random.sample(known, min(random.randint(low, high), len(known)))
+        return random.sample(known, random.randint(low, min(high, len(known))))
+
+    def _message(self, path: int) -> str | None:
+        return self.form.message_of(self.question.cached.responses[path])
 
     def _row(self, references: Sequence[Reference], chosen: int | None = None) -> _Made:
         chat_format = self.form.chat_format
@@ -179,7 +181,7 @@ class _Episode:
             return response
         check_text = question.cached.problem.kind.check_text or (lambda _response: "")
         checks = (
-            f"#{number}\n{check_text(self.form.message_of(question.cached.responses[path]) or '')}"
+            f"#{number}\n{check_text(self._message(path) or '')}"
             f"{'y' if question.right[path] else 'n'}\n"
             for number, path in enumerate(shown, start=1)
         )

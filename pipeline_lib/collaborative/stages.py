@@ -16,7 +16,7 @@ from pipeline_lib.collaborative.evaluation.trials import make_strategies
 from pipeline_lib.collaborative.message_cache import cached_paths
 from pipeline_lib.collaborative.policy_messages import source_of
 from pipeline_lib.collaborative.synthesizer import chat_format_for, train_synthesizer
-from pipeline_lib.params.train import Method
+from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.storage import shards
@@ -44,11 +44,25 @@ def train_control(run: Run) -> None:
     if not settings.control:
         return
     plain = params.pacore.episodes.model_copy(update={"plain": 1.0})
-    # Before an online method only the cold start is SFT.
-    cold_start = 0 if settings.method is Method.SFT else settings.warm_start_steps
-    own = settings.model_copy(update={"method": Method.SFT, "steps": cold_start or settings.steps})
-    pacore = params.pacore.model_copy(update={"episodes": plain, "train": own})
+    pacore = params.pacore.model_copy(
+        update={"episodes": plain, "train": control_training(settings)}
+    )
     _train(run, folder, params.model_copy(update={"pacore": pacore}), stage="pacore-control")
+
+
+def control_training(train: TrainParams) -> TrainParams:
+    """SFT with the schedule of the synthesizer's SFT, which is the cold start of an online method.
+
+    Without a cold start: as many steps as the online method, at its rate and batch size.
+    """
+    changes: dict[str, object] = {"method": Method.SFT}
+    if train.method is not Method.SFT and train.warm_start_steps:
+        changes |= {
+            "steps": train.warm_start_steps,
+            "lr": train.warm_start_lr,
+            "batch_size": train.warm_start_batch_size,
+        }
+    return train.model_copy(update=changes)
 
 
 def evaluate(run: Run) -> None:

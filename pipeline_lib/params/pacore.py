@@ -64,12 +64,13 @@ class EpisodeParams(Section):
     """
 
     references: tuple[Count, Count] = (2, 4)
-    """Fewest and most references of an episode; the number is uniform in between."""
+    """Fewest and most references of an episode; the number is uniform in between, or up to the messages that
+    there are if these are fewer."""
     draws: Count = 8
     """Episodes per problem, each with references of its own."""
     target: Literal["held_out", "reference"] = "reference"
-    """Completion of SFT: a right response that is not among the references; or the first right reference, and
-    such a response only where all references are wrong."""
+    """Completion of SFT: a right response whose message is not among the references; or the first right
+    reference, and such a response only where all references are wrong."""
     checks: bool = False
     """Completions of SFT begin with a check of each reference, between <think> and </think>: what
     `Kind.check_text` computes, then y or n."""

@@ -45,7 +45,7 @@ PACORE = (
     ),
     Stage(
         name="pacore-evaluate",
-        summary="Compare synthesis with votes of equal cost.",
+        summary="Compare synthesis with votes that cost no more.",
         modules=_MODULES,
         function="evaluate",
         imported=("data/problems/test",),

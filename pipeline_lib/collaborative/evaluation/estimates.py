@@ -9,50 +9,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipeline_lib.collaborative.evaluation.outcomes import JudgedProblem
 from pipeline_lib.collaborative.evaluation.result import (
     AgainstVotes,
     Axis,
     LastCall,
     PacorePoint,
     PacoreResult,
+    ReferenceCounts,
 )
+from pipeline_lib.collaborative.evaluation.votes import ORACLE, Votes
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.evaluation.selection.selectors import CandidatePath, Selector, make_selectors
-from pipeline_lib.evaluation.selection.subsets import mean_choice, mean_longest
 from pipeline_lib.evaluation.statistics.intervals import score_interval
 from pipeline_lib.evaluation.statistics.paired import paired_difference
-from pipeline_lib.evaluation.statistics.pass_at_k import pass_at_k
 from pipeline_lib.evaluation.statistics.resampling import Floats
-from pipeline_lib.params.evaluate import EvaluateParams, StrategyParams
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.evaluate import Strategy as VoteRule
 from pipeline_lib.records import Interval
 from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.seeding import child_seed
-
-ORACLE = VoteRule.ORACLE
-_RULES = (VoteRule.MAJORITY, VoteRule.LIKELIHOOD_VOTE, VoteRule.LIKELIHOOD)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SynthesisOutcome:
-    """One strategy on one problem, judged."""
-
-    right: bool
-    """Of the last call."""
-    references_right: tuple[bool, ...]
-    """Of the references that the last call saw."""
-    cost: Cost
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedProblem:
-    """The plain paths of a problem with their verdicts, and its outcome by strategy."""
-
-    id: str
-    candidates: tuple[CandidatePath, ...]
-    right: tuple[bool, ...]
-    prompt_tokens: int
-    outcomes: Mapping[str, SynthesisOutcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +55,14 @@ def estimate(
         raise BadInputError(
             "no problem has all paths that the comparison needs; look at the failures of engine and verifier"
         )
-    votes = {name: _Votes(problems, seed=context.seed) for name, problems in models.items()}
+    votes = {name: Votes(problems, seed=context.seed) for name, problems in models.items()}
     return [_estimate(name, problems, votes, context) for name, problems in models.items()]
 
 
 def _estimate(
     model: str,
     problems: Sequence[JudgedProblem],
-    votes: Mapping[str, "_Votes"],
+    votes: Mapping[str, Votes],
     context: EstimateContext,
 ) -> PacoreResult:
     own = votes[model]
@@ -98,7 +73,7 @@ def _estimate(
         num_problems=len(problems),
         num_left_out=context.num_left_out,
         points=(
-            *(own.point(rule, count, context) for rule in own.rules for count in own.counts),
+            *(_vote_point(own, rule, count, context) for rule in own.rules for count in own.counts),
             *(_strategy_point(problems, name, context) for name in names),
         ),
         against=tuple(
@@ -107,78 +82,9 @@ def _estimate(
             for name in names
             for axis in Axis
         ),
+        references=tuple(_reference_counts(problems, name) for name in names),
         last_calls=tuple(_last_call(problems, name) for name in names),
     )
-
-
-class _Votes:
-    """Scores of votes among the plain paths, computed once per rule and number of paths."""
-
-    def __init__(self, problems: Sequence[JudgedProblem], *, seed: int) -> None:
-        self._problems = problems
-        self._seed = seed
-        self._rules: Mapping[VoteRule, Selector] = make_selectors(StrategyParams())
-        self._scores: dict[tuple[VoteRule, int], Floats] = {}
-        self._most = min(len(problem.candidates) for problem in problems)
-        known = all(one.logprob is not None for p in problems for one in p.candidates)
-        self.rules: list[VoteRule] = [VoteRule.SINGLE, *(_RULES if known else _RULES[:1]), ORACLE]
-        """Without log-probabilities, only the majority."""
-        self.counts = [1 << k for k in range(self._most.bit_length() - 1)]
-        if self._most not in self.counts:
-            self.counts.append(self._most)
-
-    def scores(self, rule: VoteRule, count: int) -> Floats:
-        """Expected score of each problem."""
-        if (rule, count) not in self._scores:
-            self._scores[rule, count] = np.array(
-                [self._score(problem, rule, count) for problem in self._problems]
-            )
-        return self._scores[rule, count]
-
-    def _score(self, problem: JudgedProblem, rule: VoteRule, count: int) -> float:
-        if rule is ORACLE:
-            return pass_at_k(len(problem.right), sum(problem.right), count)
-        choice = mean_choice(
-            self._rules[rule],
-            problem.candidates,
-            count,
-            max_subsets=StrategyParams().max_subsets,
-            seed=child_seed(self._seed, problem.id, rule.value),
-        )
-        return min(1.0, sum(chance for chance, ok in zip(choice, problem.right, strict=True) if ok))
-
-    def cost(self, axis: Axis, count: int) -> float:
-        """Mean cost of ``count`` paths; their prompt is read once."""
-        return float(np.mean([_vote_cost(problem, axis, count) for problem in self._problems]))
-
-    def largest(self, axis: Axis, limit: float) -> int:
-        """The most paths that cost no more than ``limit``, at least one."""
-        fitting = [n for n in range(1, self._most + 1) if self.cost(axis, n) <= limit]
-        return max(fitting, default=1)
-
-    def best(self, count: int) -> VoteRule:
-        """The rule with the highest accuracy among ``count`` paths, the oracle apart."""
-        rules = [rule for rule in self.rules if rule is not ORACLE]
-        return max(rules, key=lambda rule: float(self.scores(rule, count).mean()))
-
-    def point(self, rule: VoteRule, count: int, context: EstimateContext) -> PacorePoint:
-        """The point of a curve."""
-        return PacorePoint(
-            name=rule.value,
-            paths=count,
-            accuracy=_interval(self.scores(rule, count), context, rule.value, count),
-            costs={axis: self.cost(axis, count) for axis in Axis},
-            is_vote=True,
-            upper_bound=rule is ORACLE,
-        )
-
-
-def _vote_cost(problem: JudgedProblem, axis: Axis, count: int) -> float:
-    tokens = [one.tokens for one in problem.candidates]
-    if axis is Axis.CRITICAL:
-        return mean_longest(tokens, count)
-    drawn = count * sum(tokens) / len(tokens)
-    return drawn + (problem.prompt_tokens if axis is Axis.TOTAL else 0)
 
 
 def _cost(cost: Cost, axis: Axis) -> float:
@@ -195,6 +101,17 @@ def _right(problems: Sequence[JudgedProblem], name: str) -> Floats:
 
 def _strategy_cost(problems: Sequence[JudgedProblem], name: str, axis: Axis) -> float:
     return float(np.mean([_cost(problem.outcomes[name].cost, axis) for problem in problems]))
+
+
+def _vote_point(votes: Votes, rule: VoteRule, count: int, context: EstimateContext) -> PacorePoint:
+    return PacorePoint(
+        name=rule.value,
+        paths=count,
+        accuracy=_interval(votes.scores(rule, count), context, rule.value, count),
+        costs={axis: votes.cost(axis, count) for axis in Axis},
+        is_vote=True,
+        upper_bound=rule is ORACLE,
+    )
 
 
 def _strategy_point(
@@ -221,28 +138,40 @@ def _interval(scores_P: Floats, context: EstimateContext, name: str, count: int)
 
 def _against(
     problems: Sequence[JudgedProblem],
-    votes: _Votes,
+    votes: Votes,
     name: str,
     axis: Axis,
     *,
     voters: str,
     context: EstimateContext,
 ) -> AgainstVotes:
-    count = votes.largest(axis, _strategy_cost(problems, name, axis))
-    rule = votes.best(count)
+    limit = _strategy_cost(problems, name, axis)
+    vote = votes.best(axis, limit)
     return AgainstVotes(
         strategy=name,
         axis=axis,
         voters=voters,
-        vote=rule.value,
-        paths=count,
+        vote=vote.rule.value,
+        paths=vote.paths,
+        vote_cost=votes.cost(axis, vote.paths),
+        capped=votes.capped(axis, limit),
         difference=paired_difference(
-            votes.scores(rule, count),
+            votes.scores(vote.rule, vote.paths),
             _right(problems, name),
             resamples=context.params.resamples,
             level=context.params.confidence_level,
             seed=child_seed(context.seed, "pacore-against", name, axis.value),
         ),
+    )
+
+
+def _reference_counts(problems: Sequence[JudgedProblem], name: str) -> ReferenceCounts:
+    outcomes = [problem.outcomes[name] for problem in problems]
+    calls = sum(one.later_calls for one in outcomes)
+    return ReferenceCounts(
+        strategy=name,
+        shown=sum(one.references_shown for one in outcomes) / calls,
+        dropped=sum(one.references_dropped for one in outcomes) / calls,
     )
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pipeline_lib.collaborative.drive import solve_all
-from pipeline_lib.collaborative.evaluation.estimates import EstimateContext, JudgedProblem, estimate
+from pipeline_lib.collaborative.evaluation.estimates import EstimateContext, estimate
 from pipeline_lib.collaborative.evaluation.judging import Scores, judge_texts, judged_problem
+from pipeline_lib.collaborative.evaluation.outcomes import JudgedProblem
 from pipeline_lib.collaborative.evaluation.page import Page, write_page
 from pipeline_lib.collaborative.evaluation.result import PacoreResult, result_rows
 from pipeline_lib.collaborative.evaluation.trials import (

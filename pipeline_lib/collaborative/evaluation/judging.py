@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from pipeline_lib.collaborative.evaluation.estimates import JudgedProblem, SynthesisOutcome
+from pipeline_lib.collaborative.evaluation.outcomes import JudgedProblem, SynthesisOutcome
 from pipeline_lib.collaborative.evaluation.trials import PLAIN, Trial
 from pipeline_lib.evaluation.selection.selectors import CandidatePath
 from pipeline_lib.records import Problem
@@ -60,18 +60,25 @@ def judged_problem(
         ),
         right=tuple(bool(one) for one in right),
         prompt_tokens=trials[PLAIN].cost.prompt_tokens,
+        num_requests=1 + sum(path.opens_request for path in plain[1:]),
         outcomes={name: outcome for name, outcome in outcomes.items() if outcome is not None},
     )
 
 
 def _outcome(problem_id: str, trial: Trial, scores: Scores) -> SynthesisOutcome | None:
     before, [answer] = trial.rounds[-2], trial.rounds[-1]
+    later = [path for paths in trial.rounds[1:] for path in paths]
     right = _score(problem_id, answer.text, scores)
     seen = [_score(problem_id, before[path].text, scores) for path in answer.references]
     if right is None or None in seen:
         return None
     return SynthesisOutcome(
-        right=right, references_right=tuple(bool(one) for one in seen), cost=trial.cost
+        right=right,
+        references_right=tuple(bool(one) for one in seen),
+        references_shown=sum(len(path.references) for path in later),
+        references_dropped=trial.dropped,
+        later_calls=len(later),
+        cost=trial.cost,
     )
 
 

@@ -11,20 +11,19 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
-from pipeline_lib.collaborative.evaluation.judging import Scores
-from pipeline_lib.collaborative.evaluation.result import (
-    AgainstVotes,
-    Axis,
-    PacorePoint,
-    PacoreResult,
+from pipeline_lib.collaborative.evaluation.comparison import (
+    against_table,
+    headline,
+    last_call_table,
+    point_table,
+    reference_table,
 )
+from pipeline_lib.collaborative.evaluation.judging import Scores
+from pipeline_lib.collaborative.evaluation.result import Axis, PacorePoint, PacoreResult
 from pipeline_lib.collaborative.evaluation.trials import PLAIN, Trial, TrialPath
-from pipeline_lib.evaluation.statistics.paired import DifferenceFinding
 from pipeline_lib.records import Problem
 from pipeline_lib.reporting.pages import page_environment
 from pipeline_lib.reporting.plots import STYLE, Plot, new_figure, svg_text
-from pipeline_lib.reporting.tables import Table
-from pipeline_lib.reporting.wording import EMPTY, difference, level, percent, score
 from pipeline_lib.storage.files import write_text
 
 _SIZE_INCHES = (4.8, 4.6)
@@ -73,37 +72,6 @@ class ShownProblem:
     trials: Sequence[ShownTrial]
 
 
-def headline(result: PacoreResult) -> list[str]:
-    """Counts of significant differences to the best vote of equal cost, then the largest difference per axis.
-
-    Only votes of the model itself are counted.
-    """
-    against = [one for one in result.against if one.voters == result.model]
-    gains = [one for one in against if one.difference.finding is DifferenceFinding.GAIN]
-    losses = [
-        one for one in against if one.difference.finding is DifferenceFinding.SIGNIFICANTLY_LOWER
-    ]
-    best = [
-        max(
-            (one for one in against if one.axis is axis),
-            key=lambda one: one.difference.interval.value,
-        )
-        for axis in Axis
-    ]
-    first = (
-        f"{result.model}: on {result.num_problems} problems synthesis is above the best vote of equal cost in "
-        f"{len(gains)} of {len(against)} comparisons, and below it in {len(losses)}."
-    )
-    return [first, *map(_sentence, best)]
-
-
-def _sentence(one: AgainstVotes) -> str:
-    return (
-        f"At equal {one.axis.value}, {one.strategy} differs from {one.vote} of {one.paths} paths by "
-        f"{difference(one.difference.interval)} points ({one.difference.finding.value})."
-    )
-
-
 def write_page(path: pathlib.Path, pages: Sequence[Page], *, num_examples: int) -> None:
     """Write the report of all models."""
     text = (
@@ -117,6 +85,7 @@ def write_page(path: pathlib.Path, pages: Sequence[Page], *, num_examples: int) 
                     "tables": [
                         point_table(page.result),
                         against_table(page.result),
+                        reference_table(page.result),
                         last_call_table(page.result),
                     ],
                     "plots": [plot(page.result, axis) for axis in Axis],
@@ -127,61 +96,6 @@ def write_page(path: pathlib.Path, pages: Sequence[Page], *, num_examples: int) 
         )
     )
     write_text(path, text)
-
-
-def point_table(result: PacoreResult) -> Table:
-    """Accuracy and costs of every vote and strategy."""
-    return Table(
-        caption=f"Accuracy with {level(result.points[0].accuracy)} intervals, tokens per problem",
-        columns=("", "paths", "accuracy", "drawn", "with prompts", "critical"),
-        rows=tuple(
-            (
-                f"{point.name} (upper bound)" if point.upper_bound else point.name,
-                str(point.paths),
-                score(point.accuracy),
-                *(f"{point.costs[axis]:.0f}" for axis in Axis),
-            )
-            for point in result.points
-        ),
-    )
-
-
-def against_table(result: PacoreResult) -> Table:
-    """Each strategy minus the best vote that costs no more."""
-    return Table(
-        caption="Difference in points to the best vote of equal cost (*: significant)",
-        columns=("", "equal", "voters", "vote", "difference"),
-        rows=tuple(
-            (
-                one.strategy,
-                one.axis.value,
-                "own" if one.voters == result.model else one.voters,
-                f"{one.vote} of {one.paths}",
-                difference(one.difference.interval)
-                + ("" if one.difference.finding is DifferenceFinding.NO_SIGNIFICANT_GAIN else " *"),
-            )
-            for one in result.against
-        ),
-    )
-
-
-def last_call_table(result: PacoreResult) -> Table:
-    """Correctness of the last call, by correctness of its references."""
-    return Table(
-        caption="The last call: right although all references are wrong, and wrong although one is right",
-        columns=("", "all wrong", "emergent", "one more path", "one right", "lost"),
-        rows=tuple(
-            (
-                one.strategy,
-                str(one.all_wrong),
-                EMPTY if one.emergent is None else percent(one.emergent),
-                EMPTY if one.further_path is None else percent(one.further_path),
-                str(one.some_right),
-                EMPTY if one.lost is None else percent(one.lost),
-            )
-            for one in result.last_calls
-        ),
-    )
 
 
 def plot(result: PacoreResult, axis: Axis) -> Plot:

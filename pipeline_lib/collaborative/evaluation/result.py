@@ -43,7 +43,21 @@ class AgainstVotes:
     """The model that draws the paths of the vote."""
     vote: str
     paths: int
+    vote_cost: float
+    """Of the vote on the axis, mean over problems."""
+    capped: bool
+    """A vote of all plain paths costs less than the strategy: more paths could be afforded than were drawn."""
     difference: PairedDifference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceCounts:
+    """References of a strategy's calls after the first round, means per call."""
+
+    strategy: str
+    shown: float
+    dropped: float
+    """Did not fit into the context beside the tokens of the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +87,7 @@ class PacoreResult:
     """A call or the verifier failed."""
     points: tuple[PacorePoint, ...]
     against: tuple[AgainstVotes, ...]
+    references: tuple[ReferenceCounts, ...]
     last_calls: tuple[LastCall, ...]
 
 

@@ -62,6 +62,8 @@ class TrialPath:
     logprob: float | None
     message: str | None
     references: tuple[int, ...]
+    opens_request: bool = False
+    """As `Completion.opens_request`; False in trials of before 2026-11-24, which count as one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +111,7 @@ def make_trial(strategy: Strategy, solution: Solution) -> Trial:
                     logprob=one.logprob,
                     message=message,
                     references=tuple(shown),
+                    opens_request=one.opens_request,
                 )
                 for one, message, shown in zip(
                     drawn.completions, drawn.messages, drawn.references, strict=True

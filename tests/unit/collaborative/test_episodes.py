@@ -92,6 +92,33 @@ def test_a_completion_is_right_and_not_a_reference():
         assert all(f"p response {path}" in last_turn(row["prompt"]) for path in row["references"])
 
 
+def with_messages(messages, right):
+    """A question whose responses are these messages, each after a thought of its own."""
+    texts = [f"<think>{path}</think>{message}" for path, message in enumerate(messages)]
+    question = judged("p", right)
+    cached = CachedQuestion(problem=question.cached.problem, conversation=TURNS, responses=texts)
+    return JudgedQuestion(cached=cached, right=right)
+
+
+def test_an_equal_message_is_no_reference_of_a_held_out_target():
+    """Three of five responses are right and say 42: each is the target of some row, and no row shows 42."""
+    messages = ["42", "40", "42", "41", "42"]
+    question = with_messages(messages, [message == "42" for message in messages])
+    rows = made([question], draws=40, references=(1, 2), max_mean_right=1.0).rows
+    assert len({row["completion"] for row in rows}) == 3
+    assert {messages[path] for row in rows for path in row["references"]} == {"40", "41"}
+
+
+def test_the_number_of_references_is_uniform_over_those_there_are():
+    """2 to 6 references of 4 messages: 2, 3 or 4, each in 100 of 300 episodes within 4 standard errors; clamped
+    after the draw, 4 would be in 180."""
+    question = judged("p", [True, False, False, False])
+    rows = made([question], draws=300, references=(2, 6), supervised=False).rows
+    counts = Counter(len(row["references"]) for row in rows)
+    assert set(counts) == {2, 3, 4}
+    assert all(abs(count - 100) < 4 * (300 * 2 / 9) ** 0.5 for count in counts.values())
+
+
 def test_the_first_right_reference_is_the_target():
     """With target `reference`: the first right one shown; a right response that is not shown if all are wrong."""
     question = judged("p", [False, True, False, False, True, False, False, False])
