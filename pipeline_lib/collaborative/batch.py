@@ -9,7 +9,7 @@ from pipeline_lib.collaborative.drive import solve_all
 from pipeline_lib.collaborative.questions import QuestionLine, read_questions
 from pipeline_lib.collaborative.settings import check_lengths, identity_of, open_setting
 from pipeline_lib.collaborative.solution import Solution
-from pipeline_lib.collaborative.solution_row import solution_row
+from pipeline_lib.collaborative.solution_row import solution_row, usage_counts
 from pipeline_lib.params.whole import Params
 from pipeline_lib.serving.chat_model import ChatModel
 from pipeline_lib.storage.files import check_output, digest_json, write_json_lines
@@ -26,6 +26,7 @@ class SolvedFile:
     errors: tuple[str, ...]
     """One per question without an answer."""
     calls: int
+    """With those of questions without an answer, as the other counts."""
     failed_calls: int
     tokens: int
     """Of prompts and completions."""
@@ -57,7 +58,7 @@ def solve_file(
     """
     lines = read_questions(source)
     check_output(output, source=source)
-    errors: dict[str, str] = {}
+    failed: dict[str, Solution] = {}
     with opening as engine:
         journal = open_journal(
             output.with_name(f"{output.name}.partial"), key=_key(lines, engine, params)
@@ -69,11 +70,11 @@ def solve_file(
 
         def keep(solution: Solution) -> None:
             name = solution.question.id
-            if error := solution.answers[0].error:
-                errors[name] = error
+            if solution.answers[0].error:
+                failed[name] = solution
             else:
                 journal.add(name, solution_row(solution) | given[name])
-            on_progress(len(journal.pieces) + len(errors), len(lines))
+            on_progress(len(journal.pieces) + len(failed), len(lines))
 
         left = [line.question for line in lines if line.question.id not in journal.pieces]
         on_progress(num_continued, len(lines))
@@ -86,15 +87,17 @@ def solve_file(
                 together=params.pacore.problems_together,
                 on_solved=keep,
             )
+    errors = {name: str(solution.answers[0].error) for name, solution in failed.items()}
     rows = [
         journal.pieces.get(name) or given[name] | {"error": errors[name]}
         for line in lines
         for name in [line.question.id]
     ]
     write_json_lines(output, rows)
-    if not errors:
+    if not failed:
         journal.remove()
-    usages = [row["usage"] for row in rows if "usage" in row]
+    usages = [row["usage"] for row in journal.pieces.values()]
+    usages += [usage_counts(solution.cost) for solution in failed.values()]
     return SolvedFile(
         num_questions=len(lines),
         num_continued=num_continued,

@@ -1,0 +1,71 @@
+"""A file of questions on an engine in this process: counts, groups, what an interrupted command leaves."""
+
+import json
+from contextlib import nullcontext
+
+import pytest
+
+from pipeline_lib.collaborative.batch import solve_file
+from pipeline_lib.params_file import load_params
+from tests.unit.collaborative.scripted_chat import scripted, text_of
+
+NUM_QUESTIONS = 5
+PARAMS = load_params(overrides=["pacore.widths=[2]", "pacore.problems_together=2"])
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "questions.jsonl"
+    rows = [
+        {"id": number, "messages": [{"role": "user", "content": f"What is {number}+1?"}]}
+        for number in range(NUM_QUESTIONS)
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return path
+
+
+class Engine:
+    """A model that records the questions of each batch; it dies in the batch of one question."""
+
+    def __init__(self, *, dies_at=None, fails_at=frozenset()):
+        self.batches = []
+        self.dies_at = dies_at
+        self.fails_at = fails_at
+        self.model = scripted(self.answer)
+        self.chat_format = self.model.chat_format
+        self.identity = self.engine = "fake"
+
+    def room(self, _prompt):
+        return None
+
+    def answer(self, prompt, seed):
+        fails = "candidate solutions" in prompt and _question(prompt) in self.fails_at
+        return None if fails else text_of(prompt, seed)
+
+    def complete(self, requests, decoding):
+        self.batches.append([_question(one.prompt) for one in requests])
+        if self.dies_at in self.batches[-1]:
+            raise KeyboardInterrupt
+        return self.model.complete(requests, decoding)
+
+
+def _question(prompt):
+    return next(number for number in range(NUM_QUESTIONS) if f"What is {number}+1?" in prompt)
+
+
+def solved(source, output, engine):
+    return solve_file(source, output, opening=nullcontext(engine), params=PARAMS)
+
+
+def test_calls_of_a_question_without_an_answer_count(source, tmp_path):
+    """Five questions of 3 calls, of which the last one of two fails: 15 calls, 2 failed.
+
+    The tokens are those of 5 questions: a text of one word a call, and none for a failed one.
+    """
+    whole = solved(source, tmp_path / "whole.jsonl", Engine())
+    output = tmp_path / "answers.jsonl"
+    found = solved(source, output, Engine(fails_at={1, 3}))
+    assert (found.calls, found.failed_calls, len(found.errors)) == (15, 2, 2)
+    assert whole.tokens - found.tokens == 2
+    again = solved(source, output, Engine())
+    assert (again.calls, again.failed_calls, again.tokens) == (15, 0, whole.tokens)
