@@ -76,16 +76,18 @@ def solve_file(
                 journal.add(name, solution_row(solution) | given[name])
             on_progress(len(journal.pieces) + len(failed), len(lines))
 
-        left = [line.question for line in lines if line.question.id not in journal.pieces]
+        questions = [line.question for line in lines]
+        finished = frozenset(journal.pieces)
         on_progress(num_continued, len(lines))
         with open_setting(engine, params.pacore, params.verify, seed=params.seed) as setting:
-            check_lengths(left, setting)
+            check_lengths((one for one in questions if one.id not in finished), setting)
             solve_all(
                 engine,
-                left,
+                questions,
                 setting,
                 together=params.pacore.problems_together,
                 on_solved=keep,
+                finished=finished,
             )
     errors = {name: str(solution.answers[0].error) for name, solution in failed.items()}
     rows = [

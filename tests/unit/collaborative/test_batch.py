@@ -69,3 +69,16 @@ def test_calls_of_a_question_without_an_answer_count(source, tmp_path):
     assert whole.tokens - found.tokens == 2
     again = solved(source, output, Engine())
     assert (again.calls, again.failed_calls, again.tokens) == (15, 0, whole.tokens)
+
+
+def test_an_interrupted_file_has_the_groups_of_an_unbroken_one(source, tmp_path):
+    """Groups of 2 of 5 questions; 1 fails, the command dies at 2 and 3: then 1 alone, 2 with 3, 4 alone."""
+    output = tmp_path / "answers.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        solved(source, output, Engine(dies_at=2, fails_at={1}))
+    engine = Engine()
+    found = solved(source, output, engine)
+    assert engine.batches == [[1], [1], [2, 3], [2, 3], [4], [4]]
+    assert found.num_continued == 1
+    solved(source, tmp_path / "unbroken.jsonl", Engine())
+    assert output.read_bytes() == (tmp_path / "unbroken.jsonl").read_bytes()
