@@ -6,14 +6,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from pipeline_lib.collaborative.drive import solve_all
+from pipeline_lib.collaborative.plan import make_plan
 from pipeline_lib.collaborative.questions import QuestionLine, read_questions
 from pipeline_lib.collaborative.settings import check_lengths, identity_of, open_setting
 from pipeline_lib.collaborative.solution import Solution
 from pipeline_lib.collaborative.solution_row import solution_row, usage_counts
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.serving.chat_model import ChatModel
 from pipeline_lib.storage.files import check_output, digest_json, write_json_lines
 from pipeline_lib.storage.journal import open_journal
+from pipeline_lib.terminal_text import one_line
+
+_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +63,7 @@ def solve_file(
     """
     lines = read_questions(source)
     check_output(output, source=source)
+    _check_responses(lines, source, params)
     failed: dict[str, Solution] = {}
     with opening as engine:
         journal = open_journal(
@@ -108,6 +114,19 @@ def solve_file(
         failed_calls=sum(usage["failed_calls"] for usage in usages),
         tokens=sum(usage["total_tokens"] for usage in usages),
     )
+
+
+def _check_responses(lines: list[QuestionLine], source: pathlib.Path, params: Params) -> None:
+    """Refuse responses that no round would read."""
+    if len(make_plan(params.pacore)) > 1:
+        return
+    for line in lines:
+        if line.question.responses:
+            shown = one_line(line.question.id, most=_SHOWN_CHARACTERS)
+            raise BadInputError(
+                f"{source}: question {shown}: responses: pacore.widths=[] is one plain call, which reads none; "
+                "give --widths N, or leave them out"
+            )
 
 
 def _key(lines: list[QuestionLine], engine: ChatModel, params: Params) -> str:

@@ -30,10 +30,10 @@ def _response(completion: Completion) -> Row:
 
 
 def round_counts(drawn: Round) -> Row:
-    """Planned and sent calls of a round, failures, references and tokens."""
+    """Planned and sent calls for paths of a round, failures, references and tokens."""
     return {
-        "planned": drawn.width,
-        "asked": len(drawn.completions),
+        "planned": 0 if drawn.is_given else drawn.width,
+        "asked": 0 if drawn.is_given else len(drawn.completions),
         "failed": drawn.num_failed,
         "references": len(set().union(*drawn.references)),
         "dropped": drawn.dropped,

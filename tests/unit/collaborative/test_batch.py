@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import pytest
 
 from pipeline_lib.collaborative.batch import solve_file
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params_file import load_params
 from tests.unit.collaborative.scripted_chat import scripted, text_of
 
@@ -82,3 +83,27 @@ def test_an_interrupted_file_has_the_groups_of_an_unbroken_one(source, tmp_path)
     assert found.num_continued == 1
     solved(source, tmp_path / "unbroken.jsonl", Engine())
     assert output.read_bytes() == (tmp_path / "unbroken.jsonl").read_bytes()
+
+
+def test_given_responses_are_not_asked(source, tmp_path):
+    """Two texts as the first round: none planned or asked there, and one call."""
+    row = json.loads(source.read_text("utf-8").splitlines()[0]) | {"responses": ["a", "b"]}
+    source.write_text(f"{json.dumps(row)}\n", "utf-8")
+    output = tmp_path / "answers.jsonl"
+    assert solved(source, output, Engine()).calls == 1
+    rounds = json.loads(output.read_text("utf-8"))["rounds"]
+    assert [(one["planned"], one["asked"], one["references"]) for one in rounds] == [
+        (0, 0, 0),
+        (1, 1, 2),
+    ]
+
+
+def test_responses_that_no_round_reads_are_refused(source, tmp_path):
+    """With widths=[] there is one plain call; the engine is not opened."""
+    row = json.loads(source.read_text("utf-8").splitlines()[0]) | {"responses": ["a", "b"]}
+    source.write_text(f"{json.dumps(row)}\n", "utf-8")
+    plain = load_params(overrides=["pacore.widths=[]"])
+    engine = Engine()
+    with pytest.raises(BadInputError, match=r"question 0: responses: .*give --widths N"):
+        solve_file(source, tmp_path / "out.jsonl", opening=nullcontext(engine), params=plain)
+    assert engine.batches == []
