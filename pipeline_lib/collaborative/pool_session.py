@@ -44,7 +44,12 @@ class PoolSession:
             for start in places
         ]
         drawn = await gather_all([self._draw_part(part, decoding) for part in parts])
-        return [replace(one, model=request.model) for part in drawn for one in part]
+        return [
+            # An engine in the worker's process opens no HTTP request, and reads the prompt of each call.
+            replace(one, model=request.model, opens_request=place == 0 or one.opens_request)
+            for part in drawn
+            for place, one in enumerate(part)
+        ]
 
     async def stream(self, request: Request, decoding: Decoding, on_delta: OnDelta) -> Completion:
         """The completion of a request with one seed; its text is delivered whole, as workers return it.
