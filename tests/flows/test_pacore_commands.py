@@ -150,6 +150,17 @@ def test_failed_questions_are_asked_again(server, questions, tmp_path, capsys):
     assert all("error" not in row for row in read(output))
 
 
+@pytest.mark.parametrize("rounds", [["--preset", "low"], ["--widths", "4"]])
+def test_widths_replace_a_population_of_the_params(server, rounds, capsys):
+    """5 calls, not the 10 of a population of 3 in 3 steps."""
+    rsa = [f"pacore.rsa.{name}" for name in ("population=3", "subset=2", "steps=3")]
+    more = [word for one in rsa for word in ("--set", one)]
+    assert run("solve", MODEL, "What is 1+1?", *at(server), *more) == 0
+    assert "10 calls" in capsys.readouterr().out
+    assert run("solve", MODEL, "What is 1+1?", *rounds, *at(server), *more) == 0
+    assert "5 calls" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
