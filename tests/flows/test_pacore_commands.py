@@ -161,6 +161,22 @@ def test_widths_replace_a_population_of_the_params(server, rounds, capsys):
     assert "5 calls" in capsys.readouterr().out
 
 
+def test_bad_ports_are_one_line(capsys):
+    """Of `pacore serve`, as of `pacore master`."""
+    for port in ("-1", "70000"):
+        assert run("serve", MODEL, f"--port={port}") == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert "--port" in line
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a..b"])
+def test_a_host_that_is_no_name_is_one_line(host, capsys):
+    """A label of a name has 1 to 63 characters."""
+    assert run("solve", MODEL, "Why?", "--master", f"{host}:6400") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"--master {host}:6400: no answer" in line
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
