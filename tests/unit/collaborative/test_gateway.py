@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import threading
 import time
 
@@ -336,6 +337,33 @@ def test_metrics_add_up(gateway, server):
     assert gateway.metric("round_seconds_count") == 3
     assert gateway.metric("round_seconds_sum") > 0
     assert gateway.metric("requests_in_flight") == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "held"), [({}, 4), ({"stream": True, "n": 3}, 7)], ids=["paths", "streamed answers"]
+)
+def test_calls_of_an_unfinished_round_are_counted(gateway, server, more, held):
+    """All calls of a round but one have ended: 3 of 4 paths, or 4 paths and 2 of 3 answers."""
+    release, numbers = threading.Event(), itertools.count(1)
+
+    async def one_held(request, body):
+        if next(numbers) == held:
+            await asyncio.to_thread(release.wait)
+        return await by_seed()(request, body)
+
+    server.always = one_held
+    asking = threading.Thread(
+        target=lambda: gateway.post(model=f"{MODEL}:low", messages=TURNS, **more)
+    )
+    asking.start()
+    try:
+        until(lambda: gateway.metric("calls_total") == held - 1)
+        assert gateway.metric("completion_tokens_total") == 4 * (held - 1)
+        assert gateway.metric("requests_in_flight") == 1
+    finally:
+        release.set()
+        asking.join()
+    assert gateway.metric("calls_total") == 4 + more.get("n", 1)
 
 
 def test_the_public_client_reads_errors(gateway, server):
