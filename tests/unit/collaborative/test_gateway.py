@@ -233,7 +233,10 @@ def test_a_failed_path_is_counted_and_a_failed_last_call_is_502(gateway, server)
         ({"reasoning_effort": "huge"}, "give none, low, medium, high"),
         ({"pacore": {"widths": []}}, "pacore.widths"),
         ({"pacore": {"widths": [0]}}, "pacore.widths"),
-        ({"pacore": {"widths": [1000, 25]}}, "1025 calls; at most 1024"),
+        ({"pacore": {"widths": [1000, 24]}}, "1025 calls with n=1 answers; at most 1024"),
+        ({"pacore": {"widths": [1000]}, "n": 25}, "1025 calls with n=25 answers; at most 1024"),
+        ({"pacore": {}, "reasoning_effort": "none"}, "none is one plain call"),
+        ({"seed": 2**63 - 2, "n": 3}, "end above 2^63 - 1"),
         ({"pacore": {"width": [2]}}, "pacore.width"),
         ({"n": 129}, "n=129; at most 128"),
         ({"unknown": 1}, "unknown"),
@@ -364,6 +367,20 @@ def test_calls_of_an_unfinished_round_are_counted(gateway, server, more, held):
         release.set()
         asking.join()
     assert gateway.metric("calls_total") == 4 + more.get("n", 1)
+
+
+def test_the_largest_seed_of_n_answers(gateway, server):
+    """2^63 - 3 and two more."""
+    assert gateway.post(model=MODEL, messages=TURNS, seed=2**63 - 3, n=3).status_code == 200
+    assert sorted(body["seed"] for body in server.bodies) == [2**63 - 3, 2**63 - 2, 2**63 - 1]
+
+
+def test_limits_of_a_request_do_not_hold_for_summaries(gateway, server):
+    """Four paths and a synthesis of 7 tokens with a stop string, four summaries of `pacore.summary_tokens`."""
+    given = {"max_tokens": 7, "stop": ["\n"], "pacore": {"widths": [4], "compaction": "model"}}
+    assert gateway.post(model=MODEL, messages=TURNS, **given).status_code == 200
+    limits = [(body["max_tokens"], body.get("stop")) for body in server.bodies]
+    assert limits == [(7, ["\n"])] * 4 + [(256, None)] * 4 + [(7, ["\n"])]
 
 
 def test_the_public_client_reads_errors(gateway, server):
