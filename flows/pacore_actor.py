@@ -4,7 +4,7 @@ import asyncio
 import os
 import pathlib
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 
 from pipeline_lib.collaborative.pool_session import PATHS_PER_CALL
@@ -75,6 +75,14 @@ class WorkerActor:
         # In a thread: the answer to `card` is that there is none yet.
         engine = await asyncio.to_thread(opening.__enter__)
         self._stack.callback(opening.__exit__, None, None, None)
+        await self.use(engine, order)
+
+    async def use(self, engine: ChatModel, order: WorkerOrder) -> None:
+        """Take calls with an engine that is open.
+
+        Raises:
+            BadInputError: it has no chat template.
+        """
         self._engine = engine
         self._format = require_chat_format(engine.chat_format, order.model)
         calls_together = _IN_PROCESS_CALLS
@@ -138,5 +146,14 @@ class WorkerActor:
 
     async def _draw_in_process(self, request: Request, decoding: Decoding) -> list[Completion]:
         async with self._lock:
-            [drawn] = await asyncio.to_thread(self._engine.complete, [request], decoding)
+            batch = asyncio.ensure_future(
+                asyncio.to_thread(self._engine.complete, [request], decoding)
+            )
+            try:
+                [drawn] = await asyncio.shield(batch)
+            finally:
+                # A cancellation does not end the thread, and the engine draws one batch at a time.
+                while not batch.done():
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.wait([batch])
         return drawn

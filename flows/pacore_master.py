@@ -22,6 +22,8 @@ from pipeline_lib.serving.supervisor.process import EngineProcess
 
 START_TIMEOUT_S = 120.0
 _CONNECT_S = 10.0
+_NO_PLACE = (OSError, UnicodeError)
+"""Of an address that cannot be reached; UnicodeError: a label of the host is empty or longer than 63."""
 _POLL_S = 0.2
 _AUTH_MODE = "RAY_AUTH_MODE"
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -58,7 +60,7 @@ class Master:
         """True if the host is this machine."""
         try:
             found = socket.gethostbyname(self.host)
-        except OSError:
+        except _NO_PLACE:
             return False
         own = {one.address for addresses in psutil.net_if_addrs().values() for one in addresses}
         return found in own
@@ -96,7 +98,7 @@ class Master:
                 answer = connection.recv(len(_SETTINGS))
             if answer[3:4] != _SETTINGS[3:4]:
                 raise ConnectionError("not a Ray cluster")
-        except OSError as error:
+        except _NO_PLACE as error:
             raise BadInputError(
                 f"--master {self.address}: no answer ({reason_of(error)}); start "
                 f"`reasonloop pacore master --port {self.port}` there"
@@ -181,7 +183,7 @@ def _free_port() -> int:
 def _check_free(master: Master) -> None:
     try:
         socket.create_server((master.host, master.port)).close()
-    except OSError as error:
+    except _NO_PLACE as error:
         raise BadInputError(
             f"--host {master.host} --port {master.port}: {reason_of(error)}; choose another"
         ) from error

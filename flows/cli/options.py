@@ -99,6 +99,7 @@ else:
 Number = TypeVar("Number", int, float)
 
 AT_LEAST_ONE = validators.Number(gte=1)
+PORT = validators.Number(gte=1, lte=65535)
 Workers = Annotated[int, Parameter(help="Verifier processes.", validator=AT_LEAST_ONE)]
 
 

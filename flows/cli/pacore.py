@@ -69,8 +69,11 @@ class RoundOptions:
             "pacore.compaction": self.compaction,
             "serve.engine": self.engine,
         }
+        # Widths that are given replace a population of the params.
+        rounds = ["pacore.rsa=null"] if widths is not None else []
         return params.load(
-            *(f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None)
+            *(f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None),
+            *rounds,
         )
 
 

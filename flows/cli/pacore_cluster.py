@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 
-from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
+from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, Engine, ParamsOptions
 from flows.cli.serving import exit_on_sigterm
 from flows.pacore_actor import WorkerOrder, own_variables
 from flows.pacore_master import Master, running_head, running_node
@@ -72,9 +72,7 @@ class WorkerPlace:
 
 def master(
     *,
-    port: Annotated[
-        int, Parameter(help="Port of the cluster.", validator=validators.Number(gte=1, lte=65535))
-    ] = _PORT,
+    port: Annotated[int, Parameter(help="Port of the cluster.", validator=PORT)] = _PORT,
     host: Annotated[
         str, Parameter(help="Address of this machine on which workers of other machines reach it.")
     ] = LOOPBACK,

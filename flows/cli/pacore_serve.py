@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
+from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, Engine, ParamsOptions
 from flows.cli.pacore_engine import DEFAULT_WORKERS, WorkerOptions, worker_pool
 from flows.cli.serving import RestartReport, exit_on_sigterm
 from flows.terminal import PlainConsole
@@ -36,7 +36,9 @@ def serve(
     engine: Annotated[
         Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
     ] = None,
-    port: Annotated[int, Parameter(help="First port to try; the next free one is used.")] = _PORT,
+    port: Annotated[
+        int, Parameter(help="First port to try; the next free one is used.", validator=PORT)
+    ] = _PORT,
     workspace: Annotated[
         pathlib.Path, Parameter(help="The engine's output is written to logs/ in this folder.")
     ] = DEFAULT_RUN.workspace,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
+from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, Engine, ParamsOptions
 from flows.cli.serving import RestartReport, exit_on_sigterm
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError
@@ -40,7 +40,7 @@ def serve(
         Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
     ] = None,
     port: Annotated[
-        int | None, Parameter(help="First port to try; the next free one is used.")
+        int | None, Parameter(help="First port to try; the next free one is used.", validator=PORT)
     ] = None,
     lora: Annotated[
         tuple[str, ...],

@@ -6,14 +6,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from pipeline_lib.collaborative.drive import solve_all
+from pipeline_lib.collaborative.plan import make_plan
 from pipeline_lib.collaborative.questions import QuestionLine, read_questions
 from pipeline_lib.collaborative.settings import check_lengths, identity_of, open_setting
 from pipeline_lib.collaborative.solution import Solution
-from pipeline_lib.collaborative.solution_row import solution_row
+from pipeline_lib.collaborative.solution_row import solution_row, usage_counts
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.serving.chat_model import ChatModel
 from pipeline_lib.storage.files import check_output, digest_json, write_json_lines
 from pipeline_lib.storage.journal import open_journal
+from pipeline_lib.terminal_text import one_line
+
+_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,7 @@ class SolvedFile:
     errors: tuple[str, ...]
     """One per question without an answer."""
     calls: int
+    """With those of questions without an answer, as the other counts."""
     failed_calls: int
     tokens: int
     """Of prompts and completions."""
@@ -57,7 +63,8 @@ def solve_file(
     """
     lines = read_questions(source)
     check_output(output, source=source)
-    errors: dict[str, str] = {}
+    _check_responses(lines, source, params)
+    failed: dict[str, Solution] = {}
     with opening as engine:
         journal = open_journal(
             output.with_name(f"{output.name}.partial"), key=_key(lines, engine, params)
@@ -69,32 +76,36 @@ def solve_file(
 
         def keep(solution: Solution) -> None:
             name = solution.question.id
-            if error := solution.answers[0].error:
-                errors[name] = error
+            if solution.answers[0].error:
+                failed[name] = solution
             else:
                 journal.add(name, solution_row(solution) | given[name])
-            on_progress(len(journal.pieces) + len(errors), len(lines))
+            on_progress(len(journal.pieces) + len(failed), len(lines))
 
-        left = [line.question for line in lines if line.question.id not in journal.pieces]
+        questions = [line.question for line in lines]
+        finished = frozenset(journal.pieces)
         on_progress(num_continued, len(lines))
         with open_setting(engine, params.pacore, params.verify, seed=params.seed) as setting:
-            check_lengths(left, setting)
+            check_lengths((one for one in questions if one.id not in finished), setting)
             solve_all(
                 engine,
-                left,
+                questions,
                 setting,
                 together=params.pacore.problems_together,
                 on_solved=keep,
+                finished=finished,
             )
+    errors = {name: str(solution.answers[0].error) for name, solution in failed.items()}
     rows = [
         journal.pieces.get(name) or given[name] | {"error": errors[name]}
         for line in lines
         for name in [line.question.id]
     ]
     write_json_lines(output, rows)
-    if not errors:
+    if not failed:
         journal.remove()
-    usages = [row["usage"] for row in rows if "usage" in row]
+    usages = [row["usage"] for row in journal.pieces.values()]
+    usages += [usage_counts(solution.cost) for solution in failed.values()]
     return SolvedFile(
         num_questions=len(lines),
         num_continued=num_continued,
@@ -103,6 +114,19 @@ def solve_file(
         failed_calls=sum(usage["failed_calls"] for usage in usages),
         tokens=sum(usage["total_tokens"] for usage in usages),
     )
+
+
+def _check_responses(lines: list[QuestionLine], source: pathlib.Path, params: Params) -> None:
+    """Refuse responses that no round would read."""
+    if len(make_plan(params.pacore)) > 1:
+        return
+    for line in lines:
+        if line.question.responses:
+            shown = one_line(line.question.id, most=_SHOWN_CHARACTERS)
+            raise BadInputError(
+                f"{source}: question {shown}: responses: pacore.widths=[] is one plain call, which reads none; "
+                "give --widths N, or leave them out"
+            )
 
 
 def _key(lines: list[QuestionLine], engine: ChatModel, params: Params) -> str:

@@ -5,6 +5,7 @@ A line is either one text (``problem_id``, ``text``; optionally ``kind``, ``logp
 them (``request_id``, ``round_responses``).
 """
 
+import math
 import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,9 @@ from pipeline_lib.records import Row
 from pipeline_lib.storage.files import check_output, numbered_json_lines, write_json_lines
 from pipeline_lib.verification.answer_groups import AnswerBook
 from pipeline_lib.verification.dispatch import open_verifier
+
+_MOST_WEIGHT = 1e300
+"""The sum of the weights of a question must be finite, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,8 @@ class _Ballot:
     """The texts of one question."""
 
     kind: Kind[Any]
+    is_round: bool
+    """One line of `pacore batch`, which has all texts."""
     texts: list[str] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
 
@@ -69,8 +75,8 @@ class _Text(BaseModel):
     problem_id: Name
     text: StrictStr | None
     kind: StrictStr | None = None
-    logprob: Annotated[float, Field(allow_inf_nan=False)] | None = None
-    completion_tokens: Annotated[int, Field(ge=0)] = 0
+    logprob: Annotated[float, Field(allow_inf_nan=False, le=0)] | None = None
+    completion_tokens: Annotated[int, Field(ge=0)] | None = None
 
 
 class _Response(BaseModel):
@@ -93,8 +99,13 @@ def consensus_of_file(
     Failed requests, of which the text is null, do not count; a question with no other text gets no line.
 
     Raises:
-        BadInputError: a line cannot be used, or lacks the score that the method needs.
+        BadInputError: a line cannot be used, or lacks the score that the method needs; or the method reads
+            no scores, and a column of them is given.
     """
+    if rule.score is not None and rule.method not in NEEDS_SCORES:
+        raise BadInputError(
+            f"--score {rule.score}: method {rule.method} reads no scores; give --method weighted, borda or best"
+        )
     check_output(output, source=source)
     ballots = _read(source, rule)
     rows: list[Row] = []
@@ -151,8 +162,11 @@ def _add_rounds(
     if rule.method in NEEDS_SCORES:
         raise BadInputError(f"{where}: method {rule.method}: rounds hold no scores; use majority")
     if line.request_id in ballots:
-        raise BadInputError(f"{where}: request_id: {line.request_id!r} is given twice")
-    ballot = ballots[line.request_id] = _Ballot(kind=_kind(rule.kind, where))
+        raise BadInputError(
+            f"{where}: request_id: {line.request_id!r} is given twice; rounds are one line, and no texts beside it"
+        )
+    kind = _kind(rule.kind, where)
+    ballot = ballots[line.request_id] = _Ballot(kind=kind, is_round=True)
     if line.round_responses is None:
         return
     if rule.round_number > len(line.round_responses):
@@ -165,7 +179,11 @@ def _add_rounds(
 
 def _add_text(ballots: dict[str, _Ballot], line: _Text, rule: ConsensusRule, where: str) -> None:
     kind = _kind(line.kind or rule.kind, where)
-    ballot = ballots.setdefault(line.problem_id, _Ballot(kind=kind))
+    ballot = ballots.setdefault(line.problem_id, _Ballot(kind=kind, is_round=False))
+    if ballot.is_round:
+        raise BadInputError(
+            f"{where}: problem_id: {line.problem_id!r} has rounds in an earlier line; leave out one of both"
+        )
     if ballot.kind is not kind:
         raise BadInputError(f"{where}: kind={kind.name}: an earlier text has {ballot.kind.name}")
     if line.text is None:  # a failed request is no answer
@@ -187,14 +205,29 @@ def _kind(name: str, where: str) -> Kind[Any]:
 
 def _score(line: _Text, rule: ConsensusRule, where: str) -> float:
     if rule.score is None:
-        if line.logprob is None:
+        if line.logprob is None or line.completion_tokens is None:
+            missing = "logprob" if line.logprob is None else "completion_tokens"
             raise BadInputError(
-                f"{where}: logprob: method {rule.method} needs it, or --score with a column of scores"
+                f"{where}: {missing}: method {rule.method} needs it, or --score with a column of scores"
             )
         return probability_per_token(line.logprob, line.completion_tokens)
-    value = (line.model_extra or {}).get(rule.score)
+    value = line.model_dump().get(rule.score)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadInputError(f"{where}: {rule.score}: expected a number, got {value!r}")
-    if rule.method is Method.WEIGHTED and value < 0:
-        raise BadInputError(f"{where}: {rule.score}={value}: a weight must not be negative")
-    return float(value)
+    score = _finite(value)
+    if score is None:
+        raise BadInputError(f"{where}: {rule.score}: expected a finite number")
+    if rule.method is Method.WEIGHTED and not 0 <= score <= _MOST_WEIGHT:
+        raise BadInputError(
+            f"{where}: {rule.score}={score:g}: a weight must not be negative, or above {_MOST_WEIGHT:g}"
+        )
+    return score
+
+
+def _finite(value: float) -> float | None:
+    """None for NaN, an infinity, or an integer that no float can hold."""
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None

@@ -2,9 +2,14 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from pipeline_lib.serving.chat_model import Message, Role
+from pipeline_lib.serving.front.schemas import Text
+
+StrictText = Annotated[Text, Field(strict=True)]
+"""A string that can be encoded; a number is none."""
+Texts = Annotated[tuple[StrictText, ...], Field(min_length=1)]
 
 
 class Turn(BaseModel):
@@ -13,7 +18,7 @@ class Turn(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     role: Role
-    content: StrictStr
+    content: StrictText
 
 
 def _asks(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:

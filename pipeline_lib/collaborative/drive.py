@@ -1,7 +1,7 @@
 """Drivers of solutions: in lockstep on an engine in this process, each at its own pace on servers."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from pipeline_lib.collaborative.rounds import Calls, Drawn, OnRound, Setting, advance, solve
 from pipeline_lib.collaborative.solution import Question, Solution
@@ -22,21 +22,35 @@ def solve_all(
     *,
     together: int,
     on_solved: OnSolved,
+    finished: Container[str] = (),
 ) -> None:
     """Solve all questions, at most ``together`` at once.
+
+    Args:
+        model: An engine in this process, a server or workers.
+        questions: All, also those that an interrupted command has solved.
+        setting: Of all questions.
+        together: An engine in this process solves groups of this many: with the finished questions in
+            their places, a command that continues has the groups of one that was not interrupted.
+        on_solved: Called with each solution.
+        finished: Ids of questions that are left out.
 
     Raises:
         BadInputError: as `ChatModel.complete`.
         EngineDownError: the server does not answer; earlier solutions were delivered.
     """
-    if not questions:
+    groups = [
+        [one for one in group if one.id not in finished] for group in split(questions, together)
+    ]
+    left = [one for group in groups for one in group]
+    if not left:
         return
     if isinstance(model, OpenAIModel | WorkerPool):
         asyncio.run(
-            _solve_concurrently(model, questions, setting, together=together, on_solved=on_solved)
+            _solve_concurrently(model, left, setting, together=together, on_solved=on_solved)
         )
         return
-    for group in split(questions, together):
+    for group in groups:
         for solution in solve_in_lockstep(model, group, setting):
             on_solved(solution)
 
@@ -50,8 +64,7 @@ def solve_in_lockstep(
 ) -> list[Solution]:
     """Solutions in the order of ``questions``; their calls are drawn in one batch per step.
 
-    An engine in this process decodes one batch at a time, so nothing is gained by another order, and a
-    fixed composition of batches makes a resumed file equal to an unbroken one.
+    An engine in this process decodes one batch at a time, so nothing is gained by another order.
     """
     exchanges = [solve(question, setting, on_round=on_round) for question in questions]
     solutions: dict[int, Solution] = {}

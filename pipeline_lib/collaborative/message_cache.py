@@ -7,11 +7,11 @@ set. Or the lines of `reasonloop sample`, one per path, with the gold of a kind.
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
-from pipeline_lib.collaborative.conversation_fields import Turns, messages_of
+from pipeline_lib.collaborative.conversation_fields import Texts, Turns, messages_of
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import Gold, Kind
 from pipeline_lib.kinds.line_fields import Name, line_error
@@ -42,7 +42,7 @@ class _Line(BaseModel):
     id: Name | None = None
     kind: StrictStr | None = None
     conversation: Turns
-    responses: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+    responses: Texts
     ground_truth: Name
 
 

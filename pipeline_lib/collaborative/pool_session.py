@@ -10,7 +10,7 @@ from pipeline_lib.collaborative.workers import WorkerLeavingError, WorkerLostErr
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Completion, Decoding, Request
 from pipeline_lib.serving.connection import EngineDownError
-from pipeline_lib.serving.session import gather_all
+from pipeline_lib.serving.session import OnDrawn, gather_all, ignore_drawn
 from pipeline_lib.serving.stream_parsing import Delta, OnDelta
 
 PATHS_PER_CALL = 8
@@ -30,8 +30,10 @@ class PoolSession:
     """Set, and replaced, when a worker has joined or has room for a call."""
     _following: asyncio.Task[None] | None = field(init=False, default=None)
 
-    async def draw(self, request: Request, decoding: Decoding) -> list[Completion]:
-        """The completions of a request, in the order of its seeds.
+    async def draw(
+        self, request: Request, decoding: Decoding, on_drawn: OnDrawn = ignore_drawn
+    ) -> list[Completion]:
+        """The completions of a request, in the order of its seeds; ``on_drawn`` has those of a worker's call.
 
         Raises:
             BadInputError: as the engine of a worker.
@@ -43,8 +45,8 @@ class PoolSession:
             replace(request, seeds=request.seeds[start : start + PATHS_PER_CALL])
             for start in places
         ]
-        drawn = await gather_all([self._draw_part(part, decoding) for part in parts])
-        return [replace(one, model=request.model) for part in drawn for one in part]
+        drawn = await gather_all([self._draw_part(part, decoding, on_drawn) for part in parts])
+        return [one for part in drawn for one in part]
 
     async def stream(self, request: Request, decoding: Decoding, on_delta: OnDelta) -> Completion:
         """The completion of a request with one seed; its text is delivered whole, as workers return it.
@@ -73,7 +75,19 @@ class PoolSession:
         """Calls that were sent to another worker."""
         return self.table.lost_calls
 
-    async def _draw_part(self, request: Request, decoding: Decoding) -> list[Completion]:
+    async def _draw_part(
+        self, request: Request, decoding: Decoding, on_drawn: OnDrawn
+    ) -> list[Completion]:
+        """The completions of one call, which pays for its prompt."""
+        drawn = [
+            # An engine in the worker's process opens no HTTP request.
+            replace(one, model=request.model, opens_request=place == 0 or one.opens_request)
+            for place, one in enumerate(await self._call(request, decoding))
+        ]
+        on_drawn(drawn)
+        return drawn
+
+    async def _call(self, request: Request, decoding: Decoding) -> list[Completion]:
         """The completions of one call; after the loss of too many workers, with errors."""
         lost = 0
         while lost <= _RETRIES:
@@ -92,8 +106,7 @@ class PoolSession:
             finally:
                 active.calls -= 1
                 self._announce()
-        failed = _failed(f"its worker was lost {lost} times")
-        return [replace(failed, opens_request=place == 0) for place in range(len(request.seeds))]
+        return [_failed(f"its worker was lost {lost} times")] * len(request.seeds)
 
     def _model_of(self, request: Request) -> WorkerModel:
         [model, *_] = [one for one in self.served if request.model in {None, one.name}]

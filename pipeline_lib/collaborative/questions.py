@@ -5,11 +5,11 @@ All are checked before the first call.
 
 import pathlib
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pipeline_lib.collaborative.conversation_fields import Turns, messages_of
+from pipeline_lib.collaborative.conversation_fields import Texts, Turns, messages_of
 from pipeline_lib.collaborative.solution import Question
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.line_fields import Name, line_error
@@ -42,7 +42,7 @@ class _Line(BaseModel):
 
     id: Name
     messages: Turns
-    responses: Annotated[tuple[StrictStr, ...], Field(min_length=1)] | None = None
+    responses: Texts | None = None
     """Texts of the first round, from elsewhere."""
 
 

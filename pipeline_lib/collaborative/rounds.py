@@ -61,6 +61,8 @@ class Setting:
     """Compaction of the text of a path or of a summary; None: it gives no reference."""
     summary: Decoding | None = None
     """Decoding of a summary per path, which is compacted in place of the path; None: no summaries."""
+    summary_fits: Callable[[str], bool] = lambda _prompt: True
+    """False: prompt and summary exceed the model's context; it is not asked for, and the path has no message."""
     early_stop: EarlyStop | None = None
     open_answers: Callable[[], AnswerNumber]
     """Numbers the answers of one question; called for an early stop alone."""
@@ -188,23 +190,33 @@ def _compact(question: Question, setting: Setting, number: int, drawn: Round) ->
     texts = [one.text for one in drawn.completions]
     cost = drawn.cost
     if setting.summary is not None:
-        seeds = consecutive_seeds(drawn.width, setting.seed, "pacore-summary", question.id, number)
-        written = [path for path, text in enumerate(texts) if text]
-        requests = [
-            Request(
-                prompt=setting.render(summary_prompt(question.conversation, texts[path])),
-                seeds=[seeds[path]],
-                model=_model_of(path, number, setting),
-            )
-            for path in written
-        ]
-        summaries = yield Calls(requests=requests, decoding=setting.summary)
+        asked = _summary_requests(question, setting, number, drawn)
+        summaries: Drawn = ()
+        if asked:
+            summaries = yield Calls(requests=[*asked.values()], decoding=setting.summary)
         cost = cost.then(round_cost(summaries))
         texts = [""] * len(texts)
-        for path, [summary] in zip(written, summaries, strict=True):
+        for path, [summary] in zip(asked, summaries, strict=True):
             texts[path] = summary.text
     messages = [setting.message_of(text) if text else None for text in texts]
     return replace(drawn, messages=messages, cost=cost)
+
+
+def _summary_requests(
+    question: Question, setting: Setting, number: int, drawn: Round
+) -> dict[int, Request]:
+    """The requests for summaries, by path; none for an empty path or where the context has no room."""
+    seeds = consecutive_seeds(drawn.width, setting.seed, "pacore-summary", question.id, number)
+    prompts = {
+        path: setting.render(summary_prompt(question.conversation, one.text))
+        for path, one in enumerate(drawn.completions)
+        if one.text
+    }
+    return {
+        path: Request(prompt=prompt, seeds=[seeds[path]], model=_model_of(path, number, setting))
+        for path, prompt in prompts.items()
+        if setting.summary_fits(prompt)
+    }
 
 
 def _prompts(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from pipeline_lib.collaborative.plan import make_plan
 from pipeline_lib.collaborative.rounds import Setting
@@ -33,7 +34,7 @@ def open_setting(
     """The setting of ``params`` on ``model``; an early stop may compare answers within the block.
 
     Raises:
-        BadInputError: the model has no chat template.
+        BadInputError: as `make_setting`.
     """
     with open_verifier(verify) as verifier:
         yield make_setting(model, params, verifier, seed=seed)
@@ -45,21 +46,25 @@ def make_setting(
     """The setting of ``params`` on ``model``, with ``answers`` calls in the last round.
 
     Raises:
-        BadInputError: the model has no chat template.
+        BadInputError: the model has no chat template, or one that cannot ask for the summaries of ``params``.
     """
     chat_format = require_chat_format(model.chat_format, "the model")
     decoding = _decoding(params, call_tokens(params, chat_format))
     kind = KINDS[params.kind]
+    summary = None
+    if params.compaction is Compaction.MODEL:
+        _check_reads_words(chat_format)
+        summary = _decoding(params, params.summary_tokens)
 
-    def fits(prompt: str) -> bool:
+    def leaves_room(prompt: str, *, tokens: int) -> bool:
         room = model.room(prompt)
-        return room is None or room >= decoding.max_new_tokens
+        return room is None or room >= tokens
 
     return Setting(
         plan=make_plan(params, answers=answers),
         render=chat_format.render,
         synthesis_text=synthesis_text_of(chat_format),
-        fits=fits,
+        fits=partial(leaves_room, tokens=decoding.max_new_tokens),
         decoding=decoding,
         last_decoding=replace(
             decoding,
@@ -69,11 +74,8 @@ def make_setting(
         ),
         seed=seed,
         message_of=message_of(params),
-        summary=(
-            _decoding(params, params.summary_tokens)
-            if params.compaction is Compaction.MODEL
-            else None
-        ),
+        summary=summary,
+        summary_fits=partial(leaves_room, tokens=params.summary_tokens),
         early_stop=params.early_stop,
         open_answers=lambda: AnswerBook(kind=kind, verifier=verifier).number,
         models=model.models if isinstance(model, WorkerPool) else (),
@@ -126,6 +128,14 @@ def require_chat_format(found: ChatFormat | None, name: str) -> ChatFormat:
             "`reasonloop import-model`, or one that `reasonloop pacore base` made"
         )
     return found
+
+
+def _check_reads_words(chat_format: ChatFormat) -> None:
+    if chat_format.is_compact:
+        raise BadInputError(
+            "pacore.compaction=model: the model reads compact prompts, and no request for a summary; give "
+            "conclusion or answer"
+        )
 
 
 def call_tokens(params: PacoreParams, chat_format: ChatFormat) -> int:

@@ -32,6 +32,8 @@ class Round:
     dropped: int
     """References that did not fit into the context, over all paths."""
     cost: Cost
+    is_given: bool = False
+    """Its texts are responses of the question; nothing was asked."""
 
     @property
     def num_failed(self) -> int:
@@ -79,4 +81,5 @@ def given_round(responses: Sequence[str]) -> Round:
         width=len(completions),
         dropped=0,
         cost=NOTHING,
+        is_given=True,
     )

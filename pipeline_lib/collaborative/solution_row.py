@@ -18,7 +18,7 @@ def solution_row(solution: Solution) -> Row:
             [_response(one) for one in drawn.completions] for drawn in solution.rounds
         ],
         "rounds": [round_counts(drawn) for drawn in solution.rounds],
-        "usage": _usage(solution.cost),
+        "usage": usage_counts(solution.cost),
         "critical_tokens": solution.cost.critical_tokens,
     }
 
@@ -30,10 +30,10 @@ def _response(completion: Completion) -> Row:
 
 
 def round_counts(drawn: Round) -> Row:
-    """Planned and sent calls of a round, failures, references and tokens."""
+    """Planned and sent calls for paths of a round, failures, references and tokens."""
     return {
-        "planned": drawn.width,
-        "asked": len(drawn.completions),
+        "planned": 0 if drawn.is_given else drawn.width,
+        "asked": 0 if drawn.is_given else len(drawn.completions),
         "failed": drawn.num_failed,
         "references": len(set().union(*drawn.references)),
         "dropped": drawn.dropped,
@@ -42,7 +42,8 @@ def round_counts(drawn: Round) -> Row:
     }
 
 
-def _usage(cost: Cost) -> Row:
+def usage_counts(cost: Cost) -> Row:
+    """Tokens and calls of a solution."""
     return {
         "prompt_tokens": cost.prompt_tokens,
         "completion_tokens": cost.completion_tokens,

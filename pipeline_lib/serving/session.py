@@ -19,8 +19,14 @@ from pipeline_lib.serving.stream_parsing import BrokenStreamError, OnDelta, Stre
 
 Draw = Callable[[Request, Decoding], Coroutine[object, object, list[Completion]]]
 """The completions of a request, in the order of its seeds."""
+OnDrawn = Callable[[Sequence[Completion]], None]
+"""Called with the completions of each part of a request that is sent by itself, when it has ended."""
 _T = TypeVar("_T")
 _FAILURES = (OpenAIError, BadResponseError, TimeoutError)
+
+
+def ignore_drawn(_drawn: Sequence[Completion]) -> None:
+    """An `OnDrawn` that does nothing."""
 
 
 async def gather_all(running: Sequence[Coroutine[object, object, _T]]) -> list[_T]:
@@ -49,15 +55,19 @@ class Session:
     """One per request in flight."""
     outage: Outage
 
-    async def draw(self, request: Request, decoding: Decoding) -> list[Completion]:
-        """The completions of a request, in the order of its seeds.
+    async def draw(
+        self, request: Request, decoding: Decoding, on_drawn: OnDrawn = ignore_drawn
+    ) -> list[Completion]:
+        """The completions of a request, in the order of its seeds; ``on_drawn`` has those of an HTTP request.
 
         Raises:
             BadInputError: the model is not served any more.
             EngineDownError: no answer for ``serve.start_timeout_s``.
         """
         runs = split_seeds(request.seeds, self.dialect, decoding)
-        drawn = await gather_all([self._draw(request.prompt, run, decoding) for run in runs])
+        drawn = await gather_all(
+            [self._draw(request.prompt, run, decoding, on_drawn) for run in runs]
+        )
         return [one for run in drawn for one in run]
 
     @property
@@ -102,7 +112,7 @@ class Session:
         await self.outage.probe(patience_s=0.0)
 
     async def _draw(
-        self, prompt: str, seeds: Sequence[int], decoding: Decoding
+        self, prompt: str, seeds: Sequence[int], decoding: Decoding, on_drawn: OnDrawn
     ) -> list[Completion]:
         """The completions of one request."""
         async with self.slots:
@@ -110,6 +120,7 @@ class Session:
             # A server that ignores n, despite its owner's name.
             for seed in seeds[len(drawn) :]:
                 drawn += await self._request(prompt, [seed], decoding)
+        on_drawn(drawn)
         return drawn
 
     async def _request(

@@ -150,6 +150,33 @@ def test_failed_questions_are_asked_again(server, questions, tmp_path, capsys):
     assert all("error" not in row for row in read(output))
 
 
+@pytest.mark.parametrize("rounds", [["--preset", "low"], ["--widths", "4"]])
+def test_widths_replace_a_population_of_the_params(server, rounds, capsys):
+    """5 calls, not the 10 of a population of 3 in 3 steps."""
+    rsa = [f"pacore.rsa.{name}" for name in ("population=3", "subset=2", "steps=3")]
+    more = [word for one in rsa for word in ("--set", one)]
+    assert run("solve", MODEL, "What is 1+1?", *at(server), *more) == 0
+    assert "10 calls" in capsys.readouterr().out
+    assert run("solve", MODEL, "What is 1+1?", *rounds, *at(server), *more) == 0
+    assert "5 calls" in capsys.readouterr().out
+
+
+def test_bad_ports_are_one_line(capsys):
+    """Of `pacore serve`, as of `pacore master`."""
+    for port in ("-1", "70000"):
+        assert run("serve", MODEL, f"--port={port}") == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert "--port" in line
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a..b"])
+def test_a_host_that_is_no_name_is_one_line(host, capsys):
+    """A label of a name has 1 to 63 characters."""
+    assert run("solve", MODEL, "Why?", "--master", f"{host}:6400") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"--master {host}:6400: no answer" in line
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

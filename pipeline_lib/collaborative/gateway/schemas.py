@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from pipeline_lib.params.pacore import PRESETS, Compaction
 from pipeline_lib.params.sections import Count, Section
@@ -13,7 +13,9 @@ from pipeline_lib.serving.front.schemas import ChatRequest
 PLAIN = "none"
 """``reasoning_effort`` of one plain call."""
 _MOST_CALLS = 1024
-"""Of one request, summaries left out."""
+"""Of the widths of one request and its answers, summaries left out."""
+_SEEDS_END = 2**63
+"""The n last calls of a plain request have consecutive seeds."""
 _MOST_ANSWERS = 128
 """OpenAI's limit of ``n``."""
 _ROLES = {"developer": Role.SYSTEM}
@@ -25,13 +27,6 @@ class PacoreFields(Section):
     widths: tuple[Count, ...] | None = Field(default=None, min_length=1)
     """Paths of each round; a last round with the answers follows."""
     compaction: Compaction | None = None
-
-    @field_validator("widths")
-    @classmethod
-    def _affordable(cls, widths: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        if (calls := sum(widths or ())) > _MOST_CALLS:
-            raise ValueError(f"{calls} calls; at most {_MOST_CALLS}")
-        return widths
 
 
 class GatewayRequest(ChatRequest):
@@ -59,9 +54,24 @@ class GatewayRequest(ChatRequest):
                 raise ValueError(f"{field} is not supported here; leave it out")
         if self.n > _MOST_ANSWERS:
             raise ValueError(f"n={self.n}; at most {_MOST_ANSWERS}")
+        if self.seed is not None and self.seed + self.n > _SEEDS_END:
+            raise ValueError(
+                f"seed={self.seed}: the seeds of n={self.n} answers end above 2^63 - 1"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rounds_can_be_drawn(self) -> "GatewayRequest":
         if self.reasoning_effort not in {None, PLAIN, *PRESETS}:
             raise ValueError(
                 f"reasoning_effort={self.reasoning_effort}; give {', '.join((PLAIN, *PRESETS))}"
+            )
+        if self.reasoning_effort == PLAIN and self.pacore is not None:
+            raise ValueError(f"reasoning_effort={PLAIN} is one plain call; leave out it, or pacore")
+        widths = self.pacore.widths if self.pacore else None
+        if widths is not None and (calls := sum(widths) + self.n) > _MOST_CALLS:
+            raise ValueError(
+                f"pacore.widths: {calls} calls with n={self.n} answers; at most {_MOST_CALLS}"
             )
         return self
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,13 +12,15 @@ from pipeline_lib.collaborative.gateway.upstream import Upstream
 from pipeline_lib.collaborative.rounds import Calls, Drawn, Exchange, Setting, advance, solve
 from pipeline_lib.collaborative.solution import Question, Round, Solution
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.sampling.compute_cost import round_cost
+from pipeline_lib.sampling.compute_cost import request_cost
+from pipeline_lib.serving.chat_model import Completion, Decoding, Request
 from pipeline_lib.serving.connection import EngineDownError
 from pipeline_lib.serving.front.errors import ApiError
 from pipeline_lib.serving.session import gather_all
+from pipeline_lib.serving.stream_parsing import OnDelta
 
 DrawAnswers = Callable[[Calls], Coroutine[object, object, Drawn]]
-"""Draws the calls of the last round."""
+"""Draws the calls of the last round, and counts them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,12 @@ class Solver:
         self.metrics.answered += 1
         return solution
 
+    async def stream(self, request: Request, decoding: Decoding, on_delta: OnDelta) -> Completion:
+        """As `Upstream.stream`; counted when it has ended."""
+        drawn = await self.upstream.stream(request, decoding, on_delta)
+        self._count([drawn])
+        return drawn
+
     def stop(self) -> None:
         """Cancel all calls; their requests end with an error. In the event loop, at its end."""
         self._is_stopped = True
@@ -113,7 +121,6 @@ class Solver:
             on_step(_step(calls, finished + 1, setting))
             draw = draw_answers if calls.are_last else self._draw
             drawn = await draw(calls)
-            self.metrics.add_calls(round_cost(drawn))
             step = await self._advance(exchange, drawn)
             if len(rounds) > finished:
                 now = time.perf_counter()
@@ -123,7 +130,12 @@ class Solver:
 
     async def _draw(self, calls: Calls) -> Drawn:
         decoding = calls.decoding
-        return await gather_all([self.upstream.draw(one, decoding) for one in calls.requests])
+        return await gather_all(
+            [self.upstream.draw(one, decoding, self._count) for one in calls.requests]
+        )
+
+    def _count(self, drawn: Sequence[Completion]) -> None:
+        self.metrics.add_calls(request_cost(drawn))
 
     async def _advance(self, exchange: Exchange, drawn: Drawn | None) -> Calls | Solution:
         loop = asyncio.get_running_loop()

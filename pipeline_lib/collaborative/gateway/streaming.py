@@ -91,7 +91,7 @@ class AnswerStream:
         """The answers, each by a request of its own."""
         indices = itertools.count()
         streams = [
-            self.solver.upstream.stream(
+            self.solver.stream(
                 replace(request, seeds=[seed]), calls.decoding, partial(self._add, next(indices))
             )
             for request in calls.requests

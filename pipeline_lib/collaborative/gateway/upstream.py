@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from pipeline_lib.serving.chat_model import Completion, Decoding, Request
+from pipeline_lib.serving.session import OnDrawn, ignore_drawn
 from pipeline_lib.serving.stream_parsing import OnDelta
 
 
@@ -14,7 +15,9 @@ class Upstream(Protocol):
         """Calls that were sent once more, after a restart or to another worker."""
         ...
 
-    async def draw(self, request: Request, decoding: Decoding) -> list[Completion]:
+    async def draw(
+        self, request: Request, decoding: Decoding, on_drawn: OnDrawn = ignore_drawn
+    ) -> list[Completion]:
         """The completions of a request, in the order of its seeds.
 
         Raises:

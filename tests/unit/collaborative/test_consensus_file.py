@@ -9,6 +9,8 @@ from pipeline_lib.collaborative.consensus_file import ConsensusRule, consensus_o
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import VerifyParams
 
+ROUND = {"request_id": "p", "round_responses": [[{"content": "\\boxed{5}"}]]}
+
 
 def rule(method=Method.MAJORITY, **changes):
     fields = {"kind": "math", "score": None, "round_number": 1, "borda_power": 1.0}
@@ -76,6 +78,16 @@ def test_a_column_of_scores(tmp_path):
     ]
 
 
+def test_any_column_of_numbers_can_be_the_score(tmp_path):
+    """`logprob`, which has a meaning of its own, too: -1 is better than -2, whatever the tokens."""
+    rows = [
+        {"problem_id": "p", "text": f"\\boxed{{{number}}}", "logprob": -number}
+        for number in (2, 1, 3)
+    ]
+    [row] = run(tmp_path, rows, rule(Method.BEST, score="logprob"))[1]
+    assert row["text"] == "\\boxed{1}"
+
+
 def test_a_round_of_pacore_batch(tmp_path):
     """The first round by default, the last one on request."""
     row = {
@@ -116,6 +128,17 @@ def test_failed_requests_are_no_ballots(tmp_path):
         (lines("a"), rule(Method.BEST), ":1: logprob: method best needs it"),
         (lines("a", reward="x"), rule(Method.BEST, score="reward"), "reward: expected a number"),
         (lines("a", reward=-1), rule(Method.WEIGHTED, score="reward"), "must not be negative"),
+        (lines("a", logprob=-1.0), rule(Method.BORDA), ":1: completion_tokens: method borda needs"),
+        (lines("a", logprob=1e6, completion_tokens=1), rule(Method.WEIGHTED), ":1: logprob: .*less"),
+        (lines("a", logprob=-(10**400), completion_tokens=1), rule(Method.BEST), ":1: logprob"),
+        (lines("a", reward=float("nan")), rule(Method.BEST, score="reward"), "a finite number"),
+        (lines("a", reward=float("-inf")), rule(Method.BORDA, score="reward"), "a finite number"),
+        (lines("a", reward=10**400), rule(Method.WEIGHTED, score="reward"), "a finite number"),
+        (lines("a", reward=1e301), rule(Method.WEIGHTED, score="reward"), "above 1e\\+300"),
+        (lines("a", logprob=-1.0), rule(Method.WEIGHTED, score="logprob"), "logprob=-1: a weight must"),
+        (lines("a", reward=1), rule(score="reward"), "--score reward: method majority reads no scores"),
+        ([ROUND, *lines("a")], rule(), ":2: problem_id: 'p' has rounds"),
+        ([*lines("a"), ROUND], rule(), ":2: request_id: 'p' is given twice"),
         ([{"request_id": "q", "round_responses": []}], rule(), "round 1: it has 0 rounds"),
         ([*lines("a"), *lines("b", kind="countdown")], rule(), "an earlier text has math"),
     ],

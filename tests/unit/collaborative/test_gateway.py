@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import threading
 import time
 
@@ -232,7 +233,10 @@ def test_a_failed_path_is_counted_and_a_failed_last_call_is_502(gateway, server)
         ({"reasoning_effort": "huge"}, "give none, low, medium, high"),
         ({"pacore": {"widths": []}}, "pacore.widths"),
         ({"pacore": {"widths": [0]}}, "pacore.widths"),
-        ({"pacore": {"widths": [1000, 25]}}, "1025 calls; at most 1024"),
+        ({"pacore": {"widths": [1000, 24]}}, "1025 calls with n=1 answers; at most 1024"),
+        ({"pacore": {"widths": [1000]}, "n": 25}, "1025 calls with n=25 answers; at most 1024"),
+        ({"pacore": {}, "reasoning_effort": "none"}, "none is one plain call"),
+        ({"seed": 2**63 - 2, "n": 3}, "end above 2^63 - 1"),
         ({"pacore": {"width": [2]}}, "pacore.width"),
         ({"n": 129}, "n=129; at most 128"),
         ({"unknown": 1}, "unknown"),
@@ -336,6 +340,47 @@ def test_metrics_add_up(gateway, server):
     assert gateway.metric("round_seconds_count") == 3
     assert gateway.metric("round_seconds_sum") > 0
     assert gateway.metric("requests_in_flight") == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "held"), [({}, 4), ({"stream": True, "n": 3}, 7)], ids=["paths", "streamed answers"]
+)
+def test_calls_of_an_unfinished_round_are_counted(gateway, server, more, held):
+    """All calls of a round but one have ended: 3 of 4 paths, or 4 paths and 2 of 3 answers."""
+    release, numbers = threading.Event(), itertools.count(1)
+
+    async def one_held(request, body):
+        if next(numbers) == held:
+            await asyncio.to_thread(release.wait)
+        return await by_seed()(request, body)
+
+    server.always = one_held
+    asking = threading.Thread(
+        target=lambda: gateway.post(model=f"{MODEL}:low", messages=TURNS, **more)
+    )
+    asking.start()
+    try:
+        until(lambda: gateway.metric("calls_total") == held - 1)
+        assert gateway.metric("completion_tokens_total") == 4 * (held - 1)
+        assert gateway.metric("requests_in_flight") == 1
+    finally:
+        release.set()
+        asking.join()
+    assert gateway.metric("calls_total") == 4 + more.get("n", 1)
+
+
+def test_the_largest_seed_of_n_answers(gateway, server):
+    """2^63 - 3 and two more."""
+    assert gateway.post(model=MODEL, messages=TURNS, seed=2**63 - 3, n=3).status_code == 200
+    assert sorted(body["seed"] for body in server.bodies) == [2**63 - 3, 2**63 - 2, 2**63 - 1]
+
+
+def test_limits_of_a_request_do_not_hold_for_summaries(gateway, server):
+    """Four paths and a synthesis of 7 tokens with a stop string, four summaries of `pacore.summary_tokens`."""
+    given = {"max_tokens": 7, "stop": ["\n"], "pacore": {"widths": [4], "compaction": "model"}}
+    assert gateway.post(model=MODEL, messages=TURNS, **given).status_code == 200
+    limits = [(body["max_tokens"], body.get("stop")) for body in server.bodies]
+    assert limits == [(7, ["\n"])] * 4 + [(256, None)] * 4 + [(7, ["\n"])]
 
 
 def test_the_public_client_reads_errors(gateway, server):

@@ -48,6 +48,11 @@ def test_a_question_with_responses(tmp_path):
         ([{"id": "a", "messages": [*ASK, {"role": "assistant", "content": "x"}]}], "the user's"),
         ([{"id": "a", "messages": [{"role": "tool", "content": "x"}]}], ":1: messages.0.role"),
         ([{"id": "a", "messages": [{"role": "user", "content": 3}]}], ":1: messages.0.content"),
+        (
+            [{"id": "a", "messages": [{"role": "user", "content": "\ud800"}]}],
+            "surrogate is not text",
+        ),
+        ([{"id": "a", "messages": ASK, "responses": ["b", "\udfff"]}], ":1: responses.1: a lone"),
         ([{"id": "a", "messages": ASK, "usage": 1}], ":1: usage: the output has a field"),
     ],
 )

@@ -194,6 +194,23 @@ def test_summaries_are_calls_of_their_own():
     assert solution.cost.critical_tokens == 6
 
 
+def test_a_summary_without_room_is_not_asked_for():
+    """Summary prompts of 2 of 4 paths fit: 4 paths, 2 summaries, a synthesis of 2 references; none fit: 5 calls."""
+    short = Decoding(temperature=1.0, max_new_tokens=20)
+    params = PacoreParams(widths=(4,))
+    paths = solved(params).rounds[0].completions
+
+    def fits(prompt):
+        return paths[1].text in prompt or paths[2].text in prompt
+
+    solution = solved(params, summary=short, summary_fits=fits)
+    first, last = solution.rounds
+    assert [message is not None for message in first.messages] == [False, True, True, False]
+    assert (first.num_failed, sorted(last.references[0]), solution.cost.calls) == (0, [1, 2], 7)
+    nothing = solved(params, summary=short, summary_fits=lambda _prompt: False)
+    assert (nothing.rounds[0].messages, nothing.cost.calls) == ([None] * 4, 5)
+
+
 def test_cost_by_hand():
     """Low: prompts of 12 words once, texts of one word: 4 + 1 drawn, 2 in sequence."""
     solution = solved(PacoreParams(widths=(4,)))

@@ -61,6 +61,27 @@ def test_a_question_longer_than_the_context_is_named():
         check_lengths(asked, setting)
 
 
+def test_a_summary_needs_room_for_its_own_tokens():
+    """A prompt of 4 words in a context of 10: room for a summary of 6 tokens and an answer of 9, not for 7."""
+    params = PacoreParams(compaction=Compaction.MODEL, max_new_tokens=9, summary_tokens=6)
+    for tokens, fits in ((6, True), (7, False)):
+        changed = params.model_copy(update={"summary_tokens": tokens})
+        with opened(changed, model(context=10)) as setting:
+            assert setting.summary_fits("one two three four") is fits
+
+
+def test_a_model_of_compact_prompts_cannot_summarize():
+    """Its template shows the last message alone, so a request for a summary would be its question."""
+    with (
+        pytest.raises(BadInputError, match=r"compaction=model.*give conclusion or answer"),
+        opened(
+            PacoreParams(compaction=Compaction.MODEL),
+            model(chat_format=PlainTurns(is_compact=True)),
+        ),
+    ):
+        pass
+
+
 def test_an_unknown_context_fits_all():
     """A server without a local tokenizer answers for itself."""
     with opened(PacoreParams(max_new_tokens=10**6)) as setting:

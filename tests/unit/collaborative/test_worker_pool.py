@@ -12,6 +12,7 @@ from pipeline_lib.collaborative.workers import (
 )
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.pacore import PacoreParams
+from pipeline_lib.sampling.compute_cost import request_cost
 from pipeline_lib.serving.chat_model import Request
 from pipeline_lib.serving.client import ServerChat
 from pipeline_lib.serving.connection import EngineDownError
@@ -45,6 +46,14 @@ def test_completions_do_not_depend_on_the_workers():
     assert texts(shared) == texts(alone) == [text_of("A" + PROMPT, seed) for seed in range(20)]
     sizes = sorted(len(call.seeds) for call in one.calls + two.calls)
     assert sizes == [20 - 2 * PATHS_PER_CALL, PATHS_PER_CALL, PATHS_PER_CALL]
+
+
+def test_each_call_pays_for_its_prompt():
+    """A request of 32 paths is four calls, each of which reads the prompt."""
+    drawn = drawn_by(pool_of(FakeWorker("1")), paths=4 * PATHS_PER_CALL)
+    opening = [place for place, one in enumerate(drawn) if one.opens_request]
+    assert opening == [0, PATHS_PER_CALL, 2 * PATHS_PER_CALL, 3 * PATHS_PER_CALL]
+    assert request_cost(drawn).prompt_tokens == 4 * len(PROMPT.split())
 
 
 def test_calls_go_where_there_is_room():
