@@ -1,7 +1,7 @@
 """A tiny model that has learned the threads of a few Countdown problems by heart."""
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -10,6 +10,7 @@ from pipeline_lib.adaptive.countdown.compact import CompactSearch, parallel_trac
 from pipeline_lib.adaptive.countdown.sequences import Trace
 from pipeline_lib.adaptive.countdown.tokens import EOS, PAD, make_tokenizer
 from pipeline_lib.adaptive.model_record import RECORD_NAME, ThreadModelRecord
+from pipeline_lib.determinism import deterministic
 from pipeline_lib.storage.files import write_json
 
 WINDOW = 256
@@ -42,26 +43,36 @@ def save_tokenizer(folder: pathlib.Path) -> PreTrainedTokenizerFast:
 def save_model(folder: pathlib.Path, outputs: Mapping[str, str]) -> pathlib.Path:
     """A Llama that continues each prefix by its output, greedily; it is trained until it does."""
     tokenizer = save_tokenizer(folder)
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        model = LlamaForCausalLM(
-            LlamaConfig(
-                vocab_size=len(tokenizer),
-                hidden_size=64,
-                intermediate_size=128,
-                num_hidden_layers=2,
-                num_attention_heads=4,
-                num_key_value_heads=4,
-                max_position_embeddings=WINDOW,
-                pad_token_id=tokenizer.pad_token_id,
-                eos_token_id=tokenizer.eos_token_id,
-                bos_token_id=None,
-            )
-        )
     rows = [
         (tokenizer.encode(prefix), [*tokenizer.encode(output), tokenizer.eos_token_id])
         for prefix, output in outputs.items()
     ]
+    # Two threads in each of two test processes wait for each other on two cores: minutes instead of seconds.
+    with deterministic(threads=1, seed=1):
+        model = _learn(rows, tokenizer)
+    model.save_pretrained(folder)
+    save_record(folder)
+    return folder
+
+
+def _learn(
+    rows: Sequence[tuple[list[int], list[int]]], tokenizer: PreTrainedTokenizerFast
+) -> LlamaForCausalLM:
+    """Train until the loss on the second part of each row is below `_LEARNED`."""
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            max_position_embeddings=WINDOW,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            bos_token_id=None,
+        )
+    )
     longest = max(len(prefix) + len(output) for prefix, output in rows)
     inputs = torch.full((len(rows), longest), tokenizer.pad_token_id)
     labels = torch.full((len(rows), longest), _IGNORED)
@@ -78,9 +89,7 @@ def save_model(folder: pathlib.Path, outputs: Mapping[str, str]) -> pathlib.Path
         loss.backward()
         optimizer.step()
     assert loss < _LEARNED
-    model.save_pretrained(folder)
-    save_record(folder)
-    return folder
+    return model
 
 
 def save_record(folder: pathlib.Path, **changes: object) -> None:
