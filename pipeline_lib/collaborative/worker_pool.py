@@ -45,6 +45,10 @@ class WorkerPool:
         [first, *others] = [one.identity for one in self.served]
         return digest_json([first, *others]) if others else first
 
+    def calls_in_use(self) -> dict[str, int]:
+        """Answered calls of the workers of its models, by node id; a cluster may have others."""
+        return self.table.calls_in_use(self.served)
+
     @property
     def engine(self) -> str:
         """The engines of the workers."""

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipeline_lib.collaborative.workers import Directory, Worker, WorkerModel
@@ -41,9 +41,9 @@ class WorkerTable:
         """The workers of a model that are in use."""
         return [one for one in self._active.values() if one.worker.card.model == model]
 
-    def calls_in_use(self) -> dict[str, int]:
-        """Answered calls of the workers in use, by node id."""
-        names = [one.worker.card.node_id for one in self._active.values()]
+    def calls_in_use(self, models: Sequence[WorkerModel]) -> dict[str, int]:
+        """Answered calls of the workers of ``models`` that are in use, by node id."""
+        names = [one.worker.card.node_id for model in models for one in self.workers_of(model)]
         return {name: self.calls_by_worker[name] for name in names}
 
     def update(self, found: Mapping[str, Worker]) -> None:

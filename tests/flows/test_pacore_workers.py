@@ -130,7 +130,7 @@ def test_a_gateway_over_workers(cluster, endpoint):
     text = "".join(one.choices[0].delta.content or "" for one in chunks)
     assert text == whole.choices[0].message.content
     figures = httpx.get(url.replace("/v1", "/metrics")).text
-    assert re.search(r"^reasonloop_pacore_workers\{.*\} 2\.0$", figures, re.MULTILINE)
+    assert re.findall(r"^reasonloop_pacore_workers\{.*\} (.*)$", figures, re.MULTILINE) == ["2.0"]
     for worker in workers:
         assert f'worker="{worker.node_id}"' in figures
     assert gateway.end(signal.SIGTERM)[0] == 128 + signal.SIGTERM
@@ -168,7 +168,7 @@ def test_embedded_engines(cluster, tmp_path):
     embedded = ("--engine", "embedded")
     code, shown = cluster.worker(str(model), engine=embedded).finish()
     assert (code, shown.count("\n")) == (2, 1)
-    assert "it has no chat template" in shown
+    assert "has no chat template" in shown
     template = "{% for message in messages %}{{ message.role }}:{{ message.content }}\n{% endfor %}"
     (model / "chat_template.jinja").write_text(template, encoding="utf-8")
     config = json.loads((model / "config.json").read_text("utf-8"))

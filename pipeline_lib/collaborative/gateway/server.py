@@ -94,7 +94,7 @@ class _Gateway:
             model_name=self.name,
             most_in_flight=self.params.pacore.max_requests,
             retries=lambda: upstream.retries,
-            calls_by_worker=pool.table.calls_in_use if pool else None,
+            calls_by_worker=pool.calls_in_use if pool else None,
         )
         return Routes(
             solver=Solver(upstream=upstream, metrics=metrics, worker=self.worker),

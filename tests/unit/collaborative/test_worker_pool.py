@@ -137,6 +137,13 @@ def test_models_share_each_round():
     assert pool.table.calls_by_worker == {"1": 2 * (2 + 1), "2": 2 * (3 + 1) + 1}
 
 
+def test_workers_of_other_models_are_not_counted():
+    """A gateway of one model in a cluster of two: its metrics name the first worker alone."""
+    pool = pool_of(FakeWorker("1", "A"), FakeWorker("2", "B"), models=["A"])
+    drawn_by(pool)
+    assert pool.calls_in_use() == {"1": 1}
+
+
 def test_the_room_is_that_of_the_smallest_context():
     """Of the models whose room is known; a lost worker is passed over."""
     lost = FakeWorker("0", room_tokens=1, fault=WorkerLostError)
