@@ -34,7 +34,7 @@ def bootstrap(run: Run) -> None:
     )
     if manifests.current(workspace.base, kind=policies.KIND, key=key):
         return
-    # The control's checkpoint is selected on the rest; that of a given model on train problems.
+    # The rest selects the control's checkpoint; with a given model, a part of the train split does.
     worked = read_worked(problems, validation_fraction=params.validation_fraction, seed=seed)
     chat_format = load_chat_format(params.model) if params.model and params.format_steps else None
     rows = solution_rows(worked.train, chat_format)

@@ -73,7 +73,7 @@ class BootstrapParams(Section):
     answer format; 0 copies the model. ``lr``, ``batch_size`` and the other settings below hold for them."""
     validation_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """Share of the worked problems that is held out from base and control; the control's checkpoint is
-    selected by the loss on them. With a given ``model`` control and checkpoint are of the train split."""
+    selected by the loss on them. With a given ``model`` the control uses the train split instead."""
     hidden_size: Count = 128
     num_layers: Count = 4
     num_heads: Count = 4

@@ -66,7 +66,7 @@ def make_loop_headline(
 
 
 def _temperature_clause(gains: Mapping[float, bool]) -> str:
-    """Where pass@1 gains, by temperature; that of sampling, which the title is about, is the first."""
+    """The temperatures with a gain of pass@1 and those without; empty for one temperature or no gain."""
     if len(gains) == 1 or not any(gains.values()):
         return ""
     if all(gains.values()):

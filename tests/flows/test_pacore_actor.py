@@ -85,7 +85,7 @@ def test_a_cancelled_call_holds_the_engine_until_its_batch_ends(cancellations):
 
 
 def test_a_cancelled_call_whose_batch_fails_is_cancelled():
-    """The error of its engine is nobody's, and the next call is drawn."""
+    """An error of the engine in a cancelled call is dropped, and the next call is drawn."""
 
     async def run() -> None:
         engine = HeldEngine()

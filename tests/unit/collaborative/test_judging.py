@@ -48,7 +48,7 @@ def plain_solution(opens):
 def test_requests_of_the_plain_paths(opens, requests):
     """An engine in process opens none, vLLM one, a server without consecutive seeds one a path; one is the fewest.
 
-    The prompt tokens of the pool are those of so many prompts.
+    The prompt tokens of the pool are counted once per request.
     """
     solution = plain_solution(opens)
     judged = judged_from(trial_of(solution))
