@@ -15,8 +15,11 @@ from pipeline_lib.collaborative.evaluation.evaluate import (
 from pipeline_lib.collaborative.evaluation.trials import make_strategies
 from pipeline_lib.collaborative.message_cache import cached_paths
 from pipeline_lib.collaborative.policy_messages import source_of
-from pipeline_lib.collaborative.synthesizer import chat_format_for, train_synthesizer
-from pipeline_lib.params.train import Method, TrainParams
+from pipeline_lib.collaborative.synthesizer import (
+    chat_format_for,
+    supervised_training,
+    train_synthesizer,
+)
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.storage import shards
@@ -45,24 +48,9 @@ def train_control(run: Run) -> None:
         return
     plain = params.pacore.episodes.model_copy(update={"plain": 1.0})
     pacore = params.pacore.model_copy(
-        update={"episodes": plain, "train": control_training(settings)}
+        update={"episodes": plain, "train": supervised_training(settings)}
     )
     _train(run, folder, params.model_copy(update={"pacore": pacore}), stage="pacore-control")
-
-
-def control_training(train: TrainParams) -> TrainParams:
-    """SFT with the schedule of the synthesizer's SFT, which is the cold start of an online method.
-
-    Without a cold start: as many steps as the online method, at its rate and batch size.
-    """
-    changes: dict[str, object] = {"method": Method.SFT}
-    if train.method is not Method.SFT and train.warm_start_steps:
-        changes |= {
-            "steps": train.warm_start_steps,
-            "lr": train.warm_start_lr,
-            "batch_size": train.warm_start_batch_size,
-        }
-    return train.model_copy(update=changes)
 
 
 def evaluate(run: Run) -> None:

@@ -1,9 +1,8 @@
 """Training of a synthesizer from a cache of responses: SFT on right ones, then RL on its own syntheses."""
 
 import pathlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pipeline_lib.collaborative.episodes import (
     Episodes,
@@ -13,16 +12,23 @@ from pipeline_lib.collaborative.episodes import (
 )
 from pipeline_lib.collaborative.message_cache import CachedQuestion
 from pipeline_lib.collaborative.settings import call_tokens, message_of, require_chat_format
+from pipeline_lib.collaborative.synthesis_filter import (
+    FilterContext,
+    FilteredQuestions,
+    filter_by_syntheses,
+)
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Row
-from pipeline_lib.serving.chat_model import ChatFormat
+from pipeline_lib.serving.chat_model import ChatFormat, Decoding
 from pipeline_lib.serving.context import declared_context
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.pretrained import load_chat_format, load_tokenizer
+from pipeline_lib.serving.started_engine import started_engine
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage.files import check_output, digest_json, write_json_lines, write_text
+from pipeline_lib.storage.journal import open_journal
 from pipeline_lib.training.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.training.phases import Progress
 from pipeline_lib.training.tracking.trackers import Trackers
@@ -73,49 +79,172 @@ def train_synthesizer(
 ) -> TrainedSynthesizer:
     """Train ``base`` to synthesize; an interrupted training of the same key is resumed.
 
-    An online method with ``warm_start_steps`` begins with SFT on supervised episodes of the same questions.
+    An online method with ``warm_start_steps`` begins with SFT on supervised episodes of the same questions. With
+    ``filter_draws`` it continues on those that the second filter keeps.
 
     Raises:
         BadInputError: unusable base or output, or no episode is left by the filters.
+        EngineDownError: the server of the second filter does not answer.
     """
-    train = params.pacore.train
+    train, settings = params.pacore.train, params.pacore.episodes
     check_method(train)
-    rows = output.with_name(f"{output.name}.episodes.jsonl")
-    card = output.with_name(f"{output.name}.card.md")
-    for file in (rows, card):
+    files = _Files(output)
+    for file in (files.rows, files.card):
         check_output(file)
     form = _prompt_form(base, params)
-    make = partial(make_episodes, questions, params.pacore.episodes, form, seed=params.seed)
     is_online = train.method in ONLINE
-    episodes = make(supervised=not is_online)
-    cold_start = make(supervised=True).rows if is_online and train.warm_start_steps else ()
-    if not episodes.rows:
-        counts = ", ".join(f"{name}={count}" for name, count in episodes.counts.items())
-        raise BadInputError(
-            f"no episodes ({counts}); raise pacore.episodes.max_mean_right, or cache more responses"
-        )
-    write_json_lines(rows, episodes.rows)
-    write_text(card, _card(base, params, episodes))
-    request = TrainingRequest(
-        base=base,
-        output=output,
-        rows=episodes.rows,
-        warm_start_rows=cold_start,
-        problems=[question.cached.problem for question in questions],
-        params=train,
-        verify=params.verify,
-        max_new_tokens=call_tokens(params.pacore, form.chat_format),
-        serve=params.serve,
-        seed=params.seed,
-        key=_key(base, [*cold_start, *episodes.rows], params),
-        progress=progress,
-        trackers=Trackers(
-            names=params.execution.report_to, folder=output.with_name(f"{output.name}.trackers")
-        ),
+    episodes = make_episodes(questions, settings, form, seed=params.seed, supervised=not is_online)
+    counts = dict(episodes.counts)
+    _check_left(counts, "raise pacore.episodes.max_mean_right, or cache more responses")
+    cold_start: Sequence[Row] = ()
+    if is_online and train.warm_start_steps:
+        cold_start = make_episodes(
+            questions, settings, form, seed=params.seed, supervised=True
+        ).rows
+    start = _Start(base=base, form=form, questions=questions, params=params, progress=progress)
+    if is_online and settings.filter_draws:
+        if cold_start:
+            first = start.request(files.first_stage, cold_start, supervised_training(train))
+            start, cold_start = replace(start, base=str(first.output)), ()
+            train_policy(first)
+        filtered = _filter_twice(start, files)
+        start = replace(start, questions=filtered.kept)
+        episodes = make_episodes(filtered.kept, settings, form, seed=params.seed, supervised=False)
+        counts |= {**filtered.counts, "episodes": len(episodes.rows)}
+        _check_left(counts, "change the first stage, or set pacore.episodes.filter_draws=0")
+    write_json_lines(files.rows, episodes.rows)
+    write_text(files.card, _card(start.base, params, counts))
+    request = replace(
+        start.request(output, episodes.rows, train, cold_start=cold_start),
+        trackers=Trackers(names=params.execution.report_to, folder=files.trackers),
     )
     return TrainedSynthesizer(
-        summary=train_policy(request), episodes=episodes, rows=rows, card=card
+        summary=train_policy(request),
+        episodes=replace(episodes, counts=counts),
+        rows=files.rows,
+        card=files.card,
     )
+
+
+def supervised_training(train: TrainParams) -> TrainParams:
+    """SFT with the schedule of a synthesizer's SFT, which is the cold start of an online method.
+
+    Without a cold start: as many steps as the online method, at its rate and batch size.
+    """
+    changes: dict[str, object] = {"method": Method.SFT}
+    if train.method is not Method.SFT and train.warm_start_steps:
+        changes |= {
+            "steps": train.warm_start_steps,
+            "lr": train.warm_start_lr,
+            "batch_size": train.warm_start_batch_size,
+        }
+    return train.model_copy(update=changes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Files beside the folder of the model."""
+
+    output: pathlib.Path
+
+    @property
+    def rows(self) -> pathlib.Path:
+        return self._named("episodes.jsonl")
+
+    @property
+    def card(self) -> pathlib.Path:
+        return self._named("card.md")
+
+    @property
+    def first_stage(self) -> pathlib.Path:
+        return self._named("first-stage")
+
+    @property
+    def verdicts(self) -> pathlib.Path:
+        return self._named("filter.jsonl")
+
+    @property
+    def logs(self) -> pathlib.Path:
+        return self._named("logs")
+
+    @property
+    def trackers(self) -> pathlib.Path:
+        return self._named("trackers")
+
+    def _named(self, name: str) -> pathlib.Path:
+        return self.output.with_name(f"{self.output.name}.{name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Start:
+    """What a training begins with."""
+
+    base: str
+    form: PromptForm
+    questions: Sequence[JudgedQuestion]
+    params: Params
+    progress: Progress | None
+
+    def request(
+        self,
+        output: pathlib.Path,
+        rows: Sequence[Row],
+        train: TrainParams,
+        *,
+        cold_start: Sequence[Row] = (),
+    ) -> TrainingRequest:
+        params = self.params
+        return TrainingRequest(
+            base=self.base,
+            output=output,
+            rows=rows,
+            warm_start_rows=cold_start,
+            problems=[question.cached.problem for question in self.questions],
+            params=train,
+            verify=params.verify,
+            max_new_tokens=call_tokens(params.pacore, self.form.chat_format),
+            serve=params.serve,
+            seed=params.seed,
+            key=_key(self.base, [*cold_start, *rows], train, params),
+            progress=self.progress,
+        )
+
+
+def _filter_twice(start: _Start, files: _Files) -> FilteredQuestions:
+    """The questions that the second filter keeps of those that the first one keeps."""
+    params = start.params
+    settings = params.pacore.episodes
+    rows = make_episodes(
+        start.questions,
+        settings.model_copy(update={"draws": settings.filter_draws}),
+        start.form,
+        seed=params.seed,
+        supervised=False,
+    ).rows
+    decoding = Decoding(max_new_tokens=call_tokens(params.pacore, start.form.chat_format))
+    with (
+        started_engine(
+            start.base, params.serve, log_folder=files.logs, batch_size=params.pacore.batch_size
+        ) as engine,
+        open_verifier(params.verify) as verifier,
+    ):
+        judged = [params.verify.model_dump(mode="json"), params.seed, decoding.max_new_tokens]
+        key = digest_json([engine.identity, engine.engine, digest_json(rows), judged])
+        context = FilterContext(
+            decoding=decoding,
+            seed=params.seed,
+            together=params.pacore.problems_together,
+            verifier=verifier,
+            journal=open_journal(files.verdicts, key=key, replaces_other=True),
+            progress=start.progress,
+        )
+        return filter_by_syntheses(engine, start.questions, rows, context)
+
+
+def _check_left(counts: Mapping[str, int], remedy: str) -> None:
+    if not counts["episodes"]:
+        found = ", ".join(f"{name}={count}" for name, count in counts.items())
+        raise BadInputError(f"no episodes ({found}); {remedy}")
 
 
 def judge_cache(
@@ -146,11 +275,11 @@ def _prompt_form(base: str, params: Params) -> PromptForm:
     return PromptForm(chat_format=chat_format, fits=fits, message_of=message_of(params.pacore))
 
 
-def _key(base: str, rows: Sequence[Row], params: Params) -> str:
+def _key(base: str, rows: Sequence[Row], train: TrainParams, params: Params) -> str:
     return stage_key(
         __name__,
         params={
-            "train": params.pacore.train.model_dump(mode="json"),
+            "train": train.model_dump(mode="json"),
             "verify": params.verify.model_dump(mode="json"),
             "max_new_tokens": params.pacore.max_new_tokens,
             "seed": params.seed,
@@ -159,13 +288,11 @@ def _key(base: str, rows: Sequence[Row], params: Params) -> str:
     )
 
 
-def _card(base: str, params: Params, episodes: Episodes) -> str:
+def _card(base: str, params: Params, counts: Mapping[str, int]) -> str:
     low, high = params.pacore.episodes.references
-    counts = "".join(
-        f"| {name.replace('_', ' ')} | {count} |\n" for name, count in episodes.counts.items()
-    )
+    lines = "".join(f"| {name.replace('_', ' ')} | {count} |\n" for name, count in counts.items())
     return (
         f"# Episodes of a synthesizer\n\nBase `{base}`, method "
         f"{params.pacore.train.method.value}, seed {params.seed}; {low} to {high} references, compaction "
-        f"{params.pacore.compaction.value}.\n\n| | |\n| --- | --- |\n{counts}"
+        f"{params.pacore.compaction.value}.\n\n| | |\n| --- | --- |\n{lines}"
     )

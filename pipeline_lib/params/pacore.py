@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from pipeline_lib.kinds.table import KINDS
-from pipeline_lib.params.sections import Count, Section
+from pipeline_lib.params.sections import Count, Section, Whole
 from pipeline_lib.params.train import PpoParams, TrainParams
 
 PRESETS: Mapping[str, tuple[int, ...]] = {"low": (4,), "medium": (16,), "high": (32, 4)}
@@ -80,6 +80,17 @@ class EpisodeParams(Section):
     max_mean_right: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Problems are kept whose cached responses are right with a mean above 0 and below this. Published: 9/24
     for math, 15/24 for code."""
+    filter_draws: Whole = 0
+    """Online methods: syntheses per problem that the base draws, after its warm start if there is one; problems are
+    kept whose syntheses are neither all right nor all wrong. 0: no such filter."""
+
+    @model_validator(mode="after")
+    def _can_differ(self) -> "EpisodeParams":
+        if self.filter_draws == 1:
+            raise ValueError(
+                "filter_draws=1; one synthesis is always all right or all wrong, give 2 or more"
+            )
+        return self
 
     @model_validator(mode="after")
     def _ordered(self) -> "EpisodeParams":

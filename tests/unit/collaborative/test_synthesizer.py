@@ -34,18 +34,23 @@ def base(tmp_path_factory):
 @pytest.fixture(scope="module")
 def questions():
     """Eight questions with eight responses, two of them right."""
+    return judged([number + 1 for number in range(8)])
+
+
+def judged(golds):
+    """Questions with these golds; of their responses the first two are right."""
     cached = [
         CachedQuestion(
             problem=Problem(
                 id=f"q{number}",
                 question=f"{number}+1?",
-                gold=MathGold(answer=str(number + 1)),
+                gold=MathGold(answer=str(gold)),
                 source="test",
             ),
             conversation=[Message.user(f"{number}+1?")],
-            responses=[f"\\boxed{{{number + 1 + k // 2}}}" for k in range(8)],
+            responses=[f"\\boxed{{{gold + k // 2}}}" for k in range(8)],
         )
-        for number in range(8)
+        for number, gold in enumerate(golds)
     ]
     return judge_cache(cached, Params(), workers=1)
 
@@ -154,6 +159,46 @@ def test_a_cold_start_comes_before_online_training(base, questions, tmp_path):
     phases = [json.loads(line)["phase"] for line in log]
     assert phases == ["warm-start"] * 2 + ["grpo"] * 3
     assert trained.summary.steps == 5
+
+
+def filtering(method, **train):
+    """Params with the second filter of four syntheses per question."""
+    found = params(method, **train)
+    episodes = found.pacore.episodes.model_copy(update={"filter_draws": 4})
+    pacore = found.pacore.model_copy(update={"episodes": episodes, "max_new_tokens": 16})
+    return found.model_copy(update={"pacore": pacore})
+
+
+def test_the_second_filter_draws_from_the_model_after_its_warm_start(base, tmp_path):
+    """SFT learns both answers; RL starts from it, on the questions with both among four syntheses."""
+    questions = judged([1, 2] * 4)
+    settings = filtering(
+        Method.GRPO, warm_start_steps=25, warm_start_lr=5e-2, warm_start_batch_size=8
+    )
+    trained = train_synthesizer(base, questions, tmp_path / "model", settings)
+    counts = trained.episodes.counts
+    outcomes = [count for name, count in counts.items() if name.startswith("syntheses_")]
+    assert sum(outcomes) == 8
+    assert 0 < counts["syntheses_kept"] < 8
+    assert counts["episodes"] == 2 * counts["syntheses_kept"]
+    assert len({row["problem_id"] for row in trained.episodes.rows}) == counts["syntheses_kept"]
+    card = trained.card.read_text("utf-8")
+    assert f"| syntheses kept | {counts['syntheses_kept']} |" in card
+    assert "model.first-stage`, method grpo" in card
+    log = (tmp_path / "model" / "training_log.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["phase"] for line in log] == ["grpo"] * 3
+    again = train_synthesizer(base, questions, tmp_path / "model", settings)
+    assert again.summary.digest == trained.summary.digest
+
+
+def test_no_question_with_right_and_wrong_syntheses_is_bad_input(base, questions, tmp_path):
+    """An untrained base is never right: the counts, and what to change; SFT has no such filter."""
+    with pytest.raises(BadInputError, match=r"syntheses_never_right=8.*filter_draws=0"):
+        train_synthesizer(base, questions, tmp_path / "model", filtering(Method.GRPO))
+    assert (
+        train_synthesizer(base, questions, tmp_path / "sft", filtering(Method.SFT)).summary.steps
+        == 3
+    )
 
 
 def test_a_model_without_a_chat_template_is_refused(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_lib.collaborative.stages import control_training
+from pipeline_lib.collaborative.synthesizer import supervised_training
 from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.training.schedules import schedule_stored_rows, schedule_warm_start
 
@@ -14,7 +14,7 @@ ONLINE = {"lr": 5e-5, "steps": 60, "batch_size": 16, "group_size": 2}
 def test_before_an_online_method_it_is_the_cold_start(method):
     """300 steps of 32 rows at 2e-3, not 60 of 16 at 5e-5: 9,600 rows in place of 960."""
     train = TrainParams(method=method, **ONLINE, **COLD_START)
-    schedule = schedule_stored_rows(control_training(train))
+    schedule = schedule_stored_rows(supervised_training(train))
     assert schedule == schedule_warm_start(train)
     assert (schedule.steps, schedule.lr, schedule.batch_size) == (300, 2e-3, 32)
 
@@ -23,6 +23,6 @@ def test_before_an_online_method_it_is_the_cold_start(method):
 def test_without_a_cold_start_it_is_the_training_itself(settings):
     """SFT ignores the settings of a warm start: 60 steps of 16; so does GRPO with a warm start of 0 steps."""
     train = TrainParams(**({"method": Method.GRPO} | ONLINE | COLD_START | settings))
-    own = control_training(train)
+    own = supervised_training(train)
     assert own.method is Method.SFT
     assert (own.steps, own.lr, own.batch_size) == (60, 5e-5, 16)
