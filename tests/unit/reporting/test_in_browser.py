@@ -99,6 +99,15 @@ def test_nothing_is_wider_than_the_window(opened):
     assert widths[0] <= widths[1]
 
 
+def test_captions_are_whole(opened):
+    """The caption of a table that is wider than the window is wrapped within the window."""
+    ends = opened.page.evaluate(
+        "[...document.querySelectorAll('caption span')].map(one => one.getBoundingClientRect().right)"
+    )
+    assert len(ends) > 3
+    assert max(ends) <= opened.page.viewport_size["width"]
+
+
 def test_no_request_leaves_the_page(opened, address):
     """Scrolled to its end, the page has asked for itself and for pictures that it carries."""
     opened.page.evaluate("scrollTo(0, document.body.scrollHeight)")
