@@ -7,7 +7,11 @@ import shutil
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pipeline_lib.collaborative.settings import call_tokens, require_chat_format
+from pipeline_lib.collaborative.settings import (
+    call_tokens,
+    check_compaction,
+    require_chat_format,
+)
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.records import Problem
@@ -39,10 +43,10 @@ _SHARD_PROBLEMS = 500
 
 
 def check_source(run: Run) -> None:
-    """Check that the workspace has a trained policy.
+    """Check that the workspace has a trained policy, and that the params suit it.
 
     Raises:
-        BadInputError: it has none.
+        BadInputError: it has none, or one that cannot summarize as the params demand.
     """
     source = source_of(run)
     policy = source.policy(run.params.rounds, rounds=run.params.rounds)
@@ -51,6 +55,9 @@ def check_source(run: Run) -> None:
             raise BadInputError(
                 f"{folder}: there is none; finish `reasonloop run --workspace {source.root}` first"
             )
+    chat_format = load_chat_format(str(policy))
+    # A policy without a template becomes a compact chat model.
+    check_compaction(run.params.pacore, is_compact=chat_format is None or chat_format.is_compact)
 
 
 def make_data(run: Run) -> None:

@@ -52,8 +52,8 @@ def make_setting(
     decoding = _decoding(params, call_tokens(params, chat_format))
     kind = KINDS[params.kind]
     summary = None
+    check_compaction(params, is_compact=chat_format.is_compact)
     if params.compaction is Compaction.MODEL:
-        _check_reads_words(chat_format)
         summary = _decoding(params, params.summary_tokens)
 
     def leaves_room(prompt: str, *, tokens: int) -> bool:
@@ -130,8 +130,17 @@ def require_chat_format(found: ChatFormat | None, name: str) -> ChatFormat:
     return found
 
 
-def _check_reads_words(chat_format: ChatFormat) -> None:
-    if chat_format.is_compact:
+def check_compaction(params: PacoreParams, *, is_compact: bool) -> None:
+    """Check that a model can compact its paths as ``params`` say.
+
+    Args:
+        params: with the compaction.
+        is_compact: the model reads compact prompts, and no words.
+
+    Raises:
+        BadInputError: it cannot.
+    """
+    if params.compaction is Compaction.MODEL and is_compact:
         raise BadInputError(
             "pacore.compaction=model: the model reads compact prompts, and no request for a summary; give "
             "conclusion or answer"

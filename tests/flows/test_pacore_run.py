@@ -84,3 +84,13 @@ def test_without_a_policy_nothing_starts(reasonloop, tmp_path):
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert "models/policy: there is none; finish `reasonloop run --workspace" in line
+
+
+def test_summaries_of_a_policy_that_reads_no_words_are_refused(reasonloop, settings, trained):
+    """Before any stage: one line with the compactions that are left, exit code 2."""
+    done = reasonloop(
+        "pacore", "run", "--workspace", trained, *settings, "--set", "pacore.compaction=model"
+    )
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert "pacore.compaction=model: the model reads compact prompts" in line
