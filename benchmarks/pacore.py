@@ -1,13 +1,17 @@
-"""Rounds of PaCoRe against the same calls without their order, in sequence, and through the gateway.
+"""Rounds of PaCoRe against the same calls without their order, in sequence, by Ray workers, and through the gateway.
 
 Wall times of one run, in turns, fastest repetition. `high` draws 32, 4 and 1 paths per problem, each round
 after the one before. The bound is the time of the same requests as one batch: what the engine takes if no call
 waits for another. In sequence, each of the 37 calls of one problem is a batch of its own.
 
+Workers are commands `pacore worker` of a master on this machine, each with an engine of one thread, as in process.
+
+Problems are in words, or Countdown for a model that reads compact prompts.
+
 The gateway stands before `reasonloop serve` on this machine. Its overhead is the difference of medians of a
 request with one token; 20 clients ask `:low` at once, and one after another.
 
-    python -m benchmarks.pacore --model models/smollm2 --problems 64 --output pacore.json
+    python -m benchmarks.pacore --model models/pacore-base --problems 64 --output pacore.json
     python -m benchmarks.pacore --model models/smollm2 --problems 4 --max-new-tokens 16 --repeats 1
 """
 
@@ -18,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,17 +30,28 @@ from typing import Any
 from openai import AsyncOpenAI, OpenAI
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from pipeline_lib.collaborative.drive import solve_in_lockstep
+from flows.cli.pacore_engine import WorkerOptions, worker_pool
+from pipeline_lib.collaborative.drive import solve_all, solve_in_lockstep
+from pipeline_lib.collaborative.evaluation.evaluate import read_test_problems
 from pipeline_lib.collaborative.rounds import Setting
 from pipeline_lib.collaborative.settings import open_setting
 from pipeline_lib.collaborative.solution import Question
 from pipeline_lib.params.pacore import PRESETS, PacoreParams
-from pipeline_lib.params.paths import VerifyParams, WordProblemParams
-from pipeline_lib.problems.word_problems import splits
-from pipeline_lib.sampling.prompts import instruction
-from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Message, Request
+from pipeline_lib.params.paths import PrepareParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.problems import countdown, word_problems
+from pipeline_lib.sampling.prompts import user_message
+from pipeline_lib.serving.chat_model import (
+    ChatFormat,
+    ChatModel,
+    Completion,
+    Decoding,
+    Message,
+    Request,
+)
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.session import gather_all
+from pipeline_lib.serving.supervisor.ports import unused_port
 
 SEED = 7
 CLIENTS = 20
@@ -120,26 +135,63 @@ def measure_rounds(
     return {**best, "tokens": recorder.tokens, "calls": len(questions) * len(calls)}
 
 
+def measure_workers(
+    model: str, engine: EmbeddedEngine, questions: Sequence[Question], params: Params
+) -> dict[str, float]:
+    """Seconds of `high` on all questions in process, by one and by two workers on Ray, in this order."""
+
+    def solving(drawer: ChatModel) -> float:
+        with open_setting(drawer, params.pacore, params.verify, seed=SEED) as setting:
+            return timed(
+                lambda: solve_all(
+                    drawer,
+                    questions,
+                    setting,
+                    together=params.pacore.problems_together,
+                    on_solved=lambda _solution: None,
+                )
+            )
+
+    found = {"in process": solving(engine)}
+    with ExitStack() as stack:
+        logs = ("--workspace", stack.enter_context(tempfile.TemporaryDirectory()))
+        port = unused_port()
+        master = WorkerOptions(master=f"127.0.0.1:{port}")
+        stack.enter_context(started("pacore", "master", "--port", str(port), *logs))
+        for count in (1, 2):
+            place = ("--master", f"127.0.0.1:{port}", "--node-id", str(count))
+            stack.enter_context(started("pacore", "worker", model, *place, *logs))
+            with worker_pool(model, params, master) as pool:
+                found[f"{count} on Ray"] = solving(pool)
+    return found
+
+
 @contextmanager
-def served(*arguments: str) -> Iterator[str]:
-    """The base URL of a serving command, which is stopped at the end."""
+def started(*arguments: str) -> Iterator[list[str]]:
+    """The first lines of a serving command, which is stopped at the end."""
     command = [sys.executable, "-m", "flows.cli", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        found = [line.split()[-1] for line in _until_serving(process.stdout) if "base URL" in line]
-        yield found[0]
+        yield list(_until_serving(process.stdout))
     finally:
         process.terminate()
         process.wait(_START_S)
 
 
-def _until_serving(output: Any) -> Iterator[str]:
+def _until_serving(output: Iterable[str]) -> Iterator[str]:
     for line in output:
         yield line
-        if line.startswith("serving;"):
+        if "Ctrl-C" in line:
             return
-    raise SystemExit("the server has ended before it served; its output is above")
+    raise SystemExit("the command has ended before it served; its output is above")
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[str]:
+    """The base URL of a serving command, which is stopped at the end."""
+    with started(*arguments) as lines:
+        yield next(line.split()[-1] for line in lines if "base URL" in line)
 
 
 def measure_gateway(model: str, question: str, *, max_new_tokens: int) -> dict[str, float]:
@@ -151,7 +203,7 @@ def measure_gateway(model: str, question: str, *, max_new_tokens: int) -> dict[s
         gateway = stack.enter_context(
             served(
                 *("pacore", "serve", name, "--engine", "url", "--workspace", logs),
-                *("--set", f"serve.url={direct}"),
+                *("--set", f"serve.url={direct}", "--set", f"serve.tokenizer={model}"),
             )
         )
         messages: list[Any] = [{"role": "user", "content": question}]
@@ -189,6 +241,21 @@ def measure_gateway(model: str, question: str, *, max_new_tokens: int) -> dict[s
         }
 
 
+def make_questions(engine: EmbeddedEngine, count: int) -> list[Question]:
+    """Test problems of one data set, which the prompts of the model suit."""
+    assert engine.chat_format is not None
+    dataset = countdown.NAME if engine.chat_format.is_compact else word_problems.NAME
+    prepare = PrepareParams(
+        dataset=dataset, train_problems=1, test_problems=count, bootstrap_problems=0
+    )
+    return [
+        Question(
+            id=problem.id, conversation=[Message.user(user_message(problem, engine.chat_format))]
+        )
+        for problem in read_test_problems(Params(seed=SEED, prepare=prepare))
+    ]
+
+
 def main() -> None:
     """Measure, print, write JSON."""
     parser = make_parser(__doc__)
@@ -198,16 +265,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     add_output(parser)
     arguments = parser.parse_args()
-    problems = splits(WordProblemParams(), seed=SEED, counts={"test": arguments.problems})["test"]
-    questions = [
-        Question(id=problem.id, conversation=[Message.user(instruction(problem))])
-        for problem in problems
-    ]
-    params = PacoreParams(
-        widths=PRESETS["high"], temperature=0.7, max_new_tokens=arguments.max_new_tokens
+    params = Params(
+        pacore=PacoreParams(
+            widths=PRESETS["high"], temperature=0.7, max_new_tokens=arguments.max_new_tokens
+        )
     )
-    engine = EmbeddedEngine.load(arguments.model, batch_size=params.batch_size)
-    with open_setting(engine, params, VerifyParams(), seed=SEED) as setting:
+    model = str(pathlib.Path(arguments.model).resolve())
+    engine = EmbeddedEngine.load(model, batch_size=params.pacore.batch_size)
+    questions = make_questions(engine, arguments.problems)
+    with open_setting(engine, params.pacore, params.verify, seed=SEED) as setting:
         rounds = measure_rounds(engine, questions, setting, repeats=arguments.repeats)
     print(
         f"{engine.arithmetic}; {len(questions)} problems, {rounds['calls']:.0f} calls, "
@@ -222,8 +288,11 @@ def main() -> None:
         f"sequence {rounds['its calls in sequence']:.2f} s, "
         f"{rounds['its calls in sequence'] / rounds['one question']:.1f} times as long"
     )
+    workers = measure_workers(model, engine, questions, params)
+    for name, seconds in workers.items():
+        print(f"high {name}: {seconds:.1f} s, {workers['in process'] / seconds:.2f} times as fast")
     gateway = measure_gateway(
-        str(pathlib.Path(arguments.model).resolve()),
+        model,
         questions[0].conversation[-1].content,
         max_new_tokens=arguments.max_new_tokens,
     )
@@ -232,7 +301,7 @@ def main() -> None:
         f"{1000 * gateway['direct']:.1f} ms; {CLIENTS} requests at once {gateway['at once']:.1f} s, in turn "
         f"{gateway['in turn']:.1f} s"
     )
-    write_results(arguments.output, {"rounds": rounds, "gateway": gateway})
+    write_results(arguments.output, {"rounds": rounds, "workers": workers, "gateway": gateway})
 
 
 if __name__ == "__main__":

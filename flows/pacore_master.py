@@ -18,6 +18,7 @@ from flows.ray_address import LOOPBACK, LOOPBACK_ONLY
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
 from pipeline_lib.serving.engines.engine import Launch
+from pipeline_lib.serving.supervisor.ports import unused_port
 from pipeline_lib.serving.supervisor.process import EngineProcess
 
 START_TIMEOUT_S = 120.0
@@ -117,7 +118,7 @@ def running_head(master: Master, *, log_folder: pathlib.Path) -> Iterator[Engine
     options = (
         *("--head", f"--port={master.port}", "--include-dashboard=false"),
         # Of the server for Ray's clients, which cannot be left out and else has one port for all clusters.
-        f"--ray-client-server-port={_free_port()}",
+        f"--ray-client-server-port={unused_port()}",
     )
     with _running_node(master, options, ip=master.host, log=log_folder / "ray-head.log") as node:
         yield node
@@ -172,12 +173,6 @@ def _await_start(node: EngineProcess) -> None:
                 f"Ray has not started for {START_TIMEOUT_S:g} s: {node.log_tail()}"
             )
         time.sleep(_POLL_S)
-
-
-def _free_port() -> int:
-    with socket.create_server((LOOPBACK, 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
 
 
 def _check_free(master: Master) -> None:

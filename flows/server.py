@@ -8,7 +8,6 @@ import fcntl
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from flows import report_pages
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
+from pipeline_lib.serving.supervisor.ports import unused_port
 from pipeline_lib.storage.files import read_json, write_json
 
 START_TIMEOUT_S = 90.0
@@ -165,7 +165,7 @@ def _start_lock() -> Iterator[None]:
 
 
 def _start() -> LocalServer:
-    port = _free_port()
+    port = unused_port()
     log = state_folder() / "server.log"
     with log.open("ab") as stream:
         process = subprocess.Popen(  # noqa: S603 - this interpreter, fixed arguments
@@ -192,7 +192,7 @@ def become(port: int | None) -> NoReturn:
             raise ReasonloopError(
                 f"the local server runs as process {running.pid}; `reasonloop server stop` stops it"
             )
-        chosen = port or _free_port()
+        chosen = port or unused_port()
         _recorded_as(os.getpid(), chosen)
     os.execve(sys.executable, _command(chosen), _environment(chosen))  # noqa: S606 - no shell
 
@@ -230,13 +230,6 @@ def _wait_until_ready(server: LocalServer) -> None:
                 f"{state_folder() / 'server.log'}, and `reasonloop server stop`"
             )
         time.sleep(_POLL_S)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port
 
 
 def stop() -> bool:

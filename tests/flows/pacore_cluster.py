@@ -7,7 +7,6 @@ import os
 import pathlib
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ import psutil
 from starlette.responses import JSONResponse
 
 from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.serving.supervisor.ports import unused_port
 from tests.unit.collaborative.scripted_chat import chat_response, text_of
 
 NUM_QUESTIONS = 6
@@ -105,7 +105,7 @@ class Cluster:
     def __init__(self, endpoint: Endpoint, folder, *options: str) -> None:
         self.endpoint = endpoint
         self.folder = folder
-        self.address = f"{options[1] if options else '127.0.0.1'}:{free_port()}"
+        self.address = f"{options[1] if options else '127.0.0.1'}:{unused_port()}"
         port = self.address.rpartition(":")[2]
         self.commands = []
         self.master = self.run("master", "--port", port, *options, "--workspace", folder)
@@ -179,12 +179,6 @@ def ready(*workers: Command) -> list[Command]:
     for worker in workers:
         worker.wait_for("Ctrl-C")
     return [*workers]
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def eventually(condition: Callable[[], object]) -> None:

@@ -5,7 +5,6 @@ import pathlib
 import re
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import psutil
+
+from pipeline_lib.serving.supervisor.ports import unused_port
 
 START_TIMEOUT_S = 120.0
 
@@ -73,7 +74,7 @@ class RayNodes:
         head = not self.nodes
         folder = self.folder / f"n{len(self.nodes)}"
         folder.mkdir(parents=True)
-        port = _free_port()
+        port = unused_port()
         place = (
             ("--head", f"--port={port}", "--include-dashboard=false")
             if head
@@ -115,12 +116,6 @@ class RayNodes:
         """End all nodes, workers first started last."""
         for node in reversed(self.nodes):
             node.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        return int(listener.getsockname()[1])
 
 
 def end(process: subprocess.Popen[str]) -> None:

@@ -13,6 +13,7 @@ from ray.util import get_node_ip_address
 
 from flows.cli.app import main
 from pipeline_lib.params.paths import BootstrapParams
+from pipeline_lib.serving.supervisor.ports import unused_port
 from pipeline_lib.training.bootstrap import save_blank_policy
 from tests.flows.pacore_cluster import (
     KEY,
@@ -22,7 +23,6 @@ from tests.flows.pacore_cluster import (
     Endpoint,
     ended,
     eventually,
-    free_port,
     questions,
     ready,
 )
@@ -118,7 +118,7 @@ def test_models_share_each_round(cluster, endpoint, unbroken):
 def test_a_gateway_over_workers(cluster, endpoint):
     """`pacore serve --master`: an OpenAI client gets an answer of 17 calls, whole and as a stream."""
     workers = cluster.workers("A", "A")
-    gateway = cluster.run("serve", "A", "--master", cluster.address, "--port", free_port())
+    gateway = cluster.run("serve", "A", "--master", cluster.address, "--port", unused_port())
     lines = iter(gateway.process.stdout.readline, "")
     url = next(line.split()[-1] for line in lines if line.startswith("base URL"))
     gateway.wait_for("Ctrl-C")
