@@ -31,6 +31,7 @@ from openai import AsyncOpenAI, OpenAI
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from flows.cli.pacore_engine import WorkerOptions, worker_pool
+from flows.loopback import unused_port
 from pipeline_lib.collaborative.drive import solve_all, solve_in_lockstep
 from pipeline_lib.collaborative.evaluation.evaluate import read_test_problems
 from pipeline_lib.collaborative.rounds import Setting
@@ -51,7 +52,6 @@ from pipeline_lib.serving.chat_model import (
 )
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.session import gather_all
-from pipeline_lib.serving.supervisor.ports import unused_port
 
 SEED = 7
 CLIENTS = 20

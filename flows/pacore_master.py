@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import psutil
 
-from flows.ray_address import LOOPBACK, LOOPBACK_ONLY
+from flows.loopback import LOOPBACK, unused_port
+from flows.ray_address import LOOPBACK_ONLY
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
 from pipeline_lib.serving.engines.engine import Launch
-from pipeline_lib.serving.supervisor.ports import unused_port
 from pipeline_lib.serving.supervisor.process import EngineProcess
 
 START_TIMEOUT_S = 120.0

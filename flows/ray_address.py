@@ -8,7 +8,6 @@ from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import ExecutionParams
 
-LOOPBACK = "127.0.0.1"
 LOOPBACK_ONLY: Mapping[str, str] = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray takes 127.0.0.1 for the address of the network, and listens on all of them, unless clusters of several
 machines are off by this variable that it has for other systems. It is read at the import of Ray."""

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
+from flows.loopback import LOOPBACK
 from flows.node_probe import PACKAGES
 from flows.ray_address import (
-    LOOPBACK,
     check_ray_address,
     keep_ray_on_loopback,
     ray_address,

@@ -22,9 +22,9 @@ import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flows import report_pages
+from flows.loopback import unused_port
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
-from pipeline_lib.serving.supervisor.ports import unused_port
 from pipeline_lib.storage.files import read_json, write_json
 
 START_TIMEOUT_S = 90.0

@@ -12,9 +12,9 @@ from cyclopts import Parameter
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, Engine, ParamsOptions
 from flows.cli.serving import exit_on_sigterm
+from flows.loopback import LOOPBACK
 from flows.pacore_actor import WorkerOrder, own_variables
 from flows.pacore_master import Master, running_head, running_node
-from flows.ray_address import LOOPBACK
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.serving.engines.table import check_engine

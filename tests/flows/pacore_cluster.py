@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 import psutil
 from starlette.responses import JSONResponse
 
+from flows.loopback import unused_port
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.serving.supervisor.ports import unused_port
 from tests.unit.collaborative.scripted_chat import chat_response, text_of
 
 NUM_QUESTIONS = 6

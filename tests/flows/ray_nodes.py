@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from pipeline_lib.serving.supervisor.ports import unused_port
+from flows.loopback import unused_port
 
 START_TIMEOUT_S = 120.0
 

@@ -12,8 +12,8 @@ import pytest
 from ray.util import get_node_ip_address
 
 from flows.cli.app import main
+from flows.loopback import unused_port
 from pipeline_lib.params.paths import BootstrapParams
-from pipeline_lib.serving.supervisor.ports import unused_port
 from pipeline_lib.training.bootstrap import save_blank_policy
 from tests.flows.pacore_cluster import (
     KEY,

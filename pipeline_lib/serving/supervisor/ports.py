@@ -70,13 +70,6 @@ def is_free(port: int) -> bool:
     return True
 
 
-def unused_port() -> int:
-    """A port of the system's choice, which no process listens on now."""
-    with socket.create_server((HOST, 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
-
-
 def listening_pids(port: int) -> frozenset[int | None]:
     """Ids of the processes that listen on the port; None for a process of another user."""
     return frozenset(
