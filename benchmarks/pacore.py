@@ -31,7 +31,7 @@ from openai import AsyncOpenAI, OpenAI
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from flows.cli.pacore_engine import WorkerOptions, worker_pool
-from flows.loopback import unused_port
+from flows.loopback import LOOPBACK, unused_port
 from pipeline_lib.collaborative.drive import solve_all, solve_in_lockstep
 from pipeline_lib.collaborative.evaluation.evaluate import read_test_problems
 from pipeline_lib.collaborative.rounds import Setting
@@ -156,10 +156,11 @@ def measure_workers(
     with ExitStack() as stack:
         logs = ("--workspace", stack.enter_context(tempfile.TemporaryDirectory()))
         port = unused_port()
-        master = WorkerOptions(master=f"127.0.0.1:{port}")
+        address = f"{LOOPBACK}:{port}"
+        master = WorkerOptions(master=address)
         stack.enter_context(started("pacore", "master", "--port", str(port), *logs))
         for count in (1, 2):
-            place = ("--master", f"127.0.0.1:{port}", "--node-id", str(count))
+            place = ("--master", address, "--node-id", str(count))
             stack.enter_context(started("pacore", "worker", model, *place, *logs))
             with worker_pool(model, params, master) as pool:
                 found[f"{count} on Ray"] = solving(pool)

@@ -1,4 +1,4 @@
-"""The loopback interface, and its ports for servers of commands."""
+"""The loopback interface, and unused ports of it."""
 
 import socket
 

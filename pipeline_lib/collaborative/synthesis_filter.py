@@ -38,9 +38,9 @@ class FilterContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredQuestions:
-    """The kept questions, and counts of those with a synthesis by outcome."""
+    """Ids of the kept questions, and counts of those with a synthesis by outcome."""
 
-    kept: Sequence[JudgedQuestion]
+    kept: frozenset[str]
     counts: dict[str, int]
 
 
@@ -52,7 +52,7 @@ def filter_by_syntheses(
 ) -> FilteredQuestions:
     """Draw one synthesis per row; keep the questions that have a right and a wrong one.
 
-    A synthesis whose call failed, or that the verifier cannot score, is neither. A question with a failed call is
+    A synthesis that the verifier cannot score is neither. A question with a failed call is not kept, but counted, and
     drawn again by the next command.
 
     Args:
@@ -70,9 +70,8 @@ def filter_by_syntheses(
         name: [str(row["prompt"]) for row in group]
         for name, group in groupby(ordered, key=lambda row: str(row["problem_id"]))
     }
-    right: dict[str, list[bool | None]] = {
-        name: piece["right"] for name, piece in context.journal.pieces.items()
-    }
+    right = {name: piece["right"] for name, piece in context.journal.pieces.items()}
+    failed: set[str] = set()
     for part in split([name for name in prompts if name not in right], context.together):
         asked = [(name, number) for name in part for number in range(len(prompts[name]))]
         requests = [
@@ -83,25 +82,26 @@ def filter_by_syntheses(
             for name, number in asked
         ]
         drawn = [one for [one] in model.complete(requests, context.decoding)]
-        items = [
-            Item(gold=golds[name], text=one.text)
+        failed |= {name for (name, _), one in zip(asked, drawn, strict=True) if one.error}
+        texts = [
+            (name, one.text)
             for (name, _), one in zip(asked, drawn, strict=True)
+            if name not in failed
         ]
-        failed = {name for (name, _), one in zip(asked, drawn, strict=True) if one.error}
-        verdicts = zip(asked, drawn, context.verifier.judge(items), strict=True)
+        items = [Item(gold=golds[name], text=text) for name, text in texts]
+        verdicts = zip(texts, context.verifier.judge(items), strict=True)
         for name, group in groupby(verdicts, key=lambda entry: entry[0][0]):
-            right[name] = [None if one.error else verdict.strict for _, one, verdict in group]
-            if name not in failed:
-                context.journal.add(name, {"right": right[name]})
+            right[name] = [verdict.strict for _, verdict in group]
+            context.journal.add(name, {"right": right[name]})
         if context.progress is not None:
-            context.progress(len(right), len(prompts), {})
-    outcomes = {name: _outcome(right[name]) for name in prompts}
+            context.progress(len(right) + len(failed), len(prompts), {})
+    outcomes = {name: "failed" if name in failed else _outcome(right[name]) for name in prompts}
     found = list(outcomes.values())
     return FilteredQuestions(
-        kept=[one for one in questions if outcomes.get(one.cached.problem.id) == "kept"],
+        kept=frozenset(name for name, outcome in outcomes.items() if outcome == "kept"),
         counts={
             f"syntheses_{name}": found.count(name)
-            for name in ("unscored", "never_right", "always_right", "kept")
+            for name in ("failed", "unscored", "never_right", "always_right", "kept")
         },
     )
 

@@ -101,21 +101,21 @@ def train_synthesizer(
         cold_start = make_episodes(
             questions, settings, form, seed=params.seed, supervised=True
         ).rows
-    start = _Start(base=base, form=form, questions=questions, params=params, progress=progress)
+    setup = _Setup(base=base, form=form, questions=questions, params=params, progress=progress)
     if is_online and settings.filter_draws:
         if cold_start:
-            first = start.request(files.first_stage, cold_start, supervised_training(train))
-            start, cold_start = replace(start, base=str(first.output)), ()
+            first = setup.request(files.first_stage, cold_start, supervised_training(train))
+            setup, cold_start = replace(setup, base=str(first.output)), ()
             train_policy(first)
-        filtered = _filter_twice(start, files)
-        start = replace(start, questions=filtered.kept)
-        episodes = make_episodes(filtered.kept, settings, form, seed=params.seed, supervised=False)
-        counts |= {**filtered.counts, "episodes": len(episodes.rows)}
+        filtered = _filter(setup, files)
+        rows = [row for row in episodes.rows if row["problem_id"] in filtered.kept]
+        counts |= {**filtered.counts, "episodes": len(rows)}
+        episodes = replace(episodes, rows=rows)
         _check_left(counts, "change the first stage, or set pacore.episodes.filter_draws=0")
     write_json_lines(files.rows, episodes.rows)
-    write_text(files.card, _card(start.base, params, counts))
+    write_text(files.card, _card(setup.base, params, counts))
     request = replace(
-        start.request(output, episodes.rows, train, cold_start=cold_start),
+        setup.request(output, episodes.rows, train, cold_start=cold_start),
         trackers=Trackers(names=params.execution.report_to, folder=files.trackers),
     )
     return TrainedSynthesizer(
@@ -176,8 +176,8 @@ class _Files:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Start:
-    """What a training begins with."""
+class _Setup:
+    """Base, questions and params of a training."""
 
     base: str
     form: PromptForm
@@ -210,21 +210,21 @@ class _Start:
         )
 
 
-def _filter_twice(start: _Start, files: _Files) -> FilteredQuestions:
+def _filter(setup: _Setup, files: _Files) -> FilteredQuestions:
     """The questions that the second filter keeps of those that the first one keeps."""
-    params = start.params
+    params = setup.params
     settings = params.pacore.episodes
     rows = make_episodes(
-        start.questions,
+        setup.questions,
         settings.model_copy(update={"draws": settings.filter_draws}),
-        start.form,
+        setup.form,
         seed=params.seed,
         supervised=False,
     ).rows
-    decoding = Decoding(max_new_tokens=call_tokens(params.pacore, start.form.chat_format))
+    decoding = Decoding(max_new_tokens=call_tokens(params.pacore, setup.form.chat_format))
     with (
         started_engine(
-            start.base, params.serve, log_folder=files.logs, batch_size=params.pacore.batch_size
+            setup.base, params.serve, log_folder=files.logs, batch_size=params.pacore.batch_size
         ) as engine,
         open_verifier(params.verify) as verifier,
     ):
@@ -236,9 +236,9 @@ def _filter_twice(start: _Start, files: _Files) -> FilteredQuestions:
             together=params.pacore.problems_together,
             verifier=verifier,
             journal=open_journal(files.verdicts, key=key, replaces_other=True),
-            progress=start.progress,
+            progress=setup.progress,
         )
-        return filter_by_syntheses(engine, start.questions, rows, context)
+        return filter_by_syntheses(engine, setup.questions, rows, context)
 
 
 def _check_left(counts: Mapping[str, int], remedy: str) -> None:

@@ -61,14 +61,15 @@ def run(tmp_path):
 
 
 def names(filtered):
-    return [one.cached.problem.id for one in filtered.kept]
+    return sorted(filtered.kept)
 
 
 def test_the_filter_by_hand(run):
-    """Of two syntheses 2, 1, 0 and 1 are right: the questions with 1 are kept, in the order of the questions."""
+    """Of two syntheses 2, 1, 0 and 1 are right: the questions with 1 are kept."""
     found = run(Syntheses())
     assert names(found) == ["b", "d"]
     assert found.counts == {
+        "syntheses_failed": 0,
         "syntheses_unscored": 0,
         "syntheses_never_right": 1,
         "syntheses_always_right": 1,
@@ -97,13 +98,14 @@ def test_finished_questions_are_not_drawn_again(run):
     assert len({seeds for _, seeds in [*killed.asked, *rest.asked]}) == 8
 
 
-def test_a_failed_call_is_neither_right_nor_wrong(run):
-    """b has one right synthesis and a failed call, so it is not kept now; the next command asks both again."""
+def test_a_question_with_a_failed_call_is_not_kept(run):
+    """b and c are counted apart, whatever their other syntheses; the next command asks both again."""
     broken, whole = Syntheses(fails=["b0", "c0", "c1"]), Syntheses()
     found = run(broken)
     assert names(found) == ["d"]
-    assert found.counts["syntheses_unscored"] == 1
-    assert found.counts["syntheses_always_right"] == 2
+    assert found.counts["syntheses_failed"] == 2
+    assert found.counts["syntheses_always_right"] == 1
+    assert found.counts["syntheses_never_right"] == 0
     assert names(run(whole)) == ["b", "d"]
     assert [prompt for prompt, _ in whole.asked] == ["b0", "b1", "c0", "c1"]
 
