@@ -27,6 +27,7 @@ from pipeline_lib.adaptive.countdown.data_folder import generate_data
 from pipeline_lib.adaptive.sft import make_blank, make_phase, plan_of
 from pipeline_lib.adaptive.trace_rows import EncodedTraces, encode_traces
 from pipeline_lib.params.adaptive import AdaptiveDataParams, AdaptiveParams, AdaptiveSftParams
+from pipeline_lib.training.bfloat16_products import bfloat16_products
 from pipeline_lib.training.offline.bucketed_sft import pad, summed_loss
 from pipeline_lib.training.offline.labelled_scores import IGNORED
 from pipeline_lib.training.offline.matrix_optimizer import make_optimizer
@@ -111,7 +112,7 @@ def bare_loop(job: Job, meter: Meter) -> None:
         count = sum(int((labels_BL[:, 1:] != IGNORED).sum()) for _, labels_BL in passes)
         total = 0.0
         for ids_BL, labels_BL in passes:
-            with torch.autocast("cpu", torch.bfloat16, enabled=job.sft.precision != "float32"):
+            with bfloat16_products(model, enabled=job.sft.precision != "float32"):
                 loss = summed_loss(model, ids_BL, labels_BL) / count
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.item()

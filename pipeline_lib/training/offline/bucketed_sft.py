@@ -18,6 +18,7 @@ from torch.utils.data import Dataset
 from transformers import Trainer, TrainingArguments
 from typing_extensions import override
 
+from pipeline_lib.training.bfloat16_products import bfloat16_products
 from pipeline_lib.training.offline.labelled_scores import IGNORED
 from pipeline_lib.training.offline.matrix_optimizer import make_optimizer
 from pipeline_lib.training.offline.token_steps import TokenRow, TokenSteps, cut_passes
@@ -58,7 +59,7 @@ class BucketedTrainer(Trainer):
             "per_device_train_batch_size": 1,
             "gradient_accumulation_steps": 1,
             "remove_unused_columns": False,
-            # By `torch.autocast` below: the trainer's own is not entered by a part of the model.
+            # By `bfloat16_products` below: the trainer's own is not entered by a part of the model.
             "bf16": False,
         }
         super().__init__(
@@ -79,7 +80,7 @@ class BucketedTrainer(Trainer):
         count = sum(int((labels[:, 1:] != IGNORED).sum()) for _, labels in inputs["passes"])
         total = torch.zeros((), device=self.args.device)
         for ids_BL, labels_BL in inputs["passes"]:
-            with torch.autocast(self.args.device.type, torch.bfloat16, enabled=self._sft.bfloat16):
+            with bfloat16_products(plain, enabled=self._sft.bfloat16):
                 loss = summed_loss(plain, ids_BL, labels_BL) / count
             self.accelerator.backward(loss)
             total += loss.detach()

@@ -21,6 +21,7 @@ from transformers import Trainer, TrainingArguments
 from typing_extensions import override
 
 from pipeline_lib.params.train import LoraParams
+from pipeline_lib.training.bfloat16_products import bfloat16_products
 from pipeline_lib.training.offline.matrix_optimizer import make_optimizer
 from pipeline_lib.training.online.rollout_settings import select_prompts
 from pipeline_lib.training.phases import MakeTrainer, Row
@@ -161,8 +162,7 @@ class RolloutTrainer(Trainer):
             ]
 
     def _logprobs(self, model: Any, batch: SequenceBatch) -> Tensor:
-        bfloat16 = self._plan.bfloat16
-        with torch.autocast(self.args.device.type, torch.bfloat16, enabled=bfloat16):
+        with bfloat16_products(model, enabled=self._plan.bfloat16):
             return batch.logprobs(model)
 
     def _add_gradients(
