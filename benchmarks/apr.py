@@ -1,4 +1,4 @@
-"""Rates of adaptive parallel reasoning beside what they cannot exceed.
+"""The rate of supervised training on traces beside a bare loop.
 
 `sft` trains a model of the default size on parallel traces by the stage (trainer, schedule, log, last
 checkpoint), and by a bare loop that makes the same passes, losses and updates on the same steps and nothing

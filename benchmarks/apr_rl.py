@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
@@ -24,7 +25,7 @@ from pipeline_lib.adaptive.rl.draws import InProcessRollouts
 from pipeline_lib.adaptive.rl.source import ThreadRollouts
 from pipeline_lib.adaptive.rl.train import make_phase, prompt_rows
 from pipeline_lib.params.adaptive import AdaptiveRlParams
-from pipeline_lib.training.offline.token_steps import cut_passes
+from pipeline_lib.training.offline.token_steps import cut_passes, padded_length
 from pipeline_lib.training.phases import TrainContext, run_phase
 from pipeline_lib.training.rollout_grpo.rollouts import RewardedRollout
 
@@ -68,7 +69,9 @@ class TimedSource:
             StepParts(
                 drawn_tokens=sum(len(row.ids_L) - row.loss_from for row in rows),
                 sequence_tokens=sum(lengths),
-                padded_tokens=sum(len(places) * lengths[places[0]] for places in passes),
+                padded_tokens=sum(
+                    len(places) * padded_length(lengths[places[0]]) for places in passes
+                ),
                 draw_s=self._learning[0] - start,
                 draw_cpu_s=self._learning[1] - cpu,
             )
@@ -88,7 +91,10 @@ def measure(model: pathlib.Path, data: pathlib.Path, rl: AdaptiveRlParams) -> li
     rows = prompt_rows(model, record, read_problems(problem_file(data, "train")), rl)
     source = TimedSource(
         source=ThreadRollouts(
-            rollouts_of=InProcessRollouts, rl=rl, window=record.window, seed=SEED
+            rollouts_of=partial(InProcessRollouts, style=record.style),
+            rl=rl,
+            window=record.window,
+            seed=SEED,
         ),
         pass_tokens=rl.pass_tokens,
     )

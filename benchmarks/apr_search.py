@@ -4,8 +4,8 @@
 a spawn at every chance. Problems are drawn in two ways: as published (a target, then numbers until they
 solve it; in the order drawn), and by the generator of this repository (sorted numbers).
 
-`compact` takes 3 numbers of 1..20, values up to 100, and shows what the traces reach that fit a window:
-the ceiling of a model trained on them. Tokens are those of the traces' tokenizer.
+`compact` takes 3 numbers of 1..20, values up to 100, and shows what the traces solve that fit a window.
+Tokens are those of the traces' tokenizer.
 
     python -m benchmarks.apr_search --problems 3000 --output apr_search.json
 """

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter, validators
+from pydantic import ValidationError
 
 from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions, read_list
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
 from flows.terminal import PlainConsole
+from pipeline_lib.kinds.line_fields import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.storage.files import check_output
@@ -41,11 +43,18 @@ class RuntimeOptions:
     ] = None
 
     def server(self, params: Params, model: pathlib.Path) -> ServeParams | None:
-        """The server at the url, with the tokenizer of ``model``; None without a url."""
+        """The server at the url, with the tokenizer of ``model``; None without a url.
+
+        Raises:
+            BadInputError: the url is none.
+        """
         if self.url is None:
             return None
-        changes = {"engine": "url", "url": self.url, "model": None, "tokenizer": str(model)}
-        return ServeParams.model_validate(params.serve.model_dump() | changes)
+        changes = {"engine": "url", "url": self.url, "tokenizer": str(model)}
+        try:
+            return ServeParams.model_validate(params.serve.model_dump() | changes)
+        except ValidationError as error:
+            raise line_error(error, where="--url") from None
 
 
 @Parameter(name="*")

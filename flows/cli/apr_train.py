@@ -116,7 +116,9 @@ def rl(
             progress=progress,
         )
     tokens = manifest.counts["drawn_tokens"]
-    _say(f"model: {output}, {tokens:.0f} drawn tokens, digest {manifest.digest[:16]}")
+    _say(
+        f"model: {output}, {tokens:.0f} tokens of drawn sequences with their prompts, digest {manifest.digest[:16]}"
+    )
 
 
 def _seconds(minutes: float | None) -> float | None:

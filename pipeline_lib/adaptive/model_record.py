@@ -25,11 +25,11 @@ class ThreadModelRecord(BaseModel):
     conditions: tuple[str, ...]
     """The conditions of root threads that it was trained on, as written before a prompt; without
     conditions the empty one."""
-    data: str
-    """Digest of the data."""
-    sequences: int
+    data: str | None = None
+    """Digest of the data folder; None: it was trained elsewhere."""
+    sequences: int = 0
     """Sequences that it was trained on."""
-    dropped: int
+    dropped: int = 0
     """Sequences of the traces that exceed the window."""
 
 
@@ -45,6 +45,8 @@ def read_record(model: pathlib.Path) -> ThreadModelRecord:
     try:
         return ThreadModelRecord.model_validate(read_json(path))
     except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
         raise CorruptArtifactError(
-            f"{path}: {error.errors()[0]['msg']}; train the model again"
+            f"{path}: {place}: {first['msg']}; mend it, or train the model again"
         ) from error

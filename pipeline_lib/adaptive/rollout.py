@@ -108,6 +108,8 @@ class Rollout:
     end: End
     error: str | None
     """Of a failed parent."""
+    child_error: str | None
+    """Of the first failed child, which has no solution for its parent."""
     cost: Cost
     """Of all draws; a parent's segments one after another, the children of a round beside each other."""
     total_tokens: int

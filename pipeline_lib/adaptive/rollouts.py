@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from pipeline_lib.adaptive.countdown import lines
 from pipeline_lib.adaptive.countdown.claims import is_right, read_claim, read_problem
 from pipeline_lib.adaptive.countdown.grammar import CountdownGrammar
@@ -16,6 +18,7 @@ from pipeline_lib.adaptive.scheduler import run_rollouts
 from pipeline_lib.adaptive.threads import Spawn
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.line_fields import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.client import OpenAIModel
@@ -81,7 +84,7 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
         bos_token: precedes each prompt on the wire, and is in no ``prefix`` of the result.
         temperature: of all draws; 0 is greedy.
         max_workers: draws in flight.
-        condition_prefix: precedes each prompt of a parent, as in ``Sub Call Budget: 9``.
+        condition_prefix: precedes each prompt of a parent, as in ``Sub Call Budget: 9``; a space follows it.
         tokenizer: the served model's; needed for ``window``, and by servers that take token ids only.
         window: tokens of a sequence with its prompt; None: draws are limited by ``max_tokens`` alone.
         max_tokens: of one draw.
@@ -90,13 +93,16 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
     Returns:
         One dictionary per prompt: ``seqs``, each with ``prefix``, ``output``, ``role``, ``round`` and ``child``,
         and with ``output_ids`` and ``logprobs`` where they are known; ``is_correct``; ``claim``. Of a failed
-        rollout ``seqs`` is empty, and ``error`` gives the reason.
+        rollout ``seqs`` is empty, and ``error`` gives the reason; ``child_error`` is that of the first failed
+        child.
 
     Raises:
-        BadInputError: a prompt is none of Countdown, or fills the window; the server has several models.
+        BadInputError: a prompt is none of Countdown, or fills the window; the url is none; the server has
+            several models.
         ReasonloopError: the server does not answer.
     """
-    prompts = [(condition_prefix or "") + prefix for prefix in prefix_list]
+    condition = f"{condition_prefix.rstrip()} " if condition_prefix else ""
+    prompts = [condition + prefix for prefix in prefix_list]
     golds = [read_gold(prompt, place=f"prefix_list[{i}]") for i, prompt in enumerate(prompts)]
     roots = make_roots(prompts)
     tokens = None if tokenizer is None else TextTokens.of(tokenizer)
@@ -104,7 +110,10 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
         if tokens is None:
             raise BadInputError(f"window={window}: needs the tokenizer of the served model")
         check_room(roots, tokens, bos=bos_token, window=window)
-    serve = ServeParams(engine="url", url=server_url, concurrency=max_workers)
+    try:
+        serve = ServeParams(engine="url", url=server_url, concurrency=max_workers)
+    except ValidationError as error:
+        raise line_error(error, where="server_url or max_workers") from None
     client = OpenAIModel(
         endpoint=attach(serve, by_chat=False).endpoint,
         serve=serve,
@@ -169,10 +178,12 @@ def check_room(roots: Sequence[Root], tokens: TextTokens, *, bos: str, window: i
 
 
 def claim_of(rollout: Rollout) -> str | None:
-    """The path that a parent claims; None without one, or if its last join left no room."""
+    """The path that a parent claims; None without one, if it was cut, or if its last join left no room."""
     if rollout.end not in {End.FINISHED, End.CUT}:
         return None
-    return read_claim(rollout.last.prefix, rollout.last.output)
+    claim = read_claim(rollout.last.prefix, rollout.last.output)
+    # Behind the goal a serial thread writes its path; one that is cut before the end has claimed none.
+    return None if rollout.end is End.CUT and not claim else claim
 
 
 def rollout_row(rollout: Rollout, gold: CountdownGold) -> Row:
@@ -180,8 +191,10 @@ def rollout_row(rollout: Rollout, gold: CountdownGold) -> Row:
     if rollout.error is not None:
         return {"seqs": [], "is_correct": False, "error": rollout.error}
     claim = claim_of(rollout)
+    failed = {} if rollout.child_error is None else {"child_error": rollout.child_error}
     return {
         "seqs": [sequence.row() for sequence in rollout.sequences],
         "is_correct": is_right(gold, claim),
         "claim": claim,
+        **failed,
     }

@@ -59,6 +59,7 @@ async def run_rollout(runtime: Runtime, root: Root) -> Rollout:
         sequences=() if failed else tuple(thread.sequences),
         end=thread.end,
         error=thread.error,
+        child_error=thread.child_error,
         cost=thread.cost,
         total_tokens=thread.total_tokens,
         longest_tokens=thread.longest_tokens,
@@ -106,6 +107,8 @@ class _Thread:
     end: End | None = field(init=False, default=None)
     """None while it runs, and for ever if it was cancelled."""
     error: str | None = field(init=False, default=None)
+    child_error: str | None = field(init=False, default=None)
+    """The first of the threads below."""
     sequences: list[DrawnSequence] = field(init=False, default_factory=list)
     cost: Cost = field(init=False, default=NOTHING)
     total_tokens: int = field(init=False, default=0)
@@ -129,10 +132,12 @@ class _Thread:
             kept = await self._draw(number)
             if kept is None:
                 return
-            if kept.forged is not None:
+            spawn = self._find_spawn()
+            if spawn is None and kept.forged is not None:
                 self._force_spawn(kept.forged)
             else:
-                await self._go_on(number)
+                self.events[Event.FORGED_JOINS] += kept.forged is not None
+                await self._go_on(spawn, number)
             if self.end is not None:
                 return
         self.end = End.DRAW_LIMIT
@@ -204,12 +209,16 @@ class _Thread:
         self.shared, self.without_room = self.text, End.CUT
         self.text += self.runtime.grammar.forbidden[forged]
 
-    async def _go_on(self, number: int) -> None:
-        """Join the children of the spawn block that ends the text, or end the thread."""
+    def _find_spawn(self) -> Spawn | None:
+        """The spawn block that ends the text, if the thread may have children."""
+        if self.end is not None or self.depth >= self.runtime.limits.depth:
+            return None
+        return self.runtime.grammar.find_spawn(self.text)
+
+    async def _go_on(self, spawn: Spawn | None, number: int) -> None:
+        """Join the children of the spawn block, or end the thread."""
         if self.end is not None:
             return
-        spawns = self.depth < self.runtime.limits.depth
-        spawn = self.runtime.grammar.find_spawn(self.text) if spawns else None
         if spawn is None:
             self.end = End.FINISHED
             return
@@ -255,6 +264,7 @@ class _Thread:
     def _add_child(self, thread: "_Thread") -> None:
         """Take over the sequences and counts of a child; a failed or cancelled one has no sequences."""
         self.events.update(thread.events)
+        self.child_error = self.child_error or thread.child_error or thread.error
         if thread.end is None or thread.end is End.FAILED:
             failed = thread.end is End.FAILED
             self.events[Event.FAILED_CHILDREN if failed else Event.CANCELLED_CHILDREN] += 1

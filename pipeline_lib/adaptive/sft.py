@@ -39,6 +39,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
     seed: int,
     max_seconds: float | None = None,
     progress: Progress | None = None,
+    replaces: bool = False,
 ) -> Manifest:
     """Train, or resume an interrupted training; a finished one is reused.
 
@@ -50,6 +51,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
         seed: the root seed.
         max_seconds: time limit; the training stops behind a checkpoint.
         progress: called after each step.
+        replaces: the model of another training in ``output`` is replaced, not refused.
 
     Raises:
         BudgetReachedError: the time limit was reached; the same call resumes.
@@ -63,13 +65,20 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
     key = stage_key(
         __name__, params={**chosen, "kind": kind, "seed": seed}, inputs={"data": manifest.digest}
     )
-    finished = finished_training(output, key=key)
+    finished = finished_training(output, key=key, replaces=replaces)
     if finished is not None:
         return finished
     settings = read_settings(data).data
     num_numbers = settings.countdown.num_numbers
+    work = work_folder(output, key)
     traces = encode_traces(
-        data, kind, params.sft, num_numbers=num_numbers, window=params.model.window, seed=seed
+        data,
+        kind,
+        params.sft,
+        num_numbers=num_numbers,
+        window=params.model.window,
+        seed=seed,
+        work=work / "traces",
     )
     phase = make_phase(traces, params.sft, seed=seed)
     record = ThreadModelRecord(
@@ -83,7 +92,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
         dropped=traces.dropped,
     )
     context = TrainContext(
-        work=work_folder(output, key),
+        work=work,
         key=key,
         seed=seed,
         threads=params.sft.threads,

@@ -138,10 +138,19 @@ def iter_table(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
 
 def iter_shards(folder: pathlib.Path) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of each shard of a sealed folder, checked before it is read."""
-    manifest = manifests.read_manifest(folder)
-    for name in sorted(manifest.files):
-        manifests.check(folder, manifest, names=[name])
-        yield _read_rows(folder / name)
+    for name in table_shards(folder):
+        yield read_table_shard(folder, name)
+
+
+def table_shards(folder: pathlib.Path) -> list[str]:
+    """The file names of the shards of a sealed folder, in order."""
+    return sorted(manifests.read_manifest(folder).files)
+
+
+def read_table_shard(folder: pathlib.Path, name: str) -> list[dict[str, Any]]:
+    """The rows of one shard of a sealed folder, checked before it is read."""
+    manifests.check(folder, manifests.read_manifest(folder), names=[name])
+    return _read_rows(folder / name)
 
 
 def read_column(folder: pathlib.Path, name: str) -> list[Any]:

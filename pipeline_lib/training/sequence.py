@@ -15,14 +15,14 @@ from pipeline_lib.training.token_budget import Tokens
 from pipeline_lib.training.weights import adapters, policies
 
 
-def finished_training(output: pathlib.Path, *, key: str) -> Manifest | None:
-    """The manifest of a finished training of ``key`` in ``output``; None if there is no model yet.
+def finished_training(output: pathlib.Path, *, key: str, replaces: bool) -> Manifest | None:
+    """The manifest of a finished training of ``key`` in ``output``; None if there is none.
 
     Raises:
-        BadInputError: ``output`` holds the model of another training.
+        BadInputError: ``output`` holds the model of another training, and it is not to be replaced.
     """
     finished = manifests.current(output, kind=policies.KIND, key=key)
-    if finished is None and (output / manifests.MANIFEST_NAME).is_file():
+    if finished is None and not replaces and (output / manifests.MANIFEST_NAME).is_file():
         raise BadInputError(
             f"{output}: holds the model of another training; remove it, or choose another --output"
         )

@@ -164,6 +164,28 @@ def test_samples_are_votes_at_temperatures_above_0(both, problems, tmp_path, cap
     assert "upper bound" in capsys.readouterr().out
 
 
+def test_failed_rollouts_are_drawn_again(model, problems, tmp_path):
+    """A journal with a failed rollout of the second model: its group is drawn, the first model's rows are kept."""
+    output = tmp_path / "out"
+    twin = shutil.copytree(model, tmp_path / "twin")
+    assert evaluate([model, twin], problems, output) == 0
+    whole = digests(output)
+    for number in (1, 2):
+        journal = output / f"rollouts-{number}.journal"
+        key, piece = journal.read_text("utf-8").splitlines()
+        changed = json.loads(piece)
+        for row in changed["piece"]["rows"]:
+            row["claim"] = "kept"
+            if number == 2:
+                row |= {"error": "timed out", "seqs": []}
+        journal.write_text(f"{key}\n{json.dumps(changed)}\n", "utf-8")
+    assert evaluate([model, twin], problems, output) == 0
+    assert digests(output) != whole
+    rows = list(read_json_lines(output / "rollouts.jsonl"))
+    assert [row["claim"] == "kept" for row in rows] == [True, True, False, False]
+    assert not any("error" in row for row in rows)
+
+
 @pytest.mark.slow
 def test_a_killed_evaluation_ends_as_an_unbroken_one(model, tmp_path):
     """SIGKILL after the first of six groups: the next command keeps it, and ends with equal digests."""
@@ -233,6 +255,8 @@ def evaluated(model, problems, tmp_path):
         ({"num_numbers": 4}, [], "its tokenizer is for 4 numbers"),
         ({"window": 11}, [], "window=11: the prompt of problem 'val-0' has "),
         ({}, ["--url", "http://127.0.0.1:9/v1"], "serve.url: http://127.0.0.1:9/v1/models"),
+        ({}, ["--url", "http://u:secret@h/v1"], "--url: "),
+        ({}, ["--url", "http://[bad/v1"], "--url: Invalid IPv6 URL"),
         ({}, ["--data", "nowhere"], "either --data DATA or --problems FILE"),
         ({}, ["--split", "valid"], "--split valid: is for --data"),
         ({}, ["--children", "3,x"], "--children 3,x: give different numbers from 0 on"),
@@ -244,9 +268,10 @@ def evaluated(model, problems, tmp_path):
 def test_bad_input_is_one_line(evaluated, capsys, changes, arguments, message):
     """Refused before anything is drawn; an unreachable server is no bad input, but one line as well."""
     code, output = evaluated(changes, arguments)
-    assert code == (1 if "--url" in arguments else 2)
+    assert code == (1 if message.startswith("serve.url") else 2)
     [line] = [one for one in capsys.readouterr().err.splitlines() if one.strip()]
     assert message in line
+    assert "secret" not in line
     assert not (output / "rollouts.jsonl").exists()
 
 
@@ -261,6 +286,20 @@ def test_a_model_without_record_or_tokenizer_is_refused(model, problems, tmp_pat
         assert evaluate([changed], problems, tmp_path / "out", *more) == 2
         [line] = [one for one in capsys.readouterr().err.splitlines() if one.strip()]
         assert str(changed) in line
+
+
+def test_a_condition_of_the_other_kind_is_refused_in_a_trace(model, capsys):
+    """As by `evaluate`."""
+    assert run("trace", model, "--problem", "3,5,12=27", "--tokens", "64") == 2
+    assert f"--tokens 64: {model} is a parallel model; leave it out" in capsys.readouterr().err
+
+
+def test_a_damaged_record_names_its_field(model, tmp_path, capsys):
+    """`threads.json` with a window that is no number."""
+    changed = shutil.copytree(model, tmp_path / "changed")
+    save_record(changed, window="wide")
+    assert run("trace", changed, "--problem", "3,5,12=27") == 2
+    assert "threads.json: window: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["3,5,12", "3=27", "a,b=3", "3,5,12=27=27", ""])

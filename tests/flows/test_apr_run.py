@@ -1,5 +1,7 @@
 """`reasonloop apr run`: stages, reuse, the compared models, and a run without reinforcement learning."""
 
+import shutil
+
 import pytest
 
 from pipeline_lib.adaptive.model_record import read_record
@@ -92,3 +94,14 @@ def test_without_steps_there_is_no_reinforcement_learning(reasonloop, trained):
     assert {model["name"] for model in metrics["models"]} == {"parallel", "serial"}
     # Rollouts of models that are not compared any more are gone.
     assert len(list(reports.glob("*.journal"))) == len(metrics["models"]) == 4
+
+
+@pytest.mark.slow
+def test_a_model_of_other_params_is_replaced(reasonloop, trained, tmp_path):
+    """Another learning rate of the RL in the same workspace: its models are trained anew, the others are kept."""
+    copy = shutil.copytree(trained, tmp_path / "copy")
+    before = digests(copy)
+    done = reasonloop("apr", "run", "--workspace", copy, *SETTINGS, "--set", "adaptive.rl.lr=0.01")
+    assert done.returncode == 0, done.stderr
+    kept = [one == other for one, other in zip(before, digests(copy), strict=True)]
+    assert kept == [True, True, True, False, False]

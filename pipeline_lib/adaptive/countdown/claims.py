@@ -33,7 +33,8 @@ def read_claim(prefix: str, output: str) -> str | None:
         return summary
     if not any(map(lines.GOAL_LINE.fullmatch, output.split("\n"))):
         return None
-    _, _, joined = prefix.rpartition(f"\n{lines.JOIN}\n")
+    _, _, after = prefix.rpartition(f"\n{lines.JOIN}\n")
+    joined, _, _ = after.partition(f"\n{lines.END_JOIN}")
     _, _, reached = joined.partition(lines.REACHED)
     result = takewhile(lambda line: not line.startswith("<"), reached.split("\n")[1:])
     return "\n".join(result)

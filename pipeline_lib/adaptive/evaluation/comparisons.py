@@ -86,8 +86,12 @@ class EqualPath:
 
     comparison: Comparison
     """Parallel minus serial."""
+    both_cut: PairedDifference
+    """The same where parallel rollouts, too, are wrong if their critical path is longer."""
     critical_tokens: float
     """Mean critical path of the parallel model."""
+    serial_critical_tokens: float
+    """The same of the serial one, whose rollouts end there."""
     serial_accuracy: float
 
     def row(self) -> Row:
@@ -95,7 +99,9 @@ class EqualPath:
         return {
             **self.comparison.row(),
             "critical_tokens": self.critical_tokens,
+            "base_critical_tokens": self.serial_critical_tokens,
             "base_accuracy": self.serial_accuracy,
+            "both_cut": _difference_row(self.both_cut),
         }
 
 
@@ -152,14 +158,7 @@ def compare_at_equal_path(
             continue
         most = _mean_tokens(parallel.rows, "critical")
         scores = problem_scores(parallel.rows)
-        cut = problem_scores(
-            [
-                row
-                if "error" in row
-                else {**row, "is_correct": row["is_correct"] and row["tokens"]["drawn"] <= most}
-                for row in serial.rows
-            ]
-        )
+        own_cut, cut = (_cut_scores(one.rows, most) for one in (parallel, serial))
         names = [name for name in scores if name in cut]
         if names:
             own = child_seed(seed, "apr", "equal path", *places)
@@ -171,7 +170,9 @@ def compare_at_equal_path(
                         problems=len(names),
                         difference=_paired(names, cut, scores, params, seed=own),
                     ),
+                    both_cut=_paired(names, cut, own_cut, params, seed=child_seed(own, "both cut")),
                     critical_tokens=most,
+                    serial_critical_tokens=_mean_tokens(serial.rows, "critical", most=most),
                     serial_accuracy=float(np.mean([cut[name] for name in names])),
                 )
             )
@@ -207,8 +208,20 @@ def _at_equal_tokens(
     )
 
 
-def _mean_tokens(rows: Sequence[Row], count: str) -> float:
-    return float(np.mean([row["tokens"][count] for row in rows if "error" not in row]))
+def _cut_scores(rows: Sequence[Row], most: float) -> dict[str, float]:
+    """The share of right rollouts by problem; those with a critical path above ``most`` are wrong."""
+    return problem_scores(
+        [
+            row
+            if "error" in row
+            else {**row, "is_correct": row["is_correct"] and row["tokens"]["critical"] <= most}
+            for row in rows
+        ]
+    )
+
+
+def _mean_tokens(rows: Sequence[Row], count: str, *, most: float = math.inf) -> float:
+    return float(np.mean([min(row["tokens"][count], most) for row in rows if "error" not in row]))
 
 
 def _paired(

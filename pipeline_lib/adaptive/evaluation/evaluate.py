@@ -35,11 +35,13 @@ def evaluate_models(
     replaces: bool = False,
     on_progress: OnProgress = lambda _done, _total: None,
 ) -> Evaluated:
-    """Evaluate each model under each condition and temperature, with the same seeds; finished rollouts are kept.
+    """Evaluate each model under each condition and temperature, with the same seeds.
+
+    Finished rollouts of an earlier command are kept, failed ones are drawn again.
 
     Args:
         models: folders by the names that the files give them.
-        source: problems, each with as many numbers as the models know.
+        source: problems, each with as many numbers as the models' tokenizers are for.
         output: folder of the three files.
         setting: conditions, temperatures, samples, server.
         replaces: rollouts of another input, model or setting in ``output`` are dropped, not refused.
@@ -84,22 +86,31 @@ async def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> l
     """The rows of all rollouts of a plan, in the order of the problems."""
     groups = plan.groups
     names = [str(place) for place in range(len(groups))]
+    finished = {name for name in names if _is_finished(journal, name)}
 
     def report() -> None:
-        moved(sum(len(piece["rows"]) for piece in journal.pieces.values()))
+        moved(sum(len(journal.pieces[name]["rows"]) for name in finished))
 
     report()
-    if any(name not in journal.pieces for name in names):
+    if len(finished) < len(names):
         async with plan.model.open_runtime(
             temperature=plan.chosen.temperature,
             seed=plan.setting.seed,
             first_success=plan.setting.first_success,
         ) as runtime:
             for name, group in zip(names, groups, strict=True):
-                if name not in journal.pieces:
+                if name not in finished:
                     journal.add(name, {"rows": await _draw_group(plan, runtime, group)})
+                    finished.add(name)
                     report()
     return [row for name in names for row in journal.pieces[name]["rows"]]
+
+
+def _is_finished(journal: Journal, name: str) -> bool:
+    """True if the group was drawn and no rollout of it failed."""
+    return name in journal.pieces and not any(
+        "error" in row for row in journal.pieces[name]["rows"]
+    )
 
 
 async def _draw_group(plan: Plan, runtime: Runtime, group: Sequence[ProblemLine]) -> list[Row]:

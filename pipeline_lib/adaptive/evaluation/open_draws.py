@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipeline_lib.adaptive.countdown.grammar import CountdownGrammar
 from pipeline_lib.adaptive.draw_text import TextTokens
 from pipeline_lib.adaptive.model_record import ThreadModelRecord
 from pipeline_lib.adaptive.rollout import Root
-from pipeline_lib.adaptive.rollouts import AnyStyleGrammar, check_room
+from pipeline_lib.adaptive.rollouts import check_room
 from pipeline_lib.adaptive.runtime import Runtime
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.chat_model import Decoding
@@ -82,7 +83,7 @@ class ThreadModel:
         async with self._open_draws(tokens) as draws:
             bound = _NO_BOUND if self.serve is None else self.serve.concurrency
             yield Runtime(
-                grammar=AnyStyleGrammar(),
+                grammar=CountdownGrammar(style=self.record.style),
                 draws=draws,
                 decoding=Decoding(temperature=temperature, max_new_tokens=self.record.window),
                 slots=asyncio.Semaphore(bound),

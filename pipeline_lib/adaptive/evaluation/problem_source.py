@@ -121,7 +121,7 @@ def check_fit(
                 f"{model}: its tokenizer is for {record.num_numbers} numbers, problem {problem.id!r} has "
                 f"{len(problem.numbers)}; give problems or a model of the other number"
             )
-    if data is not None and data != record.data:
+    if data is not None and record.data is not None and data != record.data:
         raise BadInputError(
             f"{model}: was trained on another data folder, whose training problems may be among these; give "
             "that folder (`apr evaluate` also takes problems as --problems FILE)"

@@ -174,18 +174,24 @@ def _equal_path_table(compared: Sequence[EqualPath]) -> Table:
     return Table(
         caption=(
             "Difference of accuracy in points at an equal critical path: parallel minus serial, whose rollouts "
-            "are wrong where they draw more tokens than the mean critical path of parallel"
+            "are wrong where they draw more tokens than the mean critical path of parallel; both cut: parallel "
+            "rollouts with a longer one are wrong, too"
         ),
-        columns=("parallel", "serial", "problems", "tokens", "serial accuracy", "difference", "p"),
+        columns=(
+            *("parallel", "serial", "problems", "critical", "critical, serial", "serial accuracy"),
+            *("difference", "p", "both cut"),
+        ),
         rows=tuple(
             (
                 one.comparison.model.label,
                 one.comparison.base.label,
                 str(one.comparison.problems),
                 f"{one.critical_tokens:.1f}",
+                f"{one.serial_critical_tokens:.1f}",
                 percent(one.serial_accuracy),
                 difference(one.comparison.difference.interval),
                 p_value(one.comparison.difference.p_value),
+                difference(one.both_cut.interval),
             )
             for one in compared
         ),

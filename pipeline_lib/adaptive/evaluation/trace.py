@@ -87,7 +87,12 @@ def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: TraceSett
     """
     record = read_record(folder)
     check_fit(folder, record, [problem], style=None, data=None)
-    amount = setting.children if record.kind == "parallel" else setting.tokens
+    amount, other = setting.children, setting.tokens
+    if record.kind == "serial":
+        amount, other = other, amount
+    if other is not None:
+        name = "tokens" if record.kind == "parallel" else "children"
+        raise BadInputError(f"--{name} {other}: {folder} is a {record.kind} model; leave it out")
     condition = choose_condition(folder, record, amount)
     model = ThreadModel.read(folder, record, setting.serve)
     root = Root(problem_id=problem.id, sample=0, prompt=root_prompt(problem, record, condition))

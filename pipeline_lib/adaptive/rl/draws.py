@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipeline_lib.adaptive.countdown.grammar import CountdownGrammar
+from pipeline_lib.adaptive.countdown.sequences import Style
 from pipeline_lib.adaptive.draw_text import TextTokens
 from pipeline_lib.adaptive.rollout import Rollout
 from pipeline_lib.adaptive.rollouts import (
-    AnyStyleGrammar,
     Row,
     make_roots,
     read_gold,
@@ -37,6 +38,7 @@ class InProcessRollouts:
     """A callable as `rollout_fun`, on a model in place of a server."""
 
     model: Any
+    style: Style
 
     def __call__(
         self,
@@ -59,7 +61,7 @@ class InProcessRollouts:
         async def run() -> list[Rollout]:
             async with open_live(engine) as live:
                 runtime = Runtime(
-                    grammar=AnyStyleGrammar(),
+                    grammar=CountdownGrammar(style=self.style),
                     draws=WaveDraws(engine=live),
                     decoding=Decoding(temperature=temperature, max_new_tokens=window),
                     # A wave has all draws that can be made; the engine bounds its batch.

@@ -89,7 +89,7 @@ class ThreadRollouts:
                 "drawn_tokens": counts.drawn_tokens,
                 "critical_tokens": counts.critical_tokens,
                 # Text that was cut within a token: what would be trained on was not drawn.
-                "lost_sequences": len(row["seqs"]) - len(trained),
+                "lost_sequences": sum("output_ids" not in one for one in row["seqs"]),
             },
         )
 

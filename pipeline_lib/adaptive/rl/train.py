@@ -3,6 +3,7 @@
 import pathlib
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from pipeline_lib.adaptive.countdown.data_folder import (
     ProblemLine,
@@ -48,6 +49,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     seed: int,
     max_seconds: float | None = None,
     progress: Progress | None = None,
+    replaces: bool = False,
 ) -> Manifest:
     """Train, or resume an interrupted training; a finished one is reused.
 
@@ -59,6 +61,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
         seed: the root seed.
         max_seconds: time limit; the training stops behind a checkpoint.
         progress: called after each step.
+        replaces: the model of another training in ``output`` is replaced, not refused.
 
     Raises:
         BudgetReachedError: the time limit was reached; the same call resumes.
@@ -84,10 +87,15 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
         params={"rl": rl.model_dump(mode="json"), "seed": seed},
         inputs={"data": digest, "model": model_identity(str(model))},
     )
-    finished = finished_training(output, key=key)
+    finished = finished_training(output, key=key, replaces=replaces)
     if finished is not None:
         return finished
-    source = ThreadRollouts(rollouts_of=InProcessRollouts, rl=rl, window=record.window, seed=seed)
+    source = ThreadRollouts(
+        rollouts_of=partial(InProcessRollouts, style=record.style),
+        rl=rl,
+        window=record.window,
+        seed=seed,
+    )
     context = TrainContext(
         work=work_folder(output, key),
         key=key,

@@ -45,4 +45,5 @@ def _train(run: Run, model: pathlib.Path, output: pathlib.Path, *, stage: str) -
         rl.model_copy(update={"children": chosen.parallel, "tokens": chosen.serial}),
         seed=run.params.seed,
         progress=progress,
+        replaces=True,
     )

@@ -36,4 +36,5 @@ def _train(run: Run, kind: Kind, output: pathlib.Path, *, stage: str) -> None:
         run.params.adaptive,
         seed=run.params.seed,
         progress=progress,
+        replaces=True,
     )

@@ -21,7 +21,13 @@ from typing_extensions import override
 from pipeline_lib.training.bfloat16_products import bfloat16_products
 from pipeline_lib.training.offline.labelled_scores import IGNORED
 from pipeline_lib.training.offline.matrix_optimizer import make_optimizer
-from pipeline_lib.training.offline.token_steps import TokenRow, TokenSteps, cut_passes
+from pipeline_lib.training.offline.token_steps import (
+    TokenRow,
+    TokenSteps,
+    cut_passes,
+    padded_length,
+    padded_rows,
+)
 from pipeline_lib.training.phases import MakeTrainer
 from pipeline_lib.training.token_budget import Tokens
 from pipeline_lib.training.weights.policies import Policy
@@ -123,9 +129,16 @@ def _label_losses(
     hidden_BLD = model.model(input_ids=ids_BL, use_cache=False).last_hidden_state
     targets_M = labels_BL[:, 1:].flatten()
     places_N = (targets_M != IGNORED).nonzero()[:, 0]
-    hidden_ND = hidden_BLD[:, :-1].flatten(0, 1).index_select(0, places_N)
-    logits_NV = model.lm_head(hidden_ND).float()
-    return functional.cross_entropy(logits_NV, targets_M[places_N], reduction=reduction)
+    count = len(places_N)
+    # Rows up to a round number, as columns are: with a target that is ignored.
+    places_R = functional.pad(places_N, (0, padded_rows(count) - count))
+    targets_R = functional.pad(targets_M[places_N], (0, len(places_R) - count), value=IGNORED)
+    hidden_RD = hidden_BLD[:, :-1].flatten(0, 1).index_select(0, places_R)
+    logits_RV = model.lm_head(hidden_RD).float()
+    losses = functional.cross_entropy(
+        logits_RV, targets_R, ignore_index=IGNORED, reduction=reduction
+    )
+    return losses if reduction == "sum" else losses[:count]
 
 
 class _Steps(Dataset[Any]):
@@ -150,10 +163,10 @@ class _Steps(Dataset[Any]):
 
 
 def pad(rows: Sequence[TokenRow], *, pad_id: int) -> tuple[Tensor, Tensor]:
-    """Token ids and labels [B, L], padded at the end."""
-    longest = max(len(row.ids_L) for row in rows)
-    ids_BL = torch.full((len(rows), longest), pad_id, dtype=torch.long)
-    labels_BL = torch.full((len(rows), longest), IGNORED, dtype=torch.long)
+    """Token ids and labels [B, L], padded at the end; L is a `padded_length`."""
+    columns = padded_length(max(len(row.ids_L) for row in rows))
+    ids_BL = torch.full((len(rows), columns), pad_id, dtype=torch.long)
+    labels_BL = torch.full((len(rows), columns), IGNORED, dtype=torch.long)
     for index, row in enumerate(rows):
         ids_L = torch.from_numpy(row.ids_L)
         ids_BL[index, : len(ids_L)] = ids_L

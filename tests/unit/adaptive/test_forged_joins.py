@@ -97,6 +97,24 @@ def test_a_child_that_may_spawn_is_made_to():
     assert rollout.last.prefix == "parent 0 ( 8! )"
 
 
+@NAMED
+def test_children_of_a_block_without_its_end_token_are_drawn(names_stops):
+    """A join behind a complete spawn block: its children are drawn, and the forged join is in no context."""
+    texts = {
+        "parent 0": " a [ 0.0 ] ( 9! ) done",
+        "child 0.0": " 7!",
+        "parent 0 a ( 7! )": " c",
+    }
+    rollout = roll(WordDraws(texts=texts, names_stops=names_stops), grammar=WHOLE_WORDS)
+    assert outputs(rollout) == [
+        ("parent 0", " a [ 0.0 ]"),
+        ("child 0.0", " 7!"),
+        ("parent 0 a ( 7! )", " c"),
+    ]
+    assert rollout.events[Event.FORGED_JOINS] == 1
+    assert rollout.end is End.FINISHED
+
+
 def test_a_parent_that_forges_for_ever_ends():
     """Each forged join costs a draw, and draws are bounded."""
     texts = {

@@ -70,6 +70,8 @@ def test_the_start_token_is_on_the_wire_alone():
         scripted(server, outputs | {"1": "."})
         url = f"http://127.0.0.1:{server.port}/v1"
         [rollout] = rollout_fun(url, PROMPTS[:1], "<s>", condition_prefix=condition)
+        [bare] = rollout_fun(url, PROMPTS[:1], "<s>", condition_prefix=condition.rstrip())
+    assert rollout == bare
     assert rollout["is_correct"]
     assert [one["prefix"] for one in rollout["seqs"] if one["role"] == "child"] == [
         one.prefix for one in TRACES[0].sequences if one.role == "child"
@@ -96,6 +98,42 @@ def test_failed_rollouts_keep_their_place():
     }
     assert first == last
     assert first["is_correct"]
+
+
+def test_a_failed_child_leaves_its_reason():
+    """The server refuses the first child: the rollout goes on without its result, and has the reason."""
+    refused = next(one.prefix for one in TRACES[1].sequences if one.role == "child")
+    texts = {prompt: text for prompt, text in outputs_of(TRACES[1]).items() if prompt != refused}
+    with scripted_server() as server:
+        server.models = [{"id": MODEL, "owned_by": "me"}]
+        scripted(server, texts | {"1": "."})
+        url = f"http://127.0.0.1:{server.port}/v1"
+        [rollout] = rollout_fun(url, PROMPTS[1:], "")
+    assert "error" not in rollout
+    assert rollout["child_error"] == "status 400: no such prompt"
+
+
+def test_a_summary_that_is_cut_before_its_first_line_is_no_claim():
+    """Of a serial thread behind its goal; the limit of tokens ended it."""
+    prompt = "Moving to Node #0\nCurrent State: 20:[3, 5, 12], Operations: []"
+    with scripted_server() as server:
+        server.models = [{"id": MODEL, "owned_by": "me"}]
+
+        async def reply(_request, _body):
+            text = "\n20,20 equal: Goal Reached\nExploring Operation: 3+5"
+            choice = {"index": 0, "text": text, "finish_reason": "length"}
+            usage = {"prompt_tokens": 9, "completion_tokens": 1}
+            return JSONResponse({"model": MODEL, "choices": [choice], "usage": usage})
+
+        server.always = reply
+        [rollout] = rollout_fun(f"http://127.0.0.1:{server.port}/v1", [prompt], "")
+    assert rollout["claim"] is None
+    assert not rollout["is_correct"]
+
+
+def test_a_malformed_url_is_refused():
+    with pytest.raises(BadInputError, match="server_url or max_workers: Invalid IPv6 URL"):
+        rollout_fun("http://[bad/v1", PROMPTS[:1], "")
 
 
 def test_equal_prompts_are_drawn_apart(url):

@@ -1,14 +1,21 @@
 """Which sequences of a trace are trained on, and where their loss begins."""
 
+import shutil
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pipeline_lib.adaptive.countdown.data_folder import traces_folder
+from pipeline_lib.adaptive.countdown.data_folder import generate_data, traces_folder
 from pipeline_lib.adaptive.countdown.tokens import EOS, make_tokenizer
 from pipeline_lib.adaptive.trace_rows import EncodedTraces, encode_traces
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.adaptive import AdaptiveSftParams
+from pipeline_lib.params.adaptive import (
+    AdaptiveDataParams,
+    AdaptiveSftParams,
+    ThreadSearchParams,
+)
+from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.storage import shards
 
 ALL = {"failed_children": None, "join_share": 1.0, "conditioned": 1.0}
@@ -108,3 +115,37 @@ def test_a_window_that_holds_no_prompt_is_refused(small_data):
     """The message names the key, the window and the length of a prompt."""
     with pytest.raises(BadInputError, match=r"adaptive\.model\.window=10: a prompt takes 1"):
         encode(small_data, window=10)
+
+
+def test_a_trace_without_a_spawn_is_no_training_without_conditions(tmp_path):
+    """A published search with one successor spawns nothing: its prompt has no number of children to be asked for."""
+    params = AdaptiveDataParams(
+        countdown=CountdownParams(high=8, target_low=5, target_high=40),
+        style="published",
+        train_problems=40,
+        valid_problems=1,
+        test_problems=1,
+        parallel=ThreadSearchParams(beam_low=1, beam_high=3, sub_beam=3, branch=0.9),
+    )
+    generate_data(params, tmp_path / "data", seed=3, workers=1)
+    rows = shards.read_table(traces_folder(tmp_path / "data", "parallel"))
+    assert any(row["role"] == "parent" and not row["condition"] for row in rows)
+    assert "" not in encode(tmp_path / "data").conditions
+    assert "" in encode(tmp_path / "data", conditioned=0.5).conditions
+
+
+def test_encoded_shards_are_reused(small_data, tmp_path):
+    """A later call reads them: the same rows, also where the traces are gone."""
+    sft = AdaptiveSftParams(**(ALL | {"failed_children": 2}))
+    data = shutil.copytree(small_data, tmp_path / "data")
+    options = {"num_numbers": 3, "window": 120, "seed": 7, "work": tmp_path / "work"}
+    (tmp_path / "work").mkdir()
+    first = encode_traces(data, "parallel", sft, **options)
+    for part in traces_folder(data, "parallel").glob("*.parquet"):
+        part.unlink()
+    second = encode_traces(data, "parallel", sft, **options)
+    assert (second.conditions, second.dropped) == (first.conditions, first.dropped)
+    assert first.dropped > 0
+    for one, other in zip(first.rows, second.rows, strict=True):
+        assert one.loss_from == other.loss_from
+        assert np.array_equal(one.ids_L, other.ids_L)

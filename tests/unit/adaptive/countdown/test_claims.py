@@ -153,6 +153,24 @@ def test_a_tag_that_the_parent_draws_is_no_result():
     assert claim == ""
 
 
+def test_a_tag_behind_the_join_is_no_result():
+    """The join has no solution; the parent writes a result of its own, and begins a further join in vain."""
+    prefix = "\n".join(
+        [
+            "Moving to Node #0",
+            "Current State: 20:[3, 5, 12], Operations: []",
+            "<Sub Searches>",
+            "<No Solution in Sub Search 0 at level 1 at Node #0,0>",
+            "<End Sub Searches>",
+            "<Goal Reached in Sub Search 0 at level 1 at Node #0,0>",
+            RIGHT,
+            f"20,20 {GOAL}",
+            "<Calling Sub Searches>",
+        ]
+    )
+    assert read_claim(prefix, f"\n20,20 {GOAL}") == ""
+
+
 @pytest.mark.parametrize("condition", ["", "Sub Call Budget: 9 ", "Token Budget: 64 "])
 @pytest.mark.parametrize("head", ["", "Moving to Node #0\n"])
 def test_the_problem_of_a_prompt_is_read(condition, head):

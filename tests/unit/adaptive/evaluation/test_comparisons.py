@@ -94,15 +94,30 @@ def test_too_few_serial_samples_are_no_comparison():
 def test_a_serial_model_is_cut_at_the_critical_path():
     """Parallel has 10 of 20 at 6 critical tokens. Serial has all 20, but 15 of them with more than 6 drawn tokens."""
     parallel = drawn([row(str(n), right=n < 10, critical=6) for n in range(20)], name="p")
-    rows = [row(str(n), right=True, drawn=6 if n < 5 else 7) for n in range(20)]
+    lengths = [3 if n < 5 else 7 for n in range(20)]
+    rows = [row(str(n), right=True, drawn=some, critical=some) for n, some in enumerate(lengths)]
     one = drawn(rows, name="s", kind="serial")
     [found] = compare_at_equal_path([one, parallel], PARAMS, seed=1)
     shown = found.row()
     assert (shown["model"], shown["base"], shown["problems"]) == ("p", "s", 20)
     assert (shown["critical_tokens"], shown["base_accuracy"]) == (6, 0.25)
     assert shown["difference"]["value"] == pytest.approx(0.25)
+    assert shown["base_critical_tokens"] == pytest.approx((5 * 3 + 15 * 6) / 20)
     other = drawn(rows, name="s", kind="serial", temperature=1.0)
     assert compare_at_equal_path([parallel, other], PARAMS, seed=1) == []
+
+
+def test_both_may_be_cut_at_the_mean_critical_path():
+    """Paths of 4 and 8 tokens, mean 6: of 10 right parallel rollouts 5 are longer, serial ones are cut at 6."""
+    rows = [row(str(n), right=n < 10, critical=4 if n % 2 else 8) for n in range(20)]
+    other = [row(str(n), right=n < 2, drawn=9, critical=3 if n < 2 else 9) for n in range(20)]
+    [found] = compare_at_equal_path(
+        [drawn(rows, name="p"), drawn(other, name="s", kind="serial")], PARAMS, seed=1
+    )
+    shown = found.row()
+    assert shown["base_critical_tokens"] == pytest.approx((2 * 3 + 18 * 6) / 20)
+    assert shown["difference"]["value"] == pytest.approx(0.5 - 0.1)
+    assert shown["both_cut"]["difference"]["value"] == pytest.approx(0.25 - 0.1)
 
 
 def test_intervals_do_not_depend_on_names():

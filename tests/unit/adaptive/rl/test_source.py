@@ -19,6 +19,8 @@ from tests.unit.serving.served_model import served
 TRACES = trace(*SOLVED), trace(*UNSOLVED)
 PROMPTS = [found.sequences[0].prefix for found in TRACES]
 
+IN_PROCESS = partial(InProcessRollouts, style="compact")
+
 
 @pytest.fixture(scope="module")
 def policy(thread_model):
@@ -47,7 +49,7 @@ def sequence(prefix, output, ids, *, role="parent", round_number=0, child=None):
 
 def test_sequences_are_those_of_the_traces(policy, tokenizer):
     """A model that learned two traces draws their sequences greedily, with their end tokens."""
-    drawing = InProcessRollouts(policy.model)
+    drawing = IN_PROCESS(policy.model)
     rows = drawing(PROMPTS, temperature=0.0, tokenizer=policy.tokenizer, window=WINDOW, seed=1)
     drawn = draw(policy, given(rows), PROMPTS)
     assert [one.reward for one in drawn] == [1.0, 0.0]
@@ -62,7 +64,7 @@ def test_sequences_are_those_of_the_traces(policy, tokenizer):
 
 def test_a_server_drives_the_same_training(policy, thread_model):
     """`rollout_fun` with its server and begin token bound, as it is: the sequences of the model in process."""
-    here = draw(policy, InProcessRollouts, PROMPTS, step=2)
+    here = draw(policy, IN_PROCESS, PROMPTS, step=2)
     with served(thread_model) as url:
         there = draw(
             policy, lambda _model: partial(rollout_fun, url, bos_token=""), PROMPTS, step=2
@@ -79,7 +81,7 @@ def test_a_step_is_drawn_again_bit_by_bit(policy):
     shown = [
         [
             [row.ids_L.tolist() for row in one.sequences]
-            for one in draw(policy, InProcessRollouts, [prompt] * 6, step)
+            for one in draw(policy, IN_PROCESS, [prompt] * 6, step)
         ]
         for step in (4, 4, 5)
     ]
@@ -91,7 +93,7 @@ def test_a_step_is_drawn_again_bit_by_bit(policy):
 def test_drawing_leaves_the_model_as_it_was(policy):
     """A model in training mode is one afterwards, and its weights still take gradients."""
     policy.model.train()
-    draw(policy, InProcessRollouts, PROMPTS[:1])
+    draw(policy, IN_PROCESS, PROMPTS[:1])
     assert policy.model.training
     assert all(weight.requires_grad for weight in policy.model.parameters())
 

@@ -19,11 +19,11 @@ ROWS = [row(9, 4), row(3, 0), row(6, 5)]
 
 
 def test_padding_has_no_label():
-    """Of 3 x 9 columns, those behind a row and before its loss are ignored."""
+    """Of 3 x 9 columns, padded to 16, those behind a row and before its loss are ignored."""
     ids_BL, labels_BL = pad(ROWS, pad_id=0)
-    assert ids_BL.shape == labels_BL.shape == (3, 9)
+    assert ids_BL.shape == labels_BL.shape == (3, 16)
     assert (labels_BL != IGNORED).sum(1).tolist() == [5, 3, 1]
-    assert ids_BL[1, 3:].tolist() == [0] * 6
+    assert ids_BL[1, 3:].tolist() == [0] * 13
     assert labels_BL[2, 5] == ids_BL[2, 5] == ROWS[2].ids_L[5]
 
 

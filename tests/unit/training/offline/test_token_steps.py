@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.training.offline.token_steps import cut_passes, plan_steps
+from pipeline_lib.training.offline.token_steps import cut_passes, padded_length, plan_steps
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=30)
 
@@ -42,10 +42,13 @@ def test_passes_are_bounded_with_their_padding(lengths, pass_tokens):
     passes = cut_passes(lengths, pass_tokens=pass_tokens)
     assert sorted(place for some in passes for place in some) == list(range(len(lengths)))
     for some in passes:
-        assert len(some) == 1 or len(some) * max(lengths[i] for i in some) <= pass_tokens
+        assert (
+            len(some) == 1
+            or len(some) * padded_length(max(lengths[i] for i in some)) <= pass_tokens
+        )
 
 
 def test_short_sequences_are_not_padded_to_long_ones():
-    """One of 200 and eight of 30 in passes of 240: eight together take 240, and one alone 200."""
-    passes = cut_passes([30] * 4 + [200] + [30] * 4, pass_tokens=240)
+    """One of 200 and eight of 30 in passes of 256: eight together take 8 x 32, and one alone 208."""
+    passes = cut_passes([30] * 4 + [200] + [30] * 4, pass_tokens=256)
     assert [len(some) for some in passes] == [1, 8]
