@@ -297,7 +297,8 @@ def test_a_condition_of_the_other_kind_is_refused_in_a_trace(model, capsys):
 def test_a_damaged_record_names_its_field(model, tmp_path, capsys):
     """`threads.json` with a window that is no number."""
     changed = shutil.copytree(model, tmp_path / "changed")
-    save_record(changed, window="wide")
+    record = read_json(changed / "threads.json")
+    (changed / "threads.json").write_text(json.dumps(record | {"window": "wide"}), "utf-8")
     assert run("trace", changed, "--problem", "3,5,12=27") == 2
     assert "threads.json: window: " in capsys.readouterr().err
 

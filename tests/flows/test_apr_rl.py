@@ -46,7 +46,7 @@ def test_a_time_limit_ends_with_exit_code_3_and_the_same_command_resumes(folders
     [line] = [line for line in printed.splitlines() if line.startswith("step 2 of 2: ")]
     for name in ("reward", "accuracy", "children", "drawn tokens", "k3", "clipped"):
         assert f"{name} " in line
-    assert "drawn tokens, digest" in printed
+    assert "tokens of drawn sequences with their prompts, digest" in printed
 
 
 def test_bad_input_is_one_line_and_exit_code_2(folders, tmp_path, capsys):
