@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pipeline_lib.classmate.body import PeerBody, opened_body
 from pipeline_lib.classmate.peer import Question
-from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.serving.chat_model import Completion, Decoding
 
@@ -35,6 +35,8 @@ class ClassmateActor:
         except ReasonloopError as error:
             # Raised here, Ray would give the actor up, and wrap the reason in a traceback.
             failure = error
+        except Exception as error:  # noqa: BLE001 - as above; of a library, such as a GPU without memory
+            failure = ReasonloopError(reason_of(error))
         self._opening = Opening(start=secrets.token_hex(8), failure=failure)
 
     def opening(self) -> Opening:

@@ -37,7 +37,8 @@ def opened_peers(
     if not checked:
         yield []
         return
-    _note_inexact(checked, root)
+    if (note := inexact_note(checked)) is not None:
+        record_event(root, "note", text=note)
     log_folder = root.resolve() / "logs"
     if execution.runner == "thread":
         from pipeline_lib.classmate.processes import process_peers  # noqa: PLC0415 - not with Ray
@@ -73,11 +74,12 @@ def check_resources(
     ray_peers.check_resources(peers, execution, is_training=is_training)
 
 
-def _note_inexact(peers: Sequence[PeerParams], root: pathlib.Path) -> None:
+def inexact_note(peers: Sequence[PeerParams]) -> str | None:
+    """A sentence on peers that may answer a resumed training otherwise; None without any."""
     names = ", ".join(f"{peer.name} ({peer.serve.engine})" for peer in peers if not is_exact(peer))
-    if names:
-        text = (
-            f"classmates {names}: an engine behind a server does not always draw the same text again, so a "
-            "training that is resumed can differ"
-        )
-        record_event(root, "note", text=text)
+    if not names:
+        return None
+    return (
+        f"classmates {names}: an engine behind a server does not always draw the same text again, so a "
+        "training that is resumed can differ"
+    )

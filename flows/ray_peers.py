@@ -9,7 +9,6 @@ from typing import Any
 import ray
 from ray.exceptions import (
     ActorDiedError,
-    ActorUnavailableError,
     GetTimeoutError,
     RayActorError,
     RayError,
@@ -100,11 +99,11 @@ class RayPeer:
             found = ray.get(call, timeout=max(0.0, deadline - time.monotonic()))
         except GetTimeoutError:
             reason = f"no answer within {timeout_s:g} s"
-        except RayTaskError as error:
-            reason = reason_of(error.cause)
         except RayActorError as error:
             self._starting_since = time.monotonic()
             raise PeerFailedError(f"its actor has died: {reason_of(error)}") from error
+        except RayError as error:  # raised by the engine; or a lost node or object, no memory
+            reason = reason_of(error.cause if isinstance(error, RayTaskError) else error)
         except ReasonloopError as error:
             reason = str(error)
         else:
@@ -151,13 +150,13 @@ class RayPeer:
         except ActorDiedError as error:
             if self._is_closed:
                 raise PeerFailedError("it was closed") from error
-            if error.actor_init_failed:
-                raise ReasonloopError(f"its actor does not start: {_last_line(error)}") from error
             # An actor that was killed without restarts left keeps its name until it is killed for good.
             ray.kill(self._actor)
             self._actor = self._make.remote(self._peer, self._log_folder)
+            if error.actor_init_failed:
+                raise ReasonloopError(f"its actor does not start: {_last_line(error)}") from error
             return None
-        except (ActorUnavailableError, GetTimeoutError):
+        except RayError:  # it is restarting, or does not answer yet
             return None
         return None if found.start == self._killed else found
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.classmate_peers import opened_peers
+from flows.classmate_peers import inexact_note, opened_peers
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
@@ -64,6 +64,8 @@ def train(
     )
     peers = loaded.classmate.classmate_model_name_or_path_list
     logs = output.with_name(f"{output.name}.peers")
+    if (note := inexact_note(peers)) is not None:
+        _say(note)
     with (
         opened_peers(peers, _PROCESSES, root=logs, is_training=True) as opened,
         progress_bar(console, "classmate train") as moved,

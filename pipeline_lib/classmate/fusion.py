@@ -6,6 +6,9 @@ A path's score by a peer is the mean success of the peer's continuations. Beside
 missing one is the mean of the peer's scores in the path's group; a path without any score has the mean bonus
 of its group, by either aggregation. A peer without any score in a group is left out for all its paths; without
 any peer their reward is the verified one.
+
+A prefix that leaves a peer no room has no score either, and its path has the smallest of the group: a path that
+pays the mean for its length would be a reward for length.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -37,6 +40,7 @@ def fuse(
     *,
     params: ClassmateParams,
     group_size: int,
+    crowded: Mapping[str, Sequence[bool]] | None = None,
 ) -> Fused:
     """Bonus and reward of each path.
 
@@ -50,14 +54,24 @@ def fuse(
         empty: success of continuations of the empty prefix, for the problem of each path.
         params: weight, aggregation, fusion, gate and whether the bonus is relative to ``empty``.
         group_size: paths of a group, which are adjacent.
+        crowded: by peer: paths whose prefix leaves it no room; None: none does.
     """
+    crowded = crowded or {name: [False] * len(base) for name in scores}
     bonus: list[float | None] = [None] * len(base)
     for start in range(0, len(base), group_size):
         places = [p for p in range(start, start + group_size) if base[p] is not None]
         columns = [
             column
             for name in scores
-            if (column := _column(scores[name], empty[name], places, relative=params.relative))
+            if (
+                column := _column(
+                    scores[name],
+                    empty[name],
+                    places,
+                    relative=params.relative,
+                    crowded={place for place in places if crowded[name][place]},
+                )
+            )
         ]
         known = {
             place: _aggregated([column.scores[place] for column in columns], params)
@@ -87,7 +101,7 @@ class _Column:
     empty: Mapping[int, float]
     """Zeros where the bonus is not relative."""
     known: Collection[int]
-    """Places with a score of their own."""
+    """Places with a score of their own, or without room for one."""
 
 
 def _column(
@@ -96,6 +110,7 @@ def _column(
     places: Sequence[int],
     *,
     relative: bool,
+    crowded: Collection[int],
 ) -> _Column | None:
     """The peer's numbers for the paths at ``places``; None if it has none."""
     known = {p: value for p in places if (value := empty[p] if relative else 0.0) is not None}
@@ -104,8 +119,9 @@ def _column(
         return None
     mean_empty, mean_lift = fmean(known.values()), fmean(lifts.values())
     without = {p: known.get(p, mean_empty) for p in places}
-    scores_by_place = {p: without[p] + lifts.get(p, mean_lift) for p in places}
-    return _Column(scores=scores_by_place, empty=without, known=lifts.keys())
+    missing = {p: min(lifts.values()) if p in crowded else mean_lift for p in places}
+    scores_by_place = {p: without[p] + lifts.get(p, missing[p]) for p in places}
+    return _Column(scores=scores_by_place, empty=without, known=lifts.keys() | {*crowded})
 
 
 def _aggregated(numbers: Sequence[float], params: ClassmateParams) -> float:

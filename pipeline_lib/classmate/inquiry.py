@@ -17,6 +17,7 @@ from pipeline_lib.classmate.scoring import (
     Continuations,
     count_failures,
     judge_answers,
+    lacks_room,
     success,
 )
 from pipeline_lib.records import Problem
@@ -40,6 +41,8 @@ class Answered:
     """By peer: success from the prefix of each path."""
     empty: Mapping[str, list[float | None]]
     """By peer: success from the empty prefix, for the problem of each path."""
+    crowded: Mapping[str, list[bool]]
+    """By peer: paths whose prefix leaves it no room."""
     prefixes: Sequence[AskedPrefix]
     added: EmptySuccess
     """Successes from the empty prefix that were not known before."""
@@ -156,6 +159,10 @@ class Pending:
             empty={
                 name: [self.known[name].get(problem.id) for problem in self.problems]
                 for name in judged
+            },
+            crowded={
+                name: [key is not None and lacks_room(found[key]) for key in self.keys]
+                for name, found in by_key.items()
             },
             prefixes=[
                 AskedPrefix(

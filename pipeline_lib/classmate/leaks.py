@@ -2,7 +2,8 @@ r"""The step of a chain after which its answer is given away, so that a peer cou
 
 A text gives the answer away if it has an answer marker (a box, ``####``, an answer tag), if its lenient
 verdict is right, or if it states the solution (`statements`). A control token of a chat template counts as a
-marker: the tokenizer of a peer would read it as the end of the turn. The first such step is found from the
+marker: the tokenizer of a peer would read it as the end of the turn. So does the end of a thought, since the
+verdict does not read what stands before it. The first such step is found from the
 beginnings of the chain: text that follows an answer cannot hide it.
 """
 
@@ -16,7 +17,7 @@ from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import Item, Verifier
 
 _MARKER = re.compile(
-    r"\\(?:boxed|fbox)|####|</?answer>"
+    r"\\(?:boxed|fbox)|####|</?answer>|</think>|</?tool_(?:call|response)>|\[TOOL_[A-Z]{1,20}\]"
     r"|<[|｜][^<>\n]{1,40}[|｜]>|</?s>|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>|\[/?INST\]",  # noqa: RUF001
     re.IGNORECASE,
 )

@@ -10,7 +10,8 @@ from pipeline_lib.terminal_text import one_line
 
 _SHOWN_CHARACTERS = 100
 
-
+BODY = "pipeline_lib.classmate.body"
+"""The module that peers run in their processes: its code is in the keys of what depends on their text."""
 NO_ROOM = "no room in the context: "
 """Beginning of the reason of a continuation that the peer cannot draw by any further call."""
 

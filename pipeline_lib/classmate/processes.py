@@ -1,5 +1,6 @@
 """Peers as processes of this machine, for runs without Ray."""
 
+import os
 import pathlib
 import sys
 import threading
@@ -12,13 +13,15 @@ from multiprocessing.connection import Client, Connection
 from pipeline_lib.classmate import peer_process
 from pipeline_lib.classmate.body import peer_identity
 from pipeline_lib.classmate.peer import PeerFailedError, Question, check_answer
-from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.serving.chat_model import Completion, Decoding
 from pipeline_lib.serving.engines.engine import Launch
 from pipeline_lib.serving.supervisor.process import EngineProcess
 
 _POLL_S = 0.05
+_ADDRESS_BYTES = 107
+"""Of a Unix socket."""
 _IMPORTS_S = 60.0
 """Of a process that starts; the rest of its start has ``serve.start_timeout_s``."""
 
@@ -51,6 +54,11 @@ class ProcessPeer:
         )
         log = self._log_folder / f"classmate-{self.name}.log"
         self._process = EngineProcess("classmate", launch, log)
+        if len(os.fsencode(self._address)) > _ADDRESS_BYTES:
+            self._process.kill()
+            raise BadInputError(
+                f"classmate {self.name}: {self._address} is too long for a socket; set TMPDIR to a shorter folder"
+            )
         self._started_s = time.monotonic()
         self._connection: Connection | None = None
 
@@ -75,6 +83,16 @@ class ProcessPeer:
         Raises:
             PeerFailedError: as `Peer`.
         """
+        try:
+            return self._answer(questions, decoding, timeout_s=timeout_s)
+        except PeerFailedError:
+            raise
+        except Exception as error:  # what it sends cannot be read, or its process cannot be ended
+            raise PeerFailedError(reason_of(error)) from error
+
+    def _answer(
+        self, questions: Sequence[Question], decoding: Decoding, *, timeout_s: float
+    ) -> list[list[Completion]]:
         deadline = time.monotonic() + timeout_s
         connection = self._connected(deadline)
         if connection is None:
@@ -115,15 +133,18 @@ class ProcessPeer:
 
     def _connected(self, deadline: float) -> Connection | None:
         """The connection; None if the process has ended or does not take calls by then."""
-        address = str(pathlib.Path(self._process.scratch) / peer_process.SOCKET)
         while self._connection is None:
             if self._process.exit_code is not None or time.monotonic() > deadline:
                 return None
             try:
-                self._connection = Client(address, family="AF_UNIX")
+                self._connection = Client(self._address, family="AF_UNIX")
             except (FileNotFoundError, ConnectionRefusedError):
                 time.sleep(_POLL_S)
         return self._connection
+
+    @property
+    def _address(self) -> str:
+        return str(pathlib.Path(self._process.scratch) / peer_process.SOCKET)
 
     def _problem(self) -> str:
         if self._process.exit_code is None:

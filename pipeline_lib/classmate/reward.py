@@ -156,6 +156,7 @@ class ClassmateReward:
             answered.empty,
             params=self.params,
             group_size=self.group_size or len(base),
+            crowded=answered.crowded,
         )
         if self.params.bonus == "blind":
             paths = self._blind_paths(problem_id, prefixes, answered, base)

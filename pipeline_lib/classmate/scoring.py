@@ -7,7 +7,7 @@ from itertools import chain
 from statistics import fmean
 
 from pipeline_lib.classmate.panel import Answers
-from pipeline_lib.classmate.peer import Question
+from pipeline_lib.classmate.peer import NO_ROOM, Question
 from pipeline_lib.verification.dispatch import Item, Verifier
 
 
@@ -59,6 +59,11 @@ def success(continuations: Iterable[Continuation]) -> float | None:
     """Share of right ones among those with a verdict; None without any."""
     known = [float(one.right) for one in continuations if one.right is not None]
     return fmean(known) if known else None
+
+
+def lacks_room(continuations: Iterable[Continuation]) -> bool:
+    """True if the prefix leaves the peer no room."""
+    return any((one.failure or "").startswith(NO_ROOM) for one in continuations)
 
 
 def count_failures(continuations: Continuations) -> dict[str, int]:

@@ -1,8 +1,9 @@
 r"""The step with which a chain states the solution outside any answer format, by kind.
 
-Mathematics: the gold, which the question lacks, is in the text: a number in any notation that `verification`
-reads, or another gold by its characters. Countdown: steps anywhere in the text, in any order, or an expression
-solve the problem. A solution in other words ("five times four") is not found.
+Mathematics: the gold, which the question lacks, is in the text: a number in the notations of `verification.math`,
+also in words, with a multiplier ("72 thousand") or in per cent, or another gold by its characters. Countdown: steps
+anywhere in the text, in any order and with either side first, or an expression solve the problem. A solution in other
+words ("five times four") is not found.
 """
 
 import operator
@@ -35,7 +36,11 @@ _DECIMAL = r"(?:(?:[1-9]\d{0,2}(?:,\d{3}){1,12}(?![\d]|,\d{3})|\d{1,60})(?:\.\d{
 _NUMBER = re.compile(rf"{_FRACTION}|{_DECIMAL}(?:{_POWER})?(?:/\d{{1,40}})?")
 _PART = re.compile(r"[\d,.]*\d")
 _INVISIBLE = re.compile(r"[{}~]|\\[,;:! ]")
-_WORDS = re.compile(r"[A-Za-z]+(?:[ -][A-Za-z]+)*")
+_WORDS = re.compile(r"[A-Za-z]+(?:[ \n-]+[A-Za-z]+)*")
+_NUMBER_START = re.compile(r"(?<![\d.,])(?:\d|\.\d|\\frac)")
+_LONGEST_NUMBER = 80
+_PER_CENT = re.compile(r" ?(?:\\?%|per ?cent\b)")
+_NEXT_WORD = re.compile(r" ?([A-Za-z]+)")
 _NUMBER_WORDS = 8
 """Words of the longest number in words that is read."""
 _LONGEST_WORD = 12
@@ -43,6 +48,11 @@ _MONEY = re.compile(r"^\\?\$ ?")
 _UNIT = re.compile(r" ?(?:\\?%|\^ ?\\circ|\\text\{[^{}]*\}|(?<= )[A-Za-z]{2,20})?")
 _BRACKETS = re.compile(r"\\(?:left|right)(?![a-z])|[\s\\{}()\[\]$]")
 _SYMBOLS = str.maketrans({"√": "\\sqrt ", "π": "\\pi "})
+_RESULT_SIGN = re.compile(r"==+|[-=]>|→|\b(?:is|equals|gives|makes)\b")
+_TIMES = re.compile(r"(?<=[\d)]) ?[xX] ?(?=[\d(])")
+_RESULT_FIRST = re.compile(
+    r"(?<![\d.])(\d{1,12}) ?= ?(\d{1,12} ?[-+*/] ?\d{1,12})(?![\d.]*\d| ?[-+*/])"
+)
 _MAX_STATES = 10_000
 _OPERATIONS: Mapping[str, Callable[[int, int], int | Fraction]] = {
     "+": operator.add,
@@ -63,14 +73,17 @@ def _first_answer(problem: Problem, steps: Sequence[str]) -> int | None:
     states = _rule_of_answer(problem.gold.answer)
     if states(problem.question):
         return None
-    return next((number for number, step in enumerate(steps) if states(step)), None)
+    # Each step by itself, and from the beginning: a number in words may continue in the next step.
+    views = zip(steps, accumulate(steps), strict=True)
+    return next((number for number, texts in enumerate(views) if any(map(states, texts))), None)
 
 
 def _rule_of_answer(answer: str) -> Callable[[str], bool]:
     """True of a text with ``answer``, if this is a number with any sign."""
     value = _value(normalize(answer))
     if value is not None:
-        return lambda text: abs(value) in _numbers(text)
+        values = {abs(value), abs(value) / 100} if "%" in answer else {abs(value)}
+        return lambda text: not values.isdisjoint(_numbers(text))
     if re.fullmatch(r"[^\W\d_]+(?:[\s-][^\W\d_]+)*", answer.strip()):
         words = re.compile(rf"\b{re.escape(_spaced(answer))}\b")
         return lambda text: words.search(_spaced(text)) is not None
@@ -102,14 +115,35 @@ def _numbers(text: str) -> set[Fraction]:
     spellings = {found[0] for view in (text, joined) for found in _NUMBER.finditer(view)}
     parts = {part for spelling in spellings for part in _PART.findall(spelling)}
     values = (exact_value(normalize(spelling)) for spelling in spellings | parts)
-    return {value for value in values if value is not None} | {*_worded(text)}
+    found = {value for value in values if value is not None}
+    return (
+        found | {*_worded(text)} | {value for line in text.split("\n") for value in _longer(line)}
+    )
+
+
+def _longer(line: str) -> Iterator[Fraction]:
+    """Mixed, spaced and repeating numbers, those before a multiplier, and those in per cent."""
+    line = normalize(line)
+    for start in _NUMBER_START.finditer(line):
+        read = leading_number(line[start.start() : start.start() + _LONGEST_NUMBER])
+        if read is None:
+            continue
+        value, rest = read
+        yield value
+        if _PER_CENT.match(rest):
+            yield value / 100
+        while (word := _NEXT_WORD.match(rest)) and (factor := number_words.multiplier(word[1])):
+            value, rest = value * factor, rest[word.end() :]
+            yield value
 
 
 def _worded(text: str) -> Iterator[Fraction]:
     """The numbers in words."""
     for run in _WORDS.finditer(text):
         # A word as long as this is none of a number, and a long phrase is not read.
-        words = [word if len(word) <= _LONGEST_WORD else "x" for word in re.split("[ -]", run[0])]
+        words = [
+            word if len(word) <= _LONGEST_WORD else "x" for word in re.split("[ \n-]+", run[0])
+        ]
         while words:
             found = number_words.leading_number(" ".join(words[:_NUMBER_WORDS]))
             read = 1
@@ -129,8 +163,12 @@ def _first_solution(problem: Problem, steps: Sequence[str]) -> int | None:
 
 
 def _solves(gold: CountdownGold, text: str) -> bool:
+    text = _RESULT_SIGN.sub("=", _TIMES.sub("*", strip_latex(plain(text))))
     # The steps of a list are separate.
-    text = re.sub("[,;]", " ; ", strip_latex(plain(text)))
+    text = re.sub("[,;]", " ; ", text)
+    text = (
+        f"{text}\n{' ; '.join(f'{found[2]}={found[1]}' for found in _RESULT_FIRST.finditer(text))}"
+    )
     expressions = {found for line in text.split("\n") for found in find_expressions(line)}
     return _leads_to_target(gold, {*find_steps(text)}) or any(
         judge(gold, f"<answer>{found}</answer>").lenient

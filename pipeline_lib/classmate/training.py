@@ -1,19 +1,20 @@
 """Training of the actor: its verified reward, and with peers their success on its prefixes."""
 
 import pathlib
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.classmate.draw_files import sum_failures
-from pipeline_lib.classmate.peer import Peer
+from pipeline_lib.classmate.peer import BODY, Peer
 from pipeline_lib.classmate.reward import check_method, make_classmate_rewards
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.pretrained import load_chat_format
-from pipeline_lib.stages.keys import stage_key
+from pipeline_lib.stages.keys import code_digest, stage_key
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_json
 from pipeline_lib.training.methods import TrainingRequest, TrainingSummary, train_policy
@@ -29,6 +30,8 @@ _NO_REWARD = frozenset(
 )
 """Params of the section that are none of the reward; peers are in the key by their identities."""
 _KEY_CHARACTERS = 16
+_DRAWS = re.compile(f"[0-9a-f]{{{_KEY_CHARACTERS}}}")
+"""Name of a folder of draws: the beginning of a key."""
 _SHOWN_REASONS = 4
 
 
@@ -68,6 +71,7 @@ class ActorTraining:
                 "base": model_identity(self.base),
                 "problems": digest_json([problem.row() for problem in self.problems]),
                 **{f"peer {name}": identity for name, identity in identities.items()},
+                **({"body": code_digest(BODY)} if identities else {}),
             },
         )
 
@@ -127,7 +131,7 @@ def train_actor(
     )
     if peers and training.draws.is_dir():  # the files of a finished training may be gone
         for other in training.draws.iterdir():
-            if other != training.draw_folder(identities):
+            if _DRAWS.fullmatch(other.name) and other != training.draw_folder(identities):
                 shutil.rmtree(other)
     return summary
 

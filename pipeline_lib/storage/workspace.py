@@ -78,7 +78,7 @@ class ClassmateFolders:
     plain: pathlib.Path
     """The actor, trained as long without peers."""
     draws: pathlib.Path
-    """Prefixes, continuations and scores of some draws of the training."""
+    """Prefixes, continuations and scores of the draws of the training."""
     evaluation: pathlib.Path
     metrics: pathlib.Path
     report: pathlib.Path

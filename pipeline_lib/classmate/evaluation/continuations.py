@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from pipeline_lib.classmate.evaluation.prefixes import Asked
 from pipeline_lib.classmate.panel import open_panel
-from pipeline_lib.classmate.peer import NO_ROOM, Peer, Question
+from pipeline_lib.classmate.peer import BODY, NO_ROOM, Peer, Question
 from pipeline_lib.classmate.scoring import Continuations, judge_answers
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.seeding import consecutive_seeds
-from pipeline_lib.stages.keys import stage_key
+from pipeline_lib.stages.keys import code_digest, stage_key
 from pipeline_lib.storage import shards
 from pipeline_lib.storage.files import digest_json
 from pipeline_lib.verification.dispatch import Verifier
@@ -86,7 +86,11 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
         },
         inputs={
             "asked": digest_json([[one.problem_id, one.prefix] for one in asked]),
+            "problems": digest_json(
+                [problems[name].row() for name in sorted({one.problem_id for one in asked})]
+            ),
             "peers": digest_json({peer.name: peer.identity for peer in peers}),
+            "body": code_digest(BODY),
         },
     )
     rows: list[Row] = []

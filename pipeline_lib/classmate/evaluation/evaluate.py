@@ -30,6 +30,8 @@ from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Interval, Problem
 from pipeline_lib.reporting.tables import Table
+from pipeline_lib.serving.pretrained import load_tokenizer
+from pipeline_lib.serving.running_engine import check_model
 from pipeline_lib.storage.files import check_output, write_json
 from pipeline_lib.verification.dispatch import Verifier, open_verifier
 
@@ -110,11 +112,14 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         on_progress: called with finished work.
 
     Raises:
-        BadInputError: fewer than two policies, a control that is none before the last, one that cannot be loaded, or no peer.
+        BadInputError: fewer than two policies, a control that is none before the last, a policy that cannot be
+            loaded, or no peer; nothing has been drawn then.
     """
     for file in (files.metrics, files.report):
         check_output(file)
     chosen = chosen_controls([*policies], controls)
+    for name, model in policies.items():
+        _check_policy(name, model)
     if not peers.names:
         raise BadInputError(
             "no classmate continues the prefixes; set classmate.classmate_model_name_or_path_list or "
@@ -180,6 +185,15 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         tables=tables,
         is_complete=continued.is_complete,
     )
+
+
+def _check_policy(name: str, model: str) -> None:
+    """Check that a policy can be loaded, before anything is drawn."""
+    try:
+        check_model(model)
+        load_tokenizer(model)
+    except BadInputError as error:
+        raise BadInputError(f"{name}: {error}") from error
 
 
 def chosen_controls(policies: Sequence[str], named: Collection[str]) -> Collection[str]:

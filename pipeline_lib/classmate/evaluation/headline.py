@@ -90,7 +90,8 @@ def headline(
         )
     elif len(against) == 1 and not found.is_null:
         sentences.append(
-            "It was compared with plain training alone; whether a blind bonus gains as much is open."
+            f"It was compared with {against[0].reference} alone: a gain counts only beside both plain training and "
+            "a blind bonus."
         )
     return [*sentences, *figures]
 

@@ -1,6 +1,7 @@
 """Chains to probe: lines as `reasonloop verify` reads them, in steps."""
 
 import pathlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from pipeline_lib.verification.lines.files import UNKNOWN
 from pipeline_lib.verification.lines.format import Line, read_lines
 
 _SHOWN_CHARACTERS = 60
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,11 @@ def _chain(line: Line, path: pathlib.Path, *, step: str) -> Chain:
     steps = tuple(split_steps(line.text or "", step))
     if not steps:
         raise BadInputError(f"{path}: {_shown(line.id)}: text: has no step; leave the line out")
+    for name, text in (("text", line.text), ("question", line.question)):
+        if text and _SURROGATE.search(text):
+            raise BadInputError(
+                f"{path}: {_shown(line.id)}: {name}: has a lone surrogate, which no tokenizer reads; remove it"
+            )
     problem = Problem(id=line.problem_id, question=line.question, gold=line.gold, source=UNKNOWN)
     return Chain(id=line.id, problem=problem, steps=steps)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from pipeline_lib.classmate.peer import Peer, Question
+from pipeline_lib.classmate.peer import NO_ROOM, Peer, Question
 from pipeline_lib.classmate.probe.chains import Chain
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.records import FinishReason, Row
@@ -78,7 +78,8 @@ def draw_group(
     """The continuations of ``chains`` by ``peer``, in one call, judged.
 
     Raises:
-        ReasonloopError: nothing was drawn and judged; the message has the first reason.
+        ReasonloopError: nothing was drawn and judged, though there was room for some; the message has the first
+            reason.
         PeerFailedError: the peer gave no answer.
     """
     questions = [
@@ -88,9 +89,12 @@ def draw_group(
     ]
     answers = peer.answer(questions, drawing.decoding, timeout_s=_TIMEOUT_S)
     judged = list(_judge(questions, answers, verifier))
-    if all(one.right is None for found in judged for one in found):
+    every = [one for found in judged for one in found]
+    missed = [one.error or "" for one in every if one.right is None]
+    mended = [reason for reason in missed if not reason.startswith(NO_ROOM)]
+    if len(missed) == len(every) and mended:
         raise ReasonloopError(
-            f"classmate {peer.name}: no continuation was drawn and judged; the first: {judged[0][0].error}"
+            f"classmate {peer.name}: no continuation was drawn and judged; the first: {mended[0]}"
         )
     rest = iter(judged)
     found = []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_lib.classmate.made_models import make_base, make_peer
 from pipeline_lib.classmate.problem_files import make_problems, read_problems
+from pipeline_lib.storage import checkpoints
 from pipeline_lib.telemetry import record_work
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
@@ -22,14 +23,20 @@ def make_peers(run: Run) -> None:
     """Write problems, base and peers, unless they exist; an interrupted training is resumed."""
     folders, params, seed = run.workspace.classmate, run.params.classmate, run.params.seed
     make_problems(params.prepare, folders.problems, root=run.root, stage=_STAGE, seed=seed)
-    # Alone: of its training problems the actor gets verdicts, and peers that knew their solutions would pass
-    # labels on to it that plain training lacks.
+    # Of its training problems the actor gets verdicts alone: peers that were trained on their solutions would
+    # pass on labels that plain training lacks.
     bootstrap = read_problems(folders.problems, "bootstrap")
     make_base(bootstrap, folders.base, params, seed=seed, progress=_progress(run, "base"))
     folders.peers.mkdir(parents=True, exist_ok=True)  # dvc.yaml lists it as an output
     recipes = {recipe.name: recipe for recipe in params.used_recipes}
-    for stale in {path.name for path in folders.peers.iterdir()} - recipes.keys():
-        shutil.rmtree(folders.peers / stale)
+    for path in folders.peers.iterdir():
+        # The checkpoints of an interrupted training belong to its peer.
+        if (checkpoints.output_of(path) or path).name in recipes:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     for name, recipe in recipes.items():
         make_peer(
             bootstrap,

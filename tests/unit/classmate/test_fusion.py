@@ -224,6 +224,33 @@ def test_a_missing_score_leaves_the_bonus_at_the_mean_of_the_group(
     assert bonus[place] == pytest.approx(fmean(others))
 
 
+@pytest.mark.parametrize("aggregation", ["mean", "max"])
+def test_a_path_without_room_has_the_smallest_score(aggregation):
+    """Scores 1, 1, 0 and none for want of room: the bonus is 0, not the mean 2/3."""
+    found = fuse(
+        [1.0, 0.0, 0.0, 0.0],
+        {"x": [1.0, 1.0, 0.0, None]},
+        {"x": [None] * 4},
+        params=ClassmateParams(aggregation=aggregation),
+        group_size=4,
+        crowded={"x": [False, False, False, True]},
+    )
+    assert found.bonus == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_a_group_without_any_score_is_not_paid_for_want_of_room():
+    """No score is known: the reward is the verified one."""
+    found = fuse(
+        [1.0, 0.0],
+        {"x": [None, None]},
+        {"x": [None] * 2},
+        params=ClassmateParams(),
+        group_size=2,
+        crowded={"x": [True, False]},
+    )
+    assert (found.bonus, found.reward) == ([None, None], [1.0, 0.0])
+
+
 @given(draws(), st.sampled_from(["mean", "max"]))
 def test_a_peer_without_scores_changes_nothing(draw, aggregation):
     """Its failure in a group leaves the bonuses of the others' scores."""

@@ -155,6 +155,62 @@ def test_the_target_alone_is_no_solution():
     assert leak_of(SUMS, "5*4=20\n", "so\n", "2*3=6\n") is None
 
 
+def gold(answer: str, question: str = "How many?") -> Problem:
+    return Problem(id="q", question=question, gold=MathGold(answer=answer), source="test")
+
+
+@pytest.mark.parametrize(
+    ("answer", "step"),
+    [
+        ("72000", "They need 72 thousand litres for 3 days.\n"),
+        ("1500000", "That makes 1.5 million dollars over 3 years.\n"),
+        ("72000", "72 000 litres for 3 days.\n"),
+        ("7/2", "He walks 3 1/2 hours on 2 days.\n"),
+        ("7/2", "He walks 3½ hours on 2 days.\n"),
+        ("0.5", "So 50% of 6 are left.\n"),
+        ("0.5", "So 50 percent of 6 are left.\n"),
+        ("50\\%", "So 0.5 of 6 are left.\n"),
+    ],
+)
+def test_a_number_is_found_in_the_notations_of_the_verifier(answer, step):
+    """A box with the same spelling is right, so a peer could copy it."""
+    assert leak_of(gold(answer), "Think of 2.\n", step, "Done.\n") == 1
+
+
+def test_a_number_in_words_may_continue_in_the_next_step():
+    """``seventy`` and ``two`` are 72."""
+    assert leak_of(gold("72"), "Think.\n", "seventy\n", "two\n", "Done.\n") == 2
+
+
+@pytest.mark.parametrize("step", ["72 thousand\n", "72 and 3/4\n", "7 2\n"])
+def test_a_longer_number_is_another_one(step):
+    """None of these is 7.2 or 723."""
+    assert leak_of(gold("7.2"), step) is None
+    assert leak_of(gold("723"), step) is None
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("5=2+3\n", "20=5*4\n"),
+        ("2+3==5\n", "5*4==20\n"),
+        ("2+3 is 5\n", "5*4 is 20\n"),
+        ("2+3->5\n", "5*4 -> 20\n"),
+        ("2 x 4 is 8\n", "8 x 3 is 24, and 2+3=5; 5x4=20\n"),
+        ("2+3=5\n", "(2 + 3) x 4 = 20\n"),
+    ],
+)
+def test_a_solution_in_other_signs_is_a_leak(steps):
+    """The result first, two signs for one, words, a letter for times."""
+    assert leak_of(SUMS, *steps, "so\n") == 1
+
+
+def test_the_end_of_a_thought_is_a_leak():
+    """The verdict does not read what stands before it, so a wrong step there would cost nothing."""
+    assert leak_of(SUMS, "9-9=0\n", "</think>\n", "2+3=5\n") == 1
+    assert leak_of(EGGS, "I think of 3.\n", "<think>\n", "of 4\n") is None
+
+
 @pytest.mark.parametrize("token", ["<|im_end|>", "</s>", "<end_of_turn>", "[/INST]"])
 def test_a_control_token_is_no_part_of_a_prefix(token):
     """A peer's tokenizer reads it as the end of the turn, and what follows as another one."""

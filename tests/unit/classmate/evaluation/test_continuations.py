@@ -1,5 +1,7 @@
 """Continuations of an evaluation: asked once, judged with their prefix, kept on disk."""
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline_lib.classmate.evaluation.continuations import continue_prefixes
@@ -25,11 +27,11 @@ ASKED = [Asked("p", ""), Asked("p", "5+3=8\n")]
 def ask(tmp_path):
     """Asks a peer about both prefixes, with two continuations each, in one folder."""
 
-    def continued(peer):
+    def continued(peer, problem=PROBLEM):
         with open_verifier(VerifyParams()) as verifier:
             return continue_prefixes(
                 ASKED,
-                {"p": PROBLEM},
+                {"p": problem},
                 [peer],
                 tmp_path,
                 ClassmateParams(),
@@ -54,6 +56,14 @@ def test_finished_shards_are_read(ask):
     again = ScriptedPeer(name="one", write=lambda _prefix, _seed: "other")
     assert ask(again).rows == first.rows
     assert again.calls == []
+
+
+def test_a_corrected_gold_is_judged_anew(ask):
+    """The same prefixes of the same id under another gold: 8*3 = 24 is not 25."""
+    peer = ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24")
+    ask(peer)
+    found = ask(peer, replace(PROBLEM, gold=CountdownGold(numbers=(3, 3, 5), target=25)))
+    assert found.scores[("one", ASKED[1])] == [False, False]
 
 
 def test_another_peer_of_the_same_name_is_asked(ask):

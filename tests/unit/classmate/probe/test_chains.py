@@ -39,6 +39,8 @@ def test_another_separator(tmp_path):
         ([{"problem_id": "a", **SUM}, {"id": "a#0", **SUM}], "'a#0' is also that of a line"),
         ([{"id": "a", **SUM, "text": None}], "'a': text: has no step"),
         ([{"id": "a", **SUM, "text": " \n "}], "'a': text: has no step"),
+        ([{"id": "a", **SUM, "text": "3+5=8\ud800"}], "'a': text: has a lone surrogate"),
+        ([{"id": "a", **SUM, "question": "\ud800"}], "'a': question: has a lone surrogate"),
         ([{"id": "a", "kind": "countdown", "text": "x"}], ":1: numbers"),
         ([{"id": "a", **SUM, "kind": "chess"}], ":1: kind='chess'"),
     ],

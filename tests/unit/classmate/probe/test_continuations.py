@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipeline_lib.classmate.peer import NO_ROOM, failed_continuation
 from pipeline_lib.classmate.probe.chains import Chain
 from pipeline_lib.classmate.probe.continuations import ChainContinuations, Drawing, draw_group
 from pipeline_lib.errors import ReasonloopError
@@ -93,6 +94,20 @@ def test_a_continuation_that_was_not_drawn():
     [found] = drawn(ScriptedPeer(name="p", write=write), [RIGHT])
     assert rights(found.own) == [[False, None, False], [True] * 3, [True] * 3]
     assert found.own[0][1].error == "the script gave no answer"
+
+
+def test_a_question_that_leaves_no_room_does_not_stop_the_probe():
+    """Nothing would come of asking again: its continuations have a reason and no verdict."""
+
+    class ShortPeer(ScriptedPeer):
+        def answer(self, questions, *_, **__):
+            return [
+                [failed_continuation(f"{NO_ROOM}3 tokens")] * len(one.seeds) for one in questions
+            ]
+
+    [found] = drawn(ShortPeer(name="p", write=None), [RIGHT])
+    assert {one for own in rights(found.own) for one in own} == {None}
+    assert found.own[0][0].error == f"{NO_ROOM}3 tokens"
 
 
 def test_a_peer_that_draws_nothing_stops_the_probe():
