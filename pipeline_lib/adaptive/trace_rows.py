@@ -17,7 +17,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.adaptive import AdaptiveSftParams
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage.files import atomic_file
-from pipeline_lib.storage.shards import read_table_shard, table_shards
+from pipeline_lib.storage.shards import unread_shards
 from pipeline_lib.training.offline.token_steps import TokenRow
 
 
@@ -60,14 +60,12 @@ def encode_traces(  # noqa: PLR0913 - what the rows depend on
     rows: list[TokenRow] = []
     conditions: set[str] = set()
     dropped = 0
-    folder = traces_folder(data, kind)
-    for name in table_shards(folder):
+    for name, read in unread_shards(traces_folder(data, kind)):
         kept = None if work is None else (work / name).with_suffix(".npz")
         if kept is not None and kept.is_file():
             shard = _EncodedShard.read(kept)
         else:
-            traces = read_table_shard(folder, name)
-            shard = _encode_shard(traces, sft, tokenizer, window=window, seed=seed)
+            shard = _encode_shard(read(), sft, tokenizer, window=window, seed=seed)
             if kept is not None:
                 shard.write(kept)
         rows += shard.rows()

@@ -31,8 +31,9 @@ def check_settings(params: Params) -> None:
         check_peer(peer)
         for peer in (*classmate.classmate_model_name_or_path_list, *classmate.held_out)
     ]
-    training = {(peer.model, peer.serve.url) for peer in peers[: -len(classmate.held_out) or None]}
-    for peer in peers[len(classmate.classmate_model_name_or_path_list) :]:
+    named = len(classmate.classmate_model_name_or_path_list)
+    training = {(peer.model, peer.serve.url) for peer in peers[:named]}
+    for peer in peers[named:]:
         if (peer.model, peer.serve.url) in training:
             raise BadInputError(
                 f"classmate {peer.name}: {peer.model} is also a peer of the training, so it is not held out; "

@@ -1,7 +1,8 @@
 """Tables in parquet shards, the unit of work, retry and resume."""
 
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -138,19 +139,22 @@ def iter_table(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
 
 def iter_shards(folder: pathlib.Path) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of each shard of a sealed folder, checked before it is read."""
-    for name in table_shards(folder):
-        yield read_table_shard(folder, name)
+    for _, read in unread_shards(folder):
+        yield read()
 
 
-def table_shards(folder: pathlib.Path) -> list[str]:
-    """The file names of the shards of a sealed folder, in order."""
-    return sorted(manifests.read_manifest(folder).files)
+def unread_shards(
+    folder: pathlib.Path,
+) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
+    """The file name of each shard of a sealed folder, in order, and a function that checks and reads it."""
+    manifest = manifests.read_manifest(folder)
 
+    def read(name: str) -> list[dict[str, Any]]:
+        manifests.check(folder, manifest, names=[name])
+        return _read_rows(folder / name)
 
-def read_table_shard(folder: pathlib.Path, name: str) -> list[dict[str, Any]]:
-    """The rows of one shard of a sealed folder, checked before it is read."""
-    manifests.check(folder, manifests.read_manifest(folder), names=[name])
-    return _read_rows(folder / name)
+    for name in sorted(manifest.files):
+        yield name, partial(read, name)
 
 
 def read_column(folder: pathlib.Path, name: str) -> list[Any]:
