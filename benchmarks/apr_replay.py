@@ -2,8 +2,9 @@
 
 One problem at a time, the children of a spawn at once. What is drawn does not matter, so any weights will do; the
 server must be vLLM, which draws on past end tokens when it is asked to. Seconds a token, with 1 to k sequences at
-once, and seconds a call are measured there first. From these, the critical tokens and the calls in the chain
-follow predicted seconds, and a predicted ratio of serial over parallel; beside it is the ratio of the tokens alone.
+once, and seconds a call are measured there, in rounds between the replays. From these, the critical tokens and the
+calls in the chain follow predicted seconds, and a predicted ratio of serial over parallel; beside it is the ratio
+of the tokens alone.
 
     reasonloop apr generate --profile apr-four --set adaptive.data.train_problems=200 --output data/four
     reasonloop apr train data/four --kind serial --output models/four --profile apr-four \
@@ -14,6 +15,7 @@ follow predicted seconds, and a predicted ratio of serial over parallel; beside 
 
 import argparse
 import asyncio
+import collections
 import itertools
 import pathlib
 import statistics
@@ -113,20 +115,29 @@ class Server:
                     group.create_task(self.draw(draw))
         return time.perf_counter() - start
 
-    async def measure(self, widths: Sequence[int], prompt: str, *, repeats: int) -> Speeds:
-        """The speeds, medians of ``repeats`` calls of two lengths."""
+
+class SpeedMeter:
+    """Times of calls of two lengths, for each number of sequences at once."""
+
+    def __init__(self, server: Server, prompt: str, widths: Sequence[int]) -> None:
+        """Call ``server`` with ``prompt``."""
+        self._server = server
+        self._prompt = prompt
+        self._widths = widths
+        self._seconds: dict[tuple[int, int], list[float]] = collections.defaultdict(list)
+
+    async def measure(self) -> None:
+        """Add one time of each."""
+        for width, length in itertools.product(self._widths, _LENGTHS):
+            step = [Draw(prompt=self._prompt, tokens=length)] * width
+            self._seconds[width, length].append(await self._server.seconds([step]))
+
+    def speeds(self) -> Speeds:
+        """Of the means, since what is predicted is a sum of times."""
         token_s, call_s = {}, {}
         short, long = _LENGTHS
-        for width in widths:
-            times = {
-                length: statistics.median(
-                    [
-                        await self.seconds([[Draw(prompt=prompt, tokens=length)] * width])
-                        for _ in range(repeats)
-                    ]
-                )
-                for length in _LENGTHS
-            }
+        for width in self._widths:
+            times = {length: statistics.mean(self._seconds[width, length]) for length in _LENGTHS}
             token_s[width] = (times[long] - times[short]) / (long - short)
             call_s[width] = times[short] - short * token_s[width]
         return Speeds(token_s=token_s, call_s=call_s)
@@ -155,7 +166,7 @@ def read_chains(data: pathlib.Path, kind: Kind, *, window: int) -> dict[str, Cha
 async def replay(
     url: str, chains: Mapping[Kind, Mapping[str, Chain]], *, problems: int, repeats: int
 ) -> tuple[Speeds, list[Replay]]:
-    """Measure the speeds, then replay the first problems that both kinds have."""
+    """Replay the first problems that both kinds have, and measure the speeds in between."""
     names = [name for name in chains["serial"] if name in chains["parallel"]][:problems]
     own = {kind: {name: chains[kind][name] for name in names} for kind in KINDS}
     widths = range(
@@ -165,23 +176,27 @@ async def replay(
         models = (await client.get("models")).raise_for_status().json()
         server = Server(client, models["data"][0]["id"])
         prompt = own["serial"][names[0]][0][0].prompt
-        await server.measure(widths, prompt, repeats=1)  # warm-up
-        speeds = await server.measure(widths, prompt, repeats=repeats)
-        found = []
+        await SpeedMeter(server, prompt, widths).measure()  # warm-up
+        meter = SpeedMeter(server, prompt, widths)
+        seconds: dict[str, dict[Kind, float]] = {}
         for place, name in enumerate(names):
-            seconds: dict[Kind, float] = {}
+            # The speed of a shared machine changes; rounds between the replays see the same changes.
+            if place * repeats // len(names) != (place - 1) * repeats // len(names):
+                await meter.measure()
+            seconds[name] = {}
             for kind in KINDS if place % 2 else KINDS[::-1]:
-                seconds[kind] = await server.seconds(own[kind][name])
-            found.append(
-                Replay(
-                    problem_id=name,
-                    seconds=seconds,
-                    predicted_s={kind: speeds.predict(own[kind][name]) for kind in KINDS},
-                    critical_tokens={kind: _critical(own[kind][name]) for kind in KINDS},
-                    calls={kind: len(own[kind][name]) for kind in KINDS},
-                )
-            )
-    return speeds, found
+                seconds[name][kind] = await server.seconds(own[kind][name])
+    speeds = meter.speeds()
+    return speeds, [
+        Replay(
+            problem_id=name,
+            seconds=seconds[name],
+            predicted_s={kind: speeds.predict(own[kind][name]) for kind in KINDS},
+            critical_tokens={kind: _critical(own[kind][name]) for kind in KINDS},
+            calls={kind: len(own[kind][name]) for kind in KINDS},
+        )
+        for name in names
+    ]
 
 
 def _critical(chain: Chain) -> int:
@@ -217,7 +232,7 @@ def parse_arguments() -> argparse.Namespace:
         "--window", type=int, default=2048, help="of the server; longer traces are left out"
     )
     parser.add_argument(
-        "--repeats", type=int, default=5, help="calls by which each speed is measured"
+        "--repeats", type=int, default=10, help="rounds of calls by which the speeds are measured"
     )
     add_output(parser)
     return parser.parse_args()
