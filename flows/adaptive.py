@@ -12,7 +12,7 @@ from pipeline_lib.stages.stage import Run
 @flow(name="adaptive", flow_run_name="adaptive-{run.params.adaptive.data.style}")
 def adaptive(run: Run) -> None:
     """All stages in their order, each training of the serial model beside that of the parallel one."""
-    with run_guard(run):
+    with run_guard(run, uses_engine=False):
         in_worker = trains_in_worker("in_process", run.params.execution)
         do_in_order(ADAPTIVE, run, in_worker=in_worker)
 

@@ -15,7 +15,7 @@ from flows.failures import RUN_AGAIN
 from flows.ray_address import check_ray_address, ray_address
 from flows.watch import WORKSPACE_POLL_S, watched
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.loop.preflight import check_params, check_space, check_writable
+from pipeline_lib.loop.preflight import check_params, check_space, check_trackers, check_writable
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.stages.stage import Run
@@ -34,10 +34,15 @@ _OUTPUTS = [
 
 
 @contextmanager
-def admitted(run: Run) -> Iterator[None]:
+def admitted(run: Run, *, uses_engine: bool = True) -> Iterator[None]:
     """Hold the workspace of ``run`` for the block, if everything that it needs is there.
 
     Nested uses for a workspace that is held already do nothing.
+
+    Args:
+        run: what is run.
+        uses_engine: it draws from policies by the engine of the params, as the loop does; otherwise data set, model,
+            engine and space of the loop are not checked.
 
     Raises:
         BadInputError: the params name something that cannot be used.
@@ -48,13 +53,16 @@ def admitted(run: Run) -> Iterator[None]:
     if root in _held.get():
         yield
         return
-    check_params(run.params)
+    check_trackers(run.params)
+    if uses_engine:
+        check_params(run.params)
     if run.params.execution.runner == "ray":
         check_ray_address(run.params.execution)
         _check_ray_room(run.params.execution)
     with held(root):
         remove_leftovers(root / output for output in _OUTPUTS)
-        check_space(root, run.params)
+        if uses_engine:
+            check_space(root, run.params)
         yield
 
 

@@ -11,6 +11,6 @@ from tasks.stages import stage_task
 @flow(name="latent", flow_run_name="latent-{run.params.latent.data.task}")
 def latent(run: Run) -> None:
     """All stages in their order."""
-    with run_guard(run):
+    with run_guard(run, uses_engine=False):
         for stage in LATENT:
             stage_task(stage)(stage, run)

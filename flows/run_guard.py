@@ -43,10 +43,10 @@ _guarded: contextvars.ContextVar[bool] = contextvars.ContextVar("guarded", defau
 
 
 @contextmanager
-def run_guard(run: Run) -> Iterator[None]:
+def run_guard(run: Run, *, uses_engine: bool = True) -> Iterator[None]:
     """Admit ``run`` and show its work in Prefect for the block.
 
-    Outside a flow run it only admits; nested uses do nothing.
+    Outside a flow run it only admits; nested uses do nothing. ``uses_engine`` as of `admitted`.
 
     Raises:
         BadInputError: the params name something that cannot be used.
@@ -54,11 +54,11 @@ def run_guard(run: Run) -> Iterator[None]:
     """
     context = FlowRunContext.get()
     if _guarded.get() or context is None or context.flow_run is None:
-        with admitted(run):
+        with admitted(run, uses_engine=uses_engine):
             yield
         return
     own = context.flow_run
-    with _explained(run.root), admitted(run):
+    with _explained(run.root), admitted(run, uses_engine=uses_engine):
         tag = workspace_tag(run.workspace)
         _claim(own, tag, [RUN_TAG, *described(run)])
         token = _guarded.set(True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
+from flows.cli.options import DEFAULT_PARAMS, DEFAULT_WORKSPACE, ParamsOptions, WorkspaceOptions
 from flows.cli.orchestrated import orchestrated
 from flows.terminal import PlainConsole
 from pipeline_lib.reporting.wording import points
@@ -14,7 +14,9 @@ from pipeline_lib.storage.files import read_json
 console = PlainConsole()
 
 
-def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
+def run(
+    *, options: WorkspaceOptions = DEFAULT_WORKSPACE, params: ParamsOptions = DEFAULT_PARAMS
+) -> None:
     """Run data, both trainings of a parallel and a serial model, and the comparison as one flow in a workspace.
 
     The condition of each model is the most accurate one on the valid problems. Finished stages are reused, so the
@@ -26,7 +28,7 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
         reasonloop apr run --workspace /tmp/trial --set adaptive.sft.tokens=4000000
     """
     loaded = params.load(*options.overrides)
-    with orchestrated(options.workspace.resolve(), loaded, console) as started:
+    with orchestrated(options.workspace.resolve(), loaded, console, uses_engine=False) as started:
         from flows.adaptive import run_adaptive  # noqa: PLC0415 - see `orchestrated`
 
         run_adaptive(started)

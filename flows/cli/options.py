@@ -3,10 +3,12 @@
 import json
 import math
 import pathlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from cyclopts import Parameter, validators
+from typing_extensions import override
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
@@ -52,8 +54,8 @@ class ParamsOptions:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """Options for the workspace, runner, cluster and engine of a run."""
+class WorkspaceOptions:
+    """Options for the workspace, runner and cluster of a run."""
 
     workspace: Annotated[
         pathlib.Path,
@@ -73,23 +75,38 @@ class RunOptions:
             "of the params file, else RAY_ADDRESS, else Ray is started on this machine."
         ),
     ] = None
+
+    @property
+    def overrides(self) -> list[str]:
+        """Runner and cluster as overrides of the params."""
+        return _overrides(
+            {"execution.runner": self.runner, "execution.ray_address": self.ray_address}
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(WorkspaceOptions):
+    """Options for the workspace, runner, cluster and engine of a run."""
+
     engine: Annotated[
         Engine | None,
         Parameter(help="Rollout engine; default: serve.engine of the params file."),
     ] = None
 
     @property
+    @override
     def overrides(self) -> list[str]:
         """Runner, cluster and engine as overrides of the params."""
-        given = {
-            "execution.runner": self.runner,
-            "execution.ray_address": self.ray_address,
-            "serve.engine": self.engine,
-        }
-        return [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
+        return [*super().overrides, *_overrides({"serve.engine": self.engine})]
+
+
+def _overrides(given: Mapping[str, str | None]) -> list[str]:
+    return [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
 
 
 DEFAULT_PARAMS = ParamsOptions()
+DEFAULT_WORKSPACE = WorkspaceOptions()
 DEFAULT_RUN = RunOptions()
 
 if TYPE_CHECKING:

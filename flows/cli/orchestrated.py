@@ -21,10 +21,13 @@ TERMINATED = 143
 
 
 @contextmanager
-def orchestrated(root: pathlib.Path, params: Params, console: Console) -> Iterator[Run]:
+def orchestrated(
+    root: pathlib.Path, params: Params, console: Console, *, uses_engine: bool = True
+) -> Iterator[Run]:
     """Yield the run, admitted to its workspace, under a Prefect server and with progress bars.
 
-    Prefect reads the server's address when it is imported, so flows are imported inside the block.
+    Prefect reads the server's address when it is imported, so flows are imported inside the block. ``uses_engine``
+    as of `admitted`.
 
     Raises:
         BadInputError: the params name something that cannot be used.
@@ -32,7 +35,7 @@ def orchestrated(root: pathlib.Path, params: Params, console: Console) -> Iterat
     """
     signal.signal(signal.SIGTERM, _terminate)
     run = Run(root=root, params=params)
-    with admitted(run), served(console):
+    with admitted(run, uses_engine=uses_engine), served(console):
         from prefect import tags  # noqa: PLC0415 - see above
 
         from flows.run_guard import RUN_TAG  # noqa: PLC0415 - as above

@@ -10,9 +10,9 @@ from rich.table import Table
 from flows.cli.options import (
     AT_LEAST_ONE,
     DEFAULT_PARAMS,
-    DEFAULT_RUN,
+    DEFAULT_WORKSPACE,
     ParamsOptions,
-    RunOptions,
+    WorkspaceOptions,
 )
 from flows.cli.orchestrated import orchestrated
 from flows.cli.progress import progress_bar
@@ -155,7 +155,9 @@ def show(
     _say(f"{drawn} pictures: {output / 'report.html'}")
 
 
-def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
+def run(
+    *, options: WorkspaceOptions = DEFAULT_WORKSPACE, params: ParamsOptions = DEFAULT_PARAMS
+) -> None:
     """Run data, training and evaluation as one flow in a workspace; finished stages are reused.
 
     **Examples:**
@@ -164,7 +166,7 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
         reasonloop prr run --workspace /tmp/trial --set latent.data.task=sudoku4-two
     """
     loaded = params.load(*options.overrides)
-    with orchestrated(options.workspace.resolve(), loaded, console) as started:
+    with orchestrated(options.workspace.resolve(), loaded, console, uses_engine=False) as started:
         from flows.latent import latent  # noqa: PLC0415 - see `orchestrated`
 
         latent(started)

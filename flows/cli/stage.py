@@ -3,7 +3,9 @@
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions, StageName
 from flows.cli.orchestrated import orchestrated
 from flows.terminal import PlainConsole
+from pipeline_lib.stages.adaptive import ADAPTIVE
 from pipeline_lib.stages.classmate import CLASSMATE
+from pipeline_lib.stages.latent import LATENT
 from pipeline_lib.stages.systems import STAGES
 
 console = PlainConsole()
@@ -23,7 +25,9 @@ def stage(
         reasonloop stage sample
     """
     loaded = params.load(*options.overrides)
-    with orchestrated(options.workspace.resolve(), loaded, console) as run:
+    uses_engine = STAGES[name] not in (*ADAPTIVE, *LATENT)
+    root = options.workspace.resolve()
+    with orchestrated(root, loaded, console, uses_engine=uses_engine) as run:
         if STAGES[name].is_one_task:
             from flows.one_stage import run_one_task_stage  # noqa: PLC0415 - see `orchestrated`
 

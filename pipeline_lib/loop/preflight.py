@@ -26,16 +26,24 @@ _TRAININGS_AT_ONCE = 2
 """The control runs beside the rounds; checkpoints of a finished training are removed."""
 
 
-def check_params(params: Params) -> None:
-    """Check what the params name: data set, model, engine, trackers.
+def check_trackers(params: Params) -> None:
+    """Check the trackers that the params name.
 
     Raises:
-        BadInputError: one of them cannot be used by the loop.
+        BadInputError: one is unknown or not installed.
     """
     if params.execution.report_to:
         from pipeline_lib.training.tracking.trackers import Trackers  # noqa: PLC0415 - transformers
 
         Trackers(names=params.execution.report_to, folder=pathlib.Path()).check()
+
+
+def check_params(params: Params) -> None:
+    """Check what the params name: data set, model, engine.
+
+    Raises:
+        BadInputError: one of them cannot be used by the loop.
+    """
     if params.prepare.dataset not in GENERATED:
         # The stage `prepare` checks golds, in another process.
         make_splits(params.prepare, seed=params.seed, gold_problem=lambda _: None)
