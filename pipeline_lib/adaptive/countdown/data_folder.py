@@ -27,7 +27,7 @@ from pipeline_lib.storage.files import (
     write_json,
     write_json_lines,
 )
-from pipeline_lib.storage.folders import check_output_folder
+from pipeline_lib.storage.folders import check_output_folder, is_unfinished, replaced
 from pipeline_lib.storage.leftovers import remove_leftovers
 from pipeline_lib.storage.manifests import MANIFEST_NAME, Manifest
 
@@ -35,6 +35,7 @@ KIND = "adaptive-data"
 SETTINGS_NAME = "settings.json"
 Split = str
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+_PROBLEMS = "problems"
 _PROBLEMS_KIND = "adaptive-problems"
 _TRACES_KIND = "adaptive-traces"
 
@@ -84,6 +85,7 @@ def generate_data(
     *,
     seed: int,
     workers: int,
+    replaces: bool = False,
     progress: Progress = lambda _done, _total: None,
 ) -> Manifest:
     """Write problems and the traces of the training problems; finished parts of the same data are kept.
@@ -95,10 +97,12 @@ def generate_data(
         output: the folder.
         seed: the root seed.
         workers: processes; they change no byte of the result.
+        replaces: data of other params or of another seed in ``output`` is replaced, not refused.
         progress: called after each shard.
 
     Raises:
-        BadInputError: ``output`` holds other files, or the ranges hold too few distinct problems.
+        BadInputError: ``output`` holds other files or other data, or the ranges hold too few distinct
+            problems.
     """
     settings = DataSettings(data=params, seed=seed)
     key = stage_key(__name__, params=settings.model_dump(mode="json"), inputs={})
@@ -107,26 +111,39 @@ def generate_data(
     finished = manifests.current(output, kind=KIND, key=key)
     if finished is not None:
         return finished
+    if not replaces:
+        _check_same(output, key)
     problems = _draw_problems(settings)
     remove_leftovers([output])
     # From here on the folder is of this data, finished or not.
     (output / MANIFEST_NAME).unlink(missing_ok=True)
-    for split, some in problems.items():
-        path = output / "problems" / f"{split}.jsonl"
-        write_json_lines(path, [problem.model_dump(mode="json") for problem in some])
-    manifests.seal(output / "problems", kind=_PROBLEMS_KIND, key=key)
+    with replaced(output / _PROBLEMS) as fresh:
+        for split, some in problems.items():
+            rows = [problem.model_dump(mode="json") for problem in some]
+            write_json_lines(fresh / f"{split}.jsonl", rows)
+        manifests.seal(fresh, kind=_PROBLEMS_KIND, key=key)
     write_json(output / SETTINGS_NAME, settings.model_dump(mode="json"))
     counts = _write_traces(output, problems["train"], settings, key, workers, progress)
     return manifests.seal(output, kind=KIND, key=key, counts=counts)
 
 
 def _is_unfinished(output: pathlib.Path) -> bool:
-    """True for a folder whose problems are written, and whose traces are not yet all there."""
-    problems = output / "problems"
-    finished = (output / MANIFEST_NAME).is_file()
-    if finished or not (problems / MANIFEST_NAME).is_file():
+    """True for a folder of a call that was killed, while its problems were written or after that."""
+    problems = output / _PROBLEMS
+    if (output / MANIFEST_NAME).is_file():
         return False
+    if not (problems / MANIFEST_NAME).is_file():
+        return output.is_dir() and all(is_unfinished(path) for path in output.iterdir())
     return manifests.read_manifest(problems).kind == _PROBLEMS_KIND
+
+
+def _check_same(output: pathlib.Path, key: str) -> None:
+    for folder in (output, output / _PROBLEMS):
+        if (folder / MANIFEST_NAME).is_file() and manifests.read_manifest(folder).key != key:
+            raise BadInputError(
+                f"{output}: holds data of other params, another seed or version; remove it, or choose "
+                "another --output"
+            )
 
 
 def _draw_problems(settings: DataSettings) -> dict[Split, list[ProblemLine]]:
@@ -268,4 +285,4 @@ def read_problems(path: pathlib.Path) -> list[ProblemLine]:
 
 def problem_file(data: pathlib.Path, split: Split) -> pathlib.Path:
     """The problems of a split."""
-    return data / "problems" / f"{split}.jsonl"
+    return data / _PROBLEMS / f"{split}.jsonl"

@@ -18,5 +18,6 @@ def make_data(run: Run) -> None:
         run.workspace.adaptive.data,
         seed=run.params.seed,
         workers=run.params.execution.workers,
+        replaces=True,
         progress=lambda done, total: record_work(run.root, "adaptive-data", done=done, total=total),
     )

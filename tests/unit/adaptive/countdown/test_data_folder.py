@@ -220,3 +220,28 @@ def test_a_malformed_problem_is_named_with_its_line(tmp_path, line, message):
     path.write_text(f'{{"id": "first", "numbers": [3, 5], "target": 8}}\n{line}\n')
     with pytest.raises(BadInputError, match=message):
         read_problems(path)
+
+
+def test_a_command_that_was_killed_in_its_problems_continues(tmp_path):
+    """Before they were complete: the folder holds their unfinished folder alone."""
+    unfinished = tmp_path / "data" / ".problems.fresh"
+    unfinished.mkdir(parents=True)
+    (unfinished / "test.jsonl").write_text("{}")
+    generate_data(SMALL, tmp_path / "data", seed=3, workers=1)
+    assert not unfinished.exists()
+    assert check_data(tmp_path / "data")
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_other_data_is_replaced_by_a_run_alone(tmp_path, finished):
+    """Models were trained on it; finished or not, a command refuses it, and the stage of a run does not."""
+    folder = tmp_path / "data"
+    generate_data(SMALL, folder, seed=3, workers=1)
+    if not finished:
+        (folder / "manifest.json").unlink()
+    before = files_of(folder)
+    with pytest.raises(BadInputError, match="another seed"):
+        generate_data(SMALL, folder, seed=4, workers=1)
+    assert files_of(folder) == before
+    generate_data(SMALL, folder, seed=4, workers=1, replaces=True)
+    assert read_settings(folder).seed == 4
