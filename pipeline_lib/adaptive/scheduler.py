@@ -213,7 +213,9 @@ class _Thread:
         """The spawn block that ends the text, if the thread may have children."""
         if self.end is not None or self.depth >= self.runtime.limits.depth:
             return None
-        return self.runtime.grammar.find_spawn(self.text)
+        spawn = self.runtime.grammar.find_spawn(self.text)
+        # A prompt may hold an open block of the parent's, which is not this thread's to end.
+        return spawn if spawn is None or spawn.before.startswith(self.prompt) else None
 
     async def _go_on(self, spawn: Spawn | None, number: int) -> None:
         """Join the children of the spawn block, or end the thread."""

@@ -17,7 +17,7 @@ from pipeline_lib.adaptive.language import (
     ask,
     rendered,
 )
-from pipeline_lib.adaptive.rollout import Event, Root
+from pipeline_lib.adaptive.rollout import Event, Role, Root
 from pipeline_lib.adaptive.runtime import Limits, Runtime
 from pipeline_lib.adaptive.scheduler import run_rollout
 from pipeline_lib.records import FinishReason
@@ -135,14 +135,14 @@ def test_a_block_is_spawned_where_the_text_goes_on_to_its_limit():
     assert rollout.events[Event.WASTED_TOKENS] > 0
 
 
-async def roll(draws):
+async def roll(draws, limits=None):
     runtime = Runtime(
         grammar=SHARED,
         draws=draws,
         decoding=Decoding(max_new_tokens=100),
         slots=asyncio.Semaphore(4),
         seed=1,
-        limits=Limits(),
+        limits=limits or Limits(),
         tokens=TextTokens(encode=lambda text: text.split(" ")),
     )
     return await run_rollout(runtime, Root(problem_id="q", sample=0, prompt=ask("Q?")))
@@ -164,3 +164,30 @@ def test_a_rollout_ends_its_draws_at_spawn_blocks(names_stops):
     assert not any("99" in one.prefix + one.output for one in rollout.sequences)
     assert seconds == 3.0
     assert rollout.events[Event.CHILDREN] == 2
+
+
+def test_a_child_cannot_end_a_block_of_its_parent():
+    """A parent that forged a join has an open ``<spawn>`` in its text, which its children's prompts share.
+
+    A child that ends with ``</spawn>`` spawns nothing: its own task is not one of that block's.
+    """
+
+    def nested(prompt, seed):
+        if prompt.endswith("</task>\n"):
+            return "Mine: <task>again</task></spawn>"
+        if "</join>\n" in prompt:
+            return "So 15."
+        if prompt.endswith("Let me see. <spawn>"):
+            return f" no. {BLOCK}"
+        return "Let me see. <join>"
+
+    draws = TagDraws(
+        draws=ScriptedDraws(model=ScriptedModel(answer=nested), delay_s=lambda *_: 1.0),
+        wire=rendered(lambda _message: "Q:"),
+    )
+    rollout, _ = run_on_scripted_clock(roll(draws, Limits(depth=2)))
+    assert rollout.events[Event.FORGED_JOINS] == 1
+    assert rollout.events[Event.CHILDREN] == 2
+    assert [one.output for one in rollout.sequences if one.role is Role.CHILD] == [
+        "Mine: <task>again</task></spawn>"
+    ] * 2
