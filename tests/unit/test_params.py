@@ -107,6 +107,22 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
         ("evaluate: {num_paths: 8}", "num_paths=8; pass@8 needs at least 16"),
         ("build: {min_pass_rate: 0.5, max_pass_rate: 0.5}", "min_pass_rate=0.5 is not below"),
         ("prepare: {countdown: {low: 9, high: 3}}", "low=9 is above high=3"),
+        (
+            "adaptive: {data: {train_problems: 9}}",
+            "adaptive: rl.prompts=16 is above data.train_problems=9",
+        ),
+        (
+            "adaptive: {sft: {step_tokens: 128}}",
+            "adaptive: sft.step_tokens=128 is below model.window=256",
+        ),
+        (
+            "adaptive: {rl: {children: 10}}",
+            "adaptive: rl.children=10 is above data.parallel.beam_high=9",
+        ),
+        (
+            "adaptive: {evaluate: {children: 12}}",
+            "adaptive: evaluate.children=12 is above data.parallel.beam_high=9",
+        ),
         ("train: 3", "train: Input should be an object (got 3)"),
         ("- 1", "expected sections, got list"),
         ("seed: 1\nseed: 2", "duplicate key 'seed' in the mapping at line 1"),
