@@ -25,6 +25,7 @@ from pipeline_lib.training.offline.bucketed_sft import BucketedSft, trainer_fact
 from pipeline_lib.training.offline.token_steps import TokenSteps, plan_steps
 from pipeline_lib.training.phases import Phase, Progress, Schedule, TrainContext
 from pipeline_lib.training.sequence import finished_training, run_phases
+from pipeline_lib.training.tracking.trackers import Trackers
 from pipeline_lib.training.weights import policies
 
 _PHASE = "sft"
@@ -39,6 +40,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
     seed: int,
     max_seconds: float | None = None,
     progress: Progress | None = None,
+    trackers: Trackers | None = None,
     replaces: bool = False,
 ) -> Manifest:
     """Train, or resume an interrupted training; a finished one is reused.
@@ -51,6 +53,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
         seed: the root seed.
         max_seconds: time limit; the training stops behind a checkpoint.
         progress: called after each step.
+        trackers: experiment trackers.
         replaces: the model of another training in ``output`` is replaced, not refused.
 
     Raises:
@@ -97,6 +100,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
         seed=seed,
         threads=params.sft.threads,
         progress=progress,
+        trackers=trackers,
         deadline=None if max_seconds is None else start + max_seconds,
     )
     blank = context.work / "blank"

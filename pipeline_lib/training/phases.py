@@ -10,15 +10,16 @@ import pathlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from datasets import Dataset
-from transformers import PrinterCallback, Trainer, TrainerCallback
+from torch import nn
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 from typing_extensions import override
 
 from pipeline_lib.determinism import deterministic, trainer_seed
-from pipeline_lib.errors import BudgetReachedError
+from pipeline_lib.errors import BudgetReachedError, DivergedError
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.training.library_logs import silence_libraries
@@ -134,6 +135,7 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
 
     Raises:
         BudgetReachedError: the deadline was reached; the same call resumes.
+        DivergedError: loss or weights are not finite; nothing is published.
     """
     work = context.work / phase.name
     result = work / "result"
@@ -148,7 +150,9 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
         trainer.remove_callback(PrinterCallback)
         for callback in context.trackers.callbacks(phase.name) if context.trackers else ():
             trainer.add_callback(callback)
-        trainer.add_callback(_SealAndReport(key=context.key, progress=context.progress))
+        trainer.add_callback(
+            _SealAndReport(key=context.key, phase=phase, progress=context.progress)
+        )
         if context.deadline is not None:
             trainer.add_callback(_StopInTime(context.deadline))
         resumed = checkpoints.newest(work, key=context.key)
@@ -158,8 +162,10 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
                 f"step {trainer.state.global_step} of {phase.schedule.steps}: time limit reached; "
                 "run the same command to resume"
             )
+        trained = trainer.accelerator.unwrap_model(trainer.model)
+        _check_weights(trained, phase, step=trainer.state.global_step)
         policies.save_policy(
-            trainer.accelerator.unwrap_model(trainer.model),
+            trained,
             result,
             source=source,
             log=_log(trainer, phase.name),
@@ -199,11 +205,20 @@ def _settings(phase: Phase, policy: Policy, work: pathlib.Path, seed: int) -> di
         "save_steps": schedule.checkpoint_every,
         "save_total_limit": 2,
         "logging_steps": 1,
+        # A loss that is not finite ends the training; the filter would log another in its place.
+        "logging_nan_inf_filter": False,
         "disable_tqdm": True,
         "use_cpu": not gpu,
         "bf16": gpu,
         "gradient_checkpointing": checkpointing,
     }
+
+
+def on_one_gpu(args: TrainingArguments) -> TrainingArguments:
+    """``args`` for one GPU per process; transformers would multiply a batch by the number of visible ones."""
+    if args.n_gpu > 1:
+        args._n_gpu = 1  # noqa: SLF001 - the property has no setter
+    return args
 
 
 def _warmup_steps(schedule: Schedule) -> int:
@@ -239,10 +254,11 @@ def count_tokens(rows: Any, *columns: str) -> int:
 
 
 class _SealAndReport(TrainerCallback):
-    """Seals each checkpoint, and calls ``progress`` after each step."""
+    """Seals each checkpoint, and checks the loss and calls ``progress`` after each step."""
 
-    def __init__(self, *, key: str, progress: Progress | None) -> None:
+    def __init__(self, *, key: str, phase: Phase, progress: Progress | None) -> None:
         self._key = key
+        self._phase = phase
         self._progress = progress
 
     @override
@@ -254,8 +270,25 @@ class _SealAndReport(TrainerCallback):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: Row | None = None, **kwargs: Any
     ) -> None:
-        if self._progress is not None and logs is not None and "loss" in logs:
+        if logs is None or "loss" not in logs:
+            return
+        if not math.isfinite(logs["loss"]):
+            raise _diverged(self._phase, state.global_step, "loss")
+        if self._progress is not None:
             self._progress(state.global_step, state.max_steps, _metrics(logs))
+
+
+def _check_weights(model: nn.Module, phase: Phase, *, step: int) -> None:
+    """The last update may diverge after a finite loss."""
+    if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
+        raise _diverged(phase, step, "weights")
+
+
+def _diverged(phase: Phase, step: int, what: Literal["loss", "weights"]) -> DivergedError:
+    return DivergedError(
+        f"{phase.name}, step {step}: diverged, {what} no longer finite; lower the learning rate, "
+        f"{phase.schedule.lr:g} now"
+    )
 
 
 class _StopInTime(TrainerCallback):

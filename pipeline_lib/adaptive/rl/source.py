@@ -59,7 +59,7 @@ class ThreadRollouts:
         """One rollout for each prompt.
 
         Raises:
-            ReasonloopError: the engine gives no token ids.
+            ReasonloopError: every rollout failed, or the engine gives no token ids.
         """
         rows = self.rollouts_of(model)(
             prompts,
@@ -68,15 +68,19 @@ class ThreadRollouts:
             window=self.window,
             seed=child_seed(self.seed, "rl draw", step),
         )
+        errors = [row["error"] for row in rows if "error" in row]
+        if len(errors) == len(rows):
+            raise ReasonloopError(f"step {step + 1}: every rollout failed; the first: {errors[0]}")
         sequences = [one for row in rows for one in row["seqs"]]
-        if sequences and not any("output_ids" in one for one in sequences):
+        if not any("output_ids" in one for one in sequences):
             raise ReasonloopError(
                 "the engine gives no token ids, and training needs those that were drawn; draw in process"
             )
         return [self._rewarded(row, tokenizer) for row in rows]
 
     def _rewarded(self, row: Row, tokenizer: Any) -> RewardedRollout:
-        if "error" in row:
+        # With a failed child a claim may be missing that the policy would have made.
+        if "error" in row or "child_error" in row:
             return RewardedRollout(sequences=(), reward=None, counts={})
         trained = [one for one in row["seqs"] if one.get("output_ids")]
         counts = count_row(row, tokenizer)

@@ -35,6 +35,7 @@ from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, TrainCo
 from pipeline_lib.training.rollout_grpo.rollouts import RolloutSource
 from pipeline_lib.training.rollout_grpo.trainer import Plan, trainer_factory
 from pipeline_lib.training.sequence import finished_training, run_phases
+from pipeline_lib.training.tracking.trackers import Trackers
 from pipeline_lib.training.weights import policies
 
 _PHASE = "rl"
@@ -49,6 +50,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     seed: int,
     max_seconds: float | None = None,
     progress: Progress | None = None,
+    trackers: Trackers | None = None,
     replaces: bool = False,
 ) -> Manifest:
     """Train, or resume an interrupted training; a finished one is reused.
@@ -61,6 +63,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
         seed: the root seed.
         max_seconds: time limit; the training stops behind a checkpoint.
         progress: called after each step.
+        trackers: experiment trackers.
         replaces: the model of another training in ``output`` is replaced, not refused.
 
     Raises:
@@ -102,6 +105,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
         seed=seed,
         threads=rl.threads,
         progress=progress,
+        trackers=trackers,
         deadline=None if max_seconds is None else start + max_seconds,
     )
     return run_phases(

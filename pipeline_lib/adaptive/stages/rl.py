@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pipeline_lib.adaptive.rl.train import train_by_rl
 from pipeline_lib.adaptive.stages.chosen import read_chosen
 from pipeline_lib.telemetry import record_work
+from pipeline_lib.training.tracking.trackers import Trackers
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     import pathlib
@@ -45,5 +46,8 @@ def _train(run: Run, model: pathlib.Path, output: pathlib.Path, *, stage: str) -
         rl.model_copy(update={"children": chosen.parallel, "tokens": chosen.serial}),
         seed=run.params.seed,
         progress=progress,
+        trackers=Trackers(
+            names=run.params.execution.report_to, folder=run.workspace.trackers(stage)
+        ),
         replaces=True,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_lib.adaptive.sft import train_on_traces
 from pipeline_lib.telemetry import record_work
+from pipeline_lib.training.tracking.trackers import Trackers
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     import pathlib
@@ -36,5 +37,8 @@ def _train(run: Run, kind: Kind, output: pathlib.Path, *, stage: str) -> None:
         run.params.adaptive,
         seed=run.params.seed,
         progress=progress,
+        trackers=Trackers(
+            names=run.params.execution.report_to, folder=run.workspace.trackers(stage)
+        ),
         replaces=True,
     )

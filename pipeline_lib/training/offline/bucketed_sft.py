@@ -28,7 +28,7 @@ from pipeline_lib.training.offline.token_steps import (
     padded_length,
     padded_rows,
 )
-from pipeline_lib.training.phases import MakeTrainer
+from pipeline_lib.training.phases import MakeTrainer, on_one_gpu
 from pipeline_lib.training.token_budget import Tokens
 from pipeline_lib.training.weights.policies import Policy
 
@@ -71,7 +71,7 @@ class BucketedTrainer(Trainer):
         super().__init__(
             # A policy is loaded in bfloat16 on a GPU, where small updates would be lost.
             model=policy.model.float(),
-            args=TrainingArguments(**{**settings, **one_step}),
+            args=on_one_gpu(TrainingArguments(**{**settings, **one_step})),
             train_dataset=_Steps(sft, pad_id=policy.tokenizer.pad_token_id),
             data_collator=_only_step,
             processing_class=policy.tokenizer,

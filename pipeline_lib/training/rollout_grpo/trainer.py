@@ -24,7 +24,7 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.bfloat16_products import bfloat16_products
 from pipeline_lib.training.offline.matrix_optimizer import make_optimizer
 from pipeline_lib.training.online.rollout_settings import select_prompts
-from pipeline_lib.training.phases import MakeTrainer, Row
+from pipeline_lib.training.phases import MakeTrainer, Row, on_one_gpu
 from pipeline_lib.training.ppo.losses import TokenMeans, clip_indicators, k3_kl
 from pipeline_lib.training.ppo.token_scores import Reference
 from pipeline_lib.training.rollout_grpo.losses import sequence_losses
@@ -98,7 +98,7 @@ class RolloutTrainer(Trainer):
             "remove_unused_columns": False,
             "bf16": False,
         }
-        args = TrainingArguments(**{**settings, **whole})
+        args = on_one_gpu(TrainingArguments(**{**settings, **whole}))
         # A policy is loaded in bfloat16 on a GPU, where small updates would be lost.
         model = policy.model.float()
         self._reference = Reference.of(model, LoraParams(enabled=False), args.device)

@@ -9,17 +9,19 @@ import time
 
 import pytest
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, TrainingArguments
 
 from pipeline_lib.adaptive.countdown.data_folder import traces_folder
 from pipeline_lib.adaptive.model_record import read_record
 from pipeline_lib.adaptive.sft import train_on_traces
-from pipeline_lib.errors import BadInputError, BudgetReachedError
+from pipeline_lib.errors import BadInputError, BudgetReachedError, DivergedError
 from pipeline_lib.params.adaptive import AdaptiveModelParams, AdaptiveParams, AdaptiveSftParams
 from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.files import read_json_lines
+from pipeline_lib.training.phases import on_one_gpu
+from pipeline_lib.training.tracking.trackers import Trackers
 from pipeline_lib.training.weights.policies import load_policy
 
 PARAMS = AdaptiveParams(
@@ -184,3 +186,45 @@ def test_a_step_that_holds_no_sequence_is_refused(small_data, tmp_path):
     with pytest.raises(BadInputError, match=r"adaptive\.sft\.step_tokens=64: the longest"):
         train(small_data, tmp_path / "model", params=narrow)
     assert not (tmp_path / "model").exists()
+
+
+def test_a_training_that_diverges_publishes_nothing(small_data, tmp_path):
+    """At a rate of 1e30 the weights overflow: one line with step and rate, and no model."""
+    rates = {"optimizer": "adamw", "lr": 1e30, "precision": "float32"}
+    params = PARAMS.model_copy(update={"sft": PARAMS.sft.model_copy(update=rates)})
+    with pytest.raises(DivergedError, match=r"sft, step \d+: diverged, .* lower the learning rate"):
+        train(small_data, tmp_path / "model", params=params)
+    assert not (tmp_path / "model").exists()
+
+
+def test_weights_that_are_not_finite_are_not_published(small_data, tmp_path, monkeypatch):
+    """The last update of a training, whose loss was finite."""
+    sft = PARAMS.sft.model_copy(update={"tokens": 500})
+    step = torch.optim.AdamW.step
+
+    def overflow(self, closure=None):
+        step(self, closure)
+        self.param_groups[0]["params"][0].data.fill_(float("inf"))
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", overflow)
+    with pytest.raises(DivergedError, match="weights no longer finite"):
+        train(small_data, tmp_path / "model", params=PARAMS.model_copy(update={"sft": sft}))
+
+
+def test_a_training_is_logged_by_dvclive(small_data, model, tmp_path):
+    """Each step, under its number; the model equals that of a training without it."""
+    trackers = Trackers(names=["dvclive"], folder=tmp_path / "trackers")
+    train(small_data, tmp_path / "model", trackers=trackers)
+    log = tmp_path / "trackers" / "dvclive" / "sft" / "plots" / "metrics" / "loss.tsv"
+    steps = [line.split("\t")[0] for line in log.read_text("utf-8").splitlines()[1:]]
+    assert steps == [str(n) for n in range(1, 1 + len(steps))]
+    assert len(steps) == len(list(read_json_lines(model / "training_log.jsonl")))
+    assert manifests.read_manifest(tmp_path / "model") == manifests.read_manifest(model)
+
+
+def test_a_step_is_one_batch_with_several_gpus(tmp_path):
+    """transformers multiplies a batch by the number of visible GPUs, and would drop the others' steps."""
+    args = TrainingArguments(output_dir=str(tmp_path), per_device_train_batch_size=1, use_cpu=True)
+    args._n_gpu = 4
+    assert args.train_batch_size == 4
+    assert on_one_gpu(args).train_batch_size == 1

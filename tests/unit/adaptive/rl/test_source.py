@@ -134,10 +134,24 @@ def test_a_sequence_without_ids_is_counted_and_left_out(policy):
 
 
 def test_a_failed_rollout_has_no_reward(policy):
-    """It is neither right nor wrong."""
-    rows = [{"seqs": [], "is_correct": False, "error": "refused"}]
-    [rollout] = draw(policy, given(rows), PROMPTS[:1])
-    assert (rollout.reward, list(rollout.sequences)) == (None, [])
+    """It is neither right nor wrong, nor is one whose child failed: its result may be what is missing."""
+    drawn = {"seqs": [sequence(PROMPTS[0], "\n1", [5, 6])], "is_correct": False, "claim": None}
+    rows = [
+        {"seqs": [], "is_correct": False, "error": "refused"},
+        {**drawn, "child_error": "refused"},
+        drawn,
+    ]
+    failed, lacks_a_child, wrong = draw(policy, given(rows), PROMPTS[:1] * 3)
+    for rollout in (failed, lacks_a_child):
+        assert (rollout.reward, list(rollout.sequences)) == (None, [])
+    assert (wrong.reward, len(wrong.sequences)) == (0.0, 1)
+
+
+def test_a_draw_of_failures_ends_the_training(policy):
+    """With the first reason, instead of steps that learn nothing."""
+    rows = [{"seqs": [], "is_correct": False, "error": f"refused {n}"} for n in (1, 2)]
+    with pytest.raises(ReasonloopError, match="step 5: every rollout failed; the first: refused 1"):
+        draw(policy, given(rows), PROMPTS, step=4)
 
 
 def test_an_engine_without_ids_is_refused(policy):
