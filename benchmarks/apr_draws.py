@@ -27,9 +27,9 @@ from pipeline_lib.adaptive.countdown.data_folder import (
     read_problems,
 )
 from pipeline_lib.adaptive.evaluation.conditions import choose_condition
-from pipeline_lib.adaptive.evaluation.figures import evaluated_row
 from pipeline_lib.adaptive.evaluation.open_draws import ThreadModel
 from pipeline_lib.adaptive.evaluation.problem_source import root_prompt
+from pipeline_lib.adaptive.evaluation.rollout_rows import evaluated_row
 from pipeline_lib.adaptive.model_record import read_record
 from pipeline_lib.adaptive.rollout import DrawnSequence, Rollout, Root
 from pipeline_lib.adaptive.scheduler import run_rollouts

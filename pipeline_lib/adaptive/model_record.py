@@ -1,10 +1,11 @@
 """The record of a thread model: a file in its folder with its grammar, window and training conditions."""
 
 import pathlib
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from pipeline_lib.adaptive.countdown import lines
 from pipeline_lib.errors import BadInputError, CorruptArtifactError
 from pipeline_lib.storage.files import read_json
 
@@ -22,7 +23,7 @@ class ThreadModelRecord(BaseModel):
     """Numbers of a problem; they determine the tokenizer."""
     window: int
     """Most tokens of a sequence, prompt and end token included."""
-    conditions: tuple[str, ...]
+    conditions: Annotated[tuple[str, ...], Field(min_length=1)]
     """The conditions of root threads that it was trained on, as written before a prompt; without
     conditions the empty one."""
     data: str | None = None
@@ -31,6 +32,17 @@ class ThreadModelRecord(BaseModel):
     """Sequences that it was trained on."""
     dropped: int = 0
     """Sequences of the traces that exceed the window."""
+
+    @model_validator(mode="after")
+    def _conditions(self) -> "ThreadModelRecord":
+        name = lines.SUB_CALL_BUDGET if self.kind == "parallel" else lines.TOKEN_BUDGET
+        for condition in self.conditions:
+            if condition and not lines.is_condition(condition, name):
+                raise ValueError(
+                    f"condition {condition!r} of a {self.kind} model is not of the form '{name}: N ', with its "
+                    "last space"
+                )
+        return self
 
 
 def read_record(model: pathlib.Path) -> ThreadModelRecord:
@@ -46,7 +58,7 @@ def read_record(model: pathlib.Path) -> ThreadModelRecord:
         return ThreadModelRecord.model_validate(read_json(path))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        place = "".join(f"{name}: " for name in first["loc"])
         raise CorruptArtifactError(
-            f"{path}: {place}: {first['msg']}; mend it, or train the model again"
+            f"{path}: {place}{first['msg']}; mend it, or train the model again"
         ) from error

@@ -132,8 +132,13 @@ def _draw(params: CountdownParams, seed: int, index: int) -> ProblemKey:
     return tuple(sorted(numbers)), random.randint(params.target_low, params.target_high)
 
 
+def problem_id(numbers: Numbers, target: int) -> str:
+    """The id of a problem with sorted ``numbers``."""
+    return f"{NAME}-{'.'.join(map(str, numbers))}-{target}"
+
+
 def _problem(numbers: tuple[int, ...], target: int, seed: int) -> Problem:
-    name = f"countdown-{'.'.join(map(str, numbers))}-{target}"
+    name = problem_id(numbers, target)
     *first, last = map(str, numbers)
     return Problem(
         id=name,

@@ -61,7 +61,7 @@ def _finished(path: pathlib.Path, key: str, *, replaces_other: bool) -> dict[str
         if replaces_other:
             return {}
         raise BadInputError(
-            f"{path}: is of another input, model or setting; remove it, or choose another --output"
+            f"{path}: is of another input, model, setting or version; remove it, or choose another --output"
         )
     return {line["name"]: line["piece"] for line in lines[1:]}
 

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from flows.cli.app import main
+from pipeline_lib.adaptive.evaluation import plans
 from pipeline_lib.storage.files import digest_file, read_json, read_json_lines
 from tests.unit.adaptive.learned_model import (
     SOLVED,
@@ -315,5 +316,49 @@ def test_an_output_of_another_setting_is_refused(model, problems, tmp_path, caps
     assert evaluate([model], problems, tmp_path / "out") == 0
     before = digests(tmp_path / "out")
     assert evaluate([model], problems, tmp_path / "out", "--temperature", "1") == 2
-    assert "is of another input, model or setting" in capsys.readouterr().err
+    assert "is of another input, model, setting or version" in capsys.readouterr().err
     assert digests(tmp_path / "out") == before
+
+
+def test_rollouts_of_other_code_are_drawn_again(model, problems, tmp_path, monkeypatch, capsys):
+    """A journal holds verdicts and token counts; those of another version are refused by a command."""
+    assert evaluate([model], problems, tmp_path / "out") == 0
+    monkeypatch.setattr(plans, "code_digest", lambda module: f"other {module}")
+    assert evaluate([model], problems, tmp_path / "out") == 2
+    assert "is of another input, model, setting or version" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["error", "child_error"])
+def test_failed_draws_are_made_again(model, problems, tmp_path, name):
+    """Of a parent or a child: the same command draws their group again, and then has them."""
+    assert evaluate([model], problems, tmp_path / "whole") == 0
+    shutil.copytree(tmp_path / "whole", tmp_path / "failed")
+    journal = tmp_path / "failed" / "rollouts-1.journal"
+    key, *pieces = map(json.loads, journal.read_text("utf-8").splitlines())
+    pieces[0]["piece"]["rows"][1] |= {name: "timeout", "is_correct": False}
+    journal.write_text("".join(f"{json.dumps(line)}\n" for line in (key, *pieces)), "utf-8")
+    assert evaluate([model], problems, tmp_path / "failed") == 0
+    assert digests(tmp_path / "failed") == digests(tmp_path / "whole")
+
+
+def test_a_trace_has_the_seeds_of_an_evaluation(model, problems, tmp_path, capsys):
+    """Numbers in any order are the problem of the data, whose rollout is drawn at temperature 1."""
+    numbers, target = SOLVED
+    lines = [
+        {
+            "id": f"countdown-{'.'.join(map(str, numbers))}-{target}",
+            "numbers": numbers,
+            "target": target,
+        }
+    ]
+    path = tmp_path / "problems.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    assert evaluate([model], path, tmp_path / "out", "--temperature", "1") == 0
+    [row] = read_json_lines(tmp_path / "out" / "rollouts.jsonl")
+    text = f"{','.join(map(str, reversed(numbers)))}={target}"
+    page = tmp_path / "trace.html"
+    assert run("trace", model, "--problem", text, "--temperature", "1", "--html", page) == 0
+    shown = capsys.readouterr().out
+    for sequence in row["seqs"]:
+        assert sequence["output"].strip("\n").split("\n")[-1] in shown
+    assert f"drawn {row['tokens']['drawn']}" in shown

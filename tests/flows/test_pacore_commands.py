@@ -224,7 +224,7 @@ def test_another_setting_does_not_continue(server, questions, tmp_path, capsys):
     assert batch(server, questions, output, "--widths", "2") == 1
     content = journal.read_bytes()
     assert batch(server, questions, output, "--widths", "3") == 2
-    assert "is of another input, model or setting" in capsys.readouterr().err
+    assert "is of another input, model, setting or version" in capsys.readouterr().err
     assert journal.read_bytes() == content
 
 

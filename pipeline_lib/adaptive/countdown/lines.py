@@ -46,6 +46,12 @@ def condition(name: str, amount: int) -> str:
     return f"{name}: {amount} "
 
 
+def is_condition(text: str, name: str) -> bool:
+    """True for a condition of ``name`` as `condition` writes it."""
+    found = _CONDITION.fullmatch(text)
+    return found is not None and found["name"] == name
+
+
 def split_condition(prompt: str) -> tuple[str, str]:
     """The condition of a prompt, empty if it has none, and the prompt without it."""
     found = _CONDITION.match(prompt)

@@ -7,10 +7,11 @@ from dataclasses import asdict
 
 from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
 from pipeline_lib.adaptive.evaluation.evaluated import Evaluated, estimate
-from pipeline_lib.adaptive.evaluation.figures import DrawnRows, bounds, evaluated_row
+from pipeline_lib.adaptive.evaluation.figures import DrawnRows, bounds
 from pipeline_lib.adaptive.evaluation.page import write_page
 from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting, Plan, make_plans
 from pipeline_lib.adaptive.evaluation.problem_source import ProblemSource
+from pipeline_lib.adaptive.evaluation.rollout_rows import evaluated_row
 from pipeline_lib.adaptive.evaluation.tables import evaluation_tables
 from pipeline_lib.adaptive.rollouts import Row
 from pipeline_lib.adaptive.runtime import Runtime
@@ -37,7 +38,7 @@ def evaluate_models(
 ) -> Evaluated:
     """Evaluate each model under each condition and temperature, with the same seeds.
 
-    Finished rollouts of an earlier command are kept, failed ones are drawn again.
+    Finished rollouts of an earlier command are kept; those with a failed parent or child are drawn again.
 
     Args:
         models: folders by the names that the files give them.
@@ -107,9 +108,9 @@ async def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> l
 
 
 def _is_finished(journal: Journal, name: str) -> bool:
-    """True if the group was drawn and no rollout of it failed."""
+    """True if the group was drawn, and no parent and no child of it failed."""
     return name in journal.pieces and not any(
-        "error" in row for row in journal.pieces[name]["rows"]
+        row.keys() & {"error", "child_error"} for row in journal.pieces[name]["rows"]
     )
 
 

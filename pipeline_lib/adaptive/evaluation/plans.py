@@ -19,9 +19,16 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.stages.keys import code_digest
 from pipeline_lib.storage.files import digest_json
 from pipeline_lib.storage.shards import split
 
+_DRAWN_BY = (
+    "pipeline_lib.adaptive.scheduler",
+    "pipeline_lib.adaptive.evaluation.open_draws",
+    "pipeline_lib.adaptive.evaluation.rollout_rows",
+)
+"""Modules that draw and judge; changes of statistics and reports leave rollouts as they are."""
 _TOGETHER = 128
 """Rollouts that are drawn together, and again if they are not all finished: their batches, and with them
 the rounding, are those of an unbroken evaluation."""
@@ -84,6 +91,8 @@ class Plan:
         setting, serve = self.setting, self.setting.serve
         return digest_json(
             {
+                # Rows hold verdicts and counts: results of this code.
+                "code": [code_digest(module) for module in _DRAWN_BY],
                 "model": model_identity(str(self.model.folder)),
                 "record": self.model.record.model_dump(mode="json"),
                 "condition": self.prompt_condition,

@@ -8,19 +8,21 @@ from dataclasses import dataclass
 
 from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
 from pipeline_lib.adaptive.evaluation.conditions import choose_condition
-from pipeline_lib.adaptive.evaluation.figures import TOKEN_COUNTS, evaluated_row
+from pipeline_lib.adaptive.evaluation.figures import TOKEN_COUNTS
 from pipeline_lib.adaptive.evaluation.open_draws import ThreadModel
 from pipeline_lib.adaptive.evaluation.page import write_trace
 from pipeline_lib.adaptive.evaluation.problem_source import (
     check_fit,
     root_prompt,
 )
+from pipeline_lib.adaptive.evaluation.rollout_rows import evaluated_row
 from pipeline_lib.adaptive.model_record import read_record
 from pipeline_lib.adaptive.rollout import Role, Rollout, Root
 from pipeline_lib.adaptive.rollouts import Row
 from pipeline_lib.adaptive.scheduler import run_rollouts
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.problems.countdown import problem_id
 
 _PROBLEM = re.compile(r"\s*(\d{1,9}(?:\s*,\s*\d{1,9})+)\s*=\s*(\d{1,9})\s*", re.ASCII)
 
@@ -74,12 +76,14 @@ def parse_problem(text: str) -> ProblemLine:
     found = _PROBLEM.fullmatch(text)
     if found is None:
         raise BadInputError(f"--problem {text}: expected numbers and a target, as in 3,5,12=27")
-    numbers = tuple(int(number) for number in found[1].split(","))
-    return ProblemLine(id=text, numbers=numbers, target=int(found[2]))
+    # Sorted as in the data, where the same problem has the same id, hence the same seeds.
+    numbers = tuple(sorted(int(number) for number in found[1].split(",")))
+    target = int(found[2])
+    return ProblemLine(id=problem_id(numbers, target), numbers=numbers, target=target)
 
 
 def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: TraceSetting) -> Trace:
-    """The first rollout of ``problem``, with the seeds of an evaluation.
+    """The first rollout of ``problem``, with the seeds of an evaluation that has a problem of this id.
 
     Raises:
         BadInputError: the model or the condition cannot be used.

@@ -3,6 +3,7 @@
 import pathlib
 
 import pytest
+from pydantic import ValidationError
 
 from pipeline_lib.adaptive.evaluation.conditions import choose_condition, trained_amounts
 from pipeline_lib.adaptive.model_record import ThreadModelRecord
@@ -24,6 +25,22 @@ def record(*conditions, kind="parallel"):
         sequences=1,
         dropped=0,
     )
+
+
+@pytest.mark.parametrize(
+    ("conditions", "kind", "words"),
+    [
+        ((), "parallel", "at least 1 item"),
+        (("Sub Call Budget: 10",), "parallel", "last space"),
+        (("", "Sub Call Budget: ten "), "parallel", "last space"),
+        (("Token Budget: 96 ",), "parallel", "Sub Call Budget: N "),
+        (("Sub Call Budget: 3 ",), "serial", "Token Budget: N "),
+    ],
+)
+def test_a_record_has_conditions_that_the_grammar_reads(conditions, kind, words):
+    """Another text before a prompt would leave the root unread, and every child unknown."""
+    with pytest.raises(ValidationError, match=words):
+        record(*conditions, kind=kind)
 
 
 @pytest.mark.parametrize(
