@@ -83,6 +83,13 @@ class SweepOptions:
             validator=AT_LEAST_ONE,
         ),
     ] = 1
+    serial_samples: Annotated[
+        int | None,
+        Parameter(
+            help="Those of serial models, whose rollouts draw fewer tokens; default: --samples.",
+            validator=AT_LEAST_ONE,
+        ),
+    ] = None
 
     def setting(
         self, params: Params, model: pathlib.Path, runtime: RuntimeOptions
@@ -99,6 +106,7 @@ class SweepOptions:
             tokens=read_list("tokens", self.tokens, int, low=0),
             temperatures=read_list("temperature", self.temperature, float, low=0),
             samples=self.samples,
+            serial_samples=self.serial_samples,
             first_success=runtime.first_success,
             serve=runtime.server(params, model),
             evaluate=params.evaluate,
@@ -158,6 +166,7 @@ def evaluate(
         reasonloop apr evaluate models/apr-parallel models/apr-serial --data data/apr --output reports/apr
         reasonloop apr evaluate models/apr-parallel models/apr-serial --data data/apr --split valid --output reports/apr-valid --children 3,5,7,9 --tokens 128,192,256
         reasonloop apr evaluate models/apr-parallel --problems val.json --output reports/apr --children 5 --temperature 0,1 --samples 4
+        reasonloop apr evaluate models/apr-parallel models/apr-serial --data data/apr --output reports/apr-votes --temperature 0,1 --serial-samples 8
     """
     loaded = params.load()
     from pipeline_lib.adaptive.evaluation import evaluate as evaluation  # noqa: PLC0415 - torch is slow

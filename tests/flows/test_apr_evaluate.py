@@ -114,6 +114,20 @@ def both(model, tmp_path):
     return folders
 
 
+def test_serial_models_have_samples_of_their_own(both, problems, tmp_path):
+    """One parallel rollout of each problem and three serial ones: votes of serial alone."""
+    options = ("--temperature", "1", "--serial-samples", 3)
+    assert evaluate(both, problems, tmp_path / "out", *options) == 0
+    metrics = read_json(tmp_path / "out" / "metrics.json")
+    assert (metrics["samples"], metrics["serial_samples"]) == (1, 3)
+    assert [(m["kind"], m["rollouts"], len(m["votes"])) for m in metrics["models"]] == [
+        ("parallel", 2, 0),
+        ("serial", 6, 3),
+    ]
+    [equal] = metrics["equal_tokens"]
+    assert equal["base_samples"] >= 1
+
+
 def test_conditions_and_temperatures_are_swept(both, problems, tmp_path):
     """2 models x 2 conditions x 2 temperatures: 8 records, 4 pairs a temperature, a best condition of each, curves."""
     sweep = ("--children", "2,3", "--tokens", "96,64", "--temperature", "0,1")

@@ -68,7 +68,7 @@ def evaluate_models(
         drawn.append(DrawnRows(setting=plan.chosen, rows=rows))
     _check_whole(drawn)
     evaluated = estimate(drawn, setting.evaluate, split=source.split, seed=setting.seed)
-    _write_files(output, evaluated, drawn, split=source.split, samples=setting.samples)
+    _write_files(output, evaluated, drawn, split=source.split, setting=setting)
     return evaluated
 
 
@@ -135,7 +135,7 @@ def _write_files(
     drawn: Sequence[DrawnRows],
     *,
     split: str | None,
-    samples: int,
+    setting: EvaluationSetting,
 ) -> None:
     rows = []
     for one in drawn:
@@ -147,7 +147,8 @@ def _write_files(
         output / METRICS_NAME,
         {
             "split": split,
-            "samples": samples,
+            "samples": setting.samples,
+            "serial_samples": setting.serial_samples or setting.samples,
             "models": [one.row() for one in evaluated.models],
             "best": [
                 {**asdict(one.setting), "accuracy": bounds(one.accuracy)} for one in evaluated.best

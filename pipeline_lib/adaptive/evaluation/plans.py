@@ -45,6 +45,8 @@ class EvaluationSetting:
     temperatures: Sequence[float]
     samples: int
     """Rollouts of each problem at temperatures above 0; greedy ones are all equal."""
+    serial_samples: int | None = None
+    """Those of serial models, which need more of them to draw as many tokens; None: ``samples``."""
     first_success: bool
     serve: ServeParams | None
     """The server of the only model; None: models are drawn in process."""
@@ -66,7 +68,10 @@ class Plan:
     @property
     def samples(self) -> int:
         """Rollouts of each problem."""
-        return self.setting.samples if self.chosen.temperature else 1
+        if not self.chosen.temperature:
+            return 1
+        serial = self.setting.serial_samples if self.chosen.kind == "serial" else None
+        return serial or self.setting.samples
 
     @property
     def groups(self) -> Sequence[Sequence[ProblemLine]]:

@@ -160,7 +160,7 @@ def _equal_token_table(compared: Sequence[EqualTokens]) -> Table:
                 f"{one.drawn_tokens:.1f}",
                 f"{one.serial_drawn_tokens:.1f}",
                 *(
-                    difference(found.interval) if found else f"give --samples {one.samples}"
+                    difference(found.interval) if found else f"give --serial-samples {one.samples}"
                     for found in (one.over_consensus, one.over_any_sample)
                 ),
             )
