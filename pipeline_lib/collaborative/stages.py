@@ -62,7 +62,7 @@ def evaluate(run: Run) -> None:
         run.params,
         workers=run.params.execution.workers,
         on_progress=lambda done, total: record_work(
-            run.root, "pacore-evaluate", done=done, total=total
+            run.root, "pacore-evaluate", done=done, total=total, unit="step"
         ),
     )
 
@@ -87,7 +87,12 @@ def draw_evaluated(run: Run, name: str) -> None:
         run.params,
         place=list(models).index(name),
         moved=lambda done: record_work(
-            run.root, "pacore-evaluate", done=done, total=total, label=f"pacore-evaluate {name}"
+            run.root,
+            "pacore-evaluate",
+            done=done,
+            total=total,
+            unit="step",
+            label=f"pacore-evaluate {name}",
         ),
     )
 

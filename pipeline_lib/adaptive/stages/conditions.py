@@ -36,7 +36,7 @@ def choose(run: Run) -> None:
         ),
         replaces=True,
         on_progress=lambda done, total: record_work(
-            run.root, "adaptive-conditions", done=done, total=total
+            run.root, "adaptive-conditions", done=done, total=total, unit="step"
         ),
     )
     best = {

@@ -37,6 +37,6 @@ def evaluate(run: Run) -> None:
         ),
         replaces=True,
         on_progress=lambda done, total: record_work(
-            run.root, "adaptive-evaluate", done=done, total=total
+            run.root, "adaptive-evaluate", done=done, total=total, unit="step"
         ),
     )
