@@ -169,7 +169,9 @@ def _solves(gold: CountdownGold, text: str) -> bool:
     text = (
         f"{text}\n{' ; '.join(f'{found[2]}={found[1]}' for found in _RESULT_FIRST.finditer(text))}"
     )
-    expressions = {found for line in text.split("\n") for found in find_expressions(line)}
+    expressions = {
+        found for line in text.split("\n") for found in find_expressions(line, most_chars=None)
+    }
     return _leads_to_target(gold, {*find_steps(text)}) or any(
         judge(gold, f"<answer>{found}</answer>").lenient
         for found in expressions

@@ -102,11 +102,11 @@ def _close_part(written: list[str], missing: list[int]) -> None:
         missing.pop()
 
 
-def find_expressions(line: str) -> list[str]:
-    """The complete expressions in a line, each with its stated value."""
+def find_expressions(line: str, *, most_chars: int | None = MAX_EXPRESSION_CHARS) -> list[str]:
+    """The complete expressions in the last ``most_chars`` of a line, each with its stated value; None: in all of it."""
     found = []
-    cut = len(line) > MAX_EXPRESSION_CHARS
-    line = line[-MAX_EXPRESSION_CHARS:]
+    cut = most_chars is not None and len(line) > most_chars
+    line = line[-most_chars:] if most_chars is not None else line
     for run in _RUN.finditer(line):
         before, after = line[: run.start()][-1:], line[run.end() : run.end() + 2]
         if (cut and not run.start()) or _continues(before, run[0], after):

@@ -245,3 +245,13 @@ def test_equal_beginnings_are_judged_once():
     chains = [Chain(problem=SUMS, steps=["2+3=5\n", last]) for last in ("5*4=21", "5*4=22")]
     assert [one.step for one in first_leaks(chains, Wrong())] == [None, None]
     assert judged == ["2+3=5\n", "2+3=5\n5*4=21", "2+3=5\n5*4=22"]
+
+
+@pytest.mark.parametrize("filler", [" and more" * 60, "." * 900, " 1+" * 300 + " x"])
+def test_a_solution_before_a_long_filler_is_a_leak(filler):
+    """In the same step, however long it is; the filler alone is none."""
+    problem = Problem(
+        id="long", question="?", gold=CountdownGold(numbers=(2, 3, 5, 8), target=48), source="t"
+    )
+    assert leak_of(problem, f"First (8-2)*(5+3)=48 is what I look at{filler}\n", "then\n") == 0
+    assert leak_of(problem, f"First (8-2)*(5+3)=47 is what I look at{filler}\n", "then\n") is None
