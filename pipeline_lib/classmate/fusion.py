@@ -7,11 +7,11 @@ missing one is the mean of the peer's scores in the path's group; a path without
 of its group, by either aggregation. A peer without any score in a group is left out for all its paths; without
 any peer their reward is the verified one.
 
-A prefix that leaves a peer no room has no score either, and its path has the smallest of the group: a path that
-pays the mean for its length would be a reward for length.
+A prefix that leaves a peer no room has no score either, and its path has that of the group which pays it least, the
+smallest, or for a wrong path whose bonus is negated the largest: length would be rewarded otherwise.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -69,7 +69,11 @@ def fuse(
                     empty[name],
                     places,
                     relative=params.relative,
-                    crowded={place for place in places if crowded[name][place]},
+                    crowded={
+                        place: max if _negates(base[place] or 0.0, params) else min
+                        for place in places
+                        if crowded[name][place]
+                    },
                 )
             )
         ]
@@ -110,16 +114,19 @@ def _column(
     places: Sequence[int],
     *,
     relative: bool,
-    crowded: Collection[int],
+    crowded: Mapping[int, Callable[[Iterable[float]], float]],
 ) -> _Column | None:
-    """The peer's numbers for the paths at ``places``; None if it has none."""
+    """The peer's numbers for the paths at ``places``; None if it has none.
+
+    ``crowded`` has the paths without room, each with the choice of its number among those of the group.
+    """
     known = {p: value for p in places if (value := empty[p] if relative else 0.0) is not None}
     lifts = {p: score - known[p] for p in places if (score := scores[p]) is not None and p in known}
     if not lifts:
         return None
     mean_empty, mean_lift = fmean(known.values()), fmean(lifts.values())
     without = {p: known.get(p, mean_empty) for p in places}
-    missing = {p: min(lifts.values()) if p in crowded else mean_lift for p in places}
+    missing = {p: crowded[p](lifts.values()) if p in crowded else mean_lift for p in places}
     scores_by_place = {p: without[p] + lifts.get(p, missing[p]) for p in places}
     return _Column(scores=scores_by_place, empty=without, known=lifts.keys() | {*crowded})
 
@@ -132,7 +139,11 @@ def _gated(bonus: float, base: float, params: ClassmateParams) -> float:
     if base > 0 or params.gate == "always":
         return bonus
     # Not -bonus: a relative bonus below 0 would pay a wrong path for misleading the peers.
-    return -max(bonus, 0.0) if params.gate == "negative_when_wrong" else 0.0
+    return -max(bonus, 0.0) if _negates(base, params) else 0.0
+
+
+def _negates(base: float, params: ClassmateParams) -> bool:
+    return base <= 0 and params.gate == "negative_when_wrong"
 
 
 def _reward(base: float | None, bonus: float | None, params: ClassmateParams) -> float | None:

@@ -238,6 +238,19 @@ def test_a_path_without_room_has_the_smallest_score(aggregation):
     assert found.bonus == [1.0, 1.0, 0.0, 0.0]
 
 
+def test_a_wrong_path_without_room_pays_the_largest_score():
+    """Where the bonus of wrong paths is negated: the one that leaves no room is not the one that pays least."""
+    found = fuse(
+        [0.0, 0.0, 1.0, 0.0, 1.0],
+        {"x": [1.0, 0.5, 1.0, None, None]},
+        {"x": [None] * 5},
+        params=ClassmateParams(gate="negative_when_wrong"),
+        group_size=5,
+        crowded={"x": [False, False, False, True, True]},
+    )
+    assert found.bonus == [-1.0, -0.5, 1.0, -1.0, 0.5]
+
+
 def test_a_group_without_any_score_is_not_paid_for_want_of_room():
     """No score is known: the reward is the verified one."""
     found = fuse(
