@@ -222,7 +222,7 @@ def main() -> None:
             PeerParams(name=f"peer-{number}", model=str(folder))
             for number, folder in enumerate(folders)
         ]
-        with opened_peers(params, execution, root=root, is_training=True) as peers:
+        with opened_peers(params, execution, root=root) as peers:
             found = measure(trainings, peers, repeats=arguments.repeats)
     ratios = report(found, trainings.shares)
     write_results(arguments.output, {"seconds": found, **ratios})

@@ -18,7 +18,6 @@ def opened_peers(
     execution: ExecutionParams,
     *,
     root: pathlib.Path,
-    is_training: bool,
 ) -> Iterator[Sequence[Peer]]:
     """The peers on the runner of ``execution``, ready for calls, for the block; on Ray, within `cluster`.
 
@@ -26,7 +25,6 @@ def opened_peers(
         peers: models, engines and resources.
         execution: the runner; on Ray with the GPUs of a training.
         root: workspace of the run, for logs and a note; on Ray it also names the actors.
-        is_training: a policy is trained in this process meanwhile, with GPUs of its own.
 
     Raises:
         BadInputError: an unknown model or engine, a server that would have to render the prompts, or more
@@ -54,14 +52,11 @@ def opened_peers(
         execution,
         actor_name=f"classmate/{run}",
         log_folder=log_folder,
-        is_training=is_training,
     ) as actors:
         yield actors
 
 
-def check_resources(
-    peers: Sequence[PeerParams], execution: ExecutionParams, *, is_training: bool
-) -> None:
+def check_resources(peers: Sequence[PeerParams], execution: ExecutionParams) -> None:
     """Check, before any work, that the connected Ray can place the peers; processes need nothing of it.
 
     Raises:
@@ -71,7 +66,7 @@ def check_resources(
         return
     from flows import ray_peers  # noqa: PLC0415 - as above
 
-    ray_peers.check_resources(peers, execution, is_training=is_training)
+    ray_peers.check_resources(peers, execution)
 
 
 def inexact_note(peers: Sequence[PeerParams]) -> str | None:

@@ -187,7 +187,6 @@ def ray_peers(
     *,
     actor_name: str,
     log_folder: pathlib.Path,
-    is_training: bool,
 ) -> Iterator[list[RayPeer]]:
     """The peers as actors of the connected Ray, for the block; they start at once.
 
@@ -196,14 +195,13 @@ def ray_peers(
         execution: with the GPUs of a training.
         actor_name: beginning of the actors' names, which no other run of the cluster has.
         log_folder: for logs of engines.
-        is_training: a policy is trained in this process meanwhile, with GPUs of its own.
 
     Raises:
         BadInputError: Ray has too few GPUs or CPUs for them, or a model cannot be served.
         ReasonloopError: an actor does not start.
     """
-    check_resources(peers, execution, is_training=is_training)
-    policy_gpus = _policy_gpus(execution) if is_training else 0.0
+    check_resources(peers, execution)
+    policy_gpus = _policy_gpus(execution)
     with ExitStack() as stack:
         all_options = stack.enter_context(_placed(peers, policy_gpus))
         opened = [
@@ -219,16 +217,16 @@ def ray_peers(
         yield opened
 
 
-def check_resources(
-    peers: Sequence[PeerParams], execution: ExecutionParams, *, is_training: bool
-) -> None:
+def check_resources(peers: Sequence[PeerParams], execution: ExecutionParams) -> None:
     """Check that the connected Ray has what policy and peers take together.
+
+    The policy is trained or drawn from in this process meanwhile, with GPUs of its own.
 
     Raises:
         BadInputError: it has less.
     """
     found = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    policy_gpus = _policy_gpus(execution) if is_training else 0.0
+    policy_gpus = _policy_gpus(execution)
     gpus = policy_gpus + sum(peer.num_gpus for peer in peers)
     cpus = sum(peer.num_cpus for peer in peers)
     if gpus > found.get("GPU", 0) or cpus > found.get("CPU", 0):

@@ -124,8 +124,12 @@ def local(models, **more) -> list[PeerParams]:
     ]
 
 
-def opened(peers: Sequence[PeerParams], root, *, execution=EXECUTION, is_training=False):
-    return opened_peers(peers, execution, root=root, is_training=is_training)
+def opened(peers: Sequence[PeerParams], root, *, execution=EXECUTION, with_policy=False):
+    """Peers beside a policy with GPUs of its own, or without one."""
+    none = {"resources": ResourceParams(train=TaskResources(num_gpus=0))}
+    return opened_peers(
+        peers, execution if with_policy else execution.model_copy(update=none), root=root
+    )
 
 
 def texts(found) -> list[list[str]]:
@@ -271,16 +275,16 @@ def test_a_start_is_not_cut_short(models, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("more", "is_training", "wanted"),
+    ("more", "with_policy", "wanted"),
     [
         ({"num_gpus": 1.5}, False, "3 GPUs and 0 CPUs of 2 classmates; it has 2 GPUs and 4 CPUs"),
         ({"num_cpus": 3.0}, False, "0 GPUs and 6 CPUs of 2 classmates; it has 2 GPUs and 4 CPUs"),
         ({"num_gpus": 1.0}, True, "1 GPUs of the policy and 2 GPUs and 0 CPUs of 2 classmates"),
     ],
 )
-def test_more_than_there_is(models, tmp_path, more, is_training, wanted):
+def test_more_than_there_is(models, tmp_path, more, with_policy, wanted):
     """One line within 10 s, before an actor is made; a training takes a GPU as well."""
-    refused(local(models, **more), tmp_path, is_training=is_training, message=wanted)
+    refused(local(models, **more), tmp_path, with_policy=with_policy, message=wanted)
 
 
 def test_what_is_in_use_elsewhere(models, tmp_path):
@@ -293,15 +297,15 @@ def test_what_is_in_use_elsewhere(models, tmp_path):
     holder = ray.remote(Holder).options(num_gpus=1, num_cpus=0).remote()
     ray.get(holder.ready.remote())
     message = r"within 10 s; free are 1 GPUs and 4 CPUs on all nodes together"
-    refused(local(models, num_gpus=1.0), tmp_path, is_training=False, message=message)
+    refused(local(models, num_gpus=1.0), tmp_path, with_policy=False, message=message)
     ray.kill(holder)
 
 
-def refused(peers, root, *, is_training: bool, message: str) -> None:
+def refused(peers, root, *, with_policy: bool, message: str) -> None:
     began = time.monotonic()
     with (
         pytest.raises(BadInputError, match=message) as raised,
-        opened(peers, root, is_training=is_training),
+        opened(peers, root, with_policy=with_policy),
     ):
         raise AssertionError
     assert time.monotonic() - began < REFUSED_S + 1.0
@@ -315,11 +319,11 @@ def test_policy_and_peers_have_gpus_of_their_own(models, tmp_path):
     def devices(peer: Peer) -> list[object]:
         return ray.get(actor_named(peer).__ray_call__.remote(lambda _: ray.get_gpu_ids()))
 
-    with opened(local(models, num_gpus=0.5, num_cpus=1.0), tmp_path, is_training=True) as peers:
+    with opened(local(models, num_gpus=0.5, num_cpus=1.0), tmp_path, with_policy=True) as peers:
         assert [devices(peer) for peer in peers] == [[1], [1]]
         assert free() == {"CPU": 2, "GPU": 0}
     none = ExecutionParams(resources=ResourceParams(train=TaskResources(num_gpus=0)))
-    with opened(local(models, num_gpus=1.0), tmp_path, execution=none, is_training=True) as peers:
+    with opened(local(models, num_gpus=1.0), tmp_path, execution=none, with_policy=True) as peers:
         assert sorted(device for peer in peers for device in devices(peer)) == [0, 1]
 
 

@@ -87,7 +87,7 @@ class Evaluated:
     sentences: Sequence[str]
     tables: Sequence[Table]
     is_complete: bool
-    """No continuation would be asked for again."""
+    """No path would be drawn, and no continuation asked for, again."""
 
 
 def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
@@ -159,7 +159,8 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
     last = pathlib.Path([*policies.values()][-1])
     is_blind = params.classmate.bonus == "blind"
     failed = {name: failed_share(scores, name) for name in names}
-    sentences = headline(against, failed, held_out, is_blind=is_blind)
+    unscored = {name: one.num_unscored / one.num_paths for name, one in summaries.items()}
+    sentences = headline(against, failed, held_out, unscored=unscored, is_blind=is_blind)
     content = _content(figures, compared, empty, failed, held_out)
     settings = {
         "seed": params.seed,
@@ -183,7 +184,7 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
     return Evaluated(
         sentences=sentences,
         tables=tables,
-        is_complete=continued.is_complete,
+        is_complete=continued.is_complete and not any(unscored.values()),
     )
 
 
@@ -264,6 +265,8 @@ def _policy_row(one: PolicyFigures) -> dict[str, Any]:
         "accuracy": bounds(one.summary.strict[1]),
         **{f"pass_at_{k}": bounds(interval) for k, interval in one.summary.strict.items() if k > 1},
         "mean_tokens": one.summary.mean_completion_tokens,
+        "unscored_paths": one.summary.num_unscored,
+        "left_out_problems": one.summary.num_left_out,
         "classmate_success": {
             peer: {
                 share: {which: bounds(found) for which, found in sets.items()}

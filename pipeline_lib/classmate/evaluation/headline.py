@@ -11,7 +11,7 @@ from pipeline_lib.evaluation.statistics.paired import DifferenceFinding, PairedD
 from pipeline_lib.reporting.wording import difference, percent
 
 _MOST_MISSING = 0.01
-"""Part of a peer's continuations without a score up to which there is a finding."""
+"""Part of a peer's continuations, or of a policy's paths, without a score up to which there is a finding."""
 
 Pick = Callable[[PolicyComparison], PairedDifference | None]
 
@@ -54,14 +54,16 @@ def headline(
     failed: Mapping[str, float],
     held_out: Collection[str],
     *,
+    unscored: Mapping[str, float],
     is_blind: bool,
 ) -> list[str]:
-    """The finding, then its figures; no finding where more than 1 % of a peer's scores are missing.
+    """The finding, then its figures; no finding where more than 1 % of a peer's or a policy's scores are missing.
 
     Args:
         against: the policy in question minus each control.
         failed: part of the continuations without a score, of each peer.
         held_out: names of those that no training asked.
+        unscored: part of the paths without a score, of each policy.
         is_blind: the policy in question was trained with the blind bonus.
     """
     peers = [*failed]
@@ -73,8 +75,9 @@ def headline(
     }
     figures = [_figures(one, picks) for one in against]
     missing = [
-        f"{percent(share)} of the continuations of {peer}"
-        for peer, share in failed.items()
+        f"{percent(share)} of the {what} of {name}"
+        for what, shares in (("paths", unscored), ("continuations", failed))
+        for name, share in shares.items()
         if share > _MOST_MISSING
     ]
     if missing:

@@ -75,12 +75,17 @@ def accuracy_table(policies: Sequence[PolicyFigures]) -> Table:
     first = policies[0].summary
     return Table(
         caption=f"Strict pass@k with {level(first.single)} intervals over {first.num_problems} problems",
-        columns=("policy", *(f"pass@{k}" for k in first.ks), "tokens per path"),
+        columns=(
+            *("policy", *(f"pass@{k}" for k in first.ks)),
+            *("tokens per path", "paths without a score", "problems left out"),
+        ),
         rows=tuple(
             (
                 one.name,
                 *(score(one.summary.strict[k]) for k in first.ks),
                 f"{one.summary.mean_completion_tokens:.1f}",
+                str(one.summary.num_unscored),
+                str(one.summary.num_left_out),
             )
             for one in policies
         ),

@@ -32,6 +32,8 @@ def judged_groups(  # noqa: PLR0913 - what the paths depend on
 ) -> list[Group]:
     """Draw and judge ``evaluate.num_paths`` paths of a policy per problem; finished shards are read.
 
+    A shard with a path that could not be drawn or judged is drawn again by the next call.
+
     Args:
         model: Hugging Face folder or hub id.
         problems: in the order of the groups.
@@ -51,7 +53,9 @@ def judged_groups(  # noqa: PLR0913 - what the paths depend on
         engine = None
         parts = shards.split(problems, sampling.shard_size)
         for index, part in enumerate(parts):
-            if shards.finished_shard(folder, index, kind=_KIND, key=key) is None:
+            if shards.finished_shard(folder, index, kind=_KIND, key=key) is not None:
+                found = shards.read_shard(folder, index)
+            else:
                 if engine is None:
                     engine = stack.enter_context(
                         started_engine(
@@ -70,8 +74,9 @@ def judged_groups(  # noqa: PLR0913 - what the paths depend on
                     {**path.row(), **verdict.row()}
                     for path, verdict in zip(paths, verdicts, strict=True)
                 ]
-                shards.write_shard(folder, index, found, kind=_KIND, key=key)
-            rows += shards.read_shard(folder, index)
+                if all(verdict.lenient is not None for verdict in verdicts):
+                    shards.write_shard(folder, index, found, kind=_KIND, key=key)
+            rows += found
             moved(index + 1, len(parts))
     return list(_groups(problems, rows, num_paths=sampling.num_paths))
 

@@ -28,9 +28,11 @@ def against(reference, accuracy, **success):
     )
 
 
-def first(*compared, is_blind=False, failed=0.0):
+def first(*compared, is_blind=False, failed=0.0, unscored=0.0):
     missing = {"asked": failed, "other": 0.0}
-    sentences = headline(compared, missing, ["other"], is_blind=is_blind)
+    sentences = headline(
+        compared, missing, ["other"], unscored={"plain": unscored}, is_blind=is_blind
+    )
     return sentences[0], " ".join(sentences[1:])
 
 
@@ -86,3 +88,13 @@ def test_missing_scores_are_no_null_result(gain):
 def test_a_few_missing_scores_leave_the_finding():
     """One percent of them, such as prefixes that leave no room in a peer's context."""
     assert first(against("plain", 0, asked=0, other=0), failed=0.01)[0].startswith("Null result")
+
+
+def test_paths_without_a_score_leave_no_finding():
+    """More than 1 % of those of any policy: problems without enough of them are in no figure."""
+    gained = against("plain", 0.1, asked=0.1, other=0.1)
+    assert first(gained, unscored=0.01)[0].startswith("Above plain")
+    assert (
+        "No finding: 2.0\xa0% of the paths of plain have no score"
+        in first(gained, unscored=0.02)[0]
+    )
