@@ -8,6 +8,7 @@ from flows.beside import do_in_order, trains_in_worker
 from flows.classmate_peers import check_resources, opened_peers
 from flows.run_guard import run_guard
 from flows.runners import cluster, task_runner
+from pipeline_lib.classmate.preflight import check_settings
 from pipeline_lib.stages.classmate import CLASSMATE
 from pipeline_lib.stages.stage import Run
 from tasks.classmate import (
@@ -26,6 +27,7 @@ def classmate(run: Run) -> None:
     """All stages in their order, the plain training beside that with peers."""
     execution, rollouts = run.params.execution, run.params.classmate.train.rollouts
     with run_guard(run):
+        check_settings(run.params)
         in_worker = trains_in_worker(rollouts, execution)
         do_in_order(CLASSMATE, run, in_worker=in_worker, own_flows=OWN_FLOWS)
 
@@ -34,6 +36,7 @@ def classmate(run: Run) -> None:
 def classmate_stage(name: str, run: Run) -> None:
     """One stage alone, as DVC runs it."""
     with run_guard(run):
+        check_settings(run.params)
         stage = next(stage for stage in CLASSMATE if stage.name == name)
         own = OWN_FLOWS.get(name)
         own(run) if own else stage_task(stage)(stage, run)
@@ -44,7 +47,7 @@ def train(run: Run) -> None:
     if is_trained(run):
         return
     peers, execution = trained_peers(run), run.params.execution
-    with opened_peers(peers, execution, root=run.root, is_training=True) as opened:
+    with opened_peers(peers, execution, root=run.root) as opened:
         train_with(opened)(run)
 
 
@@ -53,7 +56,7 @@ def evaluate(run: Run) -> None:
     if is_evaluated(run):
         return
     peers, execution = evaluated_peers(run), run.params.execution
-    with opened_peers(peers, execution, root=run.root, is_training=False) as opened:
+    with opened_peers(peers, execution, root=run.root) as opened:
         evaluate_with(opened)(run)
 
 
@@ -72,8 +75,8 @@ def run_classmate(run: Run) -> None:
     """
     execution = run.params.execution
     with cluster(execution, run.root):
-        check_resources(trained_peers(run), execution, is_training=True)
-        check_resources(evaluated_peers(run), execution, is_training=False)
+        check_resources(trained_peers(run), execution)
+        check_resources(evaluated_peers(run), execution)
         classmate.with_options(task_runner=task_runner(execution))(run)
 
 

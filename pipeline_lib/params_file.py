@@ -119,8 +119,9 @@ def load_params(
     try:
         # Not in the models: `params` is below the tables of names in the import order.
         check_data_set(params.prepare.dataset)
-        if params.train.advantage is not None:
-            find_rule(params.train.advantage)
+        for train in (params.train, params.pacore.train, params.classmate.train):
+            if train.advantage is not None:
+                find_rule(train.advantage)
         check_engine(params.serve)
     except BadInputError as error:
         raise BadInputError(f"{', '.join(sources)}: {error}") from error

@@ -42,6 +42,7 @@ def train(
     loaded = params.load()
     from pipeline_lib.classmate.preflight import (  # noqa: PLC0415 - after the params
         check_is_meant_plain,
+        check_output,
         check_settings,
     )
     from pipeline_lib.classmate.problem_files import load_problems  # noqa: PLC0415 - as above
@@ -54,6 +55,8 @@ def train(
     check_is_meant_plain(loaded.classmate)
     check_settings(loaded)
     output = output.resolve()
+    peers = loaded.classmate.classmate_model_name_or_path_list
+    check_output(output, [base, *(peer.model for peer in peers)])
     training = ActorTraining(
         base=base,
         problems=load_problems(loaded.classmate.prepare, "train", seed=loaded.seed),
@@ -62,12 +65,11 @@ def train(
         trackers=output.with_name(f"{output.name}.trackers"),
         params=loaded,
     )
-    peers = loaded.classmate.classmate_model_name_or_path_list
     logs = output.with_name(f"{output.name}.peers")
     if (note := inexact_note(peers)) is not None:
         _say(note)
     with (
-        opened_peers(peers, _PROCESSES, root=logs, is_training=True) as opened,
+        opened_peers(peers, _PROCESSES, root=logs) as opened,
         progress_bar(console, "classmate train") as moved,
     ):
 
@@ -112,6 +114,9 @@ def evaluate(
             --output reports/three --profile three.yaml
     """
     loaded = params.load()
+    from pipeline_lib.classmate.preflight import check_peers  # noqa: PLC0415 - after the params
+
+    check_peers(loaded.classmate)
     models = dict(map(_named, policies))
     if len(models) < len(policies):
         raise BadInputError(f"{' '.join(policies)}: a name is given twice; rename one")
@@ -131,7 +136,7 @@ def evaluate(
     )
     named = (*classmate.classmate_model_name_or_path_list, *classmate.held_out)
     with (
-        opened_peers(named, _PROCESSES, root=output, is_training=False) as peers,
+        opened_peers(named, _PROCESSES, root=output) as peers,
         progress_bar(console, "classmate evaluate") as moved,
     ):
         found = evaluate_policies(

@@ -86,9 +86,10 @@ def check_peer(peer: PeerParams) -> PeerParams:
     """The params with absolute paths, checked before anything starts.
 
     Raises:
-        BadInputError: an unknown engine or folder, or a server that would have to render the prompts.
+        BadInputError: an unknown engine or folder, a budget, or a server that would have to render the prompts.
     """
     try:
+        _check_budget(peer.serve)
         check_engine(peer.serve)
         if not engine_named(peer.serve.engine).is_external:
             check_model(peer.model)
@@ -98,6 +99,14 @@ def check_peer(peer: PeerParams) -> PeerParams:
         raise BadInputError(f"classmate {peer.name}: {error}") from error
     serve = peer.serve.model_copy(update={"tokenizer": _absolute(tokenizer)})
     return peer.model_copy(update={"serve": serve})
+
+
+def _check_budget(serve: ServeParams) -> None:
+    if serve.budget_tokens is not None or serve.budget_money is not None:
+        raise BadInputError(
+            "serve.budget_tokens and serve.budget_money do not limit a peer; leave them out, and lower "
+            "classmate.train.steps, num_return_sequences or max_new_tokens"
+        )
 
 
 def _required_tokenizer(serve: ServeParams) -> str:

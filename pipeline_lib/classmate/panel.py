@@ -112,9 +112,13 @@ def _failed(questions: Sequence[Question], reason: str) -> Answers:
 
 def open_panel(peers: Sequence[Peer], params: ClassmateParams) -> Panel:
     """The panel of ``peers`` with the decoding and the deadline of ``params``."""
-    decoding = Decoding(
+    return Panel(peers=peers, decoding=decoding_of(params), timeout_s=params.timeout_s)
+
+
+def decoding_of(params: ClassmateParams) -> Decoding:
+    """The decoding of continuations."""
+    return Decoding(
         temperature=params.temperature if params.do_sample else 0.0,
         top_p=params.top_p,
         max_new_tokens=params.max_new_tokens,
     )
-    return Panel(peers=peers, decoding=decoding, timeout_s=params.timeout_s)

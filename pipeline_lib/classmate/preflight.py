@@ -1,5 +1,8 @@
 """Checks before a training with peers: what its params name exists and can be trained."""
 
+import pathlib
+from collections.abc import Iterable
+
 from pipeline_lib.classmate.body import check_peer
 from pipeline_lib.classmate.reward import check_method
 from pipeline_lib.errors import BadInputError
@@ -9,6 +12,9 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.table import check_data_set
 from pipeline_lib.serving.pretrained import load_tokenizer
 from pipeline_lib.serving.running_engine import check_model
+from pipeline_lib.storage.folders import check_output_folder
+from pipeline_lib.training.weights import policies
+from pipeline_lib.training.weights.quantization import make_four_bit_config
 
 
 def check_settings(params: Params) -> None:
@@ -27,6 +33,20 @@ def check_settings(params: Params) -> None:
             check_model(classmate.bootstrap.model)
         except BadInputError as error:
             raise BadInputError(f"classmate.bootstrap: {error}") from error
+    if classmate.classmate_model_name_or_path_list or classmate.made_peers:
+        check_method(classmate, classmate.train)
+    if classmate.train.lora.quantize == "4bit":
+        make_four_bit_config()
+    check_peers(classmate)
+
+
+def check_peers(classmate: ClassmateParams) -> None:
+    """Check the named peers.
+
+    Raises:
+        BadInputError: an unknown model or engine, a peer without a tokenizer that can be loaded, a server that
+            would have to render prompts, a budget, or a held-out peer that is one of the training, too.
+    """
     peers = [
         check_peer(peer)
         for peer in (*classmate.classmate_model_name_or_path_list, *classmate.held_out)
@@ -39,14 +59,26 @@ def check_settings(params: Params) -> None:
                 f"classmate {peer.name}: {peer.model} is also a peer of the training, so it is not held out; "
                 "give another model"
             )
-    if classmate.classmate_model_name_or_path_list or classmate.made_peers:
-        check_method(classmate, classmate.train)
     # Last, since a hub id is looked up: what only looks like one is found before the first training.
     for peer in peers:
         try:
             load_tokenizer(peer.serve.tokenizer or peer.model)
         except BadInputError as error:
             raise BadInputError(f"classmate {peer.name}: {error}") from error
+
+
+def check_output(output: pathlib.Path, models: Iterable[str]) -> None:
+    """Check that a training can write to ``output``.
+
+    Raises:
+        BadInputError: it holds other files, or is the folder of one of ``models``.
+    """
+    check_output_folder(output, kind=policies.KIND)
+    for model in models:
+        if pathlib.Path(model).resolve() == output.resolve():
+            raise BadInputError(
+                f"{output}: is the base or a peer of the training; choose another --output"
+            )
 
 
 def check_has_peer(classmate: ClassmateParams) -> None:

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.classmate.draw_files import sum_failures
-from pipeline_lib.classmate.peer import BODY, Peer
+from pipeline_lib.classmate.panel import decoding_of
+from pipeline_lib.classmate.peer import BODY, NO_ROOM, Peer, PeerFailedError, Question
 from pipeline_lib.classmate.reward import check_method, make_classmate_rewards
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
@@ -17,8 +20,10 @@ from pipeline_lib.serving.pretrained import load_chat_format
 from pipeline_lib.stages.keys import code_digest, stage_key
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_json
+from pipeline_lib.training.memory import free_gpu_memory
 from pipeline_lib.training.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.training.phases import Progress
+from pipeline_lib.training.sequence import finished_training
 from pipeline_lib.training.tracking.trackers import Trackers
 from pipeline_lib.training.weights import policies
 
@@ -86,20 +91,34 @@ class ActorTraining:
 
 
 def train_actor(
-    training: ActorTraining, peers: Sequence[Peer], *, progress: Progress
+    training: ActorTraining,
+    peers: Sequence[Peer],
+    *,
+    progress: Progress,
+    replaces: bool = False,
 ) -> TrainingSummary:
     """Train an actor with ``peers``, or plainly without any; an interrupted training is resumed.
 
+    Args:
+        training: what it depends on.
+        peers: ready for calls.
+        progress: called after each step.
+        replaces: the model of another training in the output is replaced, not refused.
+
     Raises:
-        BadInputError: the base cannot be loaded, or the method has no place for the bonus.
+        BadInputError: the base cannot be loaded, the method has no place for the bonus, a peer's context has no
+            room for a continuation, or the output is of another training.
     """
     params = training.params
     train = params.classmate.train
     identities = {peer.name: peer.identity for peer in peers}
     key = training.key(identities)
+    finished = finished_training(training.output, key=key, replaces=replaces)
     make_rewards = None
     if peers:
         check_method(params.classmate, train)
+        if finished is None:
+            check_room(peers, training.problems, params.classmate)
         make_rewards = make_classmate_rewards(
             peers,
             training.problems,
@@ -129,11 +148,33 @@ def train_actor(
             trackers=Trackers(names=params.execution.report_to, folder=training.trackers),
         )
     )
+    # What the evaluation draws from has its place on the same GPU.
+    free_gpu_memory()
     if peers and training.draws.is_dir():  # the files of a finished training may be gone
         for other in training.draws.iterdir():
             if _DRAWS.fullmatch(other.name) and other != training.draw_folder(identities):
                 shutil.rmtree(other)
     return summary
+
+
+def check_room(peers: Sequence[Peer], problems: Sequence[Problem], params: ClassmateParams) -> None:
+    """Check that each peer has room for a continuation of the longest problem's empty prefix.
+
+    Raises:
+        BadInputError: one has none, so that it would continue nothing in the whole training.
+    """
+    longest = max(problems, key=lambda problem: len(problem.question))
+    question = Question(problem=longest, prefix="", seeds=(0,))
+    for peer in peers:
+        try:
+            [[drawn]] = peer.answer([question], decoding_of(params), timeout_s=params.timeout_s)
+        except PeerFailedError:
+            continue  # a late or dead peer is started again by the training, which counts it
+        if drawn.error is not None and drawn.error.startswith(NO_ROOM):
+            raise BadInputError(
+                f"classmate {peer.name}: {drawn.error.removeprefix(NO_ROOM)}, for a prompt without a prefix; "
+                "lower classmate.max_new_tokens"
+            )
 
 
 def failure_notes(training: ActorTraining, peers: Sequence[Peer]) -> list[str]:

@@ -1,5 +1,6 @@
-"""Rows of a batch that are computed at once, so that activations fit into memory."""
+"""Memory of a training: rows of a batch that fit at once, and what its end frees."""
 
+import gc
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -44,6 +45,13 @@ def _token_bytes(config: Any, *, checkpointing: bool) -> int:
     in_layers = layers + _FLOATS_PER_LAYER if checkpointing else layers * _FLOATS_PER_LAYER
     floats = in_layers * int(text.hidden_size) + _LOGIT_COPIES * int(text.vocab_size)
     return _FLOAT_BYTES * floats
+
+
+def free_gpu_memory() -> None:
+    """Return the memory of freed tensors to the GPU, for other processes."""
+    if torch.cuda.is_available():
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def longest_row(rows: Iterable[Mapping[str, Any]], tokenizer: Any, *columns: str) -> int:

@@ -107,6 +107,8 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
         ("evaluate: {num_paths: 8}", "num_paths=8; pass@8 needs at least 16"),
         ("build: {min_pass_rate: 0.5, max_pass_rate: 0.5}", "min_pass_rate=0.5 is not below"),
         ("prepare: {countdown: {low: 9, high: 3}}", "low=9 is above high=3"),
+        ("classmate: {train: {advantage: foo}}", "foo"),
+        ("pacore: {train: {advantage: foo}}", "foo"),
         (
             "adaptive: {data: {train_problems: 9}}",
             "adaptive: rl.prompts=16 is above data.train_problems=9",

@@ -6,11 +6,12 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 
 from pipeline_lib.classmate import leaks
-from pipeline_lib.classmate.peer import Peer
+from pipeline_lib.classmate.peer import BODY, Peer
 from pipeline_lib.classmate.probe.chains import Chain, donors
 from pipeline_lib.classmate.probe.continuations import ChainContinuations, Drawing, draw_group
 from pipeline_lib.classmate.probe.figures import ByKept, ProbedChain
 from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.stages.keys import code_digest
 from pipeline_lib.storage.files import check_output, digest_json, write_json_lines
 from pipeline_lib.storage.journal import Journal, open_journal
 from pipeline_lib.verification.dispatch import Verifier, open_verifier
@@ -157,6 +158,8 @@ def _key(chains: Sequence[Chain], peers: Sequence[Peer], setting: ProbeSetting) 
     drawing = setting.drawing
     return digest_json(
         {
+            # The journal holds verdicts, too.
+            "code": [code_digest(module) for module in (__name__, BODY)],
             "chains": [[chain.id, chain.problem.row(), list(chain.steps)] for chain in chains],
             "peers": [[peer.name, peer.identity] for peer in peers],
             "decoding": asdict(drawing.decoding),

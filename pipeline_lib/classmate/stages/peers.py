@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import shutil
 from typing import TYPE_CHECKING
 
@@ -29,9 +30,14 @@ def make_peers(run: Run) -> None:
     make_base(bootstrap, folders.base, params, seed=seed, progress=_progress(run, "base"))
     folders.peers.mkdir(parents=True, exist_ok=True)  # dvc.yaml lists it as an output
     recipes = {recipe.name: recipe for recipe in params.used_recipes}
-    for path in folders.peers.iterdir():
+    named = {
+        pathlib.Path(peer.model).resolve()
+        for peer in (*params.classmate_model_name_or_path_list, *params.held_out)
+    }
+    # Without recipes nothing is made, and what an earlier run has made may be what is named.
+    for path in folders.peers.iterdir() if recipes else ():
         # The checkpoints of an interrupted training belong to its peer.
-        if (checkpoints.output_of(path) or path).name in recipes:
+        if (checkpoints.output_of(path) or path).name in recipes or path.resolve() in named:
             continue
         if path.is_dir():
             shutil.rmtree(path)

@@ -40,7 +40,7 @@ def train(run: Run, peers: Sequence[Peer]) -> None:
     """
     check_has_peer(run.params.classmate)
     training = _with_peers(run)
-    train_actor(training, peers, progress=_progress(run, "classmate-train"))
+    train_actor(training, peers, progress=_progress(run, "classmate-train"), replaces=True)
     for text in failure_notes(training, peers):
         record_event(run.root, "note", text=text)
 
@@ -48,7 +48,7 @@ def train(run: Run, peers: Sequence[Peer]) -> None:
 def train_plain(run: Run) -> None:
     """Train the actor without peers: equal problems, seeds and steps."""
     plain = _training(run, run.workspace.classmate.plain)
-    train_actor(plain, (), progress=_progress(run, "classmate-plain"))
+    train_actor(plain, (), progress=_progress(run, "classmate-plain"), replaces=True)
 
 
 def _with_peers(run: Run) -> ActorTraining:

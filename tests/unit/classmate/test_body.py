@@ -133,6 +133,7 @@ def test_texts_do_not_depend_on_earlier_calls(compact_peer):
         ({"model": "/no/such"}, "classmate a: model /no/such: no such folder"),
         ({"serve": ServeParams(engine="other")}, "classmate a: serve.engine"),
         ({"serve": ServeParams(engine="url")}, "classmate a: serve: url=null"),
+        ({"serve": ServeParams(budget_tokens=9)}, "classmate a: serve.budget_tokens and"),
         (
             {"serve": ServeParams(engine="url", url="http://127.0.0.1:9/v1")},
             "continue an opened assistant turn; set serve.tokenizer",

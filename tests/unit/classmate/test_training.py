@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from pipeline_lib.classmate.training import ActorTraining, train_actor
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.params.train import Method, TrainParams
@@ -216,3 +217,26 @@ def test_a_finished_training_needs_no_draws(models, tmp_path):
         train_actor(training, [peer], progress=lambda step, *_: steps.append(step))
         shutil.rmtree(training.draws, ignore_errors=True)
     assert steps == [1]
+
+
+def test_a_model_of_another_training_is_replaced_by_a_run_alone(models, tmp_path):
+    """A command refuses it, and it stays."""
+    output = tmp_path / "actor"
+    shutil.copytree(models / "base", output)
+    before = weights(output)
+    train = TrainParams(method=Method.GRPO, steps=1, batch_size=2, group_size=2, warm_start_steps=0)
+    training = ActorTraining(
+        base=str(models / "base"),
+        problems=tiny_training.PROBLEMS,
+        output=output,
+        draws=tmp_path / "draws",
+        trackers=tmp_path / "trackers",
+        params=Params(
+            sample=SampleParams(max_new_tokens=12), classmate=ClassmateParams(train=train)
+        ),
+    )
+    with pytest.raises(BadInputError, match="holds the model of another training"):
+        train_actor(training, (), progress=lambda *_: None)
+    assert weights(output) == before
+    train_actor(training, (), progress=lambda *_: None, replaces=True)
+    assert weights(output) != before

@@ -126,3 +126,13 @@ def test_progress_counts_pairs_of_chain_and_peer(tmp_path):
         on_progress=lambda done, total: seen.append((done, total)),
     )
     assert seen == [(0, 8), (2, 8), (4, 8), (6, 8), (8, 8)]
+
+
+def test_verdicts_of_other_code_are_not_continued(tmp_path, monkeypatch):
+    """The journal of an interrupted probe is one of the present code."""
+    output = tmp_path / "out.jsonl"
+    with pytest.raises(PeerFailedError):
+        probe([Failing(name="p", write=finish)], output)
+    monkeypatch.setattr("pipeline_lib.classmate.probe.probe.code_digest", lambda module: module)
+    with pytest.raises(BadInputError, match="of another input, model, setting or version"):
+        probe([ScriptedPeer(name="p", write=finish)], output)
