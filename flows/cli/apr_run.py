@@ -8,6 +8,7 @@ from rich.table import Table
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_WORKSPACE, ParamsOptions, WorkspaceOptions
 from flows.cli.orchestrated import orchestrated
 from flows.terminal import PlainConsole
+from pipeline_lib.adaptive.preflight import check_stages
 from pipeline_lib.reporting.wording import points
 from pipeline_lib.storage.files import read_json
 
@@ -28,6 +29,7 @@ def run(
         reasonloop apr run --workspace /tmp/trial --set adaptive.sft.tokens=4000000
     """
     loaded = params.load(*options.overrides)
+    check_stages(loaded.adaptive)
     with orchestrated(options.workspace.resolve(), loaded, console, uses_engine=False) as started:
         from flows.adaptive import run_adaptive  # noqa: PLC0415 - see `orchestrated`
 

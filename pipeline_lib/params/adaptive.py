@@ -181,21 +181,9 @@ class AdaptiveParams(Section):
 
     @model_validator(mode="after")
     def _sizes(self) -> "AdaptiveParams":
-        """What a later stage would refuse, after the trainings."""
-        if self.rl.steps and self.rl.prompts > self.data.train_problems:
-            raise ValueError(
-                f"rl.prompts={self.rl.prompts} is above data.train_problems={self.data.train_problems}"
-            )
         if self.sft.step_tokens < self.model.window:
             raise ValueError(
                 f"sft.step_tokens={self.sft.step_tokens} is below model.window={self.model.window}; a step "
                 "holds whole sequences"
             )
-        most = self.data.parallel.beam_high
-        for name, children in (("rl", self.rl.children), ("evaluate", self.evaluate.children)):
-            if children is not None and children > most:
-                raise ValueError(
-                    f"{name}.children={children} is above data.parallel.beam_high={most}, the most that "
-                    "a model is trained on"
-                )
         return self

@@ -110,20 +110,8 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
         ("classmate: {train: {advantage: foo}}", "foo"),
         ("pacore: {train: {advantage: foo}}", "foo"),
         (
-            "adaptive: {data: {train_problems: 9}}",
-            "adaptive: rl.prompts=16 is above data.train_problems=9",
-        ),
-        (
             "adaptive: {sft: {step_tokens: 128}}",
             "adaptive: sft.step_tokens=128 is below model.window=256",
-        ),
-        (
-            "adaptive: {rl: {children: 10}}",
-            "adaptive: rl.children=10 is above data.parallel.beam_high=9",
-        ),
-        (
-            "adaptive: {evaluate: {children: 12}}",
-            "adaptive: evaluate.children=12 is above data.parallel.beam_high=9",
         ),
         ("train: 3", "train: Input should be an object (got 3)"),
         ("- 1", "expected sections, got list"),
