@@ -27,7 +27,6 @@ def classmate(run: Run) -> None:
     """All stages in their order, the plain training beside that with peers."""
     execution, rollouts = run.params.execution, run.params.classmate.train.rollouts
     with run_guard(run):
-        check_settings(run.params)
         in_worker = trains_in_worker(rollouts, execution)
         do_in_order(CLASSMATE, run, in_worker=in_worker, own_flows=OWN_FLOWS)
 

@@ -26,6 +26,7 @@ _SHOWN = {
     "drawn_tokens": "drawn tokens {:.0f}",
     "kl": "k3 {:.5f}",
     "clip_fraction": "clipped {:.4f}",
+    "unjudged": "failed {:.3f}",
 }
 """Metrics of a step that are printed."""
 

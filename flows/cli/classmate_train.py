@@ -42,8 +42,8 @@ def train(
     loaded = params.load()
     from pipeline_lib.classmate.preflight import (  # noqa: PLC0415 - after the params
         check_is_meant_plain,
-        check_output,
         check_settings,
+        check_training_output,
     )
     from pipeline_lib.classmate.problem_files import load_problems  # noqa: PLC0415 - as above
     from pipeline_lib.classmate.training import (  # noqa: PLC0415 - torch is slow
@@ -56,7 +56,7 @@ def train(
     check_settings(loaded)
     output = output.resolve()
     peers = loaded.classmate.classmate_model_name_or_path_list
-    check_output(output, [base, *(peer.model for peer in peers)])
+    check_training_output(output, [base, *(peer.model for peer in peers)])
     training = ActorTraining(
         base=base,
         problems=load_problems(loaded.classmate.prepare, "train", seed=loaded.seed),

@@ -67,7 +67,7 @@ def check_peers(classmate: ClassmateParams) -> None:
             raise BadInputError(f"classmate {peer.name}: {error}") from error
 
 
-def check_output(output: pathlib.Path, models: Iterable[str]) -> None:
+def check_training_output(output: pathlib.Path, models: Iterable[str]) -> None:
     """Check that a training can write to ``output``.
 
     Raises:

@@ -170,7 +170,10 @@ def _solves(gold: CountdownGold, text: str) -> bool:
         f"{text}\n{' ; '.join(f'{found[2]}={found[1]}' for found in _RESULT_FIRST.finditer(text))}"
     )
     expressions = {
-        found for line in text.split("\n") for found in find_expressions(line, most_chars=None)
+        found
+        for line in text.split("\n")
+        # Without long gaps, at which the judge would cut an expression.
+        for found in find_expressions(" ".join(line.split()), most_chars=None)
     }
     return _leads_to_target(gold, {*find_steps(text)}) or any(
         judge(gold, f"<answer>{found}</answer>").lenient

@@ -148,7 +148,7 @@ def train_actor(
             trackers=Trackers(names=params.execution.report_to, folder=training.trackers),
         )
     )
-    # What the evaluation draws from has its place on the same GPU.
+    # The evaluation loads the policies on the same GPU.
     free_gpu_memory()
     if peers and training.draws.is_dir():  # the files of a finished training may be gone
         for other in training.draws.iterdir():

@@ -10,18 +10,18 @@ import pathlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from datasets import Dataset
-from torch import nn
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 from typing_extensions import override
 
 from pipeline_lib.determinism import deterministic, trainer_seed
-from pipeline_lib.errors import BudgetReachedError, DivergedError
+from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import checkpoints, manifests
+from pipeline_lib.training.divergence import DivergenceCheck
 from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.memory import fitting_rows
 from pipeline_lib.training.tracking.trackers import Trackers
@@ -150,8 +150,9 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
         trainer.remove_callback(PrinterCallback)
         for callback in context.trackers.callbacks(phase.name) if context.trackers else ():
             trainer.add_callback(callback)
+        divergence = DivergenceCheck(phase=phase.name, lr=phase.schedule.lr)
         trainer.add_callback(
-            _SealAndReport(key=context.key, phase=phase, progress=context.progress)
+            _SealAndReport(key=context.key, divergence=divergence, progress=context.progress)
         )
         if context.deadline is not None:
             trainer.add_callback(_StopInTime(context.deadline))
@@ -163,7 +164,7 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
                 "run the same command to resume"
             )
         trained = trainer.accelerator.unwrap_model(trainer.model)
-        _check_weights(trained, phase, step=trainer.state.global_step)
+        divergence.check_weights(trained.parameters(), step=trainer.state.global_step)
         policies.save_policy(
             trained,
             result,
@@ -256,9 +257,9 @@ def count_tokens(rows: Any, *columns: str) -> int:
 class _SealAndReport(TrainerCallback):
     """Seals each checkpoint, and checks the loss and calls ``progress`` after each step."""
 
-    def __init__(self, *, key: str, phase: Phase, progress: Progress | None) -> None:
+    def __init__(self, *, key: str, divergence: DivergenceCheck, progress: Progress | None) -> None:
         self._key = key
-        self._phase = phase
+        self._divergence = divergence
         self._progress = progress
 
     @override
@@ -272,23 +273,9 @@ class _SealAndReport(TrainerCallback):
     ) -> None:
         if logs is None or "loss" not in logs:
             return
-        if not math.isfinite(logs["loss"]):
-            raise _diverged(self._phase, state.global_step, "loss")
+        self._divergence.check_loss(logs["loss"], step=state.global_step)
         if self._progress is not None:
             self._progress(state.global_step, state.max_steps, _metrics(logs))
-
-
-def _check_weights(model: nn.Module, phase: Phase, *, step: int) -> None:
-    """The last update may diverge after a finite loss."""
-    if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
-        raise _diverged(phase, step, "weights")
-
-
-def _diverged(phase: Phase, step: int, what: Literal["loss", "weights"]) -> DivergedError:
-    return DivergedError(
-        f"{phase.name}, step {step}: diverged, {what} no longer finite; lower the learning rate, "
-        f"{phase.schedule.lr:g} now"
-    )
 
 
 class _StopInTime(TrainerCallback):

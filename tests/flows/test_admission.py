@@ -1,4 +1,4 @@
-"""What is checked before a run holds its workspace."""
+"""Checks of a run before it takes its workspace."""
 
 import pytest
 

@@ -133,7 +133,8 @@ def _is_unfinished(output: pathlib.Path) -> bool:
     if (output / MANIFEST_NAME).is_file():
         return False
     if not (problems / MANIFEST_NAME).is_file():
-        return output.is_dir() and all(is_unfinished(path) for path in output.iterdir())
+        left = [*output.iterdir()] if output.is_dir() else []
+        return bool(left) and all(map(is_unfinished, left))
     return manifests.read_manifest(problems).kind == _PROBLEMS_KIND
 
 

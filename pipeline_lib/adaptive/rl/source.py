@@ -68,7 +68,7 @@ class ThreadRollouts:
             window=self.window,
             seed=child_seed(self.seed, "rl draw", step),
         )
-        errors = [row["error"] for row in rows if "error" in row]
+        errors = [reason for row in rows if (reason := _failure(row)) is not None]
         if len(errors) == len(rows):
             raise ReasonloopError(f"step {step + 1}: every rollout failed; the first: {errors[0]}")
         sequences = [one for row in rows for one in row["seqs"]]
@@ -79,8 +79,7 @@ class ThreadRollouts:
         return [self._rewarded(row, tokenizer) for row in rows]
 
     def _rewarded(self, row: Row, tokenizer: Any) -> RewardedRollout:
-        # With a failed child a claim may be missing that the policy would have made.
-        if "error" in row or "child_error" in row:
+        if _failure(row) is not None:
             return RewardedRollout(sequences=(), reward=None, counts={})
         trained = [one for one in row["seqs"] if one.get("output_ids")]
         counts = count_row(row, tokenizer)
@@ -96,6 +95,12 @@ class ThreadRollouts:
                 "lost_sequences": sum("output_ids" not in one for one in row["seqs"]),
             },
         )
+
+
+def _failure(row: Row) -> str | None:
+    """The reason why a rollout has no reward; with a failed child, a claim may be missing that it would have made."""
+    reason: str | None = row.get("error") or row.get("child_error")
+    return reason
 
 
 def count_row(row: Row, tokenizer: Any) -> RolloutCounts:

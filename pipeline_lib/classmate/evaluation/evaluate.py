@@ -4,21 +4,18 @@ import pathlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 from pipeline_lib.classmate.evaluation.continuations import continue_prefixes
 from pipeline_lib.classmate.evaluation.figures import (
     Estimates,
-    PolicyComparison,
-    PolicyFigures,
-    bounds,
     compare_policies,
-    difference_bounds,
     empty_means,
     failed_share,
     policy_figures,
 )
 from pipeline_lib.classmate.evaluation.headline import headline
+from pipeline_lib.classmate.evaluation.metrics_rows import comparison_row, metrics_content
 from pipeline_lib.classmate.evaluation.page import make_tables, write_page
 from pipeline_lib.classmate.evaluation.paths import judged_groups
 from pipeline_lib.classmate.evaluation.prefixes import CutPath, asked_for, cut_paths, shuffled
@@ -28,7 +25,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.summary import EvalSummary, evaluate_groups
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.records import Interval, Problem
+from pipeline_lib.records import Problem
 from pipeline_lib.reporting.tables import Table
 from pipeline_lib.serving.pretrained import load_tokenizer
 from pipeline_lib.serving.running_engine import check_model
@@ -161,7 +158,7 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
     failed = {name: failed_share(scores, name) for name in names}
     unscored = {name: one.num_unscored / one.num_paths for name, one in summaries.items()}
     sentences = headline(against, failed, held_out, unscored=unscored, is_blind=is_blind)
-    content = _content(figures, compared, empty, failed, held_out)
+    content = metrics_content(figures, compared, empty, failed, held_out)
     settings = {
         "seed": params.seed,
         "classmate": params.classmate.model_dump(mode="json"),
@@ -174,7 +171,7 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
             "headline": sentences,
             "settings": settings,
             **content,
-            "paired": _comparison_row(against[0]),
+            "paired": comparison_row(against[0]),
             "draws_without_classmates": count_draws_without_peers(last),
         },
     )
@@ -237,74 +234,3 @@ def _draw(
         summaries[name] = evaluate_groups(groups, params.evaluate, seed=params.seed)
         paths[name] = cut_paths(groups, params.classmate, verifier)
     return summaries, paths
-
-
-def _content(
-    figures: Sequence[PolicyFigures],
-    compared: Sequence[PolicyComparison],
-    empty: Mapping[str, Interval | None],
-    failed: Mapping[str, float],
-    held_out: Collection[str],
-) -> dict[str, Any]:
-    return {
-        "policies": {one.name: _policy_row(one) for one in figures},
-        "peers": {
-            name: {
-                "held_out": name in held_out,
-                "empty_prefix": bounds(interval),
-                "failed": failed[name],
-            }
-            for name, interval in empty.items()
-        },
-        "comparisons": [_comparison_row(one) for one in compared],
-    }
-
-
-def _policy_row(one: PolicyFigures) -> dict[str, Any]:
-    return {
-        "accuracy": bounds(one.summary.strict[1]),
-        **{f"pass_at_{k}": bounds(interval) for k, interval in one.summary.strict.items() if k > 1},
-        "mean_tokens": one.summary.mean_completion_tokens,
-        "unscored_paths": one.summary.num_unscored,
-        "left_out_problems": one.summary.num_left_out,
-        "classmate_success": {
-            peer: {
-                share: {which: bounds(found) for which, found in sets.items()}
-                for share, sets in shares.items()
-            }
-            for peer, shares in one.success.items()
-        },
-        "shuffled_question": {
-            peer: {share: bounds(found) for share, found in shares.items()}
-            for peer, shares in one.shuffled.items()
-        },
-        "spread_of_right_prefixes": {
-            peer: {
-                share: found and {"sd": found.sd, "mean": found.mean, "problems": found.problems}
-                for share, found in shares.items()
-            }
-            for peer, shares in one.spread.items()
-        },
-        "leak_rate": dict(one.leaks),
-        "kept_steps": dict(one.kept_steps),
-    }
-
-
-def _comparison_row(one: PolicyComparison) -> dict[str, Any]:
-    """``classmate_success`` is over all paths, the other two over right and over wrong ones."""
-
-    def success(which: str) -> dict[str, Any]:
-        return {
-            peer: {share: difference_bounds(sets[which]) for share, sets in shares.items()}
-            for peer, shares in one.success.items()
-        }
-
-    return {
-        "policy": one.policy,
-        "reference": one.reference,
-        "accuracy": difference_bounds(one.pass_at[1]),
-        **{f"pass_at_{k}": difference_bounds(found) for k, found in one.pass_at.items() if k > 1},
-        "classmate_success": success("all"),
-        "classmate_success_right": success("right"),
-        "classmate_success_wrong": success("wrong"),
-    }

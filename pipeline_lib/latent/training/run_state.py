@@ -21,6 +21,7 @@ from pipeline_lib.latent.model.trm import TrmModel
 from pipeline_lib.latent.training.devices import Devices
 from pipeline_lib.latent.training.ema import Ema
 from pipeline_lib.storage.files import atomic_file, read_json, write_json
+from pipeline_lib.training.divergence import are_finite
 
 TENSORS_NAME = "state.safetensors"
 FACTS_NAME = "state.json"
@@ -43,7 +44,7 @@ class RunState:
 def has_finite_weights(state: RunState) -> bool:
     """True if all weights, averages and puzzle vectors are finite."""
     tensors = [*state.model.state_dict().values(), *state.ema.state_dict().values()]
-    return all(bool(tensor.isfinite().all()) for tensor in tensors)
+    return are_finite(tensors)
 
 
 def save_carry(state: RunState, folder: pathlib.Path, *, rank: int) -> None:

@@ -1,4 +1,4 @@
-"""What `reasonloop apr run` refuses before its first stage."""
+"""Params that `reasonloop apr run` refuses before its first stage."""
 
 import pytest
 

@@ -238,8 +238,8 @@ def test_a_path_without_room_has_the_smallest_score(aggregation):
     assert found.bonus == [1.0, 1.0, 0.0, 0.0]
 
 
-def test_a_wrong_path_without_room_pays_the_largest_score():
-    """Where the bonus of wrong paths is negated: the one that leaves no room is not the one that pays least."""
+def test_a_wrong_path_without_room_has_the_largest_score_if_bonuses_are_negated():
+    """The penalty is then the largest of the group, so a longer prefix does not lower it."""
     found = fuse(
         [0.0, 0.0, 1.0, 0.0, 1.0],
         {"x": [1.0, 0.5, 1.0, None, None]},

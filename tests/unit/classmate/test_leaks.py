@@ -254,4 +254,5 @@ def test_a_solution_before_a_long_filler_is_a_leak(filler):
         id="long", question="?", gold=CountdownGold(numbers=(2, 3, 5, 8), target=48), source="t"
     )
     assert leak_of(problem, f"First (8-2)*(5+3)=48 is what I look at{filler}\n", "then\n") == 0
+    assert leak_of(problem, f"(8-2){' ' * 600}*(5+3)=48{filler}\n", "then\n") == 0
     assert leak_of(problem, f"First (8-2)*(5+3)=47 is what I look at{filler}\n", "then\n") is None

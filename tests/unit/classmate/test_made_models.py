@@ -20,6 +20,16 @@ RECIPES = tuple(
     MadePeerParams(name=name, held_out=held_out, hidden_size=8, num_layers=1, num_heads=1, steps=1)
     for name, held_out in (("small", False), ("other", True))
 )
+TINY = ClassmateParams(
+    prepare=PrepareParams(
+        train_problems=20,
+        test_problems=4,
+        bootstrap_problems=20,
+        countdown=CountdownParams(num_numbers=3, test_number_sets=0),
+    ),
+    bootstrap=BootstrapParams(hidden_size=8, num_layers=1, num_heads=1, steps=1),
+    made_peers=RECIPES[:1],
+)
 
 
 def names(peers):
@@ -65,34 +75,18 @@ def test_peers_differ_in_their_tokens(tmp_path, tokenizer, pieces):
 
 def test_peers_of_a_run_are_made_from_the_bootstrap_problems_alone(tmp_path):
     """Those problems give the same weights; with the solutions of the train problems they would be others."""
-    prepare = PrepareParams(
-        train_problems=20,
-        test_problems=4,
-        bootstrap_problems=20,
-        countdown=CountdownParams(num_numbers=3, test_number_sets=0),
-    )
-    bootstrap = BootstrapParams(hidden_size=8, num_layers=1, num_heads=1, steps=1)
-    params = ClassmateParams(prepare=prepare, bootstrap=bootstrap, made_peers=RECIPES[:1])
-    run = Run(root=tmp_path, params=Params(classmate=params))
+    run = Run(root=tmp_path, params=Params(classmate=TINY))
     make_peers(run)
-    problems = load_problems(prepare, "bootstrap", seed=run.params.seed)
+    problems = load_problems(TINY.prepare, "bootstrap", seed=run.params.seed)
     alone = tmp_path / "alone"
-    make_peer(problems, alone, RECIPES[0], params, seed=run.params.seed, progress=lambda *_: None)
+    make_peer(problems, alone, RECIPES[0], TINY, seed=run.params.seed, progress=lambda *_: None)
     made = run.workspace.classmate.peers / "small"
     assert digest_file(made / "model.safetensors") == digest_file(alone / "model.safetensors")
 
 
 def test_a_peer_that_is_named_is_kept(tmp_path):
     """One that an earlier run has made, as a peer of the training or held out; others are removed."""
-    prepare = PrepareParams(
-        train_problems=20,
-        test_problems=4,
-        bootstrap_problems=20,
-        countdown=CountdownParams(num_numbers=3, test_number_sets=0),
-    )
-    bootstrap = BootstrapParams(hidden_size=8, num_layers=1, num_heads=1, steps=1)
-    made = ClassmateParams(prepare=prepare, bootstrap=bootstrap, made_peers=RECIPES[:1])
-    run = Run(root=tmp_path, params=Params(classmate=made))
+    run = Run(root=tmp_path, params=Params(classmate=TINY))
     make_peers(run)
     small = run.workspace.classmate.peers / "small"
     named = PeerParams(name="again", model=str(small))
@@ -100,7 +94,7 @@ def test_a_peer_that_is_named_is_kept(tmp_path):
     for change in ({"classmate_model_name_or_path_list": (named,)}, {"held_out": (named,)}):
         left.mkdir()
         renamed = RECIPES[0].model_copy(update={"name": "first"})
-        params = made.model_copy(update={"made_peers": (renamed,), **change})
+        params = TINY.model_copy(update={"made_peers": (renamed,), **change})
         make_peers(run.model_copy(update={"params": Params(classmate=params)}))
         assert (small / "model.safetensors").is_file()
         if "held_out" in change:

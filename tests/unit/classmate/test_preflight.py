@@ -1,9 +1,9 @@
-"""What is refused before a training: outputs, peers, settings."""
+"""Outputs, peers and settings that a training refuses."""
 
 import pytest
 
 from pipeline_lib.classmate.peer import NO_ROOM, PeerFailedError, failed_continuation
-from pipeline_lib.classmate.preflight import check_output, check_settings
+from pipeline_lib.classmate.preflight import check_settings, check_training_output
 from pipeline_lib.classmate.training import check_room
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams
@@ -26,9 +26,9 @@ def test_an_output_keeps_what_it_holds(tmp_path):
         manifests.seal(folder, kind=policies.KIND, key="made")
     for output in (tmp_path / "models", tmp_path / "thesis.tex", base, peer):
         with pytest.raises(BadInputError, match="--output"):
-            check_output(output, [str(base), str(peer), "owner/name"])
-    check_output(peer, [str(base)])
-    check_output(tmp_path / "new", [str(base)])
+            check_training_output(output, [str(base), str(peer), "owner/name"])
+    check_training_output(peer, [str(base)])
+    check_training_output(tmp_path / "new", [str(base)])
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,9 @@ def test_an_output_keeps_what_it_holds(tmp_path):
         ({"control": True}, "the control is classmate-plain"),
     ],
 )
-def test_settings_of_the_training_are_checked_first(train, message):
-    """Before base and peers are made."""
+def test_settings_of_the_training_are_checked_first(monkeypatch, train, message):
+    """Before base and peers are made, on a machine without a GPU."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     given = {"method": Method.GRPO, "warm_start_steps": 0, "control": False} | train
     params = Params(classmate=ClassmateParams(train=TrainParams.model_validate(given)))
     with pytest.raises(BadInputError, match=message):

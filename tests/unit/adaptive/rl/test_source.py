@@ -152,6 +152,9 @@ def test_a_draw_of_failures_ends_the_training(policy):
     rows = [{"seqs": [], "is_correct": False, "error": f"refused {n}"} for n in (1, 2)]
     with pytest.raises(ReasonloopError, match="step 5: every rollout failed; the first: refused 1"):
         draw(policy, given(rows), PROMPTS, step=4)
+    drawn = {"seqs": [sequence(PROMPTS[0], "\n1", [5, 6])], "is_correct": False, "claim": None}
+    with pytest.raises(ReasonloopError, match="every rollout failed; the first: a child"):
+        draw(policy, given([{**drawn, "child_error": "a child"}] * 2), PROMPTS)
 
 
 def test_an_engine_without_ids_is_refused(policy):
