@@ -8,12 +8,15 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from pipeline_lib.params.paths import MathLimits
+from pipeline_lib.params.paths import MathLimits, PrepareParams
 from pipeline_lib.params.sections import Section
 from pipeline_lib.params.train import LoraParams, TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import PARAMS_FILE, PROFILES_FOLDER, load_params
+from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.problems.table import GENERATED
 from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.verification.golds import open_gold_check
 from tests.architecture.param_reads import reads_of
 
 
@@ -139,3 +142,25 @@ def test_params_file_holds_the_defaults():
 def test_profiles_load(profile):
     """Every profile is valid over the params file."""
     assert load_params(profile=profile) != load_params()
+
+
+def generated_problems() -> dict[PrepareParams, str]:
+    """The distinct settings of generated problems, with the first profile and section that has them."""
+    names = [None, *sorted(path.stem for path in PROFILES_FOLDER.glob("*.yaml"))]
+    found: dict[PrepareParams, str] = {}
+    for name in names:
+        params = load_params(profile=name)
+        for section, prepare in (("loop", params.prepare), ("classmate", params.classmate.prepare)):
+            if prepare.dataset in GENERATED:
+                found.setdefault(prepare, f"{name or 'default'} {section}")
+    return found
+
+
+@pytest.mark.parametrize(
+    "prepare", [pytest.param(one, id=name) for one, name in generated_problems().items()]
+)
+def test_generated_problems_suffice(prepare):
+    """The ranges of the params file and of every profile hold as many distinct problems as it wants."""
+    with open_gold_check() as gold_problem:
+        found = make_splits(prepare, seed=7, gold_problem=gold_problem)
+    assert found.report.drawn == found.report.wanted
