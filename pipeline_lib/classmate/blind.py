@@ -17,9 +17,10 @@ from pipeline_lib.seeding import child_seed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlindPath:
-    """A path with a bonus: its problem, its verdict, and the prefix that peers continued."""
+    """A path with a bonus: its group, its verdict, and the prefix that peers continued."""
 
-    problem_id: str
+    group: str
+    """Of the advantages; without groups, the problem."""
     right: bool
     first_step: str
     prefix: str
@@ -28,7 +29,7 @@ class BlindPath:
 def deal_blindly(
     bonuses: Sequence[float | None], paths: Sequence[BlindPath | None], *, seed: int
 ) -> list[float | None]:
-    """The bonuses, dealt among the distinct prefixes of the right paths of a problem, and of its wrong ones.
+    """The bonuses, dealt among the distinct prefixes of the right paths of a group, and of its wrong ones.
 
     A prefix gets as many of the sorted bonuses as paths have it, and pays each of these paths their mean.
     Where means differ from the bonuses, they are stretched about their own mean to the deviation of the
@@ -42,7 +43,7 @@ def deal_blindly(
     places: dict[tuple[str, bool], list[int]] = defaultdict(list)
     for place, path in enumerate(paths):
         if path is not None and bonuses[place] is not None:
-            places[path.problem_id, path.right].append(place)
+            places[path.group, path.right].append(place)
     dealt = [*bonuses]
     for own in places.values():
         found = {place: path for place in own if (path := paths[place]) is not None}

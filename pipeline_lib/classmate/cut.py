@@ -25,13 +25,6 @@ class Prefix:
     """The same share of all steps would have given the answer away."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Uncut:
-    """In place of a prefix: it is unknown where the chain gives its answer away."""
-
-    reason: str
-
-
 def split_steps(chain: str, separator: str) -> list[str]:
     """The steps of ``chain``, each with the separators behind it; joined they are the chain, unless it is blank."""
     pieces = chain.split(separator)

@@ -47,7 +47,7 @@ class Answered:
     added: EmptySuccess
     """Successes from the empty prefix that were not known before."""
     failures: Mapping[str, Mapping[str, int]]
-    """By peer: continuations without a verdict, by reason; those of paths that could not be cut included."""
+    """By peer: continuations without a verdict, by reason."""
     failure_rates: Mapping[str, float]
     """By peer: their share of all continuations of the draw."""
 
@@ -71,7 +71,6 @@ class Inquiry:
         prefixes: Sequence[Prefix | None],
         *,
         step: int,
-        uncut: Mapping[str, int],
     ) -> "Pending":
         """Ask about the prefixes of a draw, one a path, and return at once.
 
@@ -82,7 +81,6 @@ class Inquiry:
             problems: of each path.
             prefixes: None: there is nothing to ask.
             step: of the training.
-            uncut: paths that could not be cut, by reason, whose continuations count as failed.
         """
         if self._empty is None:
             self._empty = rewind(self.folder, step=step)
@@ -106,7 +104,6 @@ class Inquiry:
                 }
             ),
             known=self._empty,
-            uncut={reason: number * self.num_continuations for reason, number in uncut.items()},
             verifier=self.verifier,
         )
 
@@ -135,8 +132,6 @@ class Pending:
     empty: Asked
     asked: Asked
     known: EmptySuccess
-    uncut: dict[str, int]
-    """Continuations that no peer could be asked for, by reason."""
     verifier: Verifier
 
     def finish(self) -> Answered:
@@ -149,8 +144,7 @@ class Pending:
         keys = list(dict.fromkeys(key for key in self.keys if key is not None))
         by_key = {name: dict(zip(keys, found, strict=True)) for name, found in judged.items()}
         every = {name: [*empty[name], *judged[name]] for name in judged}
-        failures = {name: count_failures(found) | self.uncut for name, found in every.items()}
-        num_uncut = sum(self.uncut.values())
+        failures = {name: count_failures(found) for name, found in every.items()}
         return Answered(
             scores={
                 name: [success(found[key]) if key is not None else None for key in self.keys]
@@ -175,7 +169,7 @@ class Pending:
             added=added,
             failures=failures,
             failure_rates={
-                name: sum(failures[name].values()) / max(1, num_uncut + sum(map(len, found)))
+                name: sum(failures[name].values()) / max(1, sum(map(len, found)))
                 for name, found in every.items()
             },
         )

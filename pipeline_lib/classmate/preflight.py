@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from pipeline_lib.classmate.body import check_peer
 from pipeline_lib.classmate.reward import check_method
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.classmate import ClassmateParams
+from pipeline_lib.params.classmate import ClassmateParams, PeerParams
 from pipeline_lib.params.train import TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.table import check_data_set
+from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.pretrained import load_tokenizer
 from pipeline_lib.serving.running_engine import check_model
 from pipeline_lib.storage.folders import check_output_folder
@@ -52,9 +53,9 @@ def check_peers(classmate: ClassmateParams) -> None:
         for peer in (*classmate.classmate_model_name_or_path_list, *classmate.held_out)
     ]
     named = len(classmate.classmate_model_name_or_path_list)
-    training = {(peer.model, peer.serve.url) for peer in peers[:named]}
+    training = {_weights(peer) for peer in peers[:named]}
     for peer in peers[named:]:
-        if (peer.model, peer.serve.url) in training:
+        if _weights(peer) in training:
             raise BadInputError(
                 f"classmate {peer.name}: {peer.model} is also a peer of the training, so it is not held out; "
                 "give another model"
@@ -65,6 +66,11 @@ def check_peers(classmate: ClassmateParams) -> None:
             load_tokenizer(peer.serve.tokenizer or peer.model)
         except BadInputError as error:
             raise BadInputError(f"classmate {peer.name}: {error}") from error
+
+
+def _weights(peer: PeerParams) -> tuple[str, str | None]:
+    """What is the same for a copy of a folder."""
+    return model_identity(peer.model), peer.serve.url
 
 
 def check_training_output(output: pathlib.Path, models: Iterable[str]) -> None:

@@ -3,6 +3,9 @@
 import pathlib
 from collections.abc import Sequence
 
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.countdown import COUNTDOWN
+from pipeline_lib.kinds.math import MATH
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems.raw_files import source_identity
 from pipeline_lib.problems.splits import make_splits
@@ -14,6 +17,8 @@ from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.storage.workspace import SPLITS
 from pipeline_lib.verification.golds import open_gold_check
 
+KINDS = (COUNTDOWN, MATH)
+"""Of problems with a rule in `statements`."""
 _KIND = "problems"
 
 
@@ -23,7 +28,7 @@ def make_problems(
     """Write the splits of the data set into ``folder``, unless they exist under the same key.
 
     Raises:
-        BadInputError: the data set cannot be used.
+        BadInputError: the data set cannot be used, or its problems are of a kind without a rule for leaks.
     """
     key = stage_key(
         __name__,
@@ -50,7 +55,7 @@ def load_problems(params: PrepareParams, split: str, *, seed: int) -> list[Probl
     """The same problems, loaded or generated anew.
 
     Raises:
-        BadInputError: the data set cannot be used.
+        BadInputError: as `make_problems`.
     """
     return list(_load(params, seed=seed)[split])
 
@@ -58,6 +63,13 @@ def load_problems(params: PrepareParams, split: str, *, seed: int) -> list[Probl
 def _load(params: PrepareParams, *, seed: int) -> dict[str, Sequence[Problem]]:
     with open_gold_check() as gold_problem:
         splits = make_splits(params, seed=seed, gold_problem=gold_problem)
+    kinds = {problem.kind for split in SPLITS for problem in getattr(splits, split)}
+    for kind in kinds:
+        if kind not in KINDS:
+            raise BadInputError(
+                f"classmate.prepare.dataset={params.dataset}: kind {kind.name} has no rule for chains that give "
+                "their answer away; use problems of mathematics or Countdown"
+            )
     return {split: getattr(splits, split) for split in SPLITS}
 
 

@@ -6,18 +6,17 @@ does not, nor does a peer after a missed deadline, which ``failure_rate`` shows.
 """
 
 import pathlib
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline_lib.classmate.blind import BlindPath, deal_blindly
-from pipeline_lib.classmate.cut import Prefix, Uncut, cut_chain, draw_share, split_steps
+from pipeline_lib.classmate.cut import Prefix, cut_chain, draw_share, split_steps
 from pipeline_lib.classmate.draw_files import DrawRecord, RewardedPath, write_draw
 from pipeline_lib.classmate.figures import draw_figures
 from pipeline_lib.classmate.fusion import Fused, add_bonus, fuse
 from pipeline_lib.classmate.inquiry import Answered, Inquiry
-from pipeline_lib.classmate.leaks import Chain, Leak, first_leaks
+from pipeline_lib.classmate.leaks import Chain, first_leaks
 from pipeline_lib.classmate.panel import open_panel
 from pipeline_lib.classmate.peer import Peer
 from pipeline_lib.errors import BadInputError
@@ -144,10 +143,8 @@ class ClassmateReward:
     ) -> Fused:
         step = int(trainer_state.global_step)
         problems = [self.problems[name] for name in problem_id]
-        cut = self._cut(problems, completions, failed or [False] * len(problems), step)
-        prefixes = [one if isinstance(one, Prefix) else None for one in cut]
-        uncut = Counter(one.reason for one in cut if isinstance(one, Uncut))
-        pending = self.inquiry.start(problems, prefixes, step=step, uncut=uncut)
+        prefixes = self._cut(problems, completions, failed or [False] * len(problems), step)
+        pending = self.inquiry.start(problems, prefixes, step=step)
         base = self.verified(completions=completions, problem_id=problem_id, failed=failed)
         answered = pending.finish()
         fused = fuse(
@@ -190,17 +187,18 @@ class ClassmateReward:
             any(score is not None for score in scores)
             for scores in zip(*answered.scores.values(), strict=True)
         ]
+        size = self.group_size
         return [
             BlindPath(
-                problem_id=name,
+                group=name if size is None else str(place // size),
                 right=bool(verified),
                 first_step="".join(split_steps(prefix.text, self.params.step)[:1]),
                 prefix=prefix.text,
             )
             if prefix is not None and known
             else None
-            for name, prefix, known, verified in zip(
-                problem_ids, prefixes, has_score, base, strict=True
+            for place, (name, prefix, known, verified) in enumerate(
+                zip(problem_ids, prefixes, has_score, base, strict=True)
             )
         ]
 
@@ -210,7 +208,7 @@ class ClassmateReward:
         completions: Sequence[str],
         lost: Sequence[bool],
         step: int,
-    ) -> list[Prefix | Uncut | None]:
+    ) -> list[Prefix | None]:
         """The prefix of each path; None for a path that could not be drawn."""
         chains = [
             Chain(problem=problem, steps=split_steps(text, self.params.step))
@@ -222,13 +220,11 @@ class ClassmateReward:
             for chain, leak, gone in zip(chains, leaks, lost, strict=True)
         ]
 
-    def _prefix(self, chain: Chain, leak: Leak, step: int) -> Prefix | Uncut:
-        if leak.failure is not None:
-            return Uncut(reason=f"a beginning of the chain was not judged: {leak.failure}")
+    def _prefix(self, chain: Chain, first_leak: int | None, step: int) -> Prefix:
         share = draw_share(
             self.params.keep, self.inquiry.seed, step=step, problem_id=chain.problem.id
         )
-        return cut_chain(chain.steps, share=share, first_leak=leak.step)
+        return cut_chain(chain.steps, share=share, first_leak=first_leak)
 
 
 def _rewarded_paths(

@@ -10,6 +10,7 @@ from pipeline_lib.classmate.draw_files import sum_failures
 from pipeline_lib.classmate.panel import decoding_of
 from pipeline_lib.classmate.peer import BODY, NO_ROOM, Peer, PeerFailedError, Question
 from pipeline_lib.classmate.reward import check_method, make_classmate_rewards
+from pipeline_lib.classmate.trained_peers import write_record
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.whole import Params
@@ -148,6 +149,8 @@ def train_actor(
             trackers=Trackers(names=params.execution.report_to, folder=training.trackers),
         )
     )
+    if peers:
+        write_record(training.output, identities, params.classmate)
     # The evaluation loads the policies on the same GPU.
     free_gpu_memory()
     if peers and training.draws.is_dir():  # the files of a finished training may be gone

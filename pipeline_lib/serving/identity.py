@@ -7,7 +7,9 @@ from pipeline_lib.storage.files import digest_file, digest_json
 from pipeline_lib.storage.manifests import MANIFEST_NAME
 
 # Records of the training; they do not affect the model.
-_IGNORED = {MANIFEST_NAME, "training_log.jsonl", "README.md"}
+_IGNORED = {MANIFEST_NAME, "training_log.jsonl", "classmates.json", "README.md"}
+_TEMPLATES = "additional_chat_templates"
+"""Folder in which transformers keeps chat templates beside ``chat_template.jinja``."""
 
 
 def model_identity(source: str) -> str:
@@ -15,12 +17,15 @@ def model_identity(source: str) -> str:
     folder = pathlib.Path(source)
     if not folder.is_dir():
         return source
-    files = sorted(p for p in folder.iterdir() if p.is_file() and p.name not in _IGNORED)
+    own = (path for path in folder.iterdir() if path.name not in _IGNORED)
+    files = sorted(p for p in (*own, *folder.glob(f"{_TEMPLATES}/*")) if p.is_file())
     stats = ((path, path.stat()) for path in files)
-    return _digest(tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats))
+    return _digest(folder, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats))
 
 
 @functools.lru_cache(maxsize=8)
-def _digest(files: tuple[tuple[pathlib.Path, int, int], ...]) -> str:
+def _digest(folder: pathlib.Path, files: tuple[tuple[pathlib.Path, int, int], ...]) -> str:
     """Cached by size and modification time, so that weights are read once per process."""
-    return digest_json({path.name: digest_file(path) for path, _, _ in files})[:16]
+    return digest_json(
+        {path.relative_to(folder).as_posix(): digest_file(path) for path, _, _ in files}
+    )[:16]

@@ -21,6 +21,7 @@ from pipeline_lib.classmate.evaluation.paths import judged_groups
 from pipeline_lib.classmate.evaluation.prefixes import CutPath, asked_for, cut_paths, shuffled
 from pipeline_lib.classmate.evaluation.training_log import count_draws_without_peers
 from pipeline_lib.classmate.peer import Peer
+from pipeline_lib.classmate.trained_peers import TrainedPeers, read_record
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.summary import EvalSummary, evaluate_groups
 from pipeline_lib.params.classmate import PeerParams
@@ -110,7 +111,7 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
 
     Raises:
         BadInputError: fewer than two policies, a control that is none before the last, a policy that cannot be
-            loaded, or no peer; nothing has been drawn then.
+            loaded, no peer, or a held-out one that a policy was trained with; nothing has been drawn then.
     """
     for file in (files.metrics, files.report):
         check_output(file)
@@ -122,6 +123,8 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
             "no classmate continues the prefixes; set classmate.classmate_model_name_or_path_list or "
             "classmate.held_out"
         )
+    trained = {name: read_record(model) for name, model in policies.items()}
+    check_held_out(peers.held_out, trained)
     names, held_out = peers.names, peers.held_out_names
     estimates = Estimates(params=params.evaluate, seed=params.seed)
     with open_verifier(params.verify, workers=params.execution.workers) as verifier:
@@ -154,7 +157,8 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         for name in names
     }
     last = pathlib.Path([*policies.values()][-1])
-    is_blind = params.classmate.bonus == "blind"
+    record = [*trained.values()][-1]
+    is_blind = record.is_blind if record else params.classmate.bonus == "blind"
     failed = {name: failed_share(scores, name) for name in names}
     unscored = {name: one.num_unscored / one.num_paths for name, one in summaries.items()}
     sentences = headline(against, failed, held_out, unscored=unscored, is_blind=is_blind)
@@ -192,6 +196,22 @@ def _check_policy(name: str, model: str) -> None:
         load_tokenizer(model)
     except BadInputError as error:
         raise BadInputError(f"{name}: {error}") from error
+
+
+def check_held_out(held_out: Sequence[Peer], trained: Mapping[str, TrainedPeers | None]) -> None:
+    """Check that no policy was trained on the success of a held-out peer.
+
+    Raises:
+        BadInputError: one was.
+    """
+    for policy, record in trained.items():
+        asked = {*record.identities.values()} if record and record.weight > 0 else set()
+        for peer in held_out:
+            if peer.identity in asked:
+                raise BadInputError(
+                    f"classmate {peer.name}: {policy} was trained with it, so it is not held out; list it in "
+                    "classmate.classmate_model_name_or_path_list"
+                )
 
 
 def chosen_controls(policies: Sequence[str], named: Collection[str]) -> Collection[str]:

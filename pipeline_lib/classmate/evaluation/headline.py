@@ -1,6 +1,7 @@
 """Headline sentences of an evaluation; missing scores and a null result come first.
 
-A gain counts only against every control: plain training, a blind bonus.
+A gain counts only against every control, plain training and a blind bonus, and after a correction for the number
+of measures.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -35,18 +36,39 @@ class Findings:
 def find(
     against: Sequence[PolicyComparison], peers: Sequence[str], held_out: Collection[str]
 ) -> Findings:
-    """The findings from the comparisons with each control."""
+    """The findings from the comparisons with each control.
 
-    def gains(pick: Pick) -> bool:
-        found = [pick(comparison) for comparison in against]
-        return all(one is not None and one.finding is DifferenceFinding.GAIN for one in found)
-
-    used = tuple(peer for peer in peers if gains(right_success(peer)))
+    Accuracy and the held-out peers are one family of tests, the peers of the training another; each is corrected
+    by Holm's method.
+    """
+    apart = [peer for peer in peers if peer in held_out]
+    asked = [peer for peer in peers if peer not in held_out]
+    family = {"": _accuracy} | {peer: right_success(peer) for peer in apart}
+    gained = _gained(against, family)
+    used = _gained(against, {peer: right_success(peer) for peer in asked})
     return Findings(
-        accuracy=gains(_accuracy),
-        training=tuple(peer for peer in used if peer not in held_out),
-        held_out=tuple(peer for peer in used if peer in held_out),
+        accuracy="" in gained,
+        training=tuple(peer for peer in asked if peer in used),
+        held_out=tuple(peer for peer in apart if peer in gained),
     )
+
+
+def _gained(against: Sequence[PolicyComparison], picks: Mapping[str, Pick]) -> set[str]:
+    """Names of the measures with a gain over every control, by Holm's method over the measures."""
+    p_values = {
+        name: max(one.p_value for one in known)
+        for name, pick in picks.items()
+        for found in [[pick(comparison) for comparison in against]]
+        for known in [[one for one in found if one is not None]]
+        if len(known) == len(found) and all(one.finding is DifferenceFinding.GAIN for one in known)
+    }
+    alpha = 1 - against[0].pass_at[1].interval.level
+    gained: set[str] = set()
+    for name in sorted(p_values, key=lambda name: p_values[name]):
+        if p_values[name] > alpha / (len(picks) - len(gained)):
+            break
+        gained.add(name)
+    return gained
 
 
 def headline(

@@ -33,10 +33,7 @@ class CutPath:
 def cut_paths(
     groups: Iterable[Group], params: ClassmateParams, verifier: Verifier
 ) -> list[CutPath]:
-    """The first ``evaluate.paths`` scored paths of each problem, cut at every share of ``keep``.
-
-    A path of which the verifier could not judge a beginning is left out: it may give the answer away.
-    """
+    """The first ``evaluate.paths`` scored paths of each problem, cut at every share of ``keep``."""
     chosen = [
         (group.problem, member)
         for group in groups
@@ -51,14 +48,12 @@ def cut_paths(
             problem_id=problem.id,
             right=bool(member.verdict.strict),
             prefixes={
-                share: cut_chain(chain.steps, share=share, first_leak=leak.step)
-                for share in params.keep
+                share: cut_chain(chain.steps, share=share, first_leak=leak) for share in params.keep
             },
         )
         for (problem, member), chain, leak in zip(
             chosen, chains, first_leaks(chains, verifier), strict=True
         )
-        if leak.failure is None
     ]
 
 

@@ -71,7 +71,7 @@ def probe_chains(
             [leaks.Chain(problem=chain.problem, steps=chain.steps) for chain in chains], verifier
         )
     probed = [
-        _probed(chain, {name: own[place] for name, own in found.items()}, first.step, setting)
+        _probed(chain, {name: own[place] for name, own in found.items()}, first, setting)
         for place, (chain, first) in enumerate(zip(chains, leaked, strict=True))
     ]
     write_json_lines(output, (one.row() for one in probed))

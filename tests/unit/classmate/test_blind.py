@@ -16,7 +16,7 @@ from tests.unit.classmate.scripted_peer import ScriptedPeer
 
 def path(prefix, problem="p", *, right=True):
     return BlindPath(
-        problem_id=problem, right=right, first_step=prefix.partition("\n")[0], prefix=prefix
+        group=problem, right=right, first_step=prefix.partition("\n")[0], prefix=prefix
     )
 
 
@@ -41,7 +41,7 @@ def test_mean_and_spread_are_those_of_the_bonus(drawn, seed):
     for one, before, after in zip(paths, bonuses, dealt, strict=True):
         assert (before is None) == (after is None)
         if before is not None:
-            groups[one.problem_id, one.right].append((before, after))
+            groups[one.group, one.right].append((before, after))
     for pairs in groups.values():
         before, after = zip(*pairs, strict=True)
         assert fmean(after) == pytest.approx(fmean(before), abs=1e-9)
@@ -148,3 +148,12 @@ def test_a_wrong_path_gets_no_bonus_of_a_right_one(reward_of):
     for bonus in ("peers", "blind"):
         reward = reward_of([user_of(FIRST)], [PROBLEM], keep=(0.5,), bonus=bonus)
         assert reward([DRAW[0], wrong]) == [1.5, 0.0]
+
+
+def test_two_groups_of_one_problem_keep_their_own_bonuses(reward_of):
+    """A short list of problems is drawn twice in a step; the peer finishes both paths of one group, none of the other."""
+    paths = [*DRAW, ("p", "4-3=1\n1*2=2"), ("p", "4+2=6\n6-3=3")]
+    reward = reward_of(
+        [user_of(FIRST | SECOND)], [PROBLEM], keep=(0.5,), bonus="blind", group_size=2
+    )
+    assert reward(paths) == [1.5, 1.5, 0.0, 0.0]

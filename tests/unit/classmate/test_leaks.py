@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_lib.classmate.leaks import Chain, Leak, first_leaks
+from pipeline_lib.classmate.leaks import Chain, first_leaks
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
@@ -26,7 +26,7 @@ SUMS = Problem(
 
 def leak_of(problem: Problem, *steps: str) -> int | None:
     with open_verifier(VerifyParams()) as verifier:
-        return first_leaks([Chain(problem=problem, steps=steps)], verifier)[0].step
+        return first_leaks([Chain(problem=problem, steps=steps)], verifier)[0]
 
 
 @pytest.mark.parametrize("marker", ["\\boxed{7}", "#### 7", "<answer>7", "</answer>"])
@@ -118,16 +118,38 @@ def test_words_of_the_question_are_no_leak():
         ("2x+1", "So 2x + 1 is left over.\n"),
         ("5\\text{ cm}", "It is 5 long and 3 wide.\n"),
         ("18 dollars", "She has 18 after 3 days.\n"),
+        ("\\text{even}", "So it is even.\n"),
+        ("\\text{(C)}", "Then (C) is left.\n"),
+        ("(2,\\infty)", "We need x > 2 here.\n"),
+        ("x \\ge 2", "So x >= 2 then.\n"),
+        ("1, 2", "We get 2 and 1 as roots.\n"),
+        ("1, 2", "So x = 2 or x = 1.\n"),
+        ("\\{1,2\\}", "The set {2, 1} works.\n"),
+        ("(1,2)", "Thus x=1, y=2.\n"),
+        ("2x+3", "We have 3+2x now.\n"),
+        ("5\\sqrt{2}", "This is 5*sqrt(2).\n"),
+        ("\\frac{\\sqrt3}{2}", "It is $\\sqrt{3}/2$.\n"),
+        ("0.75", "Their ratio is 3:4.\n"),
+        ("5 m", "That is 500 cm.\n"),
     ],
 )
 def test_a_gold_that_is_no_plain_number_is_found_in_a_sentence(gold, step):
-    """By its characters, or by its value before a unit."""
+    """By its characters, by its value before a unit, or in a spelling that the verifier takes for it."""
     problem = Problem(id="q", question="Which one?", gold=MathGold(answer=gold), source="test")
     assert leak_of(problem, "Think.\n", step, "Done, of 7 and 8.\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("gold", "step"), [("Monday", "All Mondays.\n"), ("(3,4)", "13,45\n"), ("2x+1", "12x+1\n")]
+    ("gold", "step"),
+    [
+        ("Monday", "All Mondays.\n"),
+        ("(3,4)", "13,45\n"),
+        ("2x+1", "12x+1\n"),
+        ("2x+3", "2x+4 and 3x+2\n"),
+        ("\\text{(C)}", "Triangle ABC has (A).\n"),
+        ("5 m", "That is 50 cm.\n"),
+        ("(2,\\infty)", "We need x < 2.\n"),
+    ],
 )
 def test_a_longer_text_with_the_gold_in_it_is_no_leak(gold, step):
     """The gold ends where its word or its number does."""
@@ -198,10 +220,15 @@ def test_a_longer_number_is_another_one(step):
         ("2+3->5\n", "5*4 -> 20\n"),
         ("2 x 4 is 8\n", "8 x 3 is 24, and 2+3=5; 5x4=20\n"),
         ("2+3=5\n", "(2 + 3) x 4 = 20\n"),
+        ("2+3=**5**\n", "**5** * 4 = **20**\n"),
+        ("2+3=5.\n", "5*4=20.\n"),
+        ("2+3 yields 5\n", "5*4 ⇒ 20\n"),
+        ("4 times: (2+3)\n", "so 4(2+3)\n"),
+        ("(2+3)\n", "*4\n"),
     ],
 )
 def test_a_solution_in_other_signs_is_a_leak(steps):
-    """The result first, two signs for one, words, a letter for times."""
+    """The result first, two signs for one, words, a letter for times, bold, no sign, two lines."""
     assert leak_of(SUMS, *steps, "so\n") == 1
 
 
@@ -217,8 +244,8 @@ def test_a_control_token_is_no_part_of_a_prefix(token):
     assert leak_of(EGGS, "16 - 3\n", f"{token} user: sell 9\n", "more\n") == 1
 
 
-def test_a_text_that_the_verifier_could_not_judge_is_a_failure():
-    """It may give the answer away or not; a solution that is found without the verifier ends the search."""
+def test_a_beginning_that_the_verifier_could_not_judge_may_be_a_leak():
+    """It may give the answer away or not, so no prefix reaches it; a step that states the solution is not judged."""
 
     class Failing:
         def judge(self, items):
@@ -228,9 +255,9 @@ def test_a_text_that_the_verifier_could_not_judge_is_a_failure():
     def found(*steps):
         return first_leaks([Chain(problem=SUMS, steps=steps)], Failing())
 
-    assert found("2+3=5\n") == [Leak(step=None, failure="verifier_error")]
-    assert found("2+3=5\n", "<answer>") == [Leak(step=1, failure="verifier_error")]
-    assert found("<answer>") == [Leak(step=0, failure=None)]
+    assert found("2+3=5\n") == [0]
+    assert found("2+3=5\n", "<answer>") == [0]
+    assert found("<answer>") == [0]
 
 
 def test_equal_beginnings_are_judged_once():
@@ -243,7 +270,7 @@ def test_equal_beginnings_are_judged_once():
             return [Verdict(status=Status.WRONG, strict=False, lenient=False) for _ in items]
 
     chains = [Chain(problem=SUMS, steps=["2+3=5\n", last]) for last in ("5*4=21", "5*4=22")]
-    assert [one.step for one in first_leaks(chains, Wrong())] == [None, None]
+    assert first_leaks(chains, Wrong()) == [None, None]
     assert judged == ["2+3=5\n", "2+3=5\n5*4=21", "2+3=5\n5*4=22"]
 
 

@@ -261,9 +261,9 @@ def test_a_verdict_without_a_status_is_a_failure(reward_of, tmp_path):
     assert draw["failures"]["adder"] == {"not judged: timeout": 1}
 
 
-def test_a_chain_whose_leaks_are_unknown_has_the_mean_of_its_group(reward_of, tmp_path):
+def test_a_chain_whose_leaks_are_unknown_is_cut_in_front_of_them(reward_of, tmp_path):
     """The verifier fails on the beginning 3+4=7. The peer is right after 2+3=5 and wrong after 2*3=6: the
-    third path has the mean 1/2 of these, not the score of an empty prefix, and 1 of 4 continuations failed.
+    third path has the score of the empty prefix, 0, not the mean 1/2 of these.
     """
 
     class Fragile:
@@ -276,11 +276,10 @@ def test_a_chain_whose_leaks_are_unknown_has_the_mean_of_its_group(reward_of, tm
 
     paths = [("sum", "2+3=5\n5+4=8"), ("sum", WRONG), ("sum", "3+4=7\n7-2=5")]
     reward = reward_of([adder()], PROBLEMS, judge=Fragile(), group_size=3, **HALF)
-    assert reward(paths) == [0.5, 0.0, 0.25]
-    assert reward.figures["failure_rate/adder"] == 1 / 4
+    assert reward(paths) == [0.5, 0.0, 0.0]
+    assert reward.figures["failure_rate/adder"] == 0
     draw = read_json(tmp_path / "draws" / "step-000000.json")
-    reason = "a beginning of the chain was not judged: timeout"
-    assert draw["failures"]["adder"] == {reason: 1}
+    assert [path["prefix"] for path in draw["paths"]] == ["2+3=5\n", "2*3=6\n", ""]
 
 
 def test_groups_are_those_of_the_method(reward_of):

@@ -38,6 +38,15 @@ def test_a_new_chat_template_is_another_model(copy):
     assert model_identity(str(copy)) != before
 
 
+def test_a_template_in_the_folder_of_templates_is_another_model(copy):
+    """transformers reads it like the file beside the config."""
+    before = model_identity(str(copy))
+    (copy / "additional_chat_templates").mkdir()
+    assert model_identity(str(copy)) == before
+    (copy / "additional_chat_templates" / "default.jinja").write_text("{{ x }}", encoding="utf-8")
+    assert model_identity(str(copy)) != before
+
+
 def test_a_hub_id_is_its_own_identity():
     """No file is read."""
     assert model_identity("owner/name") == "owner/name"

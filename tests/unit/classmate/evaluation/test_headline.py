@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_lib.classmate.evaluation.figures import MEAN, PolicyComparison
-from pipeline_lib.classmate.evaluation.headline import headline
+from pipeline_lib.classmate.evaluation.headline import find, headline
 from pipeline_lib.evaluation.statistics.paired import PairedDifference
 from pipeline_lib.records import Interval
 
@@ -98,3 +98,37 @@ def test_paths_without_a_score_leave_no_finding():
         "No finding: 2.0\xa0% of the paths of plain have no score"
         in first(gained, unscored=0.02)[0]
     )
+
+
+def compared_with_peers(*p_values):
+    """A gain of each held-out peer, with these p-values, and none of accuracy."""
+    gains = [
+        PairedDifference(
+            base=0.5, trained=0.6, interval=Interval(value=0.1, low=0.01, high=0.2), p_value=p_value
+        )
+        for p_value in p_values
+    ]
+    success = {f"peer {number}": {MEAN: {"right": one}} for number, one in enumerate(gains)}
+    return PolicyComparison(
+        policy="actor", reference="plain", pass_at={1: difference(0)}, success=success
+    )
+
+
+@pytest.mark.parametrize(
+    ("p_values", "gained"),
+    [
+        ((0.04,), ()),
+        ((0.02,), (0,)),
+        ((0.04, 0.5, 0.6), ()),
+        ((0.04, 0.012, 0.016), (1, 2)),
+        ((0.03, 0.02, 0.02), ()),
+    ],
+)
+def test_many_held_out_peers_are_many_tests(p_values, gained):
+    """Holm's method at 5 % over accuracy and K peers: the smallest p-value below 5 % / (K + 1), the next
+    below 5 % / K, and so on.
+    """
+    names = [f"peer {number}" for number in range(len(p_values))]
+    found = find([compared_with_peers(*p_values)], names, names)
+    assert found.held_out == tuple(names[number] for number in gained)
+    assert found.is_null == (not gained)
