@@ -1,7 +1,7 @@
 r"""The step of a chain after which its answer is given away, so that a peer could copy it.
 
 A text gives the answer away if it has an answer marker (a box, ``####``, an answer tag), if its lenient
-verdict is right, or if it states the solution (`statements`), which for formulas the verifier decides. A control token of a chat template counts as a
+verdict is right and that of the question is not, or if it states the solution (`statements`), which for formulas the verifier decides. A control token of a chat template counts as a
 marker: the tokenizer of a peer would read it as the end of the turn. So does the end of a thought, since the
 verdict does not read what stands before it. The first such step is found from the
 beginnings of the chain: text that follows an answer cannot hide it.
@@ -38,38 +38,52 @@ def first_leaks(chains: Sequence[Chain], verifier: Verifier) -> list[int | None]
     It may if the verifier could not judge the beginning that ends with it: a cut before it is safe.
     """
     stated = [_first_statement(chain) for chain in chains]
+    open_problems = _open_problems(chains, verifier)
     # What is in front of the stated answer; each text is judged once.
-    pieces = [
-        [*_judged_texts(chain, chain.steps[:end])]
+    texts = [
+        [*_judged_texts(chain, chain.steps[:end], whole=chain.problem.id in open_problems)]
         for chain, end in zip(chains, stated, strict=True)
     ]
     items = {
-        (chain.problem.id, text): Item(gold=chain.problem.gold, text=text)
-        for chain, own in zip(chains, pieces, strict=True)
-        for texts in own
-        for text in texts
+        (chain.problem.id, one.text): Item(gold=chain.problem.gold, text=one.text)
+        for chain, own in zip(chains, texts, strict=True)
+        for one in own
     }
     verdicts = dict(zip(items, verifier.judge(list(items.values())), strict=True))
     return [
-        _first_leak([[verdicts[chain.problem.id, text] for text in texts] for texts in own], end)
-        for chain, own, end in zip(chains, pieces, stated, strict=True)
+        next((one.step for one in own if one.leaks(verdicts[chain.problem.id, one.text])), end)
+        for chain, own, end in zip(chains, texts, stated, strict=True)
     ]
 
 
-def _judged_texts(chain: Chain, steps: Sequence[str]) -> Iterator[list[str]]:
-    """For each of the ``steps`` the beginning that ends with it, and the answers that it may state."""
-    for step, beginning in zip(steps, accumulate(steps), strict=True):
-        yield [beginning, *(f"\\boxed{{{one}}}" for one in candidates(chain.problem, step))]
+def _open_problems(chains: Sequence[Chain], verifier: Verifier) -> set[str]:
+    """Ids of the problems whose question is not right itself, as is one to simplify an expression."""
+    problems = {chain.problem.id: chain.problem for chain in chains}
+    items = [Item(gold=one.gold, text=one.question) for one in problems.values()]
+    verdicts = zip(problems, verifier.judge(items), strict=True)
+    return {name for name, verdict in verdicts if not verdict.lenient}
 
 
-def _first_leak(verdicts: Sequence[Sequence[Verdict]], end: int | None) -> int | None:
-    """The first step with a right text or an unjudged beginning, else the stated answer at ``end``."""
-    leaking = (
-        number
-        for number, (beginning, *answers) in enumerate(verdicts)
-        if beginning.lenient is not False or any(one.lenient for one in answers)
-    )
-    return next(leaking, end)
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What the verifier judges of one step: the beginning that ends with it, or an answer that it may state."""
+
+    step: int
+    text: str
+    is_beginning: bool
+
+    def leaks(self, verdict: Verdict) -> bool:
+        """True if the text is right; a beginning that was not judged may be."""
+        return bool(verdict.lenient) or (self.is_beginning and verdict.lenient is None)
+
+
+def _judged_texts(chain: Chain, steps: Sequence[str], *, whole: bool) -> Iterator[_Text]:
+    """The texts of the ``steps``, in order; beginnings only if ``whole``."""
+    for number, (step, beginning) in enumerate(zip(steps, accumulate(steps), strict=True)):
+        if whole:
+            yield _Text(number, beginning, is_beginning=True)
+        for answer in candidates(chain.problem, step):
+            yield _Text(number, f"\\boxed{{{answer}}}", is_beginning=False)
 
 
 def _first_statement(chain: Chain) -> int | None:

@@ -53,16 +53,27 @@ _RATIO = re.compile(r"(?<![\d:.])(\d{1,9}) ?: ?([1-9]\d{0,8})(?![\d:.]*\d)")
 def first_answer(problem: Problem, steps: Sequence[str]) -> int | None:
     """Index of the first of the ``steps`` that states the gold; None if none does."""
     assert isinstance(problem.gold, MathGold)
-    states = _rule_of_answer(problem.gold.answer)
-    if states(problem.question):
-        return None
+    rules = [rule for rule in _rules(problem.gold.answer) if not rule(problem.question)]
     # Each step by itself, and from the beginning: a number in words may continue in the next step.
     views = zip(steps, accumulate(steps), strict=True)
-    return next((number for number, texts in enumerate(views) if any(map(states, texts))), None)
+    stating = (
+        number
+        for number, texts in enumerate(views)
+        if any(rule(text) for rule in rules for text in texts)
+    )
+    return next(stating, None)
+
+
+def _rules(answer: str) -> Iterator[Callable[[str], bool]]:
+    """True of a text with ``answer``. A question may have its value alone, as one for a mixed number has."""
+    yield _rule_of_answer(answer)
+    compact = _compact(answer)
+    if _value(normalize(answer)) is not None and not _PART.fullmatch(compact):
+        yield lambda text: _is_in(compact, _compact(text))
 
 
 def _rule_of_answer(answer: str) -> Callable[[str], bool]:
-    """True of a text with ``answer``, if this is a number with any sign."""
+    """By value if the answer is a number, of any sign; as a word or a choice; else by its characters."""
     value = _value(normalize(answer))
     if value is not None:
         values = {abs(value), abs(value) / 100} if "%" in answer else {abs(value)}

@@ -199,6 +199,22 @@ def test_a_number_is_found_in_the_notations_of_the_verifier(answer, step):
     assert leak_of(gold(answer), "Think of 2.\n", step, "Done.\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("question", "answer", "steps"),
+    [
+        ("Simplify $3t+4-6t+7t-4$.", "4t", ("Take $3t+4-6t+7t-4$.\n", "$10t-6t$\n", "$4t$\n")),
+        (
+            "Convert $\\frac{63}{5}$ to a mixed number.",
+            "12\\frac{3}{5}",
+            ("Divide $\\frac{63}{5}$.\n", "5 goes 12 times.\n", "So $12\\frac{3}{5}$.\n"),
+        ),
+    ],
+)
+def test_what_the_question_has_is_no_leak(question, answer, steps):
+    """The verifier takes the expression of the question for the answer; a peer has it anyway."""
+    assert leak_of(gold(answer, question), *steps, "Done.\n") == 2
+
+
 def test_a_number_in_words_may_continue_in_the_next_step():
     """``seventy`` and ``two`` are 72."""
     assert leak_of(gold("72"), "Think.\n", "seventy\n", "two\n", "Done.\n") == 2
@@ -261,7 +277,7 @@ def test_a_beginning_that_the_verifier_could_not_judge_may_be_a_leak():
 
 
 def test_equal_beginnings_are_judged_once():
-    """Of two chains of two steps that share the first, three texts are judged."""
+    """Of two chains of two steps that share the first, the question and three texts are judged."""
     judged = []
 
     class Wrong:
@@ -271,7 +287,7 @@ def test_equal_beginnings_are_judged_once():
 
     chains = [Chain(problem=SUMS, steps=["2+3=5\n", last]) for last in ("5*4=21", "5*4=22")]
     assert first_leaks(chains, Wrong()) == [None, None]
-    assert judged == ["2+3=5\n", "2+3=5\n5*4=21", "2+3=5\n5*4=22"]
+    assert judged == ["?", "2+3=5\n", "2+3=5\n5*4=21", "2+3=5\n5*4=22"]
 
 
 @pytest.mark.parametrize("filler", [" and more" * 60, "." * 900, " 1+" * 300 + " x"])
