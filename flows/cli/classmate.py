@@ -58,7 +58,10 @@ def show(
     /,
     *,
     step: Annotated[
-        int | None, Parameter(help="Training step of the draw, from 0; default: the last.")
+        int | None,
+        Parameter(
+            help="Updates before the draw, from 0: line n of training_log.jsonl is --step n-1. Default: the last."
+        ),
     ] = None,
     problem: Annotated[
         str | None, Parameter(help="Id of the problem; default: the first of the draw.")

@@ -163,7 +163,7 @@ def probe(
     from pipeline_lib.classmate.probe import open_peers, page  # noqa: PLC0415 - transformers is slow
     from pipeline_lib.classmate.probe.chains import read_chains  # noqa: PLC0415 - as above
     from pipeline_lib.classmate.probe.continuations import Drawing  # noqa: PLC0415 - as above
-    from pipeline_lib.classmate.probe.figures import mean_curves, step_lifts  # noqa: PLC0415 - as above
+    from pipeline_lib.classmate.probe.figures import mean_curves, missing_notes, step_lifts  # noqa: PLC0415 - as above
     from pipeline_lib.classmate.probe.probe import ProbeSetting, probe_chains  # noqa: PLC0415 - as above
 
     chains = read_chains(source, step=separator)
@@ -183,13 +183,17 @@ def probe(
             on_progress=moved,
         )
     curves = mean_curves(probed, loaded.evaluate, seed=loaded.seed)
+    # Before the tables, whose reader may close the pipe.
+    if html is not None:
+        page.write_page(html, probed, curves)
     for table in page.curve_tables(probed, curves):
         print_table(console, table)
     print_table(console, page.lift_table(step_lifts(probed)))
-    _say(str(output))
-    if html is not None:
-        page.write_page(html, probed, curves)
-        _say(str(html))
+    for note in missing_notes(probed):
+        _say(note)
+    for path in (output, html):
+        if path is not None:
+            _say(str(path))
 
 
 def _check_files(source: pathlib.Path, output: pathlib.Path, html: pathlib.Path | None) -> None:

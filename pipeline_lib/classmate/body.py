@@ -62,7 +62,7 @@ class PeerBody:
         room = self.engine.room(prompt)
         if room is None or room >= wanted:
             return None
-        return f"{NO_ROOM}the prefix leaves {room} tokens, of max_new_tokens={wanted}"
+        return f"{NO_ROOM}the prefix leaves {max(room, 0)} tokens, of max_new_tokens={wanted}"
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from pipeline_lib.classmate.panel import Answers
 from pipeline_lib.classmate.peer import NO_ROOM, Question
 from pipeline_lib.verification.dispatch import Item, Verifier
 
+_SHOWN_REASONS = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
@@ -64,6 +66,13 @@ def success(continuations: Iterable[Continuation]) -> float | None:
 def lacks_room(continuations: Iterable[Continuation]) -> bool:
     """True if the prefix leaves the peer no room."""
     return any((one.failure or "").startswith(NO_ROOM) for one in continuations)
+
+
+def most_common_reasons(reasons: Counter[str]) -> str:
+    """The most common reasons with their numbers, as in ``timeout (3), no answer (1)``."""
+    shown = [f"{reason} ({number})" for reason, number in reasons.most_common(_SHOWN_REASONS)]
+    more = f", and {len(reasons) - len(shown)} other reasons" if len(reasons) > len(shown) else ""
+    return ", ".join(shown) + more
 
 
 def count_failures(continuations: Continuations) -> dict[str, int]:

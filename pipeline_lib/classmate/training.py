@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pipeline_lib.classmate.draw_files import sum_failures
 from pipeline_lib.classmate.panel import decoding_of
 from pipeline_lib.classmate.peer import BODY, NO_ROOM, Peer, PeerFailedError, Question
+from pipeline_lib.classmate.readable import check_readable
 from pipeline_lib.classmate.reward import check_method, make_classmate_rewards
+from pipeline_lib.classmate.scoring import most_common_reasons
 from pipeline_lib.classmate.trained_peers import write_record
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams
@@ -38,7 +40,6 @@ _NO_REWARD = frozenset(
 _KEY_CHARACTERS = 16
 _DRAWS = re.compile(f"[0-9a-f]{{{_KEY_CHARACTERS}}}")
 """Name of a folder of draws: the beginning of a key."""
-_SHOWN_REASONS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +108,8 @@ def train_actor(
         replaces: the model of another training in the output is replaced, not refused.
 
     Raises:
-        BadInputError: the base cannot be loaded, the method has no place for the bonus, a peer's context has no
-            room for a continuation, or the output is of another training.
+        BadInputError: the base cannot be loaded, the method has no place for the bonus, a peer cannot read the
+            problems or has no room for a continuation, or the output is of another training.
     """
     params = training.params
     train = params.classmate.train
@@ -119,6 +120,7 @@ def train_actor(
     if peers:
         check_method(params.classmate, train)
         if finished is None:
+            check_readable(params.classmate.classmate_model_name_or_path_list, training.problems)
             check_room(peers, training.problems, params.classmate)
         make_rewards = make_classmate_rewards(
             peers,
@@ -185,10 +187,8 @@ def failure_notes(training: ActorTraining, peers: Sequence[Peer]) -> list[str]:
     folder = training.draw_folder({peer.name: peer.identity for peer in peers})
     notes = []
     for name, reasons in sum_failures(folder).items():
-        shown = [f"{reason} ({number})" for reason, number in reasons.most_common(_SHOWN_REASONS)]
-        more = f", and {len(reasons) - len(shown)} other reasons" * (len(reasons) > len(shown))
         notes.append(
             f"classmate {name}: {reasons.total()} continuations of the training have no score: "
-            f"{', '.join(shown)}{more}"
+            f"{most_common_reasons(reasons)}"
         )
     return notes

@@ -1,6 +1,7 @@
 """Params of Classmate: peers that continue the actor's chains, and the reward for their success."""
 
 import json
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
@@ -10,11 +11,13 @@ from pipeline_lib.params.sections import Count, Positive, Rate, Section
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import Method, TrainParams
 
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+
 
 class PeerParams(Section):
     """A classmate: its model, its engine and the resources of its Ray actor."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    name: Annotated[str, Field(pattern=_NAME)]
     """In figures, reports and names of files."""
     model: str
     """A Hugging Face folder or hub id; at a url, the model's name there."""
@@ -29,10 +32,19 @@ class PeerParams(Section):
 _PEERS = TypeAdapter(tuple[PeerParams, ...])
 
 
+def _named(model: str) -> dict[str, str]:
+    name = model.rstrip("/").rpartition("/")[2]
+    if not re.fullmatch(_NAME, name):
+        raise ValueError(
+            f"{model}: {name!r} is no name of letters, digits, '.', '_' and '-'; give {{name: NAME, model: {model}}}"
+        )
+    return {"name": name, "model": model}
+
+
 class MadePeerParams(Section):
     """A small peer from scratch, trained on worked solutions; its batches and rates are those of ``bootstrap``."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    name: Annotated[str, Field(pattern=_NAME)]
     """In figures, reports and names of folders."""
     held_out: bool = False
     """A peer of the evaluation alone."""
@@ -147,12 +159,7 @@ class ClassmateParams(Section):
     def _plain_names(cls, peers: Any) -> Any:
         if not isinstance(peers, list):
             return peers
-        rows = [
-            {"name": peer.rstrip("/").rpartition("/")[2], "model": peer}
-            if isinstance(peer, str)
-            else peer
-            for peer in peers
-        ]
+        rows = [_named(peer) if isinstance(peer, str) else peer for peer in peers]
         try:
             # Strict validation takes a list for a tuple from JSON alone.
             text = json.dumps(rows, default=lambda section: section.model_dump(mode="json"))

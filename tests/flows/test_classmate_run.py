@@ -211,6 +211,7 @@ def test_show_of_other_files_is_one_line(shown, tmp_path, name, text, message):
             ["classmate_model_name_or_path_list=[a/b]", "held_out=[{name: c, model: a/b}]"],
             "classmate c: a/b is also a peer of the training",
         ),
+        (["classmate_model_name_or_path_list=['./a b']"], "give {name: NAME, model: ./a b}"),
         (["classmate_reward_weight=-1"], "classmate.classmate_reward_weight: Input should be"),
         (["classmate_reward_weight=2", "fusion=convex"], "with fusion=convex it is at most 1"),
         (["keep=[1.0]"], "classmate.keep.0: Input should be less than 1"),

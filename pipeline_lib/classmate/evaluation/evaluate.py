@@ -21,6 +21,7 @@ from pipeline_lib.classmate.evaluation.paths import judged_groups
 from pipeline_lib.classmate.evaluation.prefixes import CutPath, asked_for, cut_paths, shuffled
 from pipeline_lib.classmate.evaluation.training_log import count_draws_without_peers
 from pipeline_lib.classmate.peer import Peer
+from pipeline_lib.classmate.readable import check_readable
 from pipeline_lib.classmate.trained_peers import TrainedPeers, read_record
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.summary import EvalSummary, evaluate_groups
@@ -111,13 +112,15 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
 
     Raises:
         BadInputError: fewer than two policies, a control that is none before the last, a policy that cannot be
-            loaded, no peer, or a held-out one that a policy was trained with; nothing has been drawn then.
+            loaded, no peer, one that cannot read the problems, or a held-out one that a policy was trained with; nothing has been drawn then.
     """
     for file in (files.metrics, files.report):
         check_output(file)
     chosen = chosen_controls([*policies], controls)
     for name, model in policies.items():
         _check_policy(name, model)
+    named = (*params.classmate.classmate_model_name_or_path_list, *params.classmate.held_out)
+    check_readable(named, problems)
     if not peers.names:
         raise BadInputError(
             "no classmate continues the prefixes; set classmate.classmate_model_name_or_path_list or "

@@ -125,7 +125,7 @@ def success_table(
 def paired_table(compared: Sequence[PolicyComparison]) -> Table:
     """Differences between policies on the same problems."""
     return Table(
-        caption="Differences in points, problem by problem",
+        caption="Differences in points, problem by problem; over right or wrong paths on the problems where both policies have some",
         columns=("policies", "measure", "difference", "p", "finding"),
         rows=tuple(
             (f"{one.policy} minus {one.reference}", name, *_finding(found))

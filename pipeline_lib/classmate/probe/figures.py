@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeline_lib.classmate.probe.chains import Chain
 from pipeline_lib.classmate.probe.continuations import ChainContinuations, Judged
+from pipeline_lib.classmate.scoring import most_common_reasons
 from pipeline_lib.evaluation.statistics.intervals import score_interval, wilson_interval
 from pipeline_lib.evaluation.statistics.paired import paired_difference
 from pipeline_lib.params.evaluate import EvaluateParams
@@ -94,6 +95,25 @@ class ProbedChain:
                 name: found.piece()["own"] for name, found in self.continuations.items()
             },
         }
+
+
+def missing_notes(probed: Sequence[ProbedChain]) -> list[str]:
+    """A sentence for each peer with continuations without a score."""
+    notes = []
+    for name in probed[0].own:
+        reasons = Counter(
+            one.error or "not judged"
+            for chain in probed
+            for found in (chain.continuations[name].own, chain.continuations[name].shuffled)
+            for group in found
+            for one in group
+            if one.right is None
+        )
+        if reasons:
+            notes.append(
+                f"classmate {name}: {reasons.total()} continuations have no score: {most_common_reasons(reasons)}"
+            )
+    return notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pipeline_lib.classmate.body import PeerBody, check_peer, opened_body, peer_identity
 from pipeline_lib.classmate.peer import Peer, Question
 from pipeline_lib.classmate.probe.chains import Chain, check_questions
+from pipeline_lib.classmate.readable import check_readable
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.serving.chat_model import Completion, Decoding
 from pipeline_lib.serving.engines.table import engine_named
@@ -35,10 +36,11 @@ class InProcessPeer:
 
 
 def check_peers(peers: Sequence[PeerParams], chains: Sequence[Chain]) -> list[PeerParams]:
-    """The peers with absolute paths; each can continue prefixes, and its prompts can be rendered.
+    """The peers with absolute paths; each can continue prefixes, and its prompts can be rendered and read.
 
     Raises:
-        BadInputError: no such model or tokenizer, a server without a tokenizer, or a chain without a question.
+        BadInputError: no such model or tokenizer, a server without a tokenizer, a chain without a question, or
+            one with characters that a tokenizer lacks.
     """
     checked = [check_peer(peer) for peer in peers]
     for peer in checked:
@@ -46,6 +48,7 @@ def check_peers(peers: Sequence[PeerParams], chains: Sequence[Chain]) -> list[Pe
         source = peer.serve.tokenizer if is_external else peer.model
         assert source is not None  # by `check_peer`
         check_questions(chains, load_chat_format(source), peer=peer.name)
+    check_readable(checked, [chain.problem for chain in chains])
     return checked
 
 

@@ -13,6 +13,7 @@ from pipeline_lib.classmate.probe.figures import (
     SharePoint,
     StepLift,
     leak_rate,
+    missing_notes,
     step_lifts,
 )
 from pipeline_lib.reporting.pages import page_environment
@@ -107,6 +108,7 @@ def write_page(path: pathlib.Path, probed: Sequence[ProbedChain], curves: Curves
     template = page_environment(pathlib.Path(__file__).parent).get_template("page.html.j2")
     text = template.render(
         plot=plot(curves),
+        notes=missing_notes(probed),
         tables=curve_tables(probed, curves),
         steps=[_shown_lift(one) for one in largest_and_smallest(step_lifts(probed))],
         chains=[_shown_chain(one) for one in probed[:_CHAINS]],

@@ -11,6 +11,7 @@ from pipeline_lib.classmate.probe.figures import (
     leak_rate,
     lifts,
     mean_curves,
+    missing_notes,
     step_lifts,
 )
 from pipeline_lib.kinds.math import MathGold
@@ -55,6 +56,13 @@ def test_success_of_one_chain():
     )
     assert row["low"][2] is row["high"][2] is None
     assert row["failed"] == [0, 1, 2]
+
+
+def test_missing_scores_are_counted_by_peer_and_reason():
+    """Three continuations of two prefixes were not judged; a peer with all scores has no note."""
+    chains = [probed("a", [False, False], [True, False, None], [None, None])]
+    assert missing_notes(chains) == ["classmate p: 3 continuations have no score: not judged (3)"]
+    assert missing_notes([probed("a", [False], [True])]) == []
 
 
 def test_lifts():
