@@ -7,6 +7,7 @@ import errno
 import functools
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from pipeline_lib.errors import reason_of
 
@@ -31,6 +32,17 @@ def failure_line(error: BaseException, *, root: pathlib.Path | None = None) -> s
         or _first(_service_line, causes)
         or (reason_of(error) if isinstance(error, OSError) else None)
     )
+
+
+@contextmanager
+def unwrapped_signals() -> Iterator[None]:
+    """Raise what a signal handler raised in Ray's C code, as at SIGTERM, instead of the SystemError around it."""
+    try:
+        yield
+    except SystemError as error:
+        if error.__cause__ is None:
+            raise
+        raise error.__cause__ from None
 
 
 def _first(

@@ -18,6 +18,7 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from flows.classmate_actor import ClassmateActor, Opening
+from flows.failures import unwrapped_signals
 from pipeline_lib.classmate.body import is_exact, peer_identity
 from pipeline_lib.classmate.peer import PeerFailedError, Question, check_answer
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
@@ -35,6 +36,11 @@ _CLOSE_TIMEOUT_S = 30.0
 """Of an engine's server; then its actor is killed, with which it ends by itself."""
 _ALONE = 0.001
 """Share of a node's own resource, which ties a bundle to the node."""
+
+
+def _result(call: Any, deadline: float) -> Any:
+    with unwrapped_signals():
+        return ray.get(call, timeout=max(0.0, deadline - time.monotonic()))
 
 
 class RayPeer:
@@ -96,7 +102,7 @@ class RayPeer:
             if self._starting_since is not None:
                 self._await(deadline)
             call = self._actor.answer.remote(questions, decoding)
-            found = ray.get(call, timeout=max(0.0, deadline - time.monotonic()))
+            found = _result(call, deadline)
         except GetTimeoutError:
             reason = f"no answer within {timeout_s:g} s"
         except RayActorError as error:
@@ -146,7 +152,7 @@ class RayPeer:
         """Of an actor that was not killed; None if it does not answer yet."""
         call = self._actor.opening.remote()
         try:
-            found: Opening = ray.get(call, timeout=max(0.0, deadline - time.monotonic()))
+            found: Opening = _result(call, deadline)
         except ActorDiedError as error:
             if self._is_closed:
                 raise PeerFailedError("it was closed") from error

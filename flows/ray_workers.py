@@ -19,6 +19,7 @@ import ray
 from ray.exceptions import NodeDiedError, ObjectLostError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from flows.failures import unwrapped_signals
 from flows.pacore_actor import WorkerActor, WorkerOrder
 from flows.pacore_master import Master
 from flows.ray_watch import cluster_watched
@@ -134,7 +135,8 @@ def _wait(actor: Any) -> None:
 
 def _result(reference: Any, *, timeout_s: float | None = None) -> Any:
     try:
-        return ray.get(reference, timeout=timeout_s)
+        with unwrapped_signals():
+            return ray.get(reference, timeout=timeout_s)
     except (*_LOST, ray.exceptions.GetTimeoutError) as error:
         raise WorkerLostError(reason_of(error)) from error
     except RayTaskError as error:

@@ -16,7 +16,7 @@ from prefect.exceptions import ParameterTypeError, PrefectHTTPStatusError
 from safetensors import SafetensorError
 
 from flows import server, watch
-from flows.failures import failure_line
+from flows.failures import failure_line, unwrapped_signals
 from flows.runners import cluster
 from flows.terminal import complain
 from flows.watch import silence_problem
@@ -286,3 +286,19 @@ def test_the_prefect_server_is_guarded(prefect_server):
         assert answer.status_code == 403
         assert "access-control-allow-origin" not in answer.headers
     assert httpx.get(prefect_server.ui_url).status_code == 200
+
+
+class _Stopped(BaseException):
+    """As Prefect's at SIGTERM."""
+
+
+def test_a_signal_in_ray_is_what_its_handler_raised():
+    """Ray's C code wraps it; a SystemError without a cause is a bug, and passes."""
+
+    def get(cause):
+        raise SystemError("returned a result with an exception set") from cause
+
+    with pytest.raises(_Stopped), unwrapped_signals():
+        get(_Stopped())
+    with pytest.raises(SystemError), unwrapped_signals():
+        get(None)
