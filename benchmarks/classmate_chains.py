@@ -157,7 +157,10 @@ def drawn_chains(source: pathlib.Path, *, chains: int) -> Iterator[Row]:
 
 
 def by_verdict(source: pathlib.Path, output: pathlib.Path) -> dict[str, list[ProbedChain]]:
-    """The chains of a probe: all, right and wrong ones, by the publisher's label, else by the strict verdict."""
+    """The chains of a probe: all, right and wrong ones, by the publisher's label, else by the strict verdict.
+
+    A chain that was not judged is among all alone.
+    """
     chains = read_chains(source, step=STEP)
     labels = [row.get("label") for row in read_json_lines(source)]
     with open_verifier(VerifyParams()) as verifier:
@@ -170,7 +173,8 @@ def by_verdict(source: pathlib.Path, output: pathlib.Path) -> dict[str, list[Pro
     found: dict[str, list[ProbedChain]] = {"all": probed, "right": [], "wrong": []}
     for one, label, verdict in zip(probed, labels, verdicts, strict=True):
         right = verdict.strict if label is None else label
-        found["right" if right else "wrong"].append(one)
+        if right is not None:
+            found["right" if right else "wrong"].append(one)
     return found
 
 

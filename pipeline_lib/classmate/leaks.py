@@ -66,7 +66,7 @@ def _open_problems(chains: Sequence[Chain], verifier: Verifier) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """What the verifier judges of one step: the beginning that ends with it, or an answer that it may state."""
+    """A text for the verifier: the chain up to and with a step, or a candidate answer in that step."""
 
     step: int
     text: str

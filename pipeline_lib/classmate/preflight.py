@@ -69,7 +69,7 @@ def check_peers(classmate: ClassmateParams) -> None:
 
 
 def _weights(peer: PeerParams) -> tuple[str, str | None]:
-    """What is the same for a copy of a folder."""
+    """Key of a peer's model; copies of a folder have the same."""
     return model_identity(peer.model), peer.serve.url
 
 
