@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from flows.cli.app import COMMANDS, GROUPS, docstring, main
+from flows.cli.app import main
 from flows.cli.verify import verify
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.code import CodeGold
@@ -209,26 +209,6 @@ def test_sample_build_evaluate(finished_run, reasonloop, tmp_path):
     done = reasonloop("evaluate", paths, "--against", paths, *smoke)
     assert done.returncode == 0, done.stderr
     assert "No significant gain" in done.stdout
-
-
-def test_every_command_has_an_example(capsys):
-    """The root lists each command with its summary; a command's own page has an example to copy."""
-    listed = help_page(capsys)
-    groups = ((f"{name} ", paths) for name, (_, paths) in GROUPS.items())
-    for group, paths in (("", COMMANDS), *groups):
-        summaries = help_page(capsys, *group.split()) if group else listed
-        for path in paths:
-            name = path.rpartition(":")[2].rstrip("_").replace("_", "-")
-            first_line = docstring(path).splitlines()[0]
-            assert first_line.split(":")[0][:30] in summaries
-            assert f"reasonloop {group}{name}" in help_page(capsys, *group.split(), name)
-
-
-def help_page(capsys, *command):
-    with pytest.raises(SystemExit) as stopped:
-        main([*command, "--help"])
-    assert stopped.value.code == 0
-    return capsys.readouterr().out
 
 
 def test_a_command_imports_what_it_needs():
