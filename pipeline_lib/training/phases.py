@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import PrinterCallback, Trainer, TrainerCallback
 from typing_extensions import override
 
 from pipeline_lib.determinism import deterministic, trainer_seed
@@ -25,6 +25,7 @@ from pipeline_lib.training.divergence import DivergenceCheck
 from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.memory import fitting_rows
 from pipeline_lib.training.tracking.trackers import Trackers
+from pipeline_lib.training.trainer_settings import TrainerSettings
 from pipeline_lib.training.weights import policies
 from pipeline_lib.training.weights.policies import Policy, load_policy
 
@@ -92,7 +93,7 @@ class Schedule:
     """Compute activations again in the backward pass; None: on a GPU."""
 
 
-MakeTrainer = Callable[[Policy, Mapping[str, Any]], Any]
+MakeTrainer = Callable[[Policy, TrainerSettings], Any]
 """Makes a trainer from a policy and the settings that all methods share: a transformers ``Trainer``
 with a method ``count_processed_tokens() -> Tokens``."""
 VALIDATION_LOSS = "validation_loss"
@@ -176,8 +177,7 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
     return result
 
 
-def _settings(phase: Phase, policy: Policy, work: pathlib.Path, seed: int) -> dict[str, Any]:
-    """Keyword arguments for the config of every trainer."""
+def _settings(phase: Phase, policy: Policy, work: pathlib.Path, seed: int) -> TrainerSettings:
     schedule = phase.schedule
     gpu = torch.cuda.is_available()
     asked = schedule.gradient_checkpointing
@@ -191,7 +191,7 @@ def _settings(phase: Phase, policy: Policy, work: pathlib.Path, seed: int) -> di
             row_tokens=phase.row_tokens(policy.tokenizer),
             checkpointing=checkpointing,
         )
-    return {
+    values = {
         "output_dir": str(work),
         "max_steps": schedule.steps,
         "per_device_train_batch_size": micro_batch_size,
@@ -213,13 +213,7 @@ def _settings(phase: Phase, policy: Policy, work: pathlib.Path, seed: int) -> di
         "bf16": gpu,
         "gradient_checkpointing": checkpointing,
     }
-
-
-def on_one_gpu(args: TrainingArguments) -> TrainingArguments:
-    """``args`` for one GPU per process; transformers would multiply a batch by the number of visible ones."""
-    if args.n_gpu > 1:
-        args._n_gpu = 1  # noqa: SLF001 - the property has no setter
-    return args
+    return TrainerSettings(values)
 
 
 def _warmup_steps(schedule: Schedule) -> int:
@@ -230,7 +224,7 @@ def _tracker_settings(phase: Phase, context: TrainContext) -> dict[str, Any]:
     return context.trackers.settings(phase.name) if context.trackers else {"report_to": "none"}
 
 
-def order_rows(rows: Dataset, settings: Row, *, sequences_per_row: int = 1) -> Dataset:
+def order_rows(rows: Dataset, settings: TrainerSettings, *, sequences_per_row: int = 1) -> Dataset:
     """The rows that the phase consumes: repeated passes over ``rows``, each shuffled anew.
 
     They are one long epoch, since a resumed run could differ at a boundary between epochs.

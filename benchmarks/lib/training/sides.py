@@ -39,6 +39,7 @@ from pipeline_lib.training.online.rewards import make_verified_reward, verified_
 from pipeline_lib.training.online.rollout_settings import RolloutSettings
 from pipeline_lib.training.online.rollouts import make_rollout_func
 from pipeline_lib.training.phases import Phase, Row, Schedule, TrainContext, order_rows, run_phase
+from pipeline_lib.training.trainer_settings import TrainerSettings
 from pipeline_lib.training.weights.policies import load_policy
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
@@ -292,12 +293,14 @@ def _batches(job: Job) -> Iterator[dict[str, list[list[int]]]]:
     tokenizer = load_policy(job.model).tokenizer
     rows = Dataset.from_list([sft.tokenize(row, tokenizer) for row in _solutions()])
     size = job.sequences
-    settings = {
-        "per_device_train_batch_size": size,
-        "gradient_accumulation_steps": 1,
-        "max_steps": job.steps,
-        "seed": trainer_seed(SEED, "training", PHASE),
-    }
+    settings = TrainerSettings(
+        {
+            "per_device_train_batch_size": size,
+            "gradient_accumulation_steps": 1,
+            "max_steps": job.steps,
+            "seed": trainer_seed(SEED, "training", PHASE),
+        }
+    )
     chosen = order_rows(rows, settings)
     for start in range(0, len(chosen), size):
         yield chosen[start : start + size]

@@ -7,7 +7,7 @@ checkpoints and resume are those of all other phases.
 Axes: B sequences of a pass, L tokens, N tokens with a loss.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,8 +28,9 @@ from pipeline_lib.training.offline.token_steps import (
     padded_length,
     padded_rows,
 )
-from pipeline_lib.training.phases import MakeTrainer, on_one_gpu
+from pipeline_lib.training.phases import MakeTrainer
 from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.trainer_settings import TrainerSettings
 from pipeline_lib.training.weights.policies import Policy
 
 
@@ -49,7 +50,7 @@ class BucketedSft:
 def trainer_factory(sft: BucketedSft) -> MakeTrainer:
     """A factory of trainers; the schedule must have as many steps as the plan."""
 
-    def make(policy: Policy, settings: Mapping[str, Any]) -> Trainer:
+    def make(policy: Policy, settings: TrainerSettings) -> Trainer:
         return BucketedTrainer(policy, settings, sft)
 
     return make
@@ -58,7 +59,7 @@ def trainer_factory(sft: BucketedSft) -> MakeTrainer:
 class BucketedTrainer(Trainer):
     """Mean next-token loss of a step's tokens, computed in passes of similar lengths."""
 
-    def __init__(self, policy: Policy, settings: Mapping[str, Any], sft: BucketedSft) -> None:
+    def __init__(self, policy: Policy, settings: TrainerSettings, sft: BucketedSft) -> None:
         assert settings["max_steps"] == len(sft.plan.steps)
         self._sft = sft
         one_step = {
@@ -71,7 +72,7 @@ class BucketedTrainer(Trainer):
         super().__init__(
             # A policy is loaded in bfloat16 on a GPU, where small updates would be lost.
             model=policy.model.float(),
-            args=on_one_gpu(TrainingArguments(**{**settings, **one_step})),
+            args=settings.make(TrainingArguments, **one_step),
             train_dataset=_Steps(sft, pad_id=policy.tokenizer.pad_token_id),
             data_collator=_only_step,
             processing_class=policy.tokenizer,

@@ -3,7 +3,7 @@
 Source: Rafailov et al. 2023 (arXiv:2305.18290). The reference is the policy at the start.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from datasets import Dataset
@@ -14,6 +14,7 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.memory import longest_row
 from pipeline_lib.training.phases import MakeTrainer, Row, count_tokens, order_rows
 from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.trainer_settings import TrainerSettings
 from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy
 
@@ -23,12 +24,12 @@ _COLUMNS = ("prompt", "chosen", "rejected")
 def trainer_factory(rows: Sequence[Row], *, beta: float, lora: LoraParams) -> MakeTrainer:
     """A factory of trainers on rows with a rendered ``prompt``, a ``chosen`` and a ``rejected`` completion."""
 
-    def make(policy: Policy, settings: Mapping[str, Any]) -> _Trainer:
+    def make(policy: Policy, settings: TrainerSettings) -> _Trainer:
         # TRL tokenizes the texts and appends the end token to both completions.
         pairs = Dataset.from_list([{name: row[name] for name in _COLUMNS} for row in rows])
         return _Trainer(
             model=policy.model,
-            args=DPOConfig(**settings, beta=beta, max_length=None),
+            args=settings.make(DPOConfig, beta=beta, max_length=None),
             train_dataset=order_rows(pairs, settings),
             processing_class=policy.tokenizer,
             peft_config=make_lora_config(lora),

@@ -1,6 +1,6 @@
 """Supervised fine-tuning by TRL: next-token loss on completions and their end token, not on prompts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from datasets import Dataset
@@ -13,6 +13,7 @@ from pipeline_lib.training.memory import fitting_rows, longest_row
 from pipeline_lib.training.offline.labelled_scores import IGNORED, LabelledHead, is_small
 from pipeline_lib.training.phases import MakeTrainer, Row, count_tokens, order_rows
 from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.trainer_settings import TrainerSettings
 from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy
 
@@ -26,7 +27,7 @@ def trainer_factory(
     training ends with the weights of the checkpoint that has the lowest.
     """
 
-    def make(policy: Policy, settings: Mapping[str, Any]) -> SFTTrainer:
+    def make(policy: Policy, settings: TrainerSettings) -> SFTTrainer:
         def tokenize_all(some: Sequence[Row]) -> Dataset:
             return Dataset.from_list([tokenize(row, policy.tokenizer) for row in some])
 
@@ -44,7 +45,9 @@ def trainer_factory(
             }
         return _Trainer(
             model=policy.model,
-            args=SFTConfig(**settings, **evaluation, dataset_kwargs={"skip_prepare_dataset": True}),
+            args=settings.make(
+                SFTConfig, **evaluation, dataset_kwargs={"skip_prepare_dataset": True}
+            ),
             train_dataset=order_rows(tokenize_all(rows), settings),
             eval_dataset=tokenize_all(validation) if validation else None,
             processing_class=policy.tokenizer,

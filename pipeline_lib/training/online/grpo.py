@@ -3,10 +3,9 @@
 Source: Shao et al. 2024 (arXiv:2402.03300); `grpo_variants` lists the losses that followed it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from trl.trainer.grpo_config import GRPOConfig
 
@@ -22,6 +21,7 @@ from pipeline_lib.training.online.rollout_settings import (
 )
 from pipeline_lib.training.online.trl_internals import VerifiedGrpoTrainer
 from pipeline_lib.training.phases import MakeTrainer, Row
+from pipeline_lib.training.trainer_settings import TrainerSettings
 from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy
 
@@ -57,11 +57,11 @@ def trainer_factory(
     if len(rewards.functions) > 1:
         rule = partial(gdpo, weights_K=rewards.weights)
 
-    def make(policy: Policy, settings: Mapping[str, Any]) -> VerifiedGrpoTrainer:
+    def make(policy: Policy, settings: TrainerSettings) -> VerifiedGrpoTrainer:
         return VerifiedGrpoTrainer(
             model=policy.model,
-            args=GRPOConfig(
-                **settings,
+            args=settings.make(
+                GRPOConfig,
                 **trl_settings(rollouts),
                 **loss.settings(),
                 entropy_coef=objective.entropy_coef,

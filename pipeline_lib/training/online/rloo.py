@@ -4,8 +4,7 @@ A path is one action: the clipped ratio is that of its whole probability, not of
 Source: Ahmadian et al. 2024 (arXiv:2402.14740), after Kool et al. 2019; without a KL term.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from trl.trainer.rloo_config import RLOOConfig
 
@@ -19,6 +18,7 @@ from pipeline_lib.training.online.rollout_settings import (
 )
 from pipeline_lib.training.online.trl_internals import VerifiedRlooTrainer
 from pipeline_lib.training.phases import MakeTrainer, Row
+from pipeline_lib.training.trainer_settings import TrainerSettings
 from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy
 
@@ -42,10 +42,10 @@ def trainer_factory(
     """
     rule = find_rule(advantage or "rloo")
 
-    def make(policy: Policy, settings: Mapping[str, Any]) -> VerifiedRlooTrainer:
+    def make(policy: Policy, settings: TrainerSettings) -> VerifiedRlooTrainer:
         return VerifiedRlooTrainer(
             model=policy.model,
-            args=RLOOConfig(**settings, **trl_settings(rollouts), epsilon=_CLIP),
+            args=settings.make(RLOOConfig, **trl_settings(rollouts), epsilon=_CLIP),
             train_dataset=select_prompts(rows, settings, group_size=rollouts.group_size),
             processing_class=policy.tokenizer,
             reward_funcs=reward,

@@ -11,6 +11,7 @@ from datasets import Dataset
 
 from pipeline_lib.training.online.rollouts import RolloutFunc
 from pipeline_lib.training.phases import Row, order_rows
+from pipeline_lib.training.trainer_settings import TrainerSettings
 
 _COLUMNS = ("prompt", "problem_id")
 
@@ -30,7 +31,7 @@ class RolloutSettings:
     """An engine outside the trainer draws; its rounding makes its policy slightly different."""
 
 
-def select_prompts(rows: Sequence[Row], settings: Row, *, group_size: int) -> Dataset:
+def select_prompts(rows: Sequence[Row], settings: TrainerSettings, *, group_size: int) -> Dataset:
     """``prompt`` and ``problem_id`` of as many rows as the phase consumes."""
     problems = Dataset.from_list([{name: row[name] for name in _COLUMNS} for row in rows])
     return order_rows(problems, settings, sequences_per_row=group_size)

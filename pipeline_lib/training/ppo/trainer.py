@@ -9,7 +9,7 @@ Only public methods of the trainer are overridden.
 """
 
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,7 @@ from pipeline_lib.training.ppo.token_scores import (
 )
 from pipeline_lib.training.ppo.value_head import SaveValueHead, ValueHead
 from pipeline_lib.training.token_budget import Tokens, count_reused
+from pipeline_lib.training.trainer_settings import TrainerSettings
 from pipeline_lib.training.weights.adapters import attach
 from pipeline_lib.training.weights.policies import Policy
 
@@ -79,7 +80,7 @@ def trainer_factory(
         plan: settings of a step.
     """
 
-    def make(policy: Policy, settings: Mapping[str, Any]) -> Trainer:
+    def make(policy: Policy, settings: TrainerSettings) -> Trainer:
         return PpoTrainer(policy, settings, rows, reward, source_of(policy.source), plan)
 
     return make
@@ -91,7 +92,7 @@ class PpoTrainer(Trainer):
     def __init__(
         self,
         policy: Policy,
-        settings: Mapping[str, Any],
+        settings: TrainerSettings,
         rows: Sequence[Row],
         reward: RewardFunction,
         source: PathSource,
@@ -108,7 +109,7 @@ class PpoTrainer(Trainer):
             "gradient_accumulation_steps": 1,
             "remove_unused_columns": False,
         }
-        args = TrainingArguments(**{**settings, **whole})
+        args = settings.make(TrainingArguments, **whole)
         penalized = plan.params.kl_coef > 0
         self._reference = Reference.of(policy.model, plan.lora, args.device) if penalized else None
         super().__init__(

@@ -11,7 +11,7 @@ batches, would not give. No pass has dropout, for the same reason.
 Only public methods of the trainer are overridden. Weights and sums are float32.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.bfloat16_products import bfloat16_products
 from pipeline_lib.training.offline.matrix_optimizer import make_optimizer
 from pipeline_lib.training.online.rollout_settings import select_prompts
-from pipeline_lib.training.phases import MakeTrainer, Row, on_one_gpu
+from pipeline_lib.training.phases import MakeTrainer, Row
 from pipeline_lib.training.ppo.losses import TokenMeans, clip_indicators, k3_kl
 from pipeline_lib.training.ppo.token_scores import Reference
 from pipeline_lib.training.rollout_grpo.losses import sequence_losses
@@ -36,6 +36,7 @@ from pipeline_lib.training.rollout_grpo.rollouts import (
 )
 from pipeline_lib.training.rollout_grpo.sequences import SequenceBatch, make_batches
 from pipeline_lib.training.token_budget import Tokens, count_reused
+from pipeline_lib.training.trainer_settings import TrainerSettings
 from pipeline_lib.training.weights.policies import Policy
 
 
@@ -61,7 +62,7 @@ def trainer_factory(rows: Sequence[Row], *, source: RolloutSource, plan: Plan) -
     The schedule's batches are rollouts, in one micro-batch.
     """
 
-    def make(policy: Policy, settings: Mapping[str, Any]) -> Trainer:
+    def make(policy: Policy, settings: TrainerSettings) -> Trainer:
         return RolloutTrainer(policy, settings, rows, source, plan)
 
     return make
@@ -84,7 +85,7 @@ class RolloutTrainer(Trainer):
     def __init__(
         self,
         policy: Policy,
-        settings: Mapping[str, Any],
+        settings: TrainerSettings,
         rows: Sequence[Row],
         source: RolloutSource,
         plan: Plan,
@@ -98,7 +99,7 @@ class RolloutTrainer(Trainer):
             "remove_unused_columns": False,
             "bf16": False,
         }
-        args = on_one_gpu(TrainingArguments(**{**settings, **whole}))
+        args = settings.make(TrainingArguments, **whole)
         # A policy is loaded in bfloat16 on a GPU, where small updates would be lost.
         model = policy.model.float()
         self._reference = Reference.of(model, LoraParams(enabled=False), args.device)

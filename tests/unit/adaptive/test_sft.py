@@ -9,7 +9,7 @@ import time
 
 import pytest
 import torch
-from transformers import AutoTokenizer, TrainingArguments
+from transformers import AutoTokenizer
 
 from pipeline_lib.adaptive.countdown.data_folder import traces_folder
 from pipeline_lib.adaptive.model_record import read_record
@@ -20,7 +20,6 @@ from pipeline_lib.serving.chat_model import Decoding, Request
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.files import read_json_lines
-from pipeline_lib.training.phases import on_one_gpu
 from pipeline_lib.training.tracking.trackers import Trackers
 from pipeline_lib.training.weights.policies import load_policy
 
@@ -220,11 +219,3 @@ def test_a_training_is_logged_by_dvclive(small_data, model, tmp_path):
     assert steps == [str(n) for n in range(1, 1 + len(steps))]
     assert len(steps) == len(list(read_json_lines(model / "training_log.jsonl")))
     assert manifests.read_manifest(tmp_path / "model") == manifests.read_manifest(model)
-
-
-def test_a_step_is_one_batch_with_several_gpus(tmp_path):
-    """transformers multiplies a batch by the number of visible GPUs, and would drop the others' steps."""
-    args = TrainingArguments(output_dir=str(tmp_path), per_device_train_batch_size=1, use_cpu=True)
-    args._n_gpu = 4
-    assert args.train_batch_size == 4
-    assert on_one_gpu(args).train_batch_size == 1

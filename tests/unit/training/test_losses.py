@@ -26,6 +26,7 @@ from pipeline_lib.training.online.grpo import Objective
 from pipeline_lib.training.online.rewards import make_verified_reward, verified_alone
 from pipeline_lib.training.online.rollout_settings import RolloutSettings
 from pipeline_lib.training.phases import MakeTrainer, Phase, Schedule, TrainContext, run_phase
+from pipeline_lib.training.trainer_settings import TrainerSettings
 from pipeline_lib.training.weights.policies import LOG_NAME, Policy, load_policy
 from pipeline_lib.verification.dispatch import open_verifier
 
@@ -103,7 +104,7 @@ def factory_of(method: Variant | str, *, verifier: Any, rollouts: RolloutSetting
 @pytest.mark.parametrize(("method", "sign"), ON_PAPER)
 def test_loss_on_paper(method, sign, zeros: Policy, tmp_path: pathlib.Path):
     """The short path has advantage ``sign``, the long one the opposite; ratios are SHORT and LONG."""
-    settings = {
+    values = {
         "output_dir": str(tmp_path),
         "per_device_train_batch_size": 2,
         "gradient_accumulation_steps": 1,
@@ -117,7 +118,9 @@ def test_loss_on_paper(method, sign, zeros: Policy, tmp_path: pathlib.Path):
         group_size=2, max_new_tokens=LIMIT, updates=2, make_rollouts=lambda _source: roll_out
     )
     with silence_libraries():
-        trainer = factory_of(method, verifier=NoVerifier(), rollouts=rollouts)(zeros, settings)
+        trainer = factory_of(method, verifier=NoVerifier(), rollouts=rollouts)(
+            zeros, TrainerSettings(values)
+        )
     trainer.current_gradient_accumulation_steps = 1
     trainer.model.train()
     old = [[-LOG_V - math.log(ratio) for ratio in path] for path in (SHORT, LONG)]

@@ -94,8 +94,8 @@ def test_gradients_are_clipped_to_a_norm_of_one(base: pathlib.Path, rows, tmp_pa
     """
 
     def make(policy, settings):
-        plain = {**settings, "optim": "sgd"}
-        return sft.trainer_factory(rows, lora=LoraParams(enabled=False))(policy, plain)
+        make_trainer = sft.trainer_factory(rows, lora=LoraParams(enabled=False))
+        return make_trainer(policy, settings | {"optim": "sgd"})
 
     schedule = Schedule(
         steps=1, lr=0.1, batch_size=4, micro_batch_size=2, shape="cosine", warmup_fraction=0,

@@ -15,6 +15,7 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.offline import labelled_scores, sft
 from pipeline_lib.training.offline.labelled_scores import LabelledHead, score_labels
+from pipeline_lib.training.trainer_settings import TrainerSettings
 from pipeline_lib.training.weights.adapters import make_lora_config
 from pipeline_lib.training.weights.policies import Policy, load_policy
 
@@ -48,7 +49,7 @@ def plain_trainer(policy: Policy, settings: dict[str, Any], lora: LoraParams) ->
 
 
 def labelled_trainer(policy: Policy, settings: dict[str, Any], lora: LoraParams) -> SFTTrainer:
-    return sft.trainer_factory(ROWS, lora=lora)(policy, settings)
+    return sft.trainer_factory(ROWS, lora=lora)(policy, TrainerSettings(settings))
 
 
 def outcome(trainer: Any, policy: Policy) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
