@@ -46,7 +46,7 @@ faults: install ## the tests that cause faults, slow ones included, and docs/rel
 	-$(BIN)/python -m pytest -m "fault and not gpu" --junitxml=build/faults.xml
 	$(BIN)/python -m benchmarks.reliability build/faults.xml
 
-mutants: install ## which small errors the tests notice: a sample, in an hour; goes on where it was
+mutants: install ## which small errors the tests notice: a sample spread over the packages; goes on where it was
 	mkdir -p build
 	nice -n 19 $(BIN)/python -m benchmarks.mutants --minutes 60 --output build/mutants.json
 

@@ -1,25 +1,29 @@
 """Mutation testing: the share of a seeded sample of mutants that the tests kill.
 
-Mutated are modules in which an error would falsify results without a crash. A mutant is killed if
-a test fails with it that passes without it; a test that exceeds ``--test-timeout-s`` fails.
-Everything runs in a copy of the tree: first the tests that import the module, then the others of
-its package, until one fails.
+Mutated is every module of the library that computes; ``benchmarks/lib/mutant_targets.py`` lists the
+few left out. A mutant is killed if a test fails with it that passes without it; a test that exceeds
+``--test-timeout-s`` fails. Everything runs in a copy of the tree: first the unit tests that import the
+module, then the others of its package by their distance in imports, then, for a module that no unit
+test imports, whole runs. ``--bound-s`` bounds each of these steps, ``--files`` the first two: a mutant
+that is alive at the end counts as a survivor.
 
 Each result is written at once: run the same command to resume. The sample of n is a prefix of the
-sample of n + 1.
+sample of n + 1, and each is spread over the packages in proportion to their lines.
 
-    python -m benchmarks.mutants --seed 1 --number 100 --minutes 60 --output mutants.json
+    python -m benchmarks.mutants --seed 1 --number 150 --minutes 60 --output mutants.json
+    python -m benchmarks.mutants --tree ../other-checkout --output other.json
 
 Not mutmut (3.8) or cosmic-ray (8.7): neither samples by a seed or selects tests per module, and
 mutmut selects the mutant by an environment variable, which the sandbox jails do not pass on.
 """
 
 import argparse
-import itertools
+import collections
+import compileall
 import json
 import os
 import pathlib
-import random
+import py_compile
 import re
 import shutil
 import subprocess
@@ -30,47 +34,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 from benchmarks.lib.command_line import make_parser
-from benchmarks.lib.mutant_operators import Mutant, find_mutants
+from benchmarks.lib.mutant_operators import Mutant
+from benchmarks.lib.mutant_targets import TestFiles, package_of, sample_order
 
 ROOT = pathlib.Path(__file__).parents[1]
-# Mutated modules, and the folders whose tests must kill the mutants. Left out: modules that only
-# plot, print or build models for tests.
-TARGETS = {
-    "grids.py": ["problems", "verification", "latent", "test_grids.py"],
-    "records.py": ["test_records.py", "traindata", "evaluation"],
-    "seeding.py": ["test_seeding.py", "sampling"],
-    "determinism.py": ["test_determinism.py"],
-    "verification": ["verification"],
-    "evaluation": ["evaluation"],
-    "traindata": ["traindata"],
-    "sampling": ["sampling"],
-    "training": ["training"],
-    "latent": ["latent"],
-    "storage": ["storage"],
-    "serving/decoding/decode_pass.py": ["serving"],
-    "serving/decoding/sampler.py": ["serving"],
-}
-LATENT = {
-    "arc_votes",
-    "grid_voting",
-    "losses",
-    "branches",
-    "restarts",
-    "branch_metrics",
-    "evaluate",
-    "numerics",
-}
-"""Modules of ``latent`` that count votes and compute losses; the others are mostly covered by
-tests of whole runs."""
-LEFT_OUT = {
-    "verification/sandbox/docker.py",  # its tests need docker
-    "verification/version.py",
-    "traindata/card.py",
-    "training/export.py",
-    "training/tracking.py",
-    "evaluation/curves/inputs.py",
-}
 COPIED = ("pipeline_lib", "flows", "tasks", "tests", "profiles", "benchmarks", "docs")
+WHOLE_RUNS = "tests/flows/test_golden.py"
+SYSTEMS = {"adaptive": "apr", "classmate": "classmate", "collaborative": "pacore", "latent": "prr"}
+"""Packages whose whole run is not ``reasonloop run``, with a part of its test's name."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::.+?)?)(?: - |$)", re.MULTILINE)
 
 
@@ -87,12 +58,18 @@ class Result:
 
 @dataclass(kw_only=True)
 class Copy:
-    """A copy of the tree in which mutants are tested one at a time."""
+    """A copy of a tree in which mutants are tested one at a time."""
 
     root: pathlib.Path
     test_timeout_s: float
+    bound_s: float
+    most_files: int
     sound: dict[str, bool] = field(default_factory=dict)
     """Failed tests, with True if they pass without a mutant; the others are deselected."""
+    files: TestFiles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.files = TestFiles(tree=self.root)
 
     def test(self, mutant: Mutant) -> Result:
         """Run the tests of a mutant's module until one kills it."""
@@ -121,32 +98,23 @@ class Copy:
                 return failed
 
     def _tests(self, module: str) -> Iterator[list[str]]:
-        """Test files that name the module, then all others of its package."""
-        inside = module.removeprefix("pipeline_lib/")
-        folders = next(names for start, names in TARGETS.items() if inside.startswith(start))
-        paths = [self.root / "tests" / "unit" / name for name in folders]
-        files = sorted(
-            set(itertools.chain(*([p] if p.is_file() else p.rglob("test_*.py") for p in paths)))
-        )
-        dotted = module.removesuffix(".py").replace("/", ".")
-        near = [one for one in files if _names(one.read_text("utf-8"), dotted)]
-        far = [one for one in files if one not in near]
-        for chosen in (near, far):
-            if chosen:
-                yield [str(one.relative_to(self.root)) for one in chosen]
+        """Test files that import the module; then others near it; then a whole run."""
+        near, far = self.files.near(module), self.files.far(module)
+        run = ["-k", SYSTEMS.get(package_of(module), "test_run"), WHOLE_RUNS]
+        whole = [] if near else run
+        yield from filter(None, (near[: self.most_files], far[: self.most_files], whole))
 
     def _failed(self, tests: list[str]) -> str | None:
         """The first test that fails, None if none does."""
-        # A mutant of the same second and size would be loaded from the bytecode cache, and
-        # hypothesis would replay failures of another mutant.
-        for cache in [*self.root.rglob("__pycache__"), self.root / ".hypothesis"]:
-            shutil.rmtree(cache, ignore_errors=True)
+        # Hypothesis would replay failures of another mutant.
+        shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)
         options = ["-x", "-n", "0", "-q", "-p", "no:cacheprovider", "--tb=no", "--no-header"]
+        options += [f"--timeout={self.test_timeout_s}", f"--session-timeout={self.bound_s}"]
         options += [f"--deselect={test}" for test, sound in self.sound.items() if not sound]
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, f"--timeout={self.test_timeout_s}", *tests],
+            [sys.executable, "-m", "pytest", *options, *tests],
             cwd=self.root,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # noqa: TID251 - for the child
+            env=_environment(self.root),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -154,55 +122,54 @@ class Copy:
         )
         if done.returncode in {0, 5}:  # all passed; none there
             return None
-        found = FAILED.search(done.stdout)
-        return found[1] if found else tests[0]
+        if found := FAILED.search(done.stdout):
+            return found[1]
+        return None if "session-timeout" in done.stdout else tests[0]
 
 
-def _names(text: str, dotted: str) -> bool:
-    """True if the text of a test file imports the module."""
-    package, _, name = dotted.rpartition(".")
-    return dotted in text or bool(
-        re.search(rf"from {re.escape(package)} import .*\b{name}\b", text)
-    )
+def _environment(root: pathlib.Path) -> dict[str, str]:
+    """Of the tests: child processes in other folders must import the copy, too."""
+    changed = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, **changed}  # noqa: TID251 - for the child
 
 
-def copy_tree(to: pathlib.Path) -> pathlib.Path:
-    """Copy the files that tests need."""
+def copy_tree(tree: pathlib.Path, to: pathlib.Path) -> pathlib.Path:
+    """Copy the files that tests need, compiled."""
     # A jail's user must be able to read it, or tests that need a jail are skipped.
     to.chmod(0o755)
     for name in COPIED:
-        if (ROOT / name).is_dir():
+        if (tree / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / name, to / name, ignore=ignored)
-    for path in ROOT.iterdir():
+            shutil.copytree(tree / name, to / name, ignore=ignored)
+    for path in tree.iterdir():
         if path.is_file():
             shutil.copy2(path, to / path.name)
+    # By hash: a mutant of the same second and size would be loaded from the bytecode cache.
+    by_hash = py_compile.PycInvalidationMode.CHECKED_HASH
+    compileall.compile_dir(to, quiet=1, invalidation_mode=by_hash)
     return to
 
 
-def list_mutants() -> list[Mutant]:
-    """Mutants of all target modules, in a fixed order."""
-    found = []
-    for start in TARGETS:
-        place = ROOT / "pipeline_lib" / start
-        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
-            inside = path.relative_to(ROOT / "pipeline_lib").as_posix()
-            if inside in LEFT_OUT or (start == "latent" and path.stem not in LATENT):
-                continue
-            found += find_mutants(path.read_text("utf-8"), f"pipeline_lib/{inside}")
-    return found
-
-
 def report(results: list[Result], *, num_all: int, seed: int) -> dict[str, object]:
-    """The content of the JSON file: totals, then the outcome of each mutant."""
-    noticed = sum(result.noticed for result in results)
+    """The content of the JSON file: totals, rates by package, then the outcome of each mutant."""
     return {
         "seed": seed,
         "mutants": num_all,
+        **_count(results),
+        "packages": {
+            package: _count([one for one in results if package_of(one.mutant) == package])
+            for package in sorted({package_of(one.mutant) for one in results})
+        },
+        "results": [asdict(result) for result in results],
+    }
+
+
+def _count(results: list[Result]) -> dict[str, float]:
+    noticed = sum(result.noticed for result in results)
+    return {
         "tried": len(results),
         "noticed": noticed,
-        "kill_rate": round(noticed / len(results), 4) if results else None,
-        "results": [asdict(result) for result in results],
+        "kill_rate": round(noticed / len(results), 4),
     }
 
 
@@ -219,13 +186,16 @@ def read_results(output: pathlib.Path, *, num_all: int, seed: int) -> list[Resul
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = make_parser(__doc__)
+    parser.add_argument("--tree", type=pathlib.Path, default=ROOT, help="the tested checkout")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--number", type=int, default=100, help="size of the sample")
+    parser.add_argument("--number", type=int, default=150, help="size of the sample")
     parser.add_argument(
         "--minutes", type=float, default=60.0, help="start no mutant after this time"
     )
     parser.add_argument("--only", nargs="*", default=[""], help="substrings of module paths")
     parser.add_argument("--test-timeout-s", type=float, default=120.0)
+    parser.add_argument("--bound-s", type=float, default=180.0, help="of one step of a mutant")
+    parser.add_argument("--files", type=int, default=12, help="most test files of one step")
     parser.add_argument(
         "--output", type=pathlib.Path, required=True, help="write the results as JSON"
     )
@@ -233,15 +203,20 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Test the sample, print the kill rate and the survivors, write JSON."""
+    """Test the sample, print the kill rates and the survivors, write JSON."""
     given = parse_arguments()
     start = time.perf_counter()
-    every = [one for one in list_mutants() if any(part in one.path for part in given.only)]
-    random.Random(given.seed).shuffle(every)
+    every = sample_order(given.tree, seed=given.seed, only=given.only)
     results = read_results(given.output, num_all=len(every), seed=given.seed)
     done = {result.mutant for result in results}
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        copy = Copy(root=copy_tree(pathlib.Path(folder)), test_timeout_s=given.test_timeout_s)
+        copy = Copy(
+            root=copy_tree(given.tree, pathlib.Path(folder)),
+            test_timeout_s=given.test_timeout_s,
+            bound_s=given.bound_s,
+            most_files=given.files,
+            sound={result.by: True for result in results if result.by},
+        )
         for mutant in every[: given.number]:
             if str(mutant) in done:
                 continue
@@ -251,8 +226,16 @@ def main() -> None:
             print("killed" if results[-1].noticed else "SURVIVED", mutant, flush=True)
             content = report(results, num_all=len(every), seed=given.seed)
             given.output.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-    num_killed = sum(result.noticed for result in results)
-    print(f"\n{num_killed} of {len(results)} killed ({len(every)} mutants in all); survivors:")
+    print_rates(results, num_all=len(every))
+
+
+def print_rates(results: list[Result], *, num_all: int) -> None:
+    """Kill rates by package, then the survivors."""
+    tried = collections.Counter(package_of(one.mutant) for one in results)
+    killed = collections.Counter(package_of(one.mutant) for one in results if one.noticed)
+    for package in sorted(tried):
+        print(f"{package:14} {killed[package]:4} of {tried[package]:4} killed")
+    print(f"{'all':14} {killed.total():4} of {tried.total():4} ({num_all} mutants); survivors:")
     for result in results:
         if not result.noticed:
             print(f"  {result.mutant}")

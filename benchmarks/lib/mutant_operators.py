@@ -1,7 +1,7 @@
 """Mutation operators: each mutant changes one place of a module's source.
 
 Comparisons and conditions negated, constants off by one, arithmetic and min/max swapped, statements
-deleted. Strings, annotations, decorators and error messages are not mutated.
+deleted. Strings, annotations, decorators, error messages and tests of TYPE_CHECKING are not mutated.
 """
 
 import ast
@@ -84,7 +84,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
     elif isinstance(node, ast.expr):
         for changed in _mutate(node):
             yield node, f"({ast.unparse(changed)})"
-    if isinstance(node, CONDITIONAL):
+    if isinstance(node, CONDITIONAL) and ast.unparse(node.test) != "TYPE_CHECKING":
         yield node.test, f"(not ({ast.unparse(node.test)}))"
     if isinstance(node, ast.comprehension):
         for test in node.ifs:
