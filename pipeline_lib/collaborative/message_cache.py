@@ -147,9 +147,7 @@ def _published_row(question: CachedQuestion) -> Row:
     return {
         "id": problem.id,
         "kind": kind.name,
-        "conversation": [
-            {"role": str(turn.role), "content": turn.content} for turn in question.conversation
-        ],
+        "conversation": [turn.fields() for turn in question.conversation],
         "responses": list(question.responses),
         "ground_truth": fields["gold"],
     }

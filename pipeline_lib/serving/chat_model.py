@@ -78,6 +78,13 @@ class Message:
 
     role: Role
     content: str
+    name: str | None = None
+    """Of the author; a chat template may show it."""
+
+    def fields(self) -> dict[str, str]:
+        """As a chat template, or a chat route, takes it."""
+        plain = {"role": str(self.role), "content": self.content}
+        return plain if self.name is None else plain | {"name": self.name}
 
     @classmethod
     def user(cls, content: str) -> Self:

@@ -51,15 +51,12 @@ class ServerChat:
 
     def render(self, conversation: Conversation) -> str:
         """The ``messages`` of a request to the chat route, as JSON."""
-        turns = [{"role": turn.role, "content": turn.content} for turn in conversation]
-        return json.dumps(turns)
+        return json.dumps([turn.fields() for turn in conversation])
 
     @staticmethod
     def parse(prompt: str) -> list[Message]:
         """The conversation of a prompt that `render` made."""
-        return [
-            Message(role=Role(turn["role"]), content=turn["content"]) for turn in json.loads(prompt)
-        ]
+        return [Message(**turn | {"role": Role(turn["role"])}) for turn in json.loads(prompt)]
 
 
 @dataclass(kw_only=True)

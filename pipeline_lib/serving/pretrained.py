@@ -33,7 +33,7 @@ class TokenizerChatFormat:
 
     def render(self, conversation: Conversation) -> str:
         """The turns of the conversation, and the start of the assistant's."""
-        messages = [{"role": str(turn.role), "content": turn.content} for turn in conversation]
+        messages = [turn.fields() for turn in conversation]
         text = self.tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True
         )

@@ -47,8 +47,6 @@ class GatewayRequest(ChatRequest):
     def _can_be_drawn(self) -> "GatewayRequest":
         if self.messages[-1].role != "user":
             raise ValueError("messages: the last one must be the user's")
-        if any(message.name for message in self.messages):
-            raise ValueError("messages: name is not supported here; leave it out")
         for field in ("logprobs", "top_logprobs", "return_token_ids"):
             if getattr(self, field):
                 raise ValueError(f"{field} is not supported here; leave it out")
@@ -78,8 +76,10 @@ class GatewayRequest(ChatRequest):
     @property
     def conversation(self) -> list[Turn]:
         """The messages as turns."""
-        plain = (message.plain() for message in self.messages)
-        return [Turn(role=_role(turn["role"]), content=turn["content"]) for turn in plain]
+        return [
+            Turn(role=_role(turn.role), content=turn.plain()["content"], name=turn.name)
+            for turn in self.messages
+        ]
 
 
 def _without_reasoning(message: Any) -> Any:

@@ -22,8 +22,9 @@ _STOP_CHARACTERS = 1000
 _NAME_CHARACTERS = 256
 _PATH_CHARACTERS = 4096
 
-# Fields of other servers, with their neutral values.
+# Fields of other servers, their messages included, with their neutral values.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "annotations": ([],),
     "best_of": (1,),
     "echo": (False,),
     "frequency_penalty": (0,),
@@ -40,12 +41,16 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "skip_special_tokens": (True,),
     "stop_token_ids": ([],),
     "suffix": ("",),
+    "tool_calls": ([],),
     "tool_choice": ("none", "auto"),
     "tools": ([],),
     "top_k": (0, -1),
+    "type": ("text", "message"),
 }
 # Labels of the caller, without effect on the response.
 _LABELS = {
+    "cache_control",
+    "id",
     "metadata",
     "prompt_cache_key",
     "safety_identifier",

@@ -222,6 +222,16 @@ def test_a_failed_path_is_counted_and_a_failed_last_call_is_502(gateway, server)
     assert gateway.metric("failures_total", reason="call_failed") == 1
 
 
+def test_labels_of_a_message_are_dropped_and_its_name_is_kept(gateway, server):
+    """Paths and their synthesis are asked in the name of the message's author."""
+    turn = {"role": "user", "content": "a", "name": "ann"}
+    answer = gateway.post(model=f"{MODEL}:low", messages=[turn | {"type": "text", "id": "m1"}])
+    assert answer.status_code == 200, answer.text
+    paths, [synthesis] = server.bodies[:-1], server.bodies[-1]["messages"]
+    assert [body["messages"] for body in paths] == [[turn]] * 4
+    assert synthesis == turn | {"content": synthesis["content"]}
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -229,7 +239,7 @@ def test_a_failed_path_is_counted_and_a_failed_last_call_is_502(gateway, server)
         ({"return_token_ids": True}, "return_token_ids is not supported"),
         ({"tools": [{"type": "function"}]}, "tools is not supported"),
         ({"messages": TURNS[:3]}, "the last one must be the user's"),
-        ({"messages": [{"role": "user", "content": "a", "name": "b"}]}, "name is not supported"),
+        ({"messages": [TURNS[-1] | {"tool_calls": [{}]}]}, "tool_calls is not supported"),
         ({"reasoning_effort": "huge"}, "give none, low, medium, high"),
         ({"pacore": {"widths": []}}, "pacore.widths"),
         ({"pacore": {"widths": [0]}}, "pacore.widths"),

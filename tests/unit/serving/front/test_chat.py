@@ -59,6 +59,38 @@ def test_turns_and_text_parts_are_rendered(chat_client):
     assert answer.choices[0].message.content == plain.choices[0].text
 
 
+LABELS = {"type": "text", "id": "m1", "cache_control": {"type": "ephemeral"}}
+"""lm-eval up to 0.4.11 sends a type; clients send back what a response's message has."""
+
+
+def test_labels_beside_a_message_change_nothing(chat_client):
+    """A message, and a part of its content, draw the text that they draw without labels."""
+    part = {"type": "text", "text": "3,4=12", "id": "p1"}
+    labelled = [{"role": "user", "content": [part], **LABELS, "tool_calls": [], "annotations": []}]
+    asked = {"model": MODEL, "seed": 6, "max_tokens": 20}
+    same = chat_client.chat.completions.create(messages=labelled, **asked)
+    plain = chat_client.chat.completions.create(messages=QUESTION, **asked)
+    assert same.choices[0].message.content == plain.choices[0].message.content
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"type": "image"}, "messages.0: type is not supported"),
+        ({"tool_calls": [{"id": "c", "type": "function"}]}, "messages.0: tool_calls is not"),
+        ({"content": [{"type": "image_url", "image_url": {}}]}, "messages.0.content.0.type"),
+        ({"reasoning_content": "so"}, "messages.0.reasoning_content: Extra inputs"),
+    ],
+)
+def test_what_changes_a_message_is_refused(chat_url, change, words):
+    """Calls of tools, images and reasoning are one line with their place."""
+    body = {"model": MODEL, "messages": [QUESTION[0] | change]}
+    answer = httpx.post(f"{chat_url}/chat/completions", json=body)
+    assert answer.status_code == 400
+    assert words in (message := answer.json()["error"]["message"])
+    assert "\n" not in message
+
+
 def test_without_a_limit_the_context_is_filled(chat_client):
     """Prompt and completion together have the 512 tokens of the context, unless the end is drawn."""
     answer = chat_client.chat.completions.create(model=MODEL, messages=QUESTION, seed=6)
