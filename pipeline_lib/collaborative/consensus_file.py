@@ -21,7 +21,7 @@ from pipeline_lib.collaborative.consensus import (
 )
 from pipeline_lib.errors import BadInputError, suggestion
 from pipeline_lib.kinds.kind import Kind
-from pipeline_lib.kinds.line_fields import Name, line_error
+from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Row
@@ -72,6 +72,7 @@ class _Ballot:
 class _Text(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
+    id: Name | None = None
     problem_id: Name
     text: StrictStr | None
     kind: StrictStr | None = None
@@ -142,13 +143,17 @@ def consensus_of_file(
 
 def _read(source: pathlib.Path, rule: ConsensusRule) -> Mapping[str, _Ballot]:
     ballots: dict[str, _Ballot] = {}
+    ids = DistinctIds()
     for number, row in numbered_json_lines(source):
         where = f"{source}:{number}"
         try:
             if "request_id" in row:
                 _add_rounds(ballots, _Rounds.model_validate(row), rule, where)
             else:
-                _add_text(ballots, _Text.model_validate(row), rule, where)
+                line = _Text.model_validate(row)
+                if line.id is not None:
+                    ids.add(line.id, path=source, number=number)
+                _add_text(ballots, line, rule, where)
         except ValidationError as error:
             raise line_error(error, where=where) from None
     if not ballots:

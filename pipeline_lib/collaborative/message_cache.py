@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 from pipeline_lib.collaborative.conversation_fields import Texts, Turns, messages_of
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import Gold, Kind
-from pipeline_lib.kinds.line_fields import Name, line_error
+from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
 from pipeline_lib.kinds.table import KINDS, kind_of
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.sampling.prompts import instruction
@@ -67,7 +67,8 @@ def read_cache(path: pathlib.Path, *, kind: str, ask: Ask = instruction) -> list
 
 
 def _read_published(path: pathlib.Path, kind: str) -> list[CachedQuestion]:
-    found: dict[str, CachedQuestion] = {}
+    found: list[CachedQuestion] = []
+    ids = DistinctIds()
     for number, row in numbered_json_lines(path):
         where = f"{path}:{number}"
         try:
@@ -76,10 +77,9 @@ def _read_published(path: pathlib.Path, kind: str) -> list[CachedQuestion]:
         except ValidationError as error:
             raise line_error(error, where=where) from None
         name = line.id or f"line-{number}"
-        if name in found:
-            raise BadInputError(f"{where}: id: {name!r} is given twice")
-        found[name] = _published(name, line, gold)
-    return list(found.values())
+        ids.add(name, path=path, number=number)
+        found.append(_published(name, line, gold))
+    return found
 
 
 def _published(name: str, line: _Line, gold: Gold) -> CachedQuestion:

@@ -12,10 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pipeline_lib.collaborative.conversation_fields import Texts, Turns, messages_of
 from pipeline_lib.collaborative.solution import Question
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.line_fields import Name, line_error
+from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
 from pipeline_lib.records import Row
 from pipeline_lib.storage.files import numbered_json_lines
-from pipeline_lib.terminal_text import one_line
 
 OUTPUT_FIELDS = frozenset(
     {
@@ -24,7 +23,6 @@ OUTPUT_FIELDS = frozenset(
     }
 )
 """Fields of an output line; no further field of an input line may have one of these names."""
-_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +50,12 @@ def read_questions(path: pathlib.Path) -> list[QuestionLine]:
     Raises:
         BadInputError: no such file, no line, an id twice, or a line that cannot be used; with its number.
     """
-    places: dict[str, int] = {}
+    ids = DistinctIds()
     lines: list[QuestionLine] = []
     for number, row in numbered_json_lines(path):
         where = f"{path}:{number}"
         line = _parsed(row, where)
-        if places.setdefault(line.id, number) != number:
-            shown = one_line(repr(line.id), most=_SHOWN_CHARACTERS)
-            raise BadInputError(
-                f"{where}: id: {shown} is also at line {places[line.id]}; give each line an id of its own"
-            )
+        ids.add(line.id, path=path, number=number)
         further: dict[str, Any] = line.model_extra or {}
         if taken := sorted(OUTPUT_FIELDS & further.keys()):
             raise BadInputError(

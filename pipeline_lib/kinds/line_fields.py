@@ -1,11 +1,16 @@
-"""Types of fields in JSONL lines, and the error of a line, shared by the kinds and by line formats."""
+"""Types of fields in JSONL lines, their ids, and the error of a line, shared by kinds and line formats."""
 
 import math
+import pathlib
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, StrictStr, ValidationError
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.terminal_text import one_line
+
+_SHOWN_CHARACTERS = 60
 
 
 def _number_as_text(value: Any) -> Any:
@@ -25,3 +30,23 @@ def line_error(error: ValidationError, *, where: str, unnamed: str = "") -> BadI
     key = ".".join(str(part) for part in first["loc"]) or unnamed
     fault = first["msg"].removeprefix("Value error, ")
     return BadInputError(f"{where}: {f'{key}: ' if key else ''}{fault}")
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctIds:
+    """The ids of a file's lines so far, each with its line. A line that is there twice would count twice."""
+
+    _places: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str, *, path: pathlib.Path, number: int) -> None:
+        """Add the id of line ``number``.
+
+        Raises:
+            BadInputError: an earlier line has it.
+        """
+        if self._places.setdefault(name, number) != number:
+            shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
+            raise BadInputError(
+                f"{path}:{number}: id: {shown} is also at line {self._places[name]}; remove one line, or "
+                "give each an id of its own (answers to one problem share its problem_id)"
+            )

@@ -17,6 +17,7 @@ from pipeline_lib.adaptive.countdown.sequences import KINDS, Kind
 from pipeline_lib.adaptive.countdown.traces import trace_rows
 from pipeline_lib.errors import BadInputError, CorruptArtifactError
 from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.line_fields import DistinctIds
 from pipeline_lib.params.adaptive import AdaptiveDataParams
 from pipeline_lib.problems.countdown import splits
 from pipeline_lib.stages.keys import stage_key
@@ -268,7 +269,8 @@ def read_problems(path: pathlib.Path) -> list[ProblemLine]:
     Raises:
         BadInputError: a missing file, a malformed line, or an id that occurs twice, with its line.
     """
-    seen: dict[str, ProblemLine] = {}
+    problems: list[ProblemLine] = []
+    ids = DistinctIds()
     for number, value in numbered_json_lines(path):
         try:
             problem = ProblemLine.model_validate(value)
@@ -278,10 +280,9 @@ def read_problems(path: pathlib.Path) -> list[ProblemLine]:
             raise BadInputError(
                 f"{path}:{number}: {place}: {first['msg']}; expected id, numbers and target"
             ) from error
-        if problem.id in seen:
-            raise BadInputError(f"{path}:{number}: id {problem.id!r} occurs twice")
-        seen[problem.id] = problem
-    return list(seen.values())
+        ids.add(problem.id, path=path, number=number)
+        problems.append(problem)
+    return problems
 
 
 def problem_file(data: pathlib.Path, split: Split) -> pathlib.Path:

@@ -48,16 +48,9 @@ def read_chains(path: pathlib.Path, *, step: str) -> list[Chain]:
     Raises:
         BadInputError: no such file, no line, an id twice, a line that cannot be used or has no step.
     """
-    chains = [_chain(line, path, step=step) for line in read_lines(path, distinct=True)]
+    chains = [_chain(line, path, step=step) for line in read_lines(path)]
     if not chains:
         raise BadInputError(f"{path}: no chains; give lines as `reasonloop verify` reads them")
-    seen: set[str] = set()
-    for chain in chains:
-        if chain.id in seen:
-            raise BadInputError(
-                f"{path}: id: {_shown(chain.id)} is also that of a line without an id; give each line one"
-            )
-        seen.add(chain.id)
     return chains
 
 

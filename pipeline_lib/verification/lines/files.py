@@ -67,7 +67,7 @@ def verify_lines(
     """
     check_output(output, source=source)
     tally = LineTally()
-    total = sum(1 for _ in read_lines(source, distinct=True))
+    total = sum(1 for _ in read_lines(source))
     judged = _judge_lines(source, total, params, workers=workers, on_progress=on_progress)
     write_json_lines(output, _tally_rows(judged, tally))
     return tally.summary()
@@ -89,7 +89,7 @@ def groups_from_lines(
     """Judge ``source``; one group per ``problem_id``, problems and paths in the order of the lines.
 
     Raises:
-        BadInputError: a line cannot be used, or lines of one problem differ in question or gold.
+        BadInputError: a line cannot be used, two have one id, or lines of one problem differ in question or gold.
         SandboxUnavailableError: there is code to judge and no sandbox tier is available.
     """
     problems = _problems(source)

@@ -28,12 +28,11 @@ from pydantic import (
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import Gold
-from pipeline_lib.kinds.line_fields import Name, line_error
+from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.records import FinishReason, Path, Problem, Row
 from pipeline_lib.storage.files import numbered_json_lines
-from pipeline_lib.terminal_text import one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,34 +85,29 @@ class _CommonFields(BaseModel):
 
 
 _DEFAULT_KIND = MATH.name
-_SHOWN_CHARACTERS = 60
 
 
-def read_lines(path: pathlib.Path, *, distinct: bool = False) -> Iterator[Line]:
+def read_lines(path: pathlib.Path) -> Iterator[Line]:
     """Yield the lines of a file, each validated.
 
     A line without ``id`` gets its problem's id and its number among the lines of that problem.
 
     Args:
         path: JSON lines, plain or ``.gz``.
-        distinct: refuse an ``id`` that an earlier line has.
 
     Raises:
-        BadInputError: no such file, or a line that cannot be used; with file, line and key.
+        BadInputError: no such file, a line that cannot be used, or an id twice; with file, line and key.
     """
     seen: dict[str, int] = {}
-    places: dict[str, int] = {}
+    ids = DistinctIds()
     for number, row in numbered_json_lines(path):
         common, gold = _parsed(row, where=f"{path}:{number}")
-        if distinct and common.id and places.setdefault(common.id, number) != number:
-            raise BadInputError(
-                f"{path}:{number}: id: {one_line(repr(common.id), most=_SHOWN_CHARACTERS)} is also at "
-                f"line {places[common.id]}; give each line an id of its own, or remove one"
-            )
         problem_id = common.problem_id or common.id or f"line-{number}"
         index = seen.get(problem_id, 0)
         seen[problem_id] = index + 1
-        yield _line(common, gold, name=common.id or f"{problem_id}#{index}", problem_id=problem_id)
+        name = common.id or f"{problem_id}#{index}"
+        ids.add(name, path=path, number=number)
+        yield _line(common, gold, name=name, problem_id=problem_id)
 
 
 def parse_line(row: Mapping[str, Any], *, where: str, unnamed: str) -> Line:

@@ -151,6 +151,7 @@ def test_failed_requests_are_no_ballots(tmp_path):
         ),
         ([ROUND, *lines("a")], rule(), ":2: problem_id: 'p' has rounds"),
         ([*lines("a"), ROUND], rule(), ":2: request_id: 'p' is given twice"),
+        (lines("a", id="p#0") * 2, rule(), ":2: id: 'p#0' is also at line 1"),
         ([{"request_id": "q", "round_responses": []}], rule(), "round 1: it has 0 rounds"),
         ([*lines("a"), *lines("b", kind="countdown")], rule(), "an earlier text has math"),
     ],

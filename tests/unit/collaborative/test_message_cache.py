@@ -63,7 +63,8 @@ def test_paths_of_one_problem_are_its_responses(tmp_path):
         ([PUBLISHED | {"conversation": [{"role": "system", "content": "a"}]}], "the user's"),
         ([{"conversation": PUBLISHED["conversation"], "responses": ["a"]}], ":1: ground_truth"),
         ([PUBLISHED | {"kind": "maths"}], "kind='maths'"),
-        ([PUBLISHED | {"id": "a"}] * 2, ":2: id: 'a' is given twice"),
+        ([PUBLISHED | {"id": "a"}] * 2, ":2: id: 'a' is also at line 1"),
+        ([{"id": "a#0", "problem_id": "a", "gold": "1", "text": "1"}] * 2, ":2: id: 'a#0' is also"),
     ],
 )
 def test_unusable_caches(tmp_path, rows, message):

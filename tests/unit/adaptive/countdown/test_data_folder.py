@@ -209,7 +209,7 @@ def test_damage_is_noticed(tmp_path):
         ('{"id": "a", "numbers": [3, 5]}', "problems.jsonl:2: target"),
         (
             '{"id": "first", "numbers": [3, 5], "target": 8}',
-            "problems.jsonl:2: id 'first' occurs twice",
+            "problems.jsonl:2: id: 'first' is also at line 1",
         ),
         ("3,5=8", "problems.jsonl:2: not a JSON object"),
     ],

@@ -36,7 +36,7 @@ def test_another_separator(tmp_path):
     [
         ([], "no chains"),
         ([{"id": "a", **SUM}] * 2, ":2: id: 'a' is also at line 1"),
-        ([{"problem_id": "a", **SUM}, {"id": "a#0", **SUM}], "'a#0' is also that of a line"),
+        ([{"problem_id": "a", **SUM}, {"id": "a#0", **SUM}], ":2: id: 'a#0' is also at line 1"),
         ([{"id": "a", **SUM, "text": None}], "'a': text: has no step"),
         ([{"id": "a", **SUM, "text": " \n "}], "'a': text: has no step"),
         ([{"id": "a", **SUM, "text": "3+5=8\ud800"}], "'a': text: has a lone surrogate"),

@@ -109,6 +109,13 @@ def test_a_repeated_id_is_refused(tmp_path, source):
     assert not (tmp_path / "out.jsonl").exists()
 
 
+def test_a_concatenated_file_makes_no_groups(tmp_path, source):
+    """A path that is there twice, as after a resumed draw, would count twice in pass@k and in rows."""
+    source.write_text(source.read_text("utf-8") * 2, "utf-8")
+    with pytest.raises(BadInputError, match=r"in\.jsonl:8: id: 'a' is also at line 1; remove one"):
+        groups_from_lines(source, VerifyParams())
+
+
 def test_the_input_is_never_overwritten(source):
     """Reading and writing the same file is refused."""
     with pytest.raises(BadInputError, match="is the input itself"):

@@ -60,7 +60,7 @@ def test_unknown_keys_numbers_for_strings_and_null_texts(tmp_path):
 def test_how_a_path_ended(tmp_path):
     """Fields that `reasonloop sample` writes are kept; without them, a path ended by itself."""
     ended = {"finish_reason": "length", "prompt_tokens": 7, "completion_tokens": 9}
-    cut, whole = _read(tmp_path, {**MATH, **ended}, MATH)
+    cut, whole = _read(tmp_path, {**MATH, **ended}, {**MATH, "id": "b"})
     assert (cut.finish_reason, cut.prompt_tokens, cut.completion_tokens) == ("length", 7, 9)
     assert whole.finish_reason is FinishReason.STOP
     assert (whole.prompt_tokens, whole.completion_tokens) == (0, 0)
@@ -106,7 +106,7 @@ def test_a_bad_line_is_named(tmp_path, row, complaint):
 def test_blank_lines_count(tmp_path):
     """Line numbers are those of the file, blank lines, byte-order mark and CRLF included."""
     path = tmp_path / "in.jsonl"
-    good = json.dumps(MATH).encode()
+    good = b'{"gold": "5", "text": "5"}'
     path.write_bytes(b"\xef\xbb\xbf" + good + b"\r\n\r\n" + good + b"\r\n{")
     with pytest.raises(BadInputError, match=r"in\.jsonl:4: .*truncated"):
         list(read_lines(path))
