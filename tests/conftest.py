@@ -2,8 +2,10 @@
 
 import os
 import pathlib
+from itertools import chain, combinations
 
 import pytest
+from _pytest.mark.expression import Expression
 from hypothesis import settings
 from typing_extensions import override
 from xdist.remote import Producer
@@ -16,6 +18,25 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
+OTHER_MARKS = ("slow", "network")
+
+
+def asks_for_gpu(expression: str) -> bool:
+    """True if the marks of ``-m`` select a test for its mark `gpu`, whatever other marks it has."""
+    others = chain.from_iterable(combinations(OTHER_MARKS, n) for n in range(len(OTHER_MARKS) + 1))
+    selects = Expression.compile(expression).evaluate if expression else lambda _: True
+    return any(
+        selects({"gpu", *marks}.__contains__) > selects({*marks}.__contains__) for marks in others
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hide the GPUs unless their tests are asked for: all others compare numbers of a CPU.
+
+    Before CUDA starts, in this process, its workers and all that they start.
+    """
+    if not asks_for_gpu(config.option.markexpr):
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 @pytest.fixture(scope="session")

@@ -88,13 +88,17 @@ class RayNodes:
         if hidden:
             mounts = " && ".join(f"mount -t tmpfs none '{path}'" for path in hidden)
             command = ["unshare", "-m", "sh", "-c", f'{mounts} && exec "$@"', "sh", *command]
+        own = {**self.environment, **self.access, **(variables or {})}
+        if gpus:
+            # Ray declares no GPU beyond those that are visible.
+            own.pop("CUDA_VISIBLE_DEVICES", None)
         with (folder / "start.log").open("wb") as stream:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
-                env={**self.environment, **self.access, **(variables or {})},
+                env=own,
                 start_new_session=True,
             )
         node = Node(process=process, folder=folder)

@@ -51,15 +51,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module", autouse=True)
 def local_ray():
     """Ray on this machine, with the options of a run."""
-    ray.init(
-        namespace="reasonloop",
-        num_cpus=CPUS,
-        num_gpus=GPUS,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        runtime_env={"env_vars": {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}},
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        # Ray declares no GPU beyond those that are visible.
+        patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        ray.init(
+            namespace="reasonloop",
+            num_cpus=CPUS,
+            num_gpus=GPUS,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            runtime_env={"env_vars": {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}},
+        )
     yield
     ray.shutdown()
 
