@@ -5,6 +5,7 @@ Axes: B sequences, V vocabulary, K most likely tokens.
 
 import torch
 
+from pipeline_lib.determinism import permit_float_sums
 from pipeline_lib.serving.chat_model import Decoding
 
 _CHUNK_NUMBERS = 1 << 22
@@ -32,7 +33,8 @@ def sample_tokens(
     weights_BV = scaled_BV.sub_(scaled_BV.amax(-1, keepdim=True)).exp_()
     if decoding.top_p < 1:
         weights_BV = _truncate_to_nucleus(weights_BV, decoding.top_p)
-    cumulative_BV = weights_BV.cumsum_(-1)
+    with permit_float_sums():
+        cumulative_BV = weights_BV.cumsum_(-1)
     points_B1 = uniforms_B[:, None] * cumulative_BV[:, -1:]
     # right=True finds the first token whose cumulative mass exceeds the point: never one of mass 0.
     tokens_B = torch.searchsorted(cumulative_BV, points_B1, right=True)[:, 0]
@@ -61,7 +63,9 @@ def _truncate_to_nucleus(weights_BV: torch.Tensor, top_p: float) -> torch.Tensor
     likely_BK = weights_BV.topk(count).values
     if (likely_BK.sum(-1, keepdim=True) < top_p * total_B1).any():
         likely_BK = weights_BV.sort(descending=True).values
-    before_BK = likely_BK.cumsum(-1) - likely_BK
+    with permit_float_sums():
+        reached_BK = likely_BK.cumsum(-1)
+    before_BK = reached_BK - likely_BK
     # At least one: no comparison with NaN holds.
     size_B1 = (before_BK < top_p * total_B1).sum(-1, keepdim=True).clamp(min=1)
     least_B1 = likely_BK.gather(-1, size_B1 - 1)
