@@ -43,7 +43,7 @@ def data_digest(folder: pathlib.Path) -> str:
     """
     if not folder.is_dir():
         raise BadInputError(
-            f"{folder}: no such folder; build one with `reasonloop prr build-made` or its siblings"
+            f"{folder}: no such folder; build one with `reasonloop prr build-synthetic` or its siblings"
         )
     if (folder / MANIFEST_NAME).is_file():
         manifest = manifests.read_manifest(folder)

@@ -213,7 +213,7 @@ class LatentEvaluateParams(Section):
     noise: Annotated[float, Field(ge=0)] = 0.0
     """Standard deviation of the noise that is added to the latents at every step."""
     voters: Literal["picked", "all"] = "all"
-    """Votes for an ARC submission: the best-scored answer to each version, or the answers of all branches."""
+    """Votes for an ARC submission: the most confident answer to each version, or the answers of all branches."""
     pictures: Whole = 8
     """Test examples that are plotted with the answers of all branches."""
 
