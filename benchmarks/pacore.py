@@ -33,7 +33,7 @@ from benchmarks.lib.command_line import add_output, make_parser, write_results
 from flows.cli.pacore_engine import WorkerOptions, worker_pool
 from flows.loopback import LOOPBACK, unused_port
 from pipeline_lib.collaborative.drive import solve_all, solve_in_lockstep
-from pipeline_lib.collaborative.evaluation.evaluate import read_test_problems
+from pipeline_lib.collaborative.evaluation.evaluate import read_splits
 from pipeline_lib.collaborative.rounds import Setting
 from pipeline_lib.collaborative.settings import open_setting
 from pipeline_lib.collaborative.solution import Question
@@ -253,7 +253,7 @@ def make_questions(engine: EmbeddedEngine, count: int) -> list[Question]:
         Question(
             id=problem.id, conversation=[Message.user(user_message(problem, engine.chat_format))]
         )
-        for problem in read_test_problems(Params(seed=SEED, prepare=prepare))
+        for problem in read_splits(Params(seed=SEED, prepare=prepare)).test
     ]
 
 

@@ -23,6 +23,10 @@ class PlainConsole(Console):
             else:
                 yield Segment(printable(segment.text), segment.style)
 
+    def say(self, text: str) -> None:
+        """Print ``text`` as it is, in lines that are not wrapped."""
+        self.print(text, markup=False, highlight=False, soft_wrap=True)
+
 
 def complain(message: str) -> None:
     """Print the reason why a command ends, in one line on stderr."""

@@ -1,6 +1,7 @@
 """`reasonloop pacore evaluate` and `run`."""
 
 import pathlib
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -19,6 +20,7 @@ from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.splits import split_notes
 from pipeline_lib.stages.stage import Run
 from pipeline_lib.storage.files import read_json
 
@@ -66,11 +68,14 @@ def evaluate(
     from pipeline_lib.collaborative.evaluation import comparison  # noqa: PLC0415 - scipy is slow
     from pipeline_lib.collaborative.evaluation import evaluate as evaluation  # noqa: PLC0415
 
+    splits = evaluation.read_splits(loaded)
+    if (note := split_notes(asdict(splits.report)).get("test")) is not None:
+        console.say(note)
     files = evaluation.EvaluationFiles(folder=output)
     with progress_bar(console, "pacore evaluate") as moved:
         results = evaluation.evaluate_models(
             {model: model for model in models},
-            evaluation.read_test_problems(loaded),
+            splits.test,
             files,
             loaded,
             workers=workers,

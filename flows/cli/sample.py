@@ -47,12 +47,8 @@ def sample(
         markup=False,
         soft_wrap=True,
     )
-    if sampled.num_problems < loaded.prepare.test_problems:
-        console.print(
-            f"prepare.test_problems={loaded.prepare.test_problems}: the data set leaves "
-            f"{sampled.num_problems} for this split",
-            soft_wrap=True,
-        )
+    if sampled.note is not None:
+        console.say(sampled.note)
     if sampled.budget_reached:
         raise BudgetReachedError(
             f"{sampled.budget_reached}; {sampled.num_drawn} of {sampled.num_problems} problems are "

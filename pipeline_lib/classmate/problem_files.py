@@ -1,20 +1,22 @@
 """Problems of Classmate on disk: one file of JSON lines per split, in one sealed folder."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import asdict
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import COUNTDOWN
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems.raw_files import source_identity
-from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.problems.splits import Splits, make_splits, split_notes
 from pipeline_lib.records import Problem
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Unit, make_folder
 from pipeline_lib.storage.files import read_json_lines, write_json_lines
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.storage.workspace import SPLITS
+from pipeline_lib.telemetry import record_event
 from pipeline_lib.verification.golds import open_gold_check
 
 KINDS = (COUNTDOWN, MATH)
@@ -38,9 +40,11 @@ def make_problems(
 
     def fill(fresh: pathlib.Path) -> dict[str, float]:
         splits = _load(params, seed=seed)
-        for split, problems in splits.items():
-            write_json_lines(_file(fresh, split), [problem.row() for problem in problems])
-        return {split: len(problems) for split, problems in splits.items()}
+        for text in _notes(splits).values():
+            record_event(root, "note", text=text)
+        for split in SPLITS:
+            write_json_lines(_file(fresh, split), [one.row() for one in getattr(splits, split)])
+        return dict(splits.report.drawn)
 
     unit = Unit(workspace=root, stage=stage, key=key, label=f"{stage} problems")
     return make_folder(unit, folder, kind=_KIND, fill=fill)
@@ -51,16 +55,25 @@ def read_problems(folder: pathlib.Path, split: str) -> list[Problem]:
     return [Problem.from_row(row) for row in read_json_lines(_file(folder, split))]
 
 
-def load_problems(params: PrepareParams, split: str, *, seed: int) -> list[Problem]:
-    """The same problems, loaded or generated anew.
+def load_problems(
+    params: PrepareParams, split: str, *, seed: int, say: Callable[[str], None] = lambda _: None
+) -> list[Problem]:
+    """The same problems, loaded or generated anew; a split that is smaller than wanted is said.
 
     Raises:
         BadInputError: as `make_problems`.
     """
-    return list(_load(params, seed=seed)[split])
+    splits = _load(params, seed=seed)
+    if (note := _notes(splits).get(split)) is not None:
+        say(note)
+    return list(getattr(splits, split))
 
 
-def _load(params: PrepareParams, *, seed: int) -> dict[str, Sequence[Problem]]:
+def _notes(splits: Splits) -> dict[str, str]:
+    return split_notes(asdict(splits.report), section="classmate.prepare")
+
+
+def _load(params: PrepareParams, *, seed: int) -> Splits:
     with open_gold_check() as gold_problem:
         splits = make_splits(params, seed=seed, gold_problem=gold_problem)
     kinds = {problem.kind for split in SPLITS for problem in getattr(splits, split)}
@@ -70,7 +83,7 @@ def _load(params: PrepareParams, *, seed: int) -> dict[str, Sequence[Problem]]:
                 f"classmate.prepare.dataset={params.dataset}: kind {kind.name} has no rule for chains that give "
                 "their answer away; use problems of mathematics or Countdown"
             )
-    return {split: getattr(splits, split) for split in SPLITS}
+    return splits
 
 
 def _file(folder: pathlib.Path, split: str) -> pathlib.Path:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pipeline_lib.problems.raw_files import source_identity
-from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.problems.splits import make_splits, split_notes
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Unit, record_unit
 from pipeline_lib.storage import manifests, shards
@@ -45,9 +45,5 @@ def prepare(run: Run) -> None:
 
 
 def _note_small_splits(run: Run) -> None:
-    report = read_json(run.workspace.problems_report)
-    for split, wanted in report["wanted"].items():
-        drawn = report["drawn"][split]
-        if drawn < wanted:
-            text = f"prepare.{split}_problems={wanted}: the data set leaves {drawn} for this split"
-            record_event(run.root, "note", text=text)
+    for text in split_notes(read_json(run.workspace.problems_report)).values():
+        record_event(run.root, "note", text=text)

@@ -2,11 +2,11 @@
 
 import pathlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from pipeline_lib.loop.context import check_context
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.problems.splits import make_splits, split_notes
 from pipeline_lib.problems.worked import first_worked
 from pipeline_lib.records import Row
 from pipeline_lib.sampling.accounting import Spent, budget_reached, spent_on
@@ -23,6 +23,8 @@ class SampledFile:
     """Counts of a written file."""
 
     num_problems: int
+    note: str | None
+    """Why they are fewer than were asked for, if they are."""
     num_drawn: int
     """Problems whose paths are in the file."""
     budget_reached: str | None
@@ -85,6 +87,7 @@ def sample_to_file(
         write_json_lines(output, lines())
     return SampledFile(
         num_problems=len(problems),
+        note=split_notes(asdict(splits.report)).get("test"),
         num_drawn=done,
         budget_reached=budget_reached(spent, params.serve) if done < len(problems) else None,
     )

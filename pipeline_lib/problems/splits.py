@@ -5,6 +5,7 @@ Problems are ordered by seed and id alone, so a larger split contains the smalle
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import GoldProblem
@@ -116,6 +117,22 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
             ),
         ),
     )
+
+
+def split_notes(report: Mapping[str, Any], *, section: str = "prepare") -> dict[str, str]:
+    """A sentence for each split of a `SplitReport`, as a mapping, that is smaller than wanted."""
+    wanted, loaded = report["wanted"], report["loaded"]
+    why = ""
+    if len(loaded) == 1:  # see `_divide`
+        why = (
+            f": its {sum(loaded.values())} problems are divided by train_problems={wanted['train']} and "
+            f"test_problems={wanted['test']}; lower {section}.train_problems for more test problems"
+        )
+    return {
+        split: f"{section}.{split}_problems={wanted[split]}: the data set leaves {drawn} for this split{why}"
+        for split, drawn in report["drawn"].items()
+        if drawn < wanted[split]
+    }
 
 
 def _generate(

@@ -96,3 +96,19 @@ def test_too_few_plain_paths_are_bad_input(server, tmp_path, capsys):
     assert evaluate(server, tmp_path / "report", "--set", "pacore.evaluate.plain_paths=4") == 2
     assert "plain_paths=4; a first round has 4" in capsys.readouterr().err
     assert server.bodies == []
+
+
+def test_a_small_split_is_said(server, synthetic_data, tmp_path, capsys):
+    """One of two problems of a set without splits: how many, why, and what would give more."""
+    data = [
+        "--set",
+        "prepare.dataset=aime",
+        "--set",
+        f"prepare.source={synthetic_data / 'aime24'}",
+    ]
+    assert evaluate(server, tmp_path / "report", *data) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "prepare.test_problems=6: the data set leaves 1 for this split: its 2 problems are divided by "
+        "train_problems=8 and test_problems=6; lower prepare.train_problems for more test problems"
+    ) in said

@@ -21,7 +21,7 @@ from pipeline_lib.collaborative.evaluation.trials import (
 from pipeline_lib.collaborative.settings import check_lengths, identity_of, open_setting
 from pipeline_lib.collaborative.solution import Question, Solution
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.problems.splits import Splits, make_splits
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.serving.chat_model import ChatModel, Message
@@ -75,15 +75,14 @@ class _Judged:
     """By id; None: a call or the verifier failed."""
 
 
-def read_test_problems(params: Params) -> list[Problem]:
-    """The test split of the data set of ``params``.
+def read_splits(params: Params) -> Splits:
+    """The splits of the data set of ``params``.
 
     Raises:
         BadInputError: the data set cannot be used.
     """
     with open_gold_check() as gold_problem:
-        splits = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem)
-    return list(splits.test)
+        return make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem)
 
 
 def evaluate_models(
