@@ -34,7 +34,7 @@ _OUTPUTS = [
 
 
 @contextmanager
-def admitted(run: Run, *, uses_engine: bool = True) -> Iterator[None]:
+def admitted(run: Run, *, uses_engine: bool = True, draws: bool = True) -> Iterator[None]:
     """Hold the workspace of ``run`` for the block, if everything that it needs is there.
 
     Nested uses for a workspace that is held already do nothing.
@@ -43,6 +43,7 @@ def admitted(run: Run, *, uses_engine: bool = True) -> Iterator[None]:
         run: what is run.
         uses_engine: it draws from policies by the engine of the params, as the loop does; otherwise data set, model,
             engine and space of the loop are not checked.
+        draws: the engine may be started, so that it must be installed here.
 
     Raises:
         BadInputError: the params name something that cannot be used.
@@ -55,7 +56,7 @@ def admitted(run: Run, *, uses_engine: bool = True) -> Iterator[None]:
         return
     check_trackers(run.params)
     if uses_engine:
-        check_params(run.params)
+        check_params(run.params, draws=draws)
     if run.params.execution.runner == "ray":
         check_ray_address(run.params.execution)
         _check_ray_room(run.params.execution)

@@ -27,14 +27,15 @@ def opened_peers(
         root: workspace of the run, for logs and a note; on Ray it also names the actors.
 
     Raises:
-        BadInputError: an unknown model or engine, a server that would have to render the prompts, or more
-            GPUs or CPUs than Ray has; nothing is started. A model that cannot be served.
+        BadInputError: an unknown model or engine, a server that would have to render the prompts, or as
+            `check_resources`; nothing is started. A model that cannot be served.
         ReasonloopError: a peer does not start.
     """
     checked = [check_peer(peer) for peer in peers]
     if not checked:
         yield []
         return
+    check_resources(checked, execution)
     if (note := inexact_note(checked)) is not None:
         record_event(root, "note", text=note)
     log_folder = root.resolve() / "logs"
@@ -57,12 +58,15 @@ def opened_peers(
 
 
 def check_resources(peers: Sequence[PeerParams], execution: ExecutionParams) -> None:
-    """Check, before any work, that the connected Ray can place the peers; processes need nothing of it.
+    """Check, before any work, that the connected Ray can place the peers, or this machine for processes.
 
     Raises:
-        BadInputError: it has too few GPUs or CPUs.
+        BadInputError: it has too few GPUs or CPUs, or lacks an engine.
     """
     if execution.runner == "thread":
+        from pipeline_lib.classmate.processes import check_machine  # noqa: PLC0415 - not with Ray
+
+        check_machine(peers)
         return
     from flows import ray_peers  # noqa: PLC0415 - as above
 

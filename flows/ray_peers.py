@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from flows.classmate_actor import ClassmateActor, Opening
 from flows.failures import unwrapped_signals
-from pipeline_lib.classmate.body import is_exact, peer_identity
+from pipeline_lib.classmate.body import check_placed, is_exact, peer_identity, placed_text
 from pipeline_lib.classmate.peer import PeerFailedError, Question, check_answer
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.classmate import PeerParams
@@ -203,10 +203,9 @@ def ray_peers(
         log_folder: for logs of engines.
 
     Raises:
-        BadInputError: Ray has too few GPUs or CPUs for them, or a model cannot be served.
+        BadInputError: Ray has no room for them at present, or a model cannot be served.
         ReasonloopError: an actor does not start.
     """
-    check_resources(peers, execution)
     policy_gpus = _policy_gpus(execution)
     with ExitStack() as stack:
         all_options = stack.enter_context(_placed(peers, policy_gpus))
@@ -232,14 +231,8 @@ def check_resources(peers: Sequence[PeerParams], execution: ExecutionParams) -> 
         BadInputError: it has less.
     """
     found = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    policy_gpus = _policy_gpus(execution)
-    gpus = policy_gpus + sum(peer.num_gpus for peer in peers)
-    cpus = sum(peer.num_cpus for peer in peers)
-    if gpus > found.get("GPU", 0) or cpus > found.get("CPU", 0):
-        raise BadInputError(
-            f"Ray cannot place {_wanted(peers, policy_gpus)}; it has {found.get('GPU', 0):g} GPUs and "
-            f"{found.get('CPU', 0):g} CPUs; {_REMEDY}"
-        )
+    gpus, cpus = found.get("GPU", 0), found.get("CPU", 0)
+    check_placed(peers, gpus, cpus, place="Ray", policy_gpus=_policy_gpus(execution))
 
 
 def _policy_gpus(execution: ExecutionParams) -> float:
@@ -272,8 +265,9 @@ def _placed(peers: Sequence[PeerParams], policy_gpus: float) -> Iterator[list[di
         if not group.wait(PLACEMENT_TIMEOUT_S):
             free = ray.available_resources()  # type: ignore[no-untyped-call]
             raise BadInputError(
-                f"Ray cannot place {_wanted(peers, policy_gpus)} within {PLACEMENT_TIMEOUT_S:g} s; free are "
-                f"{free.get('GPU', 0):g} GPUs and {free.get('CPU', 0):g} CPUs on all nodes together; {_REMEDY}"
+                f"Ray cannot place {placed_text(peers, policy_gpus)} within {PLACEMENT_TIMEOUT_S:g} s; free are "
+                f"{free.get('GPU', 0):g} GPUs and {free.get('CPU', 0):g} CPUs on all nodes together; lower "
+                "num_gpus or num_cpus of a classmate, or add a node"
             )
         for index, place in enumerate(held, start=len(policy)):
             all_options[place] |= _within(group, index)
@@ -282,18 +276,9 @@ def _placed(peers: Sequence[PeerParams], policy_gpus: float) -> Iterator[list[di
         remove_placement_group(group)
 
 
-_REMEDY = "lower num_gpus or num_cpus of a classmate, or add a node"
-
-
 def _within(group: PlacementGroup, index: int) -> dict[str, Any]:
     return {
         "scheduling_strategy": PlacementGroupSchedulingStrategy(
             placement_group=group, placement_group_bundle_index=index
         )
     }
-
-
-def _wanted(peers: Sequence[PeerParams], policy_gpus: float) -> str:
-    gpus, cpus = sum(peer.num_gpus for peer in peers), sum(peer.num_cpus for peer in peers)
-    policy = f"{policy_gpus:g} GPUs of the policy and " if policy_gpus else ""
-    return f"{policy}{gpus:g} GPUs and {cpus:g} CPUs of {len(peers)} classmates"

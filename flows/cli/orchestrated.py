@@ -22,12 +22,17 @@ TERMINATED = 143
 
 @contextmanager
 def orchestrated(
-    root: pathlib.Path, params: Params, console: Console, *, uses_engine: bool = True
+    root: pathlib.Path,
+    params: Params,
+    console: Console,
+    *,
+    uses_engine: bool = True,
+    draws: bool = True,
 ) -> Iterator[Run]:
     """Yield the run, admitted to its workspace, under a Prefect server and with progress bars.
 
     Prefect reads the server's address when it is imported, so flows are imported inside the block. ``uses_engine``
-    as of `admitted`.
+    and ``draws`` as of `admitted`.
 
     Raises:
         BadInputError: the params name something that cannot be used.
@@ -35,7 +40,7 @@ def orchestrated(
     """
     signal.signal(signal.SIGTERM, _terminate)
     run = Run(root=root, params=params)
-    with admitted(run, uses_engine=uses_engine), served(console):
+    with admitted(run, uses_engine=uses_engine, draws=draws), served(console):
         from prefect import tags  # noqa: PLC0415 - see above
 
         from flows.run_guard import RUN_TAG  # noqa: PLC0415 - as above

@@ -17,12 +17,13 @@ from flows.pacore_actor import WorkerOrder, own_variables
 from flows.pacore_master import Master, running_head, running_node
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.serving.engines.table import check_engine
+from pipeline_lib.serving.engines.table import check_installed
 
 _PORT = 6400
 _POLL_S = 0.5
 _NODE_ID = re.compile(r"[\w.-]+")
 console = PlainConsole()
+_say = console.say
 
 Workspace = Annotated[pathlib.Path, Parameter(help="Logs are written to logs/ in this folder.")]
 
@@ -124,7 +125,7 @@ def worker(
         reasonloop pacore worker NAME --master 10.0.0.5:6400 --node-id 3 --engine url --set serve.url=URL
     """
     loaded = params.load(*([f"serve.engine={engine}"] if engine is not None else []))
-    check_engine(loaded.serve)
+    check_installed(loaded.serve)
     cluster = place.load()
     log_folder = workspace.resolve() / "logs"
     exit_on_sigterm()
@@ -147,7 +148,3 @@ def worker(
         _say(f"worker {place.node_id} of {cluster.address} draws with {model}; Ctrl-C stops it")
         while True:
             wait()
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -14,14 +14,10 @@ from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.serving.engines.engine import environment_python
-from pipeline_lib.serving.engines.table import engine_named
+from pipeline_lib.serving.engines.engine import INSTALL, environment_python, has_package
+from pipeline_lib.serving.engines.table import ENGINES, engine_named
 
-_ENGINE_PACKAGES = ("vllm", "sglang")
-_LIST_ENGINES = (
-    "from importlib.util import find_spec; "
-    f"print(*(name for name in {_ENGINE_PACKAGES} if find_spec(name)))"
-)
+_ENGINE_PACKAGES = [engine.package for engine in ENGINES.values() if engine.package]
 
 
 def prefect_server() -> Iterator[Finding]:
@@ -112,24 +108,23 @@ def _ray_nodes(execution: ExecutionParams, workspace: pathlib.Path) -> Finding:
 
 def engine(serve: ServeParams) -> Iterator[Finding]:
     """The virtual environment of the engines that run as servers."""
-    wanted = serve.engine in _ENGINE_PACKAGES
+    package = engine_named(serve.engine).package
     try:
         interpreter = environment_python(serve)
     except BadInputError as error:
         yield Finding(
             what="serve environment",
-            ok=False if wanted else None,
-            detail=str(error) if wanted else f"none; serve.engine={serve.engine} needs none",
-            remedy="" if wanted else "only for engines vllm and sglang: make serve-env",
+            ok=False if package else None,
+            detail=str(error) if package else f"none; serve.engine={serve.engine} needs none",
+            remedy="" if package else f"only for {' and '.join(_ENGINE_PACKAGES)}: {INSTALL}",
         )
         return
-    # Isolated: PYTHONPATH would show it the packages of this environment.
-    installed = set((answer_of([interpreter, "-I", "-c", _LIST_ENGINES]) or "").split())
+    installed = [name for name in _ENGINE_PACKAGES if has_package(interpreter, name)]
     yield Finding(
         what="serve environment",
-        ok=engine_named(serve.engine).name in installed if wanted else bool(installed) or None,
-        detail=f"{interpreter} has {' and '.join(sorted(installed)) or 'no engine'}",
-        remedy=f"install {serve.engine if wanted else 'vllm'} there: make serve-env",
+        ok=package in installed if package else bool(installed) or None,
+        detail=f"{interpreter} has {' and '.join(installed) or 'no engine'}",
+        remedy=f"install {package or 'vllm'} there, or {INSTALL}",
     )
 
 

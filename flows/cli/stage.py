@@ -27,7 +27,8 @@ def stage(
     loaded = params.load(*options.overrides)
     uses_engine = STAGES[name] not in (*ADAPTIVE, *LATENT)
     root = options.workspace.resolve()
-    with orchestrated(root, loaded, console, uses_engine=uses_engine) as run:
+    draws = "serve.engine" in STAGES[name].params
+    with orchestrated(root, loaded, console, uses_engine=uses_engine, draws=draws) as run:
         if STAGES[name].is_one_task:
             from flows.one_stage import run_one_task_stage  # noqa: PLC0415 - see `orchestrated`
 

@@ -101,6 +101,29 @@ def check_peer(peer: PeerParams) -> PeerParams:
     return peer.model_copy(update={"serve": serve})
 
 
+def check_placed(
+    peers: Sequence[PeerParams], gpus: float, cpus: float, *, place: str, policy_gpus: float = 0
+) -> None:
+    """Check that ``place``, a machine or Ray, has what the peers and the policy take together.
+
+    Raises:
+        BadInputError: it has less.
+    """
+    wants_gpus = policy_gpus + sum(peer.num_gpus for peer in peers)
+    if wants_gpus > gpus or sum(peer.num_cpus for peer in peers) > cpus:
+        raise BadInputError(
+            f"{place} cannot place {placed_text(peers, policy_gpus)}; it has {gpus:g} GPUs and "
+            f"{cpus:g} CPUs; lower num_gpus or num_cpus of a classmate"
+        )
+
+
+def placed_text(peers: Sequence[PeerParams], policy_gpus: float) -> str:
+    """What policy and peers take, in words."""
+    gpus, cpus = sum(peer.num_gpus for peer in peers), sum(peer.num_cpus for peer in peers)
+    policy = f"{policy_gpus:g} GPUs of the policy and " if policy_gpus else ""
+    return f"{policy}{gpus:g} GPUs and {cpus:g} CPUs of {len(peers)} classmates"
+
+
 def _check_budget(serve: ServeParams) -> None:
     if serve.budget_tokens is not None or serve.budget_money is not None:
         raise BadInputError(

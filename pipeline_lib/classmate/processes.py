@@ -11,12 +11,14 @@ from contextlib import ExitStack, closing, contextmanager
 from multiprocessing.connection import Client, Connection
 
 from pipeline_lib.classmate import peer_process
-from pipeline_lib.classmate.body import peer_identity
+from pipeline_lib.classmate.body import check_placed, peer_identity
 from pipeline_lib.classmate.peer import PeerFailedError, Question, check_answer
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.serving.chat_model import Completion, Decoding
 from pipeline_lib.serving.engines.engine import Launch
+from pipeline_lib.serving.engines.table import check_installed
+from pipeline_lib.serving.gpus import visible_gpus
 from pipeline_lib.serving.supervisor.process import EngineProcess
 
 _POLL_S = 0.05
@@ -169,6 +171,20 @@ def _exchange(connection: Connection, call: object) -> object:
     connection.send(call)
     found: object = connection.recv()
     return found
+
+
+def check_machine(peers: Sequence[PeerParams]) -> None:
+    """Check that this machine has the GPUs, the CPUs and the engines of ``peers``.
+
+    Raises:
+        BadInputError: it has not.
+    """
+    check_placed(peers, visible_gpus(), os.cpu_count() or 1, place="this machine")
+    for peer in peers:
+        try:
+            check_installed(peer.serve)
+        except BadInputError as error:
+            raise BadInputError(f"classmate {peer.name}: {error}") from error
 
 
 @contextmanager

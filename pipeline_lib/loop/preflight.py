@@ -9,7 +9,13 @@ from pipeline_lib.evaluation.plan import evaluation_draws
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.problems.table import GENERATED
-from pipeline_lib.serving.engines.table import ENGINES, check_engine, engine_named
+from pipeline_lib.serving.engines.table import (
+    ENGINES,
+    check_engine,
+    check_installed,
+    engine_named,
+)
+from pipeline_lib.serving.running_engine import check_model
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.manifests import MANIFEST_NAME
 from pipeline_lib.storage.workspace import Workspace
@@ -38,8 +44,8 @@ def check_trackers(params: Params) -> None:
         Trackers(names=params.execution.report_to, folder=pathlib.Path()).check()
 
 
-def check_params(params: Params) -> None:
-    """Check what the params name: data set, model, engine.
+def check_params(params: Params, *, draws: bool = True) -> None:
+    """Check what the params name: data set, model, engine; with ``draws`` also that the engine is installed.
 
     Raises:
         BadInputError: one of them cannot be used by the loop.
@@ -49,7 +55,7 @@ def check_params(params: Params) -> None:
         make_splits(params.prepare, seed=params.seed, gold_problem=lambda _: None)
     if params.bootstrap.model is not None:
         _check_model(params.bootstrap.model)
-    check_engine(params.serve)
+    (check_installed if draws else check_engine)(params.serve)
     if engine_named(params.serve.engine).is_external:
         others = [name for name, engine in ENGINES.items() if not engine.is_external]
         raise BadInputError(
@@ -68,13 +74,10 @@ def _check_model(model: str) -> None:
             f"bootstrap.model: {model} is a GGUF model; convert it with "
             "`reasonloop import-model FILE --output FOLDER`, and give FOLDER"
         )
-    if _is_path(model) and not path.is_dir():
-        raise BadInputError(f"bootstrap.model: {model} is not a folder; give one, or a hub id")
-
-
-def _is_path(model: str) -> bool:
-    """True if ``model`` can only be a folder: a hub id is NAME or OWNER/NAME."""
-    return model.startswith((".", "/", "~")) or model.count("/") > 1
+    try:
+        check_model(model)
+    except BadInputError as error:
+        raise BadInputError(f"bootstrap.model: {error}") from error
 
 
 def check_writable(root: pathlib.Path) -> None:

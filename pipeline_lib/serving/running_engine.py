@@ -13,7 +13,7 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
-from pipeline_lib.serving.engines.table import check_engine, engine_named
+from pipeline_lib.serving.engines.table import check_installed, engine_named
 from pipeline_lib.serving.supervisor.probes import NoAnswerError, Probes
 from pipeline_lib.serving.supervisor.supervised import start_supervised
 
@@ -72,7 +72,7 @@ def serving_engine(
             ``serve.model``.
         ReasonloopError: the engine does not start, or was given up during the block.
     """
-    check_engine(serve)
+    check_installed(serve)
     kind = engine_named(serve.engine)
     if kind.is_external:
         yield attach(serve, by_chat=serve.tokenizer is None)
@@ -144,7 +144,7 @@ def attach(serve: ServeParams, *, by_chat: bool) -> AttachedEngine:
         BadInputError: ``serve.model`` is not served, or is null while several models are.
         ReasonloopError: the server does not answer.
     """
-    assert serve.url is not None  # by `check_engine`
+    assert serve.url is not None  # by `check_installed`
     # Stripped: httpx quotes a malformed header in its error.
     key = (environment(serve.api_key_env) or "").strip()
     probes = Probes(

@@ -18,6 +18,7 @@ from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.records import Problem
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.connect import connect
+from pipeline_lib.serving.engines.table import check_installed
 from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.checkpoints import work_folder
@@ -120,6 +121,8 @@ def _check(request: TrainingRequest) -> None:
         make_four_bit_config()
     if request.trackers is not None:
         request.trackers.check()
+    if request.params.rollouts == "endpoint":
+        check_installed(request.serve)
 
 
 def _in_four_bits(request: TrainingRequest) -> bool:

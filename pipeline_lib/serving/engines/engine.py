@@ -6,6 +6,7 @@ describes.
 """
 
 import pathlib
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ HOST = "127.0.0.1"
 """Engines listen on the loopback interface only."""
 RESIDENT_ADAPTERS = 2
 """Adapters in memory: a new version is loaded before the old one is unloaded."""
+INSTALL = "set serve.environment to a folder that has the engine (`make serve-env` makes one with vLLM alone)"
+"""Remedy where an engine is not installed."""
 FOREIGN_ENVIRONMENT: Mapping[str, str | None] = {"PYTHONPATH": None, "VIRTUAL_ENV": None}
 """For an engine in a second virtual environment, whose packages must not be shadowed."""
 
@@ -68,6 +71,8 @@ class Engine:
     """None: adapters cannot be loaded at run time."""
     health_route: str | None = None
     """Answers 200 only while the engine computes, whatever its queue. None: one token is drawn."""
+    package: str | None = None
+    """The engine's package in ``serve.environment``; None: it needs no environment of its own."""
     in_process: bool = False
     """A run draws with the weights in each worker's own process; ``launch`` is for other clients."""
 
@@ -92,7 +97,14 @@ def environment_python(serve: ServeParams) -> str:
     found = REPOSITORY / serve.environment / "bin" / "python"
     if not found.exists():
         raise BadInputError(
-            f"serve.environment={serve.environment}: there is no {found}; give the folder of an "
-            f"environment with {serve.engine} (`make serve-env` makes one with vLLM)"
+            f"serve.environment={serve.environment}: there is no {found} with {serve.engine}; {INSTALL}"
         )
     return str(found)
+
+
+def has_package(python: str, package: str) -> bool:
+    """True if the environment of the interpreter ``python`` has a package, which is not imported."""
+    find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
+    # Isolated: PYTHONPATH would show it the packages of this environment.
+    command = [python, "-I", "-c", find]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603 - own words

@@ -41,6 +41,7 @@ def _base_and_adapter(base: str, adapter: str) -> str:
 
 SGLANG = Engine(
     name="sglang",
+    package="sglang",
     launch=_launch,
     # Source: sglang, entrypoints/openai/serving_completions.py: all N completions get the same
     # sampling_seed; texts are tokenized with special tokens, ids are taken as they are.

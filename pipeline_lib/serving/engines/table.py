@@ -6,7 +6,12 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.dialects import OPENAI, Dialect
 from pipeline_lib.serving.engines.embedded import EMBEDDED
-from pipeline_lib.serving.engines.engine import Engine
+from pipeline_lib.serving.engines.engine import (
+    INSTALL,
+    Engine,
+    environment_python,
+    has_package,
+)
 from pipeline_lib.serving.engines.sglang import SGLANG
 from pipeline_lib.serving.engines.url import URL
 from pipeline_lib.serving.engines.vllm import VLLM
@@ -36,6 +41,20 @@ def check_engine(serve: ServeParams) -> None:
     if engine_named(serve.engine).is_external and not serve.url:
         raise BadInputError(
             f"serve: url=null; engine={serve.engine} needs the address, as in http://host:8000/v1"
+        )
+
+
+def check_installed(serve: ServeParams) -> None:
+    """Check that the engine of ``serve`` can be started on this machine, or has an address.
+
+    Raises:
+        BadInputError: it does not.
+    """
+    check_engine(serve)
+    package = engine_named(serve.engine).package
+    if package is not None and not has_package(environment_python(serve), package):
+        raise BadInputError(
+            f"serve.environment={serve.environment}: {serve.engine} is not installed there; {INSTALL}"
         )
 
 

@@ -71,6 +71,7 @@ def _adapter_alone(_base: str, adapter: str) -> str:
 
 VLLM = Engine(
     name="vllm",
+    package="vllm",
     launch=_launch,
     # Source: vllm 0.32, v1/engine/parallel_sampling.py: the seed of child i is seed + i. Greedy
     # requests with n > 1 are refused (sampling_params.py).

@@ -7,9 +7,11 @@ SERVER = pathlib.Path(__file__).with_name("small_server.py")
 
 
 def small_environment(folder: pathlib.Path) -> pathlib.Path:
-    """Make the environment; its python starts the small server for any module."""
+    """Make the environment; it has every package, and its python starts the small server for any module."""
     python = folder / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} {SERVER} "$@"\n', encoding="utf-8")
+    python.write_text(
+        f'#!/bin/sh\n[ "$1" = -I ] && exit\nexec {sys.executable} {SERVER} "$@"\n', encoding="utf-8"
+    )
     python.chmod(0o755)
     return folder

@@ -1,0 +1,101 @@
+"""A command whose engine is not installed is refused before any work."""
+
+import subprocess
+import sys
+
+import pytest
+
+from flows.admission import admitted
+from flows.cli.app import main
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.serving.engines.table import check_installed
+from pipeline_lib.stages.stage import Run
+from tests.unit.classmate.peer_models import save_peer
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """A virtual environment with vLLM alone, as `make serve-env` makes."""
+    folder = tmp_path_factory.mktemp("serve") / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    packages = next((folder / "lib").glob("python*")) / "site-packages"
+    (packages / "vllm.py").touch()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def compact_model(tmp_path_factory):
+    return save_peer(tmp_path_factory.mktemp("model") / "model")
+
+
+def test_the_environment_must_have_the_engine(environment):
+    """Found without an import of the package; the remedy says what `make serve-env` installs."""
+    check_installed(ServeParams(engine="vllm", environment=str(environment)))
+    check_installed(ServeParams(engine="embedded", environment="none"))
+    for serve, words in (
+        (
+            ServeParams(engine="sglang", environment=str(environment)),
+            "sglang is not installed there",
+        ),
+        (ServeParams(engine="vllm", environment=str(environment / "no")), "python with vllm"),
+    ):
+        with pytest.raises(BadInputError, match=words) as raised:
+            check_installed(serve)
+        assert "`make serve-env` makes one with vLLM alone" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run --runner thread --workspace work",
+        "stage sample --runner thread --workspace work",
+        "stage train --runner thread --workspace work",
+        "pacore serve . --workspace work",
+        "pacore solve . question --workspace work",
+        "pacore worker . --master 127.0.0.1:9 --node-id 1 --workspace work",
+        "apr solve . question --workspace work",
+        "serve . --workspace work",
+        "sample . --output paths.jsonl --set prepare.train_problems=1 --set prepare.test_problems=1",
+        "pacore evaluate . --output work --set prepare.train_problems=1 --problems 1",
+        (
+            "classmate train . --output work --set classmate.prepare.train_problems=1 "
+            "--set classmate.prepare.bootstrap_problems=1 --set classmate.prepare.test_problems=1 "
+            "--set classmate.classmate_model_name_or_path_list=[{name: a, model: PEER, serve: "
+            "{engine: sglang, environment: ENVIRONMENT}}]"
+        ),
+    ],
+)
+def test_commands_that_start_an_engine(
+    command, environment, compact_model, tmp_path, monkeypatch, capsys
+):
+    """Exit code 2 and one line; nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    head, _, peers = command.partition(" --set classmate.classmate_model")
+    words = head.split()
+    if peers:
+        peers = f"classmate.classmate_model{peers}".replace("ENVIRONMENT", str(environment))
+        words += ["--set", peers.replace("PEER", str(compact_model))]
+    words = [str(compact_model) if word == "." else word for word in words]
+    words += ["--set", "serve.engine=sglang", "--set", f"serve.environment={environment}"]
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2, error
+    assert "sglang is not installed there" in error
+    assert len(error.splitlines()) == 1
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".log"]
+
+
+def test_a_stage_that_draws_nothing_needs_no_engine(environment, tmp_path):
+    """Its params may name one that other machines have."""
+    serve = {"engine": "sglang", "environment": str(environment)}
+    params = Params.model_validate({"execution": {"runner": "thread"}, "serve": serve})
+    with (
+        pytest.raises(BadInputError, match="not installed"),
+        admitted(Run(root=tmp_path, params=params)),
+    ):
+        pass
+    with admitted(Run(root=tmp_path, params=params), draws=False):
+        pass
