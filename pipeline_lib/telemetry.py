@@ -16,7 +16,7 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -61,6 +61,17 @@ def record_work(
     record_event(
         workspace, "work", stage=stage, done=done, total=total, peak_mib=_take_peak_mib(), **fields
     )
+
+
+def step_recorder(
+    workspace: pathlib.Path, stage: str, **fields: Any
+) -> Callable[[int, int, Mapping[str, float]], None]:
+    """A function of step, total and metrics that records the steps of a training as work."""
+
+    def record(step: int, total: int, _metrics: Mapping[str, float]) -> None:
+        record_work(workspace, stage, done=step, total=total, unit="step", **fields)
+
+    return record
 
 
 def _take_peak_mib() -> int:

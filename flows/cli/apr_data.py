@@ -12,6 +12,7 @@ from pipeline_lib.adaptive.countdown.data_folder import generate_data
 from pipeline_lib.adaptive.countdown.sequences import KINDS
 
 console = PlainConsole()
+_say = console.say
 
 
 def generate(
@@ -44,7 +45,3 @@ def generate(
         solved = counts[f"{kind}_solved"] / counts[f"{kind}_problems"]
         _say(f"{kind}: {counts[f'{kind}_rows']:.0f} sequences, {solved:.1%} of the problems solved")
     _say(f"data: {output}, digest {manifest.digest[:16]}")
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting
 
 console = PlainConsole()
+_say = console.say
 
 
 @Parameter(name="*")
@@ -249,7 +250,3 @@ def trace(  # noqa: PLR0913 - one argument per option
     if html is not None:
         tracing.write_trace_page(html, folder, drawn)
         _say(str(html))
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, DEFAULT_RUN, Engine,
 from flows.terminal import PlainConsole
 
 console = PlainConsole()
+_say = console.say
 _BATCH = 16
 
 
@@ -84,7 +85,3 @@ def solve(  # noqa: PLR0913 - one argument per option
     _say(answer.text)
     for line in solving.account(answer.rollout):
         _say(line)
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

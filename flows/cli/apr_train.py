@@ -11,6 +11,7 @@ from flows.cli.progress import progress_bar
 from flows.terminal import PlainConsole
 
 console = PlainConsole()
+_say = console.say
 
 Minutes = Annotated[
     float | None,
@@ -52,20 +53,20 @@ def train(
     loaded = params.load()
     from pipeline_lib.adaptive.model_record import read_record  # noqa: PLC0415 - after the params
     from pipeline_lib.adaptive.sft import train_on_traces  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.training.tracking.trackers import trackers_beside  # noqa: PLC0415 - as above
 
+    output = output.resolve()
+    trackers = trackers_beside(output, loaded.execution.report_to)
     with progress_bar(console, f"train {kind}") as moved:
-
-        def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
-            moved(step, total)
-
         manifest = train_on_traces(
             data.resolve(),
             kind,
-            output.resolve(),
+            output,
             loaded.adaptive,
             seed=loaded.seed,
             max_seconds=_seconds(minutes),
-            progress=progress,
+            progress=moved,
+            trackers=trackers,
         )
     record = read_record(output)
     _say(f"sequences: {record.sequences}, and {record.dropped} longer than {record.window} tokens")
@@ -99,7 +100,10 @@ def rl(
     """
     loaded = params.load()
     from pipeline_lib.adaptive.rl.train import train_by_rl  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.training.tracking.trackers import trackers_beside  # noqa: PLC0415 - as above
 
+    output = output.resolve()
+    trackers = trackers_beside(output, loaded.execution.report_to)
     with progress_bar(console, "rl") as moved:
 
         def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
@@ -110,11 +114,12 @@ def rl(
         manifest = train_by_rl(
             model.resolve(),
             data.resolve(),
-            output.resolve(),
+            output,
             loaded.adaptive.rl,
             seed=loaded.seed,
             max_seconds=_seconds(minutes),
             progress=progress,
+            trackers=trackers,
         )
     tokens = manifest.counts["drawn_tokens"]
     _say(
@@ -124,7 +129,3 @@ def rl(
 
 def _seconds(minutes: float | None) -> float | None:
     return None if minutes is None else 60 * minutes
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pipeline_lib.classmate.draw_files import AskedPrefix, DrawRecord
 
 console = PlainConsole()
+_say = console.say
 
 
 def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
@@ -122,7 +123,3 @@ def _continuation_rows(asked: "AskedPrefix | None") -> Iterator[tuple[str, str, 
         for one in continuations:
             score = one.failure or ("right" if one.right else "wrong")
             yield asked.prefix, peer, one.text, score
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

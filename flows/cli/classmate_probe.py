@@ -20,6 +20,7 @@ from pipeline_lib.storage.files import check_output
 
 _DEFAULTS = ClassmateParams()
 console = PlainConsole()
+_say = console.say
 
 
 @Parameter(name="*")
@@ -203,7 +204,3 @@ def _check_files(source: pathlib.Path, output: pathlib.Path, html: pathlib.Path 
     check_output(html, source=source)
     if html.resolve() == output.resolve():
         raise BadInputError(f"--html {html}: is the --output; choose another")
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

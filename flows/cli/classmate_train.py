@@ -1,7 +1,6 @@
 """`reasonloop classmate train` and `evaluate`: for models that are there, without a workspace."""
 
 import pathlib
-from collections.abc import Mapping
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -12,9 +11,11 @@ from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.loop.preflight import check_trackers
 from pipeline_lib.params.whole import ExecutionParams
 
 console = PlainConsole()
+_say = console.say
 _PROCESSES = ExecutionParams(runner="thread")
 """Peers are processes of this machine."""
 
@@ -54,12 +55,13 @@ def train(
 
     check_is_meant_plain(loaded.classmate)
     check_settings(loaded)
+    check_trackers(loaded)
     output = output.resolve()
     peers = loaded.classmate.classmate_model_name_or_path_list
     check_training_output(output, [base, *(peer.model for peer in peers)])
     training = ActorTraining(
         base=base,
-        problems=load_problems(loaded.classmate.prepare, "train", seed=loaded.seed),
+        problems=load_problems(loaded.classmate.prepare, "train", seed=loaded.seed, say=_say),
         output=output,
         draws=output.with_name(f"{output.name}.draws"),
         trackers=output.with_name(f"{output.name}.trackers"),
@@ -72,11 +74,7 @@ def train(
         opened_peers(peers, _PROCESSES, root=logs) as opened,
         progress_bar(console, "classmate train") as moved,
     ):
-
-        def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
-            moved(step, total)
-
-        summary = train_actor(training, opened, progress=progress)
+        summary = train_actor(training, opened, progress=moved)
         notes = failure_notes(training, opened)
     _say(f"model: {output}, {summary.steps} steps, digest {summary.digest[:16]}")
     for note in notes:
@@ -141,7 +139,7 @@ def evaluate(
     ):
         found = evaluate_policies(
             models,
-            load_problems(classmate.prepare, "test", seed=loaded.seed),
+            load_problems(classmate.prepare, "test", seed=loaded.seed, say=_say),
             EvaluatedPeers.divided(peers, held_out=classmate.held_out),
             files,
             loaded,
@@ -161,7 +159,3 @@ def _named(text: str) -> tuple[str, str]:
     if not (name and equals and model) or "/" in name:
         raise BadInputError(f"{text}: give NAME=MODEL, as in plain=models/plain")
     return name, model
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

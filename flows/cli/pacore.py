@@ -250,5 +250,4 @@ def consensus(
     _say(f"consensus: {output}")
 
 
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+_say = console.say

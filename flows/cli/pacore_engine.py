@@ -17,6 +17,7 @@ from pipeline_lib.serving.chat_model import ChatModel
 from pipeline_lib.serving.started_engine import started_engine
 
 console = PlainConsole()
+_say = console.say
 
 
 @Parameter(name="*")
@@ -106,7 +107,3 @@ def _report(pool: WorkerPool) -> None:
     counts = sorted(pool.table.calls_by_worker.items())
     shown = ", ".join(f"{calls} by {node_id}" for node_id, calls in counts)
     _say(f"calls of workers: {shown or 'none'}; {pool.table.lost_calls} lost and sent again")
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -25,6 +25,7 @@ from pipeline_lib.serving.supervisor.ports import lease_port
 
 _PORT = 8200
 console = PlainConsole()
+_say = console.say
 
 
 def serve(
@@ -120,7 +121,3 @@ curl {base_url}/chat/completions -H 'Content-Type: application/json' -d '{json.d
 """
     )
     _say("serving; Ctrl-C stops it")
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

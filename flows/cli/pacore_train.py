@@ -1,7 +1,6 @@
 """`reasonloop pacore base` and `train`."""
 
 import pathlib
-from collections.abc import Mapping
 from functools import partial
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from flows.cli.progress import progress_bar
 from flows.terminal import PlainConsole
 from pipeline_lib.collaborative.message_cache import read_cache
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.loop.preflight import check_trackers
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.storage.folders import replaced
 
@@ -79,16 +79,13 @@ def train(
     )
 
     check_method(loaded.pacore.train)
+    check_trackers(loaded)
     ask = partial(user_message, chat_format=chat_format_for(base))
     cached = read_cache(cache, kind=loaded.pacore.kind, ask=ask)
     questions = judge_cache(cached, loaded, workers=workers)
 
     with progress_bar(console, "pacore train") as moved:
-
-        def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
-            moved(step, total)
-
-        trained = train_synthesizer(base, questions, output, loaded, progress=progress)
+        trained = train_synthesizer(base, questions, output, loaded, progress=moved)
     table = Table("", "", show_header=False, box=None, pad_edge=False)
     for name, count in trained.episodes.counts.items():
         table.add_row(name.replace("_", " "), str(count))

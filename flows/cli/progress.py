@@ -4,8 +4,9 @@ The bars of a run read the workspace's events, which threads and Ray workers wri
 """
 
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -23,9 +24,15 @@ from pipeline_lib.telemetry import Event, WorkFollower, work_label
 _REFRESH_S = 0.25
 
 
+class Moved(Protocol):
+    """A callback of the number done and the total; the metrics of a training's step are not shown."""
+
+    def __call__(self, done: int, total: int, metrics: Mapping[str, float] = ..., /) -> None: ...  # noqa: D102
+
+
 @contextmanager
-def progress_bar(console: Console, title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback of the number done and the total; the bar is removed at the end."""
+def progress_bar(console: Console, title: str) -> Iterator[Moved]:
+    """Yield the callback of a bar, which is removed at the end."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -34,7 +41,7 @@ def progress_bar(console: Console, title: str) -> Iterator[Callable[[int, int], 
     )
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task(title, total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)
+        yield lambda done, total, _metrics=None: progress.update(bar, completed=done, total=total)
 
 
 class ProgressView:

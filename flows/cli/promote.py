@@ -35,6 +35,7 @@ PATIENCE_S = 60.0
 _POLL_S = 1.0
 _INSTEAD = Group("Instead of a new promotion", validator=mutually_exclusive)
 console = PlainConsole()
+_say = console.say
 
 
 def promote(
@@ -178,7 +179,3 @@ def _answer(workspace: Workspace, decision: "Answer") -> None:
         _say(str(state.message))
     else:
         raise ReasonloopError(str(state.message))
-
-
-def _say(line: str) -> None:
-    console.print(line, soft_wrap=True, markup=False, highlight=False)

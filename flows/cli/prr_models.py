@@ -25,6 +25,7 @@ from pipeline_lib.training.tracking.step_log import open_trackers
 
 # Under torchrun each rank runs the command; rank 0 prints.
 console = PlainConsole(quiet=environment("RANK") not in {None, "0"})
+_say = console.say
 
 Data = Annotated[
     pathlib.Path, Parameter(help="Folder in the format of TRM and HRM, with train/ and test/.")
@@ -221,7 +222,3 @@ def _shares(figures: dict[str, Any]) -> list[tuple[str, str]]:
         label = "oracle (upper bound)" if name == _UPPER_BOUND else name.removesuffix("_exact")
         shares.append((label, f"{figures[name]:.1%} ({interval.low:.1%} to {interval.high:.1%})"))
     return [*shares, ("mean branch", f"{figures['mean_branch_exact']:.1%}")]
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

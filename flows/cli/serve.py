@@ -25,6 +25,7 @@ _PROMPT = "2,3,7=42\n"
 _QUESTION = "What is 6 times 7?"
 _MAX_TOKENS = 32
 console = PlainConsole()
+_say = console.say
 
 
 def serve(
@@ -118,10 +119,6 @@ def _read(text: str) -> Adapter:
     if not (name and equals and folder):
         raise BadInputError(f"--lora {text}: give NAME=FOLDER")
     return read_adapter(name, pathlib.Path(folder), model_identity(folder))
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _has_chat_template(model: str) -> bool:

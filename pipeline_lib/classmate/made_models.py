@@ -15,6 +15,7 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_json
 from pipeline_lib.training.bootstrap import make_base_policy
 from pipeline_lib.training.phases import Progress
+from pipeline_lib.training.tracking.trackers import Trackers
 from pipeline_lib.training.weights import policies
 
 
@@ -25,6 +26,7 @@ def make_base(
     *,
     seed: int,
     progress: Progress,
+    trackers: Trackers | None = None,
 ) -> None:
     """Make the actor's base in ``output``, unless it exists; an interrupted training is resumed.
 
@@ -34,6 +36,7 @@ def make_base(
         params: section ``bootstrap`` is read.
         seed: the root seed.
         progress: called after each step.
+        trackers: experiment trackers.
 
     Raises:
         BadInputError: the named model cannot be loaded, or no problem has a worked solution.
@@ -52,10 +55,12 @@ def make_base(
         return
     chat_format = load_chat_format(made.model) if made.model and made.format_steps else None
     rows = solution_rows(worked.train, chat_format)
-    make_base_policy(rows, output, params=made, seed=seed, key=key, progress=progress)
+    make_base_policy(
+        rows, output, params=made, seed=seed, key=key, progress=progress, trackers=trackers
+    )
 
 
-def make_peer(
+def make_peer(  # noqa: PLR0913 - what a training depends on
     problems: Sequence[Problem],
     output: pathlib.Path,
     recipe: MadePeerParams,
@@ -63,6 +68,7 @@ def make_peer(
     *,
     seed: int,
     progress: Progress,
+    trackers: Trackers | None = None,
 ) -> None:
     """Make a small peer in ``output``, unless it exists; an interrupted training is resumed.
 
@@ -73,6 +79,7 @@ def make_peer(
         params: batches and rates are those of section ``bootstrap``.
         seed: the root seed.
         progress: called after each step.
+        trackers: experiment trackers.
 
     Raises:
         BadInputError: no problem has a worked solution.
@@ -107,6 +114,7 @@ def make_peer(
         key=key,
         pieces=recipe.tokenizer,
         progress=progress,
+        trackers=trackers,
     )
 
 

@@ -23,11 +23,10 @@ from pipeline_lib.collaborative.synthesizer import (
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.storage import shards
-from pipeline_lib.telemetry import record_work
+from pipeline_lib.telemetry import record_work, step_recorder
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     import pathlib
-    from collections.abc import Mapping
 
     from pipeline_lib.params.whole import Params
     from pipeline_lib.serving.chat_model import ChatFormat
@@ -127,9 +126,6 @@ def _questions(run: Run, chat_format: ChatFormat) -> list[JudgedQuestion]:
 
 
 def _train(run: Run, output: pathlib.Path, params: Params, *, stage: str) -> None:
-    def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
-        record_work(run.root, stage, done=step, total=total, unit="step")
-
     base = str(run.workspace.pacore.base)
     questions = _questions(run, chat_format_for(base))
-    train_synthesizer(base, questions, output, params, progress=progress)
+    train_synthesizer(base, questions, output, params, progress=step_recorder(run.root, stage))

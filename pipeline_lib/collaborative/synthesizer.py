@@ -31,7 +31,7 @@ from pipeline_lib.storage.files import check_output, digest_json, write_json_lin
 from pipeline_lib.storage.journal import open_journal
 from pipeline_lib.training.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.training.phases import Progress
-from pipeline_lib.training.tracking.trackers import Trackers
+from pipeline_lib.training.tracking.trackers import trackers_beside
 from pipeline_lib.verification.dispatch import Item, open_verifier
 
 _METHODS = ONLINE | {Method.SFT}
@@ -114,10 +114,7 @@ def train_synthesizer(
         _check_left(counts, "change the first stage, or set pacore.episodes.filter_draws=0")
     write_json_lines(files.rows, episodes.rows)
     write_text(files.card, _card(setup.base, params, counts))
-    request = replace(
-        setup.request(output, episodes.rows, train, cold_start=cold_start),
-        trackers=Trackers(names=params.execution.report_to, folder=files.trackers),
-    )
+    request = setup.request(output, episodes.rows, train, cold_start=cold_start)
     return TrainedSynthesizer(
         summary=train_policy(request),
         episodes=replace(episodes, counts=counts),
@@ -167,10 +164,6 @@ class _Files:
     def logs(self) -> pathlib.Path:
         return self._named("logs")
 
-    @property
-    def trackers(self) -> pathlib.Path:
-        return self._named("trackers")
-
     def _named(self, name: str) -> pathlib.Path:
         return self.output.with_name(f"{self.output.name}.{name}")
 
@@ -207,6 +200,7 @@ class _Setup:
             seed=params.seed,
             key=_key(self.base, [*cold_start, *rows], train, params),
             progress=self.progress,
+            trackers=trackers_beside(output, params.execution.report_to),
         )
 
 

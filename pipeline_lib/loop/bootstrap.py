@@ -12,8 +12,9 @@ from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.pretrained import load_chat_format
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests
-from pipeline_lib.telemetry import record_work
+from pipeline_lib.telemetry import step_recorder
 from pipeline_lib.training.bootstrap import make_base_policy
+from pipeline_lib.training.tracking.trackers import Trackers
 from pipeline_lib.training.weights import policies
 
 if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
@@ -46,7 +47,8 @@ def bootstrap(run: Run) -> None:
         params=params,
         seed=seed,
         key=key,
-        progress=lambda step, total, _: record_work(
-            run.root, "bootstrap", done=step, total=total, unit="step"
+        progress=step_recorder(run.root, "bootstrap"),
+        trackers=Trackers(
+            names=run.params.execution.report_to, folder=workspace.trackers("bootstrap")
         ),
     )

@@ -28,6 +28,7 @@ from pipeline_lib.training.offline import sft
 from pipeline_lib.training.phases import Phase, Progress, Row, Schedule, TrainContext
 from pipeline_lib.training.sequence import run_phases
 from pipeline_lib.training.token_budget import Tokens
+from pipeline_lib.training.tracking.trackers import Trackers
 from pipeline_lib.training.weights import policies
 
 _PAD = "<pad>"
@@ -49,6 +50,7 @@ def make_base_policy(  # noqa: PLR0913 - what a training depends on
     key: str,
     pieces: Pieces = "numbers",
     progress: Progress | None = None,
+    trackers: Trackers | None = None,
 ) -> Manifest:
     """Make the base policy from worked solutions, or from ``params.model``.
 
@@ -60,6 +62,7 @@ def make_base_policy(  # noqa: PLR0913 - what a training depends on
         key: the stage key.
         pieces: of the tokenizer of a model from scratch.
         progress: called after each step of SFT.
+        trackers: experiment trackers of SFT.
 
     Raises:
         BadInputError: the named model cannot be loaded, or there are no rows to train on.
@@ -82,6 +85,7 @@ def make_base_policy(  # noqa: PLR0913 - what a training depends on
         seed=seed,
         threads=params.threads,
         progress=progress,
+        trackers=trackers,
     )
     if params.model is not None:
         phase = _make_phase("format", rows, params, steps=params.format_steps)

@@ -70,3 +70,16 @@ def test_bad_input_is_one_line_and_exit_code_2(folders, tmp_path, capsys):
         assert message in errors
         assert errors.count("\n") == 1
     assert not (tmp_path / "rl").exists()
+
+
+def test_steps_are_logged_by_the_trackers(folders, tmp_path, capsys):
+    """Of `train` and of `rl`, one step each, beside the model."""
+    data, model = folders
+    limits = ["--minutes", "1e-6", "--set", "execution.report_to=[dvclive]"]
+    train = ["train", str(data), "--kind", "serial", "--output", str(tmp_path / "serial")]
+    rl = ["rl", str(model), "--data", str(data), "--output", str(tmp_path / "rl")]
+    for command, name, phase in ((train, "serial", "sft"), (rl, "rl", "rl")):
+        assert run(capsys, *command, *limits)[0] == 3
+        log = tmp_path / f"{name}.trackers" / "dvclive" / phase / "plots" / "metrics"
+        [line] = next(log.rglob("loss.tsv")).read_text("utf-8").splitlines()[1:]
+        assert line.startswith("1\t")

@@ -4,6 +4,8 @@ import shutil
 
 import pytest
 
+from flows.cli.app import main
+
 SMOKE = ("--profile", "smoke", "--runner", "thread")
 
 
@@ -19,3 +21,25 @@ def test_a_finished_training_is_not_repeated_for_a_tracker(finished_run, reasonl
     assert done.returncode == 0, done.stderr
     assert manifest.stat().st_mtime_ns == before
     assert not (workspace / "logs" / "trackers").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "apr train none --kind serial --output model",
+        "apr rl none --data none --output model",
+        "prr train none --output model",
+        "pacore train none none.jsonl --output model",
+        "classmate train none --output model --set classmate.classmate_reward_weight=0",
+    ],
+)
+def test_every_training_refuses_an_unknown_tracker(command, capsys, tmp_path, monkeypatch):
+    """In one line, before its data and model are read."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main([*command.split(), "--set", "execution.report_to=[bells]"])
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert error.startswith("reasonloop: execution.report_to: bells is unknown")
+    assert len(error.splitlines()) == 1
+    assert not list(tmp_path.iterdir())

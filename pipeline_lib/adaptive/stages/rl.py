@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from pipeline_lib.adaptive.rl.train import train_by_rl
 from pipeline_lib.adaptive.stages.chosen import read_chosen
-from pipeline_lib.telemetry import record_work
+from pipeline_lib.telemetry import step_recorder
 from pipeline_lib.training.tracking.trackers import Trackers
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     import pathlib
-    from collections.abc import Mapping
 
     from pipeline_lib.stages.stage import Run
 
@@ -36,16 +35,13 @@ def _train(run: Run, model: pathlib.Path, output: pathlib.Path, *, stage: str) -
         return
     chosen = read_chosen(folders.valid_reports, children=rl.children, tokens=rl.tokens)
 
-    def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
-        record_work(run.root, stage, done=step, total=total, unit="step")
-
     train_by_rl(
         model,
         folders.data,
         output,
         rl.model_copy(update={"children": chosen.parallel, "tokens": chosen.serial}),
         seed=run.params.seed,
-        progress=progress,
+        progress=step_recorder(run.root, stage),
         trackers=Trackers(
             names=run.params.execution.report_to, folder=run.workspace.trackers(stage)
         ),

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_lib.adaptive.sft import train_on_traces
-from pipeline_lib.telemetry import record_work
+from pipeline_lib.telemetry import step_recorder
 from pipeline_lib.training.tracking.trackers import Trackers
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     import pathlib
-    from collections.abc import Mapping
 
     from pipeline_lib.adaptive.countdown.sequences import Kind
     from pipeline_lib.stages.stage import Run
@@ -27,16 +26,13 @@ def train_serial(run: Run) -> None:
 
 
 def _train(run: Run, kind: Kind, output: pathlib.Path, *, stage: str) -> None:
-    def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
-        record_work(run.root, stage, done=step, total=total, unit="step")
-
     train_on_traces(
         run.workspace.adaptive.data,
         kind,
         output,
         run.params.adaptive,
         seed=run.params.seed,
-        progress=progress,
+        progress=step_recorder(run.root, stage),
         trackers=Trackers(
             names=run.params.execution.report_to, folder=run.workspace.trackers(stage)
         ),

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import pathlib
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline_lib.classmate.made_models import make_base, make_peer
 from pipeline_lib.classmate.problem_files import make_problems, read_problems
 from pipeline_lib.storage import checkpoints
-from pipeline_lib.telemetry import record_work
+from pipeline_lib.telemetry import step_recorder
+from pipeline_lib.training.tracking.trackers import Trackers
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from collections.abc import Mapping
-
     from pipeline_lib.stages.stage import Run
-    from pipeline_lib.training.phases import Progress
 
 _STAGE = "classmate-peers"
 
@@ -27,7 +25,7 @@ def make_peers(run: Run) -> None:
     # Of its training problems the actor gets verdicts alone: peers that were trained on their solutions would
     # pass on labels that plain training lacks.
     bootstrap = read_problems(folders.problems, "bootstrap")
-    make_base(bootstrap, folders.base, params, seed=seed, progress=_progress(run, "base"))
+    make_base(bootstrap, folders.base, params, seed=seed, **_shown(run, "base"))
     folders.peers.mkdir(parents=True, exist_ok=True)  # dvc.yaml lists it as an output
     recipes = {recipe.name: recipe for recipe in params.used_recipes}
     named = {
@@ -50,12 +48,14 @@ def make_peers(run: Run) -> None:
             recipe,
             params,
             seed=seed,
-            progress=_progress(run, name),
+            **_shown(run, name),
         )
 
 
-def _progress(run: Run, name: str) -> Progress:
-    def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
-        record_work(run.root, _STAGE, done=step, total=total, unit="step", label=f"{_STAGE} {name}")
-
-    return progress
+def _shown(run: Run, name: str) -> dict[str, Any]:
+    """Progress and trackers of one training."""
+    folder = run.workspace.trackers(f"{_STAGE}-{name}")
+    return {
+        "progress": step_recorder(run.root, _STAGE, label=f"{_STAGE} {name}"),
+        "trackers": Trackers(names=run.params.execution.report_to, folder=folder),
+    }

@@ -9,16 +9,15 @@ from pipeline_lib.classmate.made_models import training_peers
 from pipeline_lib.classmate.preflight import check_has_peer
 from pipeline_lib.classmate.problem_files import read_problems
 from pipeline_lib.classmate.training import ActorTraining, failure_notes, train_actor
-from pipeline_lib.telemetry import record_event, record_work
+from pipeline_lib.telemetry import record_event, step_recorder
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     import pathlib
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pipeline_lib.classmate.peer import Peer
     from pipeline_lib.params.classmate import PeerParams
     from pipeline_lib.stages.stage import Run
-    from pipeline_lib.training.phases import Progress
 
 
 def trained_peers(run: Run) -> tuple[PeerParams, ...]:
@@ -40,7 +39,8 @@ def train(run: Run, peers: Sequence[Peer]) -> None:
     """
     check_has_peer(run.params.classmate)
     training = _with_peers(run)
-    train_actor(training, peers, progress=_progress(run, "classmate-train"), replaces=True)
+    shown = step_recorder(run.root, "classmate-train")
+    train_actor(training, peers, progress=shown, replaces=True)
     for text in failure_notes(training, peers):
         record_event(run.root, "note", text=text)
 
@@ -48,7 +48,8 @@ def train(run: Run, peers: Sequence[Peer]) -> None:
 def train_plain(run: Run) -> None:
     """Train the actor without peers: equal problems, seeds and steps."""
     plain = _training(run, run.workspace.classmate.plain)
-    train_actor(plain, (), progress=_progress(run, "classmate-plain"), replaces=True)
+    shown = step_recorder(run.root, "classmate-plain")
+    train_actor(plain, (), progress=shown, replaces=True)
 
 
 def _with_peers(run: Run) -> ActorTraining:
@@ -65,10 +66,3 @@ def _training(run: Run, output: pathlib.Path) -> ActorTraining:
         trackers=run.workspace.trackers(f"classmate-{output.name}"),
         params=run.params,
     )
-
-
-def _progress(run: Run, stage: str) -> Progress:
-    def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
-        record_work(run.root, stage, done=step, total=total, unit="step")
-
-    return progress

@@ -72,6 +72,17 @@ class Trackers:
         return StepLogger(self, phase, facts)
 
 
+def trackers_beside(output: pathlib.Path, names: Sequence[str]) -> Trackers:
+    """The trackers of a training without a workspace, with their files in OUTPUT.trackers.
+
+    Raises:
+        BadInputError: as `Trackers.check`.
+    """
+    trackers = Trackers(names=names, folder=output.with_name(f"{output.name}.trackers"))
+    trackers.check()
+    return trackers
+
+
 class StepLogger:
     """Calls trackers as a trainer would, from the first logged step on."""
 
