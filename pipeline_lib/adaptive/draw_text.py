@@ -3,10 +3,12 @@
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline_lib.adaptive.threads import ThreadGrammar
 from pipeline_lib.serving.chat_model import Completion
+from pipeline_lib.serving.tokens import decode_completion, encode_completion, encode_prompt
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -14,9 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTokens:
-    """The served model's tokenizer, without special tokens."""
+    """The tokens of the served model."""
 
-    encode: Callable[[str], Sequence[int]]
+    encode: Callable[[str], list[int]]
+    """Of a prompt."""
+    count: Callable[[str], int] | None = None
+    """Tokens of a text that follows a prompt; None: not known."""
     decode: Callable[[Sequence[int]], str] | None = None
     """None: the ids of a cut text are not known."""
 
@@ -24,8 +29,9 @@ class TextTokens:
     def of(cls, tokenizer: "PreTrainedTokenizerBase") -> "TextTokens":
         """The tokens of a Hugging Face tokenizer."""
         return cls(
-            encode=lambda text: tokenizer.encode(text, add_special_tokens=False),
-            decode=lambda ids: str(tokenizer.decode(list(ids), skip_special_tokens=True)),
+            encode=partial(encode_prompt, tokenizer),
+            count=lambda text: len(encode_completion(tokenizer, text)),
+            decode=partial(decode_completion, tokenizer),
         )
 
 
@@ -93,4 +99,5 @@ def _length(
 ) -> int:
     if ids is not None:
         return len(ids)
-    return completion.completion_tokens if tokens is None else len(tokens.encode(output))
+    count = None if tokens is None else tokens.count
+    return completion.completion_tokens if count is None else count(output)

@@ -81,7 +81,8 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
     Args:
         server_url: an OpenAI-compatible server of one model, with the version (``http://host:8000/v1``).
         prefix_list: prompts of parents; equal ones are drawn independently.
-        bos_token: precedes each prompt on the wire, and is in no ``prefix`` of the result.
+        bos_token: precedes each prompt on the wire, and is in no ``prefix`` of the result; if ``tokenizer`` begins
+            a text with it, it is there once.
         temperature: of all draws; 0 is greedy.
         max_workers: draws in flight.
         condition_prefix: precedes each prompt of a parent, as in ``Sub Call Budget: 9``; a space follows it.
@@ -109,7 +110,7 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
     if window is not None:
         if tokens is None:
             raise BadInputError(f"window={window}: needs the tokenizer of the served model")
-        check_room(roots, tokens, bos=bos_token, window=window)
+        check_room(roots, tokens, begin=bos_token, window=window)
     try:
         serve = ServeParams(engine="url", url=server_url, concurrency=max_workers)
     except ValidationError as error:
@@ -117,7 +118,7 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
     client = OpenAIModel(
         endpoint=attach(serve, by_chat=False).endpoint,
         serve=serve,
-        encode=None if tokens is None else lambda text: list(tokens.encode(text)),
+        encode=None if tokens is None else tokens.encode,
     )
 
     async def run() -> list[Rollout]:
@@ -130,7 +131,7 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
                 seed=seed,
                 tokens=tokens,
                 window=window,
-                bos=bos_token,
+                begin=bos_token,
             )
             return await run_rollouts(runtime, roots)
 
@@ -163,14 +164,14 @@ def make_roots(prompts: Sequence[str]) -> list[Root]:
     return roots
 
 
-def check_room(roots: Sequence[Root], tokens: TextTokens, *, bos: str, window: int) -> None:
+def check_room(roots: Sequence[Root], tokens: TextTokens, *, window: int, begin: str = "") -> None:
     """Refuse a window that a prompt fills, before anything is drawn.
 
     Raises:
         BadInputError: it has no room for a token.
     """
     for root in roots:
-        if (size := len(tokens.encode(bos + root.prompt))) >= window:
+        if (size := len(tokens.encode(begin + root.prompt))) >= window:
             raise BadInputError(
                 f"window={window}: the prompt of problem {root.problem_id!r} has {size} tokens; "
                 "give a larger window"

@@ -38,8 +38,8 @@ class Runtime:
     tokens: TextTokens | None = None
     window: int | None = None
     """Tokens of a sequence with its prompt; needs ``tokens``."""
-    bos: str = ""
-    """Precedes each prompt on the wire."""
+    begin: str = ""
+    """Precedes each prompt on the wire, besides what the tokenizer puts there."""
     limits: Limits = Limits()
     first_success: bool = False
     """The first child of a round with a result cancels its siblings."""
@@ -55,7 +55,7 @@ class Runtime:
 
     def count(self, text: str) -> int:
         """Tokens of a context on the wire; 0 without a tokenizer."""
-        return 0 if self.tokens is None else len(self.tokens.encode(self.bos + text))
+        return 0 if self.tokens is None else len(self.tokens.encode(self.begin + text))
 
     async def draw(self, text: str, seed: int, *, max_tokens: int) -> Completion:
         """One draw, once a slot is free."""
@@ -65,4 +65,4 @@ class Runtime:
         )
         decoding = replace(self.decoding, max_new_tokens=max_tokens, stop=stops)
         async with self.slots:
-            return await self.draws.draw(self.bos + text, seed, decoding)
+            return await self.draws.draw(self.begin + text, seed, decoding)

@@ -127,7 +127,7 @@ def make_blank(
     )
     weights_seed = trainer_seed(seed, "adaptive", "weights")
     with silence_libraries(), deterministic(threads=threads, seed=weights_seed):
-        save_blank_llama(folder, _tokenizer(num_numbers), sizes)
+        save_blank_llama(folder, _pretrained_tokenizer(num_numbers), sizes)
 
 
 def plan_of(traces: EncodedTraces, sft: AdaptiveSftParams, *, seed: int) -> TokenSteps:
@@ -175,7 +175,7 @@ def make_phase(traces: EncodedTraces, sft: AdaptiveSftParams, *, seed: int) -> P
     )
 
 
-def _tokenizer(num_numbers: int) -> Any:
+def _pretrained_tokenizer(num_numbers: int) -> Any:
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=make_tokenizer(num_numbers),
         pad_token=PAD,

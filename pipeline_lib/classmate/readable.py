@@ -7,6 +7,7 @@ from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.serving.pretrained import load_chat_format, load_tokenizer
+from pipeline_lib.serving.tokens import encode_completion
 
 _SHOWN = 10
 
@@ -26,9 +27,7 @@ def check_readable(peers: Sequence[PeerParams], problems: Sequence[Problem]) -> 
         chat_format = load_chat_format(source)
         characters = {sign for problem in problems for sign in render(problem, chat_format)}
         lacking = [
-            sign
-            for sign in sorted(characters)
-            if unknown in tokenizer.encode(sign, add_special_tokens=False)
+            sign for sign in sorted(characters) if unknown in encode_completion(tokenizer, sign)
         ]
         if lacking:
             more = f" and {len(lacking) - _SHOWN} others" if len(lacking) > _SHOWN else ""

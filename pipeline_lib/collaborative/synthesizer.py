@@ -26,6 +26,7 @@ from pipeline_lib.serving.context import declared_context
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.pretrained import load_chat_format, load_tokenizer
 from pipeline_lib.serving.started_engine import started_engine
+from pipeline_lib.serving.tokens import encode_prompt
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage.files import check_output, digest_json, write_json_lines, write_text
 from pipeline_lib.storage.journal import open_journal
@@ -263,7 +264,7 @@ def _prompt_form(base: str, params: Params) -> PromptForm:
     context, most = declared_context(pathlib.Path(base)), call_tokens(params.pacore, chat_format)
 
     def fits(prompt: str) -> bool:
-        tokens = len(tokenizer.encode(prompt, add_special_tokens=False))
+        tokens = len(encode_prompt(tokenizer, prompt))
         return context is None or tokens + most <= context
 
     return PromptForm(chat_format=chat_format, fits=fits, message_of=message_of(params.pacore))

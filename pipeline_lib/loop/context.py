@@ -7,6 +7,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.sampling.prompts import instruction, render
 from pipeline_lib.serving.context import declared_context
+from pipeline_lib.serving.tokens import encode_completion, encode_prompt
 
 _TEMPLATE_BYTES = 1024
 """Room for a chat template and its system prompt; longer ones are caught by the engine."""
@@ -68,8 +69,8 @@ def check_rows(rows: Iterable[Row], model: pathlib.Path) -> None:
 
     tokenizer = load_tokenizer(str(model))
     for row in suspects:
-        text = row["prompt"] + row["completion"]
-        tokens = len(tokenizer.encode(text, add_special_tokens=False, verbose=False)) + 1
+        prompt = encode_prompt(tokenizer, row["prompt"])
+        tokens = len(prompt) + len(encode_completion(tokenizer, row["completion"])) + 1
         if tokens > context:
             raise BadInputError(
                 f"problem {row['problem_id']}: with its worked solution it has {tokens} tokens, and the context "
@@ -87,4 +88,4 @@ def prompt_lengths(
     chat_format = chat_format_of(tokenizer)
     for problem in problems:
         text = render(problem, chat_format, examples=examples)
-        yield problem, len(tokenizer.encode(text, add_special_tokens=False, verbose=False))
+        yield problem, len(encode_prompt(tokenizer, text))

@@ -29,7 +29,7 @@ class Request:
     """One prompt and one seed per completion (N paths: N seeds)."""
 
     prompt: str
-    """Rendered, with its special tokens; tokenization adds none."""
+    """Rendered; `serving.tokens.encode_prompt` gives its token ids."""
     seeds: Sequence[int]
     model: str | None = None
     """Which of an engine's models draws them; None: it has one."""

@@ -67,9 +67,9 @@ class OpenAIModel:
     serve: ServeParams
     chat_format: ChatFormat | None = None
     """A tokenizer's template, or None for a plain completion model: prompts are rendered here and
-    sent to ``/v1/completions``. With `ServerChat` messages are sent to ``/v1/chat/completions``."""
+    sent to ``/v1/completions`` as token ids. With `ServerChat` messages are sent to ``/v1/chat/completions``."""
     encode: Callable[[str], list[int]] | None = None
-    """Token ids of a rendered prompt, without added ones. Required by `Dialect.prompts_as_ids`."""
+    """Token ids of a rendered prompt, which are sent. None: its text is, except if `Dialect.ids_only`."""
     context_tokens: int | None = None
     """Of the served model; None: unknown."""
     _running: dict[asyncio.AbstractEventLoop, asyncio.Task[object]] = field(
@@ -167,7 +167,7 @@ class OpenAIModel:
     def _dialect(self, owner: str) -> Dialect:
         dialect = dialect_of(self.endpoint.engine, owned_by=owner)
         rendered_here = not isinstance(self.chat_format, ServerChat)
-        if dialect.prompts_as_ids and rendered_here and self.encode is None:
+        if dialect.ids_only and rendered_here and self.encode is None:
             raise BadInputError(
                 f"{self.endpoint.base_url}: the server puts special tokens before a text; set "
                 "serve.tokenizer to the model's Hugging Face folder or id"

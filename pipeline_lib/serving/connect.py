@@ -14,6 +14,7 @@ from pipeline_lib.serving.context import declared_context
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import engine_named
 from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.serving.tokens import encode_prompt
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -33,14 +34,13 @@ def connect(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIMode
         return OpenAIModel(endpoint=endpoint, serve=serve, chat_format=ServerChat())
     from pipeline_lib.serving.pretrained import chat_format_of  # noqa: PLC0415 - see above
 
-    tokenizer = _tokenizer(source, model_identity(source))
+    tokenizer = _cached_tokenizer(source, model_identity(source))
 
     lock = threading.Lock()
 
     def encode(text: str) -> list[int]:
         with lock:  # tokenizers are not thread-safe
-            ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
-        return ids
+            return encode_prompt(tokenizer, text)
 
     return OpenAIModel(
         endpoint=endpoint,
@@ -52,7 +52,7 @@ def connect(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIMode
 
 
 @functools.lru_cache(maxsize=2)
-def _tokenizer(source: str, _identity: str) -> "PreTrainedTokenizerBase":
+def _cached_tokenizer(source: str, _identity: str) -> "PreTrainedTokenizerBase":
     """Read once per process, and again if the content behind the name has changed."""
     from pipeline_lib.serving.pretrained import load_tokenizer  # noqa: PLC0415 - see above
 

@@ -24,8 +24,8 @@ class Dialect:
     be drawn again."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Added to every request, beyond OpenAI's API."""
-    prompts_as_ids: bool = False
-    """Prompts are sent as token ids, since the server adds special tokens to texts."""
+    ids_only: bool = False
+    """A prompt must be token ids: the server adds special tokens to every text."""
     logprobs: bool = False
     """Log-probabilities are reported as of before temperature."""
     names_stops: bool = False

@@ -10,9 +10,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.serving.chat_model import ChatFormat, Conversation
-
-COMPACT_TEMPLATE = "{{ messages[-1]['content'] + '\\n' }}"
-"""Template of models that were made from scratch on compact prompts, and read one message."""
+from pipeline_lib.serving.tokens import COMPACT_TEMPLATE, render_chat, template_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +21,8 @@ class TokenizerChatFormat:
 
     @property
     def digest(self) -> str:
-        """Digest of the template's source."""
-        return hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()[:16]
+        """Digest of the template's source, and of the date that it prints."""
+        return hashlib.sha256(template_source(self.tokenizer).encode()).hexdigest()[:16]
 
     @property
     def is_compact(self) -> bool:
@@ -33,11 +31,7 @@ class TokenizerChatFormat:
 
     def render(self, conversation: Conversation) -> str:
         """The turns of the conversation, and the start of the assistant's."""
-        messages = [turn.fields() for turn in conversation]
-        text = self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True
-        )
-        return str(text)
+        return render_chat(self.tokenizer, [turn.fields() for turn in conversation])
 
 
 def chat_format_of(tokenizer: PreTrainedTokenizerBase) -> ChatFormat | None:

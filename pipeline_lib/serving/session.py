@@ -50,7 +50,7 @@ class Session:
     by_chat: bool
     """Prompts are messages as JSON, for the chat route."""
     encode: Callable[[str], list[int]] | None
-    """Token ids of a prompt; required by `Dialect.prompts_as_ids`."""
+    """Token ids of a prompt, which are sent; None: the text is."""
     slots: asyncio.Semaphore
     """One per request in flight."""
     outage: Outage
@@ -201,7 +201,7 @@ class Session:
         model = {"model": self.connection.endpoint.model}
         if self.by_chat:
             return model | chat_fields(json.loads(prompt), seeds, decoding, self.dialect)
-        ids = self.encode(prompt) if self.encode and self.dialect.prompts_as_ids else prompt
+        ids = self.encode(prompt) if self.encode else prompt
         return model | completion_fields(ids, seeds, decoding, self.dialect)
 
 

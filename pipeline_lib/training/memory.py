@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from pipeline_lib.serving.tokens import encode_completion, encode_prompt
+
 _CPU_BYTES = 2 * 2**30
 """For activations on a CPU: a constant, so that the result does not depend on the machine's memory."""
 _GPU_SHARE = 0.25
@@ -55,8 +57,10 @@ def free_gpu_memory() -> None:
 
 
 def longest_row(rows: Iterable[Mapping[str, Any]], tokenizer: Any, *columns: str) -> int:
-    """Tokens of the longest row over the texts of ``columns``, with an end token."""
+    """Tokens of the longest row: its ``prompt`` and the texts of ``columns``, with an end token."""
     return max(
-        sum(len(tokenizer.encode(row[column], add_special_tokens=False)) for column in columns) + 1
+        len(encode_prompt(tokenizer, row["prompt"]))
+        + sum(len(encode_completion(tokenizer, row[column])) for column in columns)
+        + 1
         for row in rows
     )

@@ -234,9 +234,7 @@ def _online_phases(request: TrainingRequest, make_trainer: MakeTrainer) -> list[
         name=params.method.value,
         schedule=schedule_drawn_paths(params),
         make_trainer=make_trainer,
-        row_tokens=lambda tokenizer: (
-            longest_row(request.rows, tokenizer, "prompt") + request.max_new_tokens
-        ),
+        row_tokens=lambda tokenizer: longest_row(request.rows, tokenizer) + request.max_new_tokens,
     )
     return [*([_warm_start(request)] if warm else []), online]
 

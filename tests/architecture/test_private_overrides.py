@@ -19,6 +19,8 @@ OVERRIDES = {
     "VerifiedGrpoTrainer._generate_and_score_completions",
     "VerifiedRlooTrainer._generate_and_score_completions",
     "VerifiedRlooTrainer._generate_single_turn",
+    "VerifiedRlooTrainer._tokenize_prompts",
+    "TokenizedDpoTrainer._prepare_dataset",
     "UnpaddedLogprobs._compute_loss",
     "UnpaddedLogprobs._get_per_token_logps_and_entropies",
 }

@@ -57,17 +57,13 @@ class ThreadModel:
     def _tokens(self) -> TextTokens:
         return TextTokens.of(self.tokenizer)
 
-    @property
-    def _bos(self) -> str:
-        return str(self.tokenizer.bos_token or "")
-
     def check_room(self, roots: Sequence[Root]) -> None:
         """Refuse prompts that fill the window.
 
         Raises:
             BadInputError: one does.
         """
-        check_room(roots, self._tokens, bos=self._bos, window=self.record.window)
+        check_room(roots, self._tokens, window=self.record.window)
 
     @asynccontextmanager
     async def open_runtime(
@@ -90,7 +86,6 @@ class ThreadModel:
                 seed=seed,
                 tokens=tokens,
                 window=self.record.window,
-                bos=self._bos,
                 first_success=first_success,
             )
 
@@ -104,7 +99,7 @@ class ThreadModel:
         client = OpenAIModel(
             endpoint=attach(self.serve, by_chat=False).endpoint,
             serve=self.serve,
-            encode=lambda text: list(tokens.encode(text)),
+            encode=tokens.encode,
         )
         async with client.open() as session:
             yield EndpointDraws(session=session)

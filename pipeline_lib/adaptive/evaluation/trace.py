@@ -23,6 +23,7 @@ from pipeline_lib.adaptive.scheduler import run_rollouts
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.problems.countdown import problem_id
+from pipeline_lib.serving.tokens import encode_completion
 
 _PROBLEM = re.compile(r"\s*(\d{1,9}(?:\s*,\s*\d{1,9})+)\s*=\s*(\d{1,9})\s*", re.ASCII)
 
@@ -105,7 +106,9 @@ def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: TraceSett
     row = evaluated_row(rollout, problem.gold)
     for shown, sequence in zip(row["seqs"], rollout.sequences, strict=True):
         ids = sequence.output_ids
-        shown["tokens"] = len(model.tokenizer.encode(sequence.output) if ids is None else ids)
+        shown["tokens"] = len(
+            encode_completion(model.tokenizer, sequence.output) if ids is None else ids
+        )
     return Trace(rollout=rollout, row=row)
 
 

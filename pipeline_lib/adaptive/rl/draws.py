@@ -69,7 +69,6 @@ class InProcessRollouts:
                     seed=seed,
                     tokens=tokens,
                     window=window,
-                    bos=str(tokenizer.bos_token or ""),
                 )
                 return await run_rollouts(runtime, make_roots(prefix_list))
 

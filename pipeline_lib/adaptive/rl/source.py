@@ -17,6 +17,7 @@ from pipeline_lib.adaptive.rollouts import Row
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.adaptive import AdaptiveRlParams
 from pipeline_lib.seeding import child_seed
+from pipeline_lib.serving.tokens import encode_completion, encode_prompt
 from pipeline_lib.training.offline.token_steps import TokenRow
 from pipeline_lib.training.rollout_grpo.rollouts import RewardedRollout
 
@@ -125,12 +126,11 @@ def count_row(row: Row, tokenizer: Any) -> RolloutCounts:
 def _drawn_tokens(sequence: Mapping[str, Any], tokenizer: Any) -> int:
     if "output_ids" in sequence:
         return len(sequence["output_ids"])
-    return len(tokenizer.encode(sequence["output"], add_special_tokens=False))
+    return len(encode_completion(tokenizer, sequence["output"]))
 
 
 def _token_row(sequence: Mapping[str, Any], tokenizer: Any) -> TokenRow:
-    text = str(tokenizer.bos_token or "") + sequence["prefix"]
-    prefix = tokenizer.encode(text, add_special_tokens=False)
+    prefix = encode_prompt(tokenizer, sequence["prefix"])
     return TokenRow(
         ids_L=np.array([*prefix, *sequence["output_ids"]], dtype=np.int32), loss_from=len(prefix)
     )

@@ -162,11 +162,9 @@ def prompt_rows(
     rows: list[Row] = [
         {"problem_id": one.id, "prompt": root_prompt(one, record, condition)} for one in problems
     ]
-    tokenizer = load_tokenizer(str(model))
     check_room(
         [Root(problem_id=row["problem_id"], sample=0, prompt=row["prompt"]) for row in rows],
-        TextTokens.of(tokenizer),
-        bos=str(tokenizer.bos_token or ""),
+        TextTokens.of(load_tokenizer(str(model))),
         window=record.window,
     )
     return rows

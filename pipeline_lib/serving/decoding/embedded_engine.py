@@ -28,6 +28,7 @@ from pipeline_lib.serving.decoding.kv_blocks import KvPool
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.serving.pretrained import chat_format_of, load_pretrained
 from pipeline_lib.serving.stop_strings import find_stop
+from pipeline_lib.serving.tokens import decode_completion, encode_prompt
 
 
 @dataclass(kw_only=True)
@@ -76,8 +77,7 @@ class EmbeddedEngine:
     def room(self, prompt: str) -> int | None:
         """The context that the model's config declares, less the tokens of the prompt."""
         context: int | None = getattr(self.model.config, "max_position_embeddings", None)
-        tokens = len(self.tokenizer.encode(prompt, add_special_tokens=False))
-        return None if context is None else context - tokens
+        return None if context is None else context - len(encode_prompt(self.tokenizer, prompt))
 
     @property
     def arithmetic(self) -> str:
@@ -136,7 +136,7 @@ class EmbeddedEngine:
     ) -> Iterator[SequenceRequest]:
         ids = itertools.count()
         for request in requests:
-            prompt = self.tokenizer.encode(request.prompt, add_special_tokens=False)
+            prompt = encode_prompt(self.tokenizer, request.prompt)
             if not prompt:
                 raise BadInputError("a prompt has no token; give at least one")
             for seed in request.seeds:
@@ -146,7 +146,7 @@ class EmbeddedEngine:
         """True if the newest token completes a stop string."""
         # A stop string has no more tokens than bytes; the newest token may split a character.
         reach = max(len(stop.encode()) for stop in stops) + 4
-        tail = self.tokenizer.decode([one.token for one in path[-reach:]], skip_special_tokens=True)
+        tail = decode_completion(self.tokenizer, [one.token for one in path[-reach:]])
         return find_stop(tail, stops) is not None
 
     def _completion(
@@ -154,7 +154,7 @@ class EmbeddedEngine:
     ) -> Completion:
         tokens = tuple(one.token for one in path)
         logprobs = tuple(one.logprob for one in path)
-        text = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        text = decode_completion(self.tokenizer, tokens)
         place = find_stop(text, sequence.decoding.stop)
         stops = (
             []

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from pipeline_lib.serving.scored_text import ScoredText, TextScore
+from pipeline_lib.serving.tokens import encode_completion, encode_prompt
 
 _MAX_LOGITS = 1 << 25
 """Logits of one batch: 128 MiB in float32. A single text may need more."""
@@ -51,8 +52,8 @@ class PolicyScorer:
         return [scores[place] for place in range(len(rows))]
 
     def _row(self, one: ScoredText) -> "_Row":
-        prompt = self.tokenizer.encode(one.prompt, add_special_tokens=False)
-        text = self.tokenizer.encode(one.text, add_special_tokens=False)
+        prompt = encode_prompt(self.tokenizer, one.prompt)
+        text = encode_completion(self.tokenizer, one.text)
         end = [self.tokenizer.eos_token_id] if one.ended else []
         return _Row(tokens=[*prompt, *text, *end], start=len(prompt))
 

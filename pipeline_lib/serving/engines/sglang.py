@@ -47,7 +47,7 @@ SGLANG = Engine(
     # sampling_seed; texts are tokenized with special tokens, ids are taken as they are.
     dialect=Dialect(
         fields={**NO_TRUNCATION, "return_token_ids": True},
-        prompts_as_ids=True,
+        ids_only=True,
         logprobs=True,
         names_stops=True,
     ),

@@ -8,6 +8,7 @@ from typing import Any
 from pipeline_lib.errors import reason_of
 from pipeline_lib.serving.front.errors import ApiError
 from pipeline_lib.serving.front.schemas import Message
+from pipeline_lib.serving.tokens import encode_prompt, encode_text, render_chat
 
 MAX_PROMPT_TOKENS = 1 << 20
 """Of all prompts of a request together."""
@@ -46,16 +47,15 @@ class PromptTokenizer:
             )
         turns = [message.plain() for message in messages]
         try:
-            text = self.tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=True
-            )
+            return render_chat(self.tokenizer, turns)
         except Exception as error:  # the template is a program, and the messages are its input
             reason = reason_of(error)
             raise ApiError(400, f"the chat template refuses: {reason}", param="messages") from error
-        return str(text)
 
-    def encode(self, prompt: str | list[int], *, add_special_tokens: bool = False) -> list[int]:
-        """Token ids of one prompt.
+    def encode(
+        self, prompt: str | list[int], *, add_special_tokens: bool | None = None
+    ) -> list[int]:
+        """Token ids of one prompt; with None, of one that `render` made.
 
         Raises:
             ApiError: 400; no tokens, too many, or one outside the vocabulary.
@@ -71,7 +71,11 @@ class PromptTokenizer:
             )
         if isinstance(prompt, str):
             with self._lock:  # tokenizers are not thread-safe
-                found = self.tokenizer.encode(prompt, add_special_tokens=add_special_tokens)
+                found = (
+                    encode_prompt(self.tokenizer, prompt)
+                    if add_special_tokens is None
+                    else encode_text(self.tokenizer, prompt, add_special_tokens=add_special_tokens)
+                )
         else:
             found = prompt
         if not found:

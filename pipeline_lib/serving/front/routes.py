@@ -4,7 +4,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
@@ -40,6 +40,7 @@ from pipeline_lib.serving.live.generation import EngineStoppedError, Prompt, Que
 from pipeline_lib.serving.live.multi_lora import MultiLoraModel
 from pipeline_lib.serving.live.token_text import TokenDecoder
 from pipeline_lib.serving.middleware.host_guard import HostGuard, Hosts
+from pipeline_lib.serving.tokens import decode_token
 
 MAX_PENDING = 4096
 
@@ -248,6 +249,6 @@ def make_app(
         ),
         prompts=prompts,
         metrics=EngineMetrics(engine=async_engine, model_name=model_name),
-        name_of=lru_cache(maxsize=65536)(lambda token: str(tokenizer.decode([token]))),
+        name_of=lru_cache(maxsize=65536)(partial(decode_token, tokenizer)),
     ).add_to(app)
     return app

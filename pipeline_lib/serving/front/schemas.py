@@ -187,8 +187,8 @@ class CompletionRequest(_Sampling):
     """A single text, or the token ids of a single prompt, is accepted, too."""
     logprobs: Annotated[int, Field(ge=0, le=1)] | None = None
     """0 or 1: of the drawn token; alternatives are not supported."""
-    add_special_tokens: bool = False
-    """vLLM's field, with default false: prompts are taken as they are, as in process."""
+    add_special_tokens: bool = True
+    """vLLM's field and default: a text gets the tokens that the tokenizer adds, token ids get none."""
 
     @property
     def wanted_tokens(self) -> int:

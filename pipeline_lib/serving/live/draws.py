@@ -19,6 +19,7 @@ from pipeline_lib.serving.live.generation import (
 )
 from pipeline_lib.serving.live.multi_lora import MultiLoraModel
 from pipeline_lib.serving.live.token_text import TokenDecoder
+from pipeline_lib.serving.tokens import encode_prompt
 
 _NO_LIMIT = 1 << 62
 _QUIET_PASSES = 64
@@ -145,7 +146,7 @@ class _Call:
 
     @classmethod
     def of(cls, engine: AsyncEngine, prompt: str, seed: int, decoding: Decoding) -> "_Call":
-        ids = engine.model.base.tokenizer.encode(prompt, add_special_tokens=False)
+        ids = encode_prompt(engine.model.base.tokenizer, prompt)
         if not ids:
             raise BadInputError("a prompt has no token; give at least one")
         return cls(engine=engine, prompt=Prompt(ids=ids, seeds=[seed]), decoding=decoding)

@@ -6,7 +6,10 @@ only once no later token can change it; the emitted parts add up to exactly the 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+
+from pipeline_lib.serving.tokens import decode_completion
 
 Decode = Callable[[Sequence[int]], str]
 
@@ -31,7 +34,7 @@ class TokenDecoder:
         vocabulary = tokenizer.get_vocab()
         names = (f"<0x{byte:02X}>" for byte in range(256))
         return cls(
-            decode=lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True)),
+            decode=partial(decode_completion, tokenizer),
             byte_ids=frozenset(vocabulary[name] for name in names if name in vocabulary),
             special_ids=frozenset(
                 number for number, token in tokenizer.added_tokens_decoder.items() if token.special

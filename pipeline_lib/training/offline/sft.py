@@ -9,6 +9,7 @@ from trl.trainer.sft_trainer import SFTTrainer
 from typing_extensions import override
 
 from pipeline_lib.params.train import LoraParams
+from pipeline_lib.serving.tokens import encode_completion, encode_prompt
 from pipeline_lib.training.memory import fitting_rows, longest_row
 from pipeline_lib.training.offline.labelled_scores import IGNORED, LabelledHead, is_small
 from pipeline_lib.training.phases import MakeTrainer, Row, count_tokens, order_rows
@@ -69,7 +70,7 @@ _MAX_VALIDATION_ROWS = 64
 
 def row_tokens(rows: Sequence[Row]) -> Callable[[Any], int]:
     """A function from the tokenizer to the length of the longest row."""
-    return lambda tokenizer: longest_row(rows, tokenizer, "prompt", "completion")
+    return lambda tokenizer: longest_row(rows, tokenizer, "completion")
 
 
 class _Trainer(SFTTrainer):
@@ -94,9 +95,8 @@ def tokenize(row: Row, tokenizer: Any) -> dict[str, list[int]]:
     The prompt is tokenized separately, as in sampling: a token across the boundary would train a
     context that never occurs there.
     """
-    prompt = tokenizer.encode(row["prompt"], add_special_tokens=False)
-    completion = tokenizer.encode(row["completion"], add_special_tokens=False)
-    completion = [*completion, tokenizer.eos_token_id]
+    prompt = encode_prompt(tokenizer, row["prompt"])
+    completion = [*encode_completion(tokenizer, row["completion"]), tokenizer.eos_token_id]
     return {
         "input_ids": prompt + completion,
         "labels": [IGNORED] * len(prompt) + completion,

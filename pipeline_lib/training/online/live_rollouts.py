@@ -14,6 +14,7 @@ from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.decoding.continuous_batch import DrawnToken, SequenceRequest
 from pipeline_lib.serving.decoding.decode_pass import is_decodable
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
+from pipeline_lib.serving.tokens import encode_prompt
 from pipeline_lib.training.online.generate_fallback import generate_sequences
 from pipeline_lib.training.online.rollouts import DrawnPath, StepRequests
 
@@ -41,7 +42,7 @@ class LiveRollouts:
     ) -> list[DrawnPath]:
         """One path for each prompt, from the present weights of ``model``; its mode is restored."""
         requests = self._requests.make(prompts, step=step)
-        ids = [tokenizer(one.prompt, add_special_tokens=False)["input_ids"] for one in requests]
+        ids = [encode_prompt(tokenizer, one.prompt) for one in requests]
         places = (
             (tokens, seed) for tokens, one in zip(ids, requests, strict=True) for seed in one.seeds
         )

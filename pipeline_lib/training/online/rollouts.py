@@ -14,6 +14,7 @@ from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.serving.chat_model import ChatModel, Completion, Decoding, Request
 from pipeline_lib.serving.endpoint import Endpoint
+from pipeline_lib.serving.tokens import encode_prompt
 
 ADAPTER = "policy"
 """Name of the adapter of the policy in training; its version is the step."""
@@ -176,7 +177,7 @@ def _to_drawn_path(
             "or serve.engine=vllm"
         )
     return DrawnPath(
-        prompt_ids=tokenizer(prompt, add_special_tokens=False)["input_ids"],
+        prompt_ids=encode_prompt(tokenizer, prompt),
         completion_ids=ids,
         logprobs=logprobs,
         failed=failed,

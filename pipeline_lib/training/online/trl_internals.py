@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any
 
 import torch
+from datasets import Dataset
+from trl.trainer.dpo_trainer import DPOTrainer
 from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.rloo_trainer import RLOOTrainer
 from typing_extensions import override
@@ -17,6 +19,7 @@ from typing_extensions import override
 from pipeline_lib.advantages.rules import AdvantageRule, compute_advantages
 from pipeline_lib.training.online.rollouts import RolloutFunc
 from pipeline_lib.training.online.unpadded_logprobs import UnpaddedScorer
+from pipeline_lib.training.phases import count_tokens
 from pipeline_lib.training.token_budget import Tokens, count_reused
 
 
@@ -158,6 +161,25 @@ class VerifiedRlooTrainer(GroupAdvantages, UnpaddedLogprobs, RLOOTrainer):
         return super()._generate_and_score_completions(inputs)
 
     @override
+    def _tokenize_prompts(self, *_: Any) -> Any:
+        """The prompts of the drawn paths, with no images, where TRL would tokenize."""
+        return self._drawn["prompt_ids"], None, {}
+
+    @override
     def _generate_single_turn(self, *_: Any) -> Any:
         """The drawn paths, where TRL would generate."""
         return self._drawn["completion_ids"]
+
+
+class TokenizedDpoTrainer(DPOTrainer):
+    """TRL's trainer on rows of token ids, which counts their tokens."""
+
+    @override
+    def _prepare_dataset(self, dataset: Dataset, *_: Any) -> Dataset:
+        """The rows as they are. TRL takes texts alone, and lets tokens reach from prompt to completion."""
+        return dataset
+
+    def count_processed_tokens(self) -> Tokens:
+        """Tokens of both completions of every pair, each with its prompt."""
+        columns = ("prompt_ids", "prompt_ids", "chosen_ids", "rejected_ids")
+        return Tokens(trained=count_tokens(self.train_dataset, *columns))

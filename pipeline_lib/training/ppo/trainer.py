@@ -22,6 +22,7 @@ from typing_extensions import override
 from pipeline_lib.advantages.rules import find_rule
 from pipeline_lib.params.train import LoraParams, PpoParams
 from pipeline_lib.seeding import child_generator
+from pipeline_lib.serving.tokens import decode_completion
 from pipeline_lib.training.online.rewards import RewardFunction
 from pipeline_lib.training.online.rollout_settings import select_prompts
 from pipeline_lib.training.online.rollouts import PathSource
@@ -173,9 +174,7 @@ class PpoTrainer(Trainer):
         rewards = self._reward(
             prompts=[row["prompt"] for row in rows],
             completion_ids=[list(path.completion_ids) for path in paths],
-            completions=self._tokenizer.batch_decode(
-                [path.completion_ids for path in paths], skip_special_tokens=True
-            ),
+            completions=[decode_completion(self._tokenizer, path.completion_ids) for path in paths],
             problem_id=[row["problem_id"] for row in rows],
             failed=[path.failed for path in paths],
             trainer_state=self.state,

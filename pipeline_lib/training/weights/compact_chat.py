@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
-from pipeline_lib.serving.pretrained import COMPACT_TEMPLATE
+from pipeline_lib.serving.tokens import COMPACT_TEMPLATE
 from pipeline_lib.training.weights import policies
 
 TAGS: Sequence[str] = ("<think>", "</think>")

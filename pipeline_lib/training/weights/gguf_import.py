@@ -71,7 +71,7 @@ def import_gguf(
                 contextlib.redirect_stderr(io.StringIO()),
                 _readable(file),
             ):
-                tokenizer = _tokenizer(file)
+                tokenizer = _convert_tokenizer(file)
                 model = _model(file, tokenizer, getattr(torch, dtype))
         tokenizer.save_pretrained(fresh)
         model.save_pretrained(fresh)
@@ -125,7 +125,7 @@ def _readable(file: GgufFile) -> Any:
         ) from error
 
 
-def _tokenizer(file: GgufFile) -> Any:
+def _convert_tokenizer(file: GgufFile) -> Any:
     found = AutoTokenizer.from_pretrained(str(file.path.parent), gguf_file=file.path.name)
     if file.pre_tokenizer in PRE_TOKENIZERS:
         found.backend_tokenizer.pre_tokenizer = PRE_TOKENIZERS[file.pre_tokenizer]

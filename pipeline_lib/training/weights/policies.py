@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from peft import PeftModel
-from tokenizers import processors
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from pipeline_lib.errors import BadInputError, reason_of
@@ -55,7 +54,6 @@ def load_policy(source: str, *, four_bit: bool = False) -> Policy:
         raise BadInputError(f"model {source}: its tokenizer has no eos_token; set one and save it")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    _disable_special_tokens(tokenizer)
     return Policy(model=model, tokenizer=tokenizer, source=source)
 
 
@@ -87,16 +85,6 @@ def _readable(source: str) -> Iterator[None]:
         raise BadInputError(
             f"model {source}: {reason_of(error)}; give a Hugging Face folder or a reachable hub id"
         ) from error
-
-
-def _disable_special_tokens(tokenizer: Any) -> None:
-    """Make ``tokenizer(text)`` add no special tokens.
-
-    A rendered prompt contains its special tokens, and TRL tokenizes prompts with the default settings: a
-    second begin-of-text token would make training differ from sampling.
-    """
-    if tokenizer("1")["input_ids"] != tokenizer("1", add_special_tokens=False)["input_ids"]:
-        tokenizer.backend_tokenizer.post_processor = processors.Sequence([])
 
 
 def save_policy(

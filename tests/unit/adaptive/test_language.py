@@ -143,7 +143,9 @@ async def roll(draws, limits=None):
         slots=asyncio.Semaphore(4),
         seed=1,
         limits=limits or Limits(),
-        tokens=TextTokens(encode=lambda text: text.split(" ")),
+        tokens=TextTokens(
+            encode=lambda text: text.split(" "), count=lambda text: len(text.split(" "))
+        ),
     )
     return await run_rollout(runtime, Root(problem_id="q", sample=0, prompt=ask("Q?")))
 

@@ -30,7 +30,7 @@ def _decode(ids) -> str:
     return "".join(_WORDS[i] for i in ids)
 
 
-WORDS = TextTokens(encode=_encode, decode=_decode)
+WORDS = TextTokens(encode=_encode, count=lambda text: len(_encode(text)), decode=_decode)
 """A token is a word with the space before it."""
 
 

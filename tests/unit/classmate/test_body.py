@@ -67,7 +67,7 @@ def test_the_exact_prompts(compact_peer, chat_peer):
 
 
 def test_a_served_peer_gets_the_same_text(chat_peer, tmp_path):
-    """A server at a url with a tokenizer is sent the text that the embedded engine draws from."""
+    """A server at a url with a tokenizer is sent the tokens of the text that the embedded engine draws from."""
     engine = recorded(chat_peer)
     PeerBody(engine).answer(QUESTIONS, DECODING)
     with scripted_server() as server:
@@ -76,7 +76,8 @@ def test_a_served_peer_gets_the_same_text(chat_peer, tmp_path):
         with opened_body(peer, log_folder=tmp_path) as body:
             server.bodies.clear()
             body.answer(QUESTIONS, DECODING)
-    assert {body["prompt"] for body in server.bodies} == set(engine.prompts)
+    sent = {engine.tokenizer.decode(body["prompt"]) for body in server.bodies}
+    assert sent == set(engine.prompts)
     assert set(server.paths) == {"/v1/completions"}
 
 

@@ -1,4 +1,4 @@
-"""Policies on disk: loaded so that a prompt is tokenized as in sampling."""
+"""Policies on disk: loaded and saved with the tokenizer of their source."""
 
 import pathlib
 import shutil
@@ -25,18 +25,10 @@ def greeting(base: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def test_a_rendered_prompt_gets_no_special_tokens(greeting: pathlib.Path):
-    """By default this tokenizer adds one token; in training it adds none, as in sampling."""
-    plain = AutoTokenizer.from_pretrained(greeting)
-    sampled = plain.encode("3,5=8\n", add_special_tokens=False)
-    assert plain("3,5=8\n")["input_ids"] == [plain.pad_token_id, *sampled]
-    assert load_policy(str(greeting)).tokenizer("3,5=8\n")["input_ids"] == sampled
-
-
 def test_a_saved_policy_has_the_tokenizer_of_its_source(
     greeting: pathlib.Path, tmp_path: pathlib.Path
 ):
-    """Changes for training are not saved."""
+    """A pad token that training sets is not saved, and a token before each text stays."""
     policy = load_policy(str(greeting))
     save_policy(
         policy.model,

@@ -1,0 +1,90 @@
+"""From texts to token ids and back: the only place that calls a tokenizer or renders its chat template.
+
+A prompt begins as the model's training text began. A chat template writes all special tokens itself, as
+transformers, TRL and vLLM have it. Without one, the prompt begins with the tokens that the tokenizer puts
+before a text, such as ``<bos>``. What follows a prompt gets no special token, and no space that it lacks.
+"""
+
+import datetime as dt
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+COMPACT_TEMPLATE = "{{ messages[-1]['content'] + '\\n' }}"
+"""Template of models that were made from scratch on compact prompts, and read one message. It writes no
+special token."""
+TEMPLATE_DATE = dt.date(2025, 1, 1)
+"""Today's date for every chat template that prints it: a run that is resumed after midnight, or repeated,
+draws with the same prompts."""
+_CLOCK = "strftime_now"
+"""transformers' name of a template's only clock."""
+_ENCODE_AFTER, _DECODE_AFTER = "\n", "a"
+"""Texts before a completion. SentencePiece merges no piece with a line feed; a letter is no byte token."""
+
+
+def render_chat(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> str:
+    """The messages by the tokenizer's chat template, with the start of the assistant's turn."""
+    clock = {_CLOCK: TEMPLATE_DATE.strftime}
+    return str(
+        tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **clock)
+    )
+
+
+def template_source(tokenizer: Any) -> str:
+    """What a rendered prompt depends on besides its messages: the template, and the date if it prints one."""
+    template = str(tokenizer.chat_template)
+    return f"{template}{TEMPLATE_DATE}" if _CLOCK in template else template
+
+
+def encode_prompt(tokenizer: Any, prompt: str) -> list[int]:
+    """Token ids of a rendered prompt, or of one with the beginning of its completion."""
+    ids = encode_text(tokenizer, prompt, add_special_tokens=False)
+    if tokenizer.chat_template and tokenizer.chat_template != COMPACT_TEMPLATE:
+        return ids
+    start = _text_start(tokenizer)
+    return ids if ids[: len(start)] == start else start + ids
+
+
+def encode_completion(tokenizer: Any, text: str) -> list[int]:
+    """Token ids of a text that follows a prompt, without an end token."""
+    before = _ids_before(tokenizer, _ENCODE_AFTER)
+    if before:
+        ids = encode_text(tokenizer, _ENCODE_AFTER + text, add_special_tokens=False)
+        if ids[: len(before)] == before:
+            return ids[len(before) :]
+    return encode_text(tokenizer, text, add_special_tokens=False)
+
+
+def decode_completion(tokenizer: Any, ids: Sequence[int]) -> str:
+    """The text of drawn tokens, without special ones. Inverse of :func:`encode_completion`."""
+    before = _ids_before(tokenizer, _DECODE_AFTER)
+    text = str(tokenizer.decode([*before, *ids], skip_special_tokens=True))
+    return text[len(_DECODE_AFTER) :] if before else text
+
+
+def encode_text(tokenizer: Any, text: str, *, add_special_tokens: bool) -> list[int]:
+    """Token ids of a text, with the special tokens that the tokenizer itself adds or without any."""
+    # Silent about texts that exceed the context: callers check lengths themselves.
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=add_special_tokens, verbose=False)
+    return ids
+
+
+def decode_token(tokenizer: Any, token: int) -> str:
+    """The name of one token, special or not."""
+    return str(tokenizer.decode([token]))
+
+
+@functools.lru_cache(maxsize=8)
+def _text_start(tokenizer: Any) -> list[int]:
+    """The tokens that the tokenizer puts before a text."""
+    plain = encode_text(tokenizer, "1", add_special_tokens=False)
+    whole = encode_text(tokenizer, "1", add_special_tokens=True)
+    return next(whole[:at] for at in range(len(whole)) if whole[at : at + len(plain)] == plain)
+
+
+@functools.lru_cache(maxsize=16)
+def _ids_before(tokenizer: Any, text: str) -> list[int]:
+    """Ids of ``text`` for a tokenizer that adds a space before a first word; else none."""
+    ids = encode_text(tokenizer, "a", add_special_tokens=False)
+    adds_space = any(one.startswith("▁") for one in tokenizer.convert_ids_to_tokens(ids))
+    return encode_text(tokenizer, text, add_special_tokens=False) if adds_space else []
