@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.lib.recorded_paths import write_paths, write_problems
 from flows import server
+from flows.cli.app import main
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage.workspace import Workspace
@@ -95,7 +96,27 @@ def reasonloop(prefect_server, tmp_path_factory) -> Command:
     return Command(environment)
 
 
-SmokeRun = Callable[..., subprocess.CompletedProcess[str]]
+Called = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def called(capsys, monkeypatch) -> Called:
+    """The command in this process, for what starts no flow: a process of its own takes 2 to 5 s.
+
+    A flow would be refused, since no server answers at the address.
+    """
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+
+    def call(*arguments: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            with pytest.raises(SystemExit) as stopped:
+                main([*map(str, arguments)])
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        return subprocess.CompletedProcess(arguments, stopped.value.code or 0, *capsys.readouterr())
+
+    return call
 
 
 @pytest.fixture(scope="session")

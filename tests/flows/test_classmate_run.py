@@ -225,29 +225,29 @@ def test_show_of_other_files_is_one_line(shown, tmp_path, name, text, message):
         (["prepare.dataset=coutdown"], "did you mean 'countdown'?"),
     ],
 )
-def test_bad_settings_are_one_line(reasonloop, tmp_path, settings, message):
+def test_bad_settings_are_one_line(called, tmp_path, settings, message):
     """Before anything starts; exit code 2."""
     given = [part for one in settings for part in ("--set", f"classmate.{one}")]
-    done = reasonloop("classmate", "run", "--workspace", tmp_path / "new", *given)
+    done = called("classmate", "run", "--workspace", tmp_path / "new", *given)
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert message in line
     assert not (tmp_path / "new").exists()
 
 
-def test_a_training_without_peers_is_plain_by_intent(reasonloop, tmp_path):
+def test_a_training_without_peers_is_plain_by_intent(called, tmp_path):
     """The weight of the peers' success is not 0, though no peer is named."""
-    done = reasonloop("classmate", "train", "models/base", "--output", tmp_path / "actor")
+    done = called("classmate", "train", "models/base", "--output", tmp_path / "actor")
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert "name a peer, or set the weight 0 for a plain training" in line
 
 
-def test_a_folder_without_a_tokenizer_is_no_peer(reasonloop, tmp_path):
+def test_a_folder_without_a_tokenizer_is_no_peer(called, tmp_path):
     """Found before the base is trained."""
     (tmp_path / "empty").mkdir()
     peers = f"classmate.classmate_model_name_or_path_list=[{tmp_path / 'empty'}]"
-    done = reasonloop("classmate", "run", "--workspace", tmp_path / "new", "--set", peers)
+    done = called("classmate", "run", "--workspace", tmp_path / "new", "--set", peers)
     assert done.returncode == 2
     assert f"classmate empty: model {tmp_path / 'empty'}: " in done.stderr.splitlines()[-1]
     assert not (tmp_path / "new").exists()

@@ -89,12 +89,12 @@ def test_verify_reads_the_output_of_sample(tmp_path, gold):
         ('{"id": "a", "kind": "poem", "gold": "1", "text": "1"}', "poem"),
     ],
 )
-def test_verify_refuses_a_bad_line(reasonloop, answers, tmp_path, line, words):
+def test_verify_refuses_a_bad_line(called, answers, tmp_path, line, words):
     """The file and the line are named, nothing is written, exit code 2."""
     with answers.open("a", encoding="utf-8") as stream:
         stream.write(line)
     output = tmp_path / "verdicts.jsonl"
-    done = reasonloop("verify", answers, "--output", output)
+    done = called("verify", answers, "--output", output)
     assert done.returncode == 2
     assert words in done.stderr
     assert done.stderr.strip().count("\n") == 0

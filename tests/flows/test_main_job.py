@@ -320,9 +320,9 @@ def test_a_concurrent_run_is_refused(finished_run, reasonloop):
         (["--params", "no-such.yaml"], "no-such.yaml"),
     ],
 )
-def test_bad_input_is_one_line(reasonloop, tmp_path, arguments, words):
+def test_bad_input_is_one_line(called, tmp_path, arguments, words):
     """One line with problem and place, exit code 2, no computation."""
-    done = reasonloop("run", "--workspace", tmp_path, "--runner", "thread", *arguments)
+    done = called("run", "--workspace", tmp_path, "--runner", "thread", *arguments)
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert done.stderr.strip().count("\n") == 0, done.stderr
@@ -331,14 +331,14 @@ def test_bad_input_is_one_line(reasonloop, tmp_path, arguments, words):
 
 
 @pytest.mark.fault("data file cut short", "refused")
-def test_truncated_data_is_refused(reasonloop, tmp_path):
+def test_truncated_data_is_refused(called, tmp_path):
     """A JSON-lines file that ends within a line is named with the line's number."""
     folder = tmp_path / "gsm8k"
     folder.mkdir()
     row = json.dumps({"question": "1+1?", "answer": "#### 2"})
     (folder / "train.jsonl").write_text(f"{row}\n{row[:20]}", encoding="utf-8")
     (folder / "test.jsonl").write_text(f"{row}\n", encoding="utf-8")
-    done = reasonloop(
+    done = called(
         "run",
         "--workspace",
         tmp_path / "w",

@@ -78,9 +78,9 @@ def test_a_killed_run_continues(reasonloop, settings, trained, tmp_path):
     assert digests(tmp_path) == digests(trained)
 
 
-def test_without_a_policy_nothing_starts(reasonloop, tmp_path):
+def test_without_a_policy_nothing_starts(called, tmp_path):
     """One line with the command that makes one, exit code 2."""
-    done = reasonloop("pacore", "run", "--workspace", tmp_path / "empty")
+    done = called("pacore", "run", "--workspace", tmp_path / "empty")
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert "models/policy: there is none; finish `reasonloop run --workspace" in line
