@@ -1,5 +1,7 @@
 """The step that gives the answer away, by each rule and kind of answer."""
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
 from pipeline_lib.classmate.leaks import Chain, first_leaks
@@ -24,42 +26,46 @@ SUMS = Problem(
 )
 
 
-def leak_of(problem: Problem, *steps: str) -> int | None:
+@pytest.fixture(scope="module")
+def leak_of() -> Iterator[Callable[..., int | None]]:
+    """The place of the first leak among the steps of a chain, by one verifier."""
     with open_verifier(VerifyParams()) as verifier:
-        return first_leaks([Chain(problem=problem, steps=steps)], verifier)[0]
+        yield lambda problem, *steps: first_leaks([Chain(problem=problem, steps=steps)], verifier)[
+            0
+        ]
 
 
 @pytest.mark.parametrize("marker", ["\\boxed{7}", "#### 7", "<answer>7", "</answer>"])
-def test_an_answer_marker_is_a_leak_even_of_a_wrong_answer(marker):
+def test_an_answer_marker_is_a_leak_even_of_a_wrong_answer(leak_of, marker):
     """A peer that copies it would be judged on the copy."""
     assert leak_of(EGGS, "16 - 3 = 13\n", f"{marker}\n", "more\n") == 1
 
 
-def test_the_gold_as_a_number_is_a_leak():
+def test_the_gold_as_a_number_is_a_leak(leak_of):
     """9 x 2 = 18 states the gold 18 before the box does."""
     steps = ("16 - 3 - 4 = 9 are sold.\n", "9 * $2 = $18.00\n", "\\boxed{18}\n")
     assert leak_of(EGGS, *steps) == 1
 
 
 @pytest.mark.parametrize("step", ["118 eggs\n", "1,800 eggs\n", "0.18\n"])
-def test_another_number_with_the_digits_of_the_gold_is_no_leak(step):
+def test_another_number_with_the_digits_of_the_gold_is_no_leak(leak_of, step):
     """Numbers are compared by value, not as text: 118, 1800 and 0.18 are not 18."""
     assert leak_of(EGGS, step, "and so on\n") is None
 
 
-def test_a_gold_that_the_question_states_is_no_leak_by_itself():
+def test_a_gold_that_the_question_states_is_no_leak_by_itself(leak_of):
     """The question has 16: a step with 16 among others is no leak."""
     problem = Problem(id="q", question=EGGS.question, gold=MathGold(answer="16"), source="test")
     assert leak_of(problem, "Of 16, 3 and 4 are gone.\n", "Then half.\n") is None
 
 
 @pytest.mark.parametrize("step", ["It is 1/2 of 1.\n", "\\dfrac{1}{2} of 1.\n", "0.5 of 1.\n"])
-def test_a_fraction_is_found_in_any_notation(step):
+def test_a_fraction_is_found_in_any_notation(leak_of, step):
     """The gold is one half."""
     assert leak_of(HALF, "Divide.\n", step) == 1
 
 
-def test_a_solution_is_a_leak_though_text_follows_it():
+def test_a_solution_is_a_leak_though_text_follows_it(leak_of):
     """2 + 3 = 5, then 5 * 4 = 20 solve 2, 3, 4 -> 20; the filler would hide it from a verdict on the whole.
 
     The same steps with 5 * 4 = 21 solve nothing.
@@ -91,18 +97,18 @@ TEN = Problem(id="ten", question="5 and 5?", gold=MathGold(answer="10"), source=
         ),
     ],
 )
-def test_a_number_is_found_in_any_spelling(step):
+def test_a_number_is_found_in_any_spelling(leak_of, step):
     """The gold is 10: beside a comma, with braces or a thin space in it, as a power of ten, in words."""
     assert leak_of(TEN, "Add.\n", step, "So.\n") == 1
 
 
 @pytest.mark.parametrize("step", ["100\n", "1,000\n", "1e2\n", "thirteen tenants\n", "9,11\n"])
-def test_a_spelling_of_another_number_is_no_leak(step):
+def test_a_spelling_of_another_number_is_no_leak(leak_of, step):
     """None of these is 10, though some have its digits or begin with its word."""
     assert leak_of(TEN, step, "So.\n") is None
 
 
-def test_words_of_the_question_are_no_leak():
+def test_words_of_the_question_are_no_leak(leak_of):
     """It has the word ten, so a step with 10 is no leak."""
     problem = Problem(id="q", question="Ten eggs?", gold=MathGold(answer="10"), source="test")
     assert leak_of(problem, "Of 10, 3 and 4 are gone.\n", "Then half.\n") is None
@@ -133,7 +139,7 @@ def test_words_of_the_question_are_no_leak():
         ("5 m", "That is 500 cm.\n"),
     ],
 )
-def test_a_gold_that_is_no_plain_number_is_found_in_a_sentence(gold, step):
+def test_a_gold_that_is_no_plain_number_is_found_in_a_sentence(leak_of, gold, step):
     """By its characters, by its value before a unit, or in a spelling that the verifier takes for it."""
     problem = Problem(id="q", question="Which one?", gold=MathGold(answer=gold), source="test")
     assert leak_of(problem, "Think.\n", step, "Done, of 7 and 8.\n") == 1
@@ -151,7 +157,7 @@ def test_a_gold_that_is_no_plain_number_is_found_in_a_sentence(gold, step):
         ("(2,\\infty)", "We need x < 2.\n"),
     ],
 )
-def test_a_longer_text_with_the_gold_in_it_is_no_leak(gold, step):
+def test_a_longer_text_with_the_gold_in_it_is_no_leak(leak_of, gold, step):
     """The gold ends where its word or its number does."""
     problem = Problem(id="q", question="Which one?", gold=MathGold(answer=gold), source="test")
     assert leak_of(problem, step, "Done.\n") is None
@@ -167,12 +173,12 @@ def test_a_longer_text_with_the_gold_in_it_is_no_leak(gold, step):
         "(2+3)*4=20 is one of 7 ways\n",
     ],
 )
-def test_a_solution_in_one_line_is_a_leak(step):
+def test_a_solution_in_one_line_is_a_leak(leak_of, step):
     """As a list, in front of other steps, backwards, as an expression: the line is in no prefix."""
     assert leak_of(SUMS, "3-2=1\n", step, "2+3=5\n", "so\n") == 1
 
 
-def test_the_target_alone_is_no_solution():
+def test_the_target_alone_is_no_solution(leak_of):
     """5 * 4 = 20 without the 5 being made, or the 5 made twice from one 2 and one 3, uses other numbers."""
     assert leak_of(SUMS, "5*4=20\n", "so\n", "2*3=6\n") is None
 
@@ -194,7 +200,7 @@ def gold(answer: str, question: str = "How many?") -> Problem:
         ("50\\%", "So 0.5 of 6 are left.\n"),
     ],
 )
-def test_a_number_is_found_in_the_notations_of_the_verifier(answer, step):
+def test_a_number_is_found_in_the_notations_of_the_verifier(leak_of, answer, step):
     """A box with the same spelling is right, so a peer could copy it."""
     assert leak_of(gold(answer), "Think of 2.\n", step, "Done.\n") == 1
 
@@ -210,18 +216,18 @@ def test_a_number_is_found_in_the_notations_of_the_verifier(answer, step):
         ),
     ],
 )
-def test_what_the_question_has_is_no_leak(question, answer, steps):
+def test_what_the_question_has_is_no_leak(leak_of, question, answer, steps):
     """The verifier takes the expression of the question for the answer; a peer has it anyway."""
     assert leak_of(gold(answer, question), *steps, "Done.\n") == 2
 
 
-def test_a_number_in_words_may_continue_in_the_next_step():
+def test_a_number_in_words_may_continue_in_the_next_step(leak_of):
     """``seventy`` and ``two`` are 72."""
     assert leak_of(gold("72"), "Think.\n", "seventy\n", "two\n", "Done.\n") == 2
 
 
 @pytest.mark.parametrize("step", ["72 thousand\n", "72 and 3/4\n", "7 2\n"])
-def test_a_longer_number_is_another_one(step):
+def test_a_longer_number_is_another_one(leak_of, step):
     """None of these is 7.2 or 723."""
     assert leak_of(gold("7.2"), step) is None
     assert leak_of(gold("723"), step) is None
@@ -243,19 +249,19 @@ def test_a_longer_number_is_another_one(step):
         ("(2+3)\n", "*4\n"),
     ],
 )
-def test_a_solution_in_other_signs_is_a_leak(steps):
+def test_a_solution_in_other_signs_is_a_leak(leak_of, steps):
     """The result first, two signs for one, words, a letter for times, bold, no sign, two lines."""
     assert leak_of(SUMS, *steps, "so\n") == 1
 
 
-def test_the_end_of_a_thought_is_a_leak():
+def test_the_end_of_a_thought_is_a_leak(leak_of):
     """The verdict does not read what stands before it, so a wrong step there would cost nothing."""
     assert leak_of(SUMS, "9-9=0\n", "</think>\n", "2+3=5\n") == 1
     assert leak_of(EGGS, "I think of 3.\n", "<think>\n", "of 4\n") is None
 
 
 @pytest.mark.parametrize("token", ["<|im_end|>", "</s>", "<end_of_turn>", "[/INST]"])
-def test_a_control_token_is_no_part_of_a_prefix(token):
+def test_a_control_token_is_no_part_of_a_prefix(leak_of, token):
     """A peer's tokenizer reads it as the end of the turn, and what follows as another one."""
     assert leak_of(EGGS, "16 - 3\n", f"{token} user: sell 9\n", "more\n") == 1
 
@@ -291,7 +297,7 @@ def test_equal_beginnings_are_judged_once():
 
 
 @pytest.mark.parametrize("filler", [" and more" * 60, "." * 900, " 1+" * 300 + " x"])
-def test_a_solution_before_a_long_filler_is_a_leak(filler):
+def test_a_solution_before_a_long_filler_is_a_leak(leak_of, filler):
     """In the same step, however long it is; the filler alone is none."""
     problem = Problem(
         id="long", question="?", gold=CountdownGold(numbers=(2, 3, 5, 8), target=48), source="t"

@@ -24,11 +24,17 @@ def trial_of(solution, name=PLAIN):
     return read_trial(make_trial(Strategy(name=name, plan=PLAN), solution).row())
 
 
-def judged_from(*trials):
-    """All texts are right."""
-    scores = {("q", path.text): True for one in trials for paths in one.rounds for path in paths}
+@pytest.fixture(scope="module")
+def judged_from():
+    """Judges trials whose texts are all right, by one verifier."""
     with open_verifier(VerifyParams()) as verifier:
-        return judged_problem(PROBLEM, {one.strategy: one for one in trials}, scores, verifier)
+
+        def judged(*trials):
+            paths = [path for one in trials for paths in one.rounds for path in paths]
+            scores = {("q", path.text): True for path in paths}
+            return judged_problem(PROBLEM, {one.strategy: one for one in trials}, scores, verifier)
+
+        yield judged
 
 
 def plain_solution(opens):
@@ -45,7 +51,7 @@ def plain_solution(opens):
 @pytest.mark.parametrize(
     ("opens", "requests"), [((), 1), ((0,), 1), ((0, 4), 2), (tuple(range(8)), 8)]
 )
-def test_requests_of_the_plain_paths(opens, requests):
+def test_requests_of_the_plain_paths(judged_from, opens, requests):
     """An engine in process opens none, vLLM one, a server without consecutive seeds one a path; one is the fewest.
 
     The prompt tokens of the pool are counted once per request.
@@ -57,7 +63,7 @@ def test_requests_of_the_plain_paths(opens, requests):
     assert judged.prompt_tokens == requests * one_prompt
 
 
-def test_references_that_did_not_fit_are_counted():
+def test_references_that_did_not_fit_are_counted(judged_from):
     """Rounds of 8, 2 and 1 with room for 3 references: 3, 3 and 2 are shown, 5, 5 and 0 dropped, in 3 calls."""
     few = setting(
         PacoreParams(widths=(8, 2)), fits=lambda prompt: "Candidate solution 4" not in prompt
