@@ -90,6 +90,7 @@ def test_a_server_gives_the_lines_of_the_model_in_process(peer, chains, tmp_path
     assert list(read_json_lines(here)) == list(read_json_lines(there))
 
 
+@pytest.mark.slow
 def test_a_killed_probe_ends_as_an_unbroken_one(peer, chains, tmp_path):
     """SIGKILL after the first of eight groups: the next command keeps it, and ends with equal bytes."""
     options = (chains, "--classmate", f"a={peer}", "--samples", 90, "--output")

@@ -52,6 +52,7 @@ def test_the_length_is_given_in_tokens(model):
     assert losses[-1] < losses[0] - 0.3
 
 
+@pytest.mark.slow
 def test_a_killed_training_ends_with_the_weights_of_an_unbroken_one(small_data, model, tmp_path):
     """SIGKILL behind the first checkpoint; the manifests, log included, are equal."""
     output = tmp_path / "killed"
@@ -159,22 +160,19 @@ def test_unusable_data_is_refused(tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.parametrize(
-    ("key", "changed"),
-    [
-        ("optimizer", {"optimizer": "adamw"}),
-        ("precision", {"precision": "float32"}),
-        ("loss_on", {"loss_on": "all"}),
-    ],
-)
-def test_each_setting_changes_the_weights(small_data, model, tmp_path, key, changed):
+def test_each_setting_changes_the_weights(small_data, tmp_path):
     """Two steps with AdamW, in float32, or with a loss on prefixes differ from the default's."""
     short = PARAMS.sft.model_copy(update={"tokens": 1500})
     digests = []
-    for name, update in (("default", {}), (key, changed)):
-        params = PARAMS.model_copy(update={"sft": short.model_copy(update=update)})
+    for name, value in (
+        ("tokens", 1500),
+        ("optimizer", "adamw"),
+        ("precision", "float32"),
+        ("loss_on", "all"),
+    ):
+        params = PARAMS.model_copy(update={"sft": short.model_copy(update={name: value})})
         digests.append(train(small_data, tmp_path / name, params=params).files["model.safetensors"])
-    assert digests[0] != digests[1]
+    assert digests[0] not in digests[1:]
 
 
 def test_a_step_that_holds_no_sequence_is_refused(small_data, tmp_path):

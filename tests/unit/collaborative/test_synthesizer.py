@@ -1,5 +1,6 @@
 """Training of a synthesizer on a tiny chat model: SFT, GRPO, PPO, resume."""
 
+import functools
 import json
 
 import pytest
@@ -72,11 +73,22 @@ def params(method, **train):
     return Params(pacore=pacore)
 
 
+@pytest.fixture(scope="module")
+def trained_by(base, questions, tmp_path_factory):
+    """Trainings of three steps, each made once, by their method."""
+
+    @functools.cache
+    def trained(method):
+        folder = tmp_path_factory.mktemp(method.value) / "model"
+        return folder, train_synthesizer(base, questions, folder, params(method))
+
+    return trained
+
+
 @pytest.mark.parametrize("method", [Method.SFT, Method.GRPO, Method.PPO])
-def test_each_method_trains(base, questions, tmp_path, method):
+def test_each_method_trains(base, questions, trained_by, method):
     """All steps, a model with its chat template, the episodes and the data card; again it is reused."""
-    output = tmp_path / "model"
-    trained = train_synthesizer(base, questions, output, params(method))
+    output, trained = trained_by(method)
     assert trained.summary.steps == 3
     assert (output / "chat_template.jinja").is_file()
     assert trained.episodes.counts["episodes"] == 16
@@ -90,10 +102,10 @@ def test_each_method_trains(base, questions, tmp_path, method):
 
 @pytest.mark.parametrize("method", [Method.SFT, Method.PPO])
 def test_a_killed_training_resumes_to_the_same_digest(
-    base, questions, tmp_path, monkeypatch, method
+    base, questions, trained_by, tmp_path, method
 ):
     """Interrupted after the second of three steps: the weights equal those of an unbroken training."""
-    whole = train_synthesizer(base, questions, tmp_path / "whole", params(method))
+    folder, whole = trained_by(method)
 
     class KilledError(Exception):
         pass
@@ -115,7 +127,7 @@ def test_a_killed_training_resumes_to_the_same_digest(
         progress=lambda step, _total, _metrics: steps.append(step),
     )
     assert steps[0] > 1
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "broken")]
+    weights = [(one / "model.safetensors").read_bytes() for one in (folder, tmp_path / "broken")]
     assert weights[0] == weights[1]
     assert resumed.summary.steps == whole.summary.steps
 

@@ -88,6 +88,7 @@ def test_the_record_is_carried_over(trained, model):
     assert (trained / name).read_bytes() != (model / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_killed_training_ends_as_an_unbroken_one(trained, model, data, tmp_path):
     """SIGKILL behind the second checkpoint; the manifests, weights and log included, are equal."""
     output = tmp_path / "killed"
@@ -116,12 +117,29 @@ def test_a_killed_training_ends_as_an_unbroken_one(trained, model, data, tmp_pat
     assert manifests.read_manifest(output) == manifests.read_manifest(trained)
 
 
+class Broken(Exception):  # noqa: N818 - in place of a kill
+    """Raised by the progress callback."""
+
+
+def break_at_three(step: int, *_: object) -> None:
+    if step == 3:
+        raise Broken
+
+
 def test_a_time_limit_ends_behind_a_checkpoint(trained, model, data, tmp_path):
-    """A limit that is over at once: one step, and the next call ends with the digests of one training."""
+    """A limit that is over at once: one step, and the next call ends with the digests of one training.
+
+    In it another break, within the step behind the second checkpoint.
+    """
     output = tmp_path / "model"
     with pytest.raises(BudgetReachedError, match="step 1 of 4"):
         train(model, data, output, max_seconds=1e-6)
-    train(model, data, output)
+    assert not output.exists()
+    with pytest.raises(Broken):
+        train(model, data, output, progress=break_at_three)
+    steps: list[int] = []
+    train(model, data, output, progress=lambda step, _total, _metrics: steps.append(step))
+    assert steps[0] == 3
     assert manifests.read_manifest(output) == manifests.read_manifest(trained)
 
 
