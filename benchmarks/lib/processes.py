@@ -1,7 +1,9 @@
 """A command in a process of its own, with the resources that it used."""
 
+import ctypes
 import os
 import pathlib
+import resource
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,3 +37,41 @@ def run_measured(command: Sequence[str], log: pathlib.Path) -> Usage:
         cpu_s=usage.ru_utime + usage.ru_stime,
         peak_mib=usage.ru_maxrss / 1024,
     )
+
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """Let this process be the parent of descendants whose parents die, so that they can be waited for."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def run_with_descendants(
+    command: Sequence[str], log: pathlib.Path, *, folder: pathlib.Path
+) -> float:
+    """Run ``command`` in ``folder``, append its output to ``log``, and return the CPU seconds of all its processes.
+
+    It waits for those that outlive the command too; `adopt_orphans` was called before, and this process has no
+    other child.
+
+    Raises:
+        ChildProcessError: the command failed.
+    """
+    before = _children_cpu_s()
+    with log.open("ab") as stream:
+        done = subprocess.run(command, cwd=folder, stdout=stream, stderr=stream, check=False)
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:  # none is left
+        pass
+    if done.returncode:
+        raise ChildProcessError(f"{' '.join(command)}: exit {done.returncode}; see {log}")
+    return _children_cpu_s() - before
+
+
+def _children_cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
