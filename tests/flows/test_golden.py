@@ -1,4 +1,4 @@
-"""Everything that `run` and `prr run` write, bit for bit, at smoke size, but for the weights of PRR.
+"""What `run`, `prr run` and `verify` write, bit for bit, at smoke size, but for the weights of PRR.
 
 The digests guard refactorings. A change that is meant to alter results records them again, with the
 reason in the commit:
@@ -20,11 +20,16 @@ from safetensors.torch import load_file
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
+from pipeline_lib.params.paths import CodeLimits, VerifyParams
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json, read_json_lines
+from pipeline_lib.verification.lines.files import verify_lines
 
-TIMED = {"seconds", "cpu_seconds", "gpu_seconds", "headline", "peak_mib"}
-"""Keys of metrics.json that depend on clock and memory; the headline compares CPU seconds."""
+LEFT_OUT = {"seconds", "cpu_seconds", "gpu_seconds", "headline", "peak_mib"}
+"""Keys that depend on clock and memory; the headline compares CPU seconds."""
+ANSWERS = pathlib.Path(__file__).parents[1] / "golden" / "answers.jsonl"
+SHOWN_CHARACTERS = 80
+"""Of an extracted answer."""
 RECORDED_WITH = {"torch": "2.13.0", "transformers": "5.19.0", "trl": "1.16.0"}
 
 pytestmark = [
@@ -60,10 +65,12 @@ def _digests(root: pathlib.Path) -> Iterator[tuple[str, str]]:
 
 
 def untimed(value: Any) -> Any:
-    """A JSON value without entries that depend on the clock."""
+    """A JSON value without LEFT_OUT."""
+    if isinstance(value, list):
+        return [untimed(each) for each in value]
     if not isinstance(value, dict):
         return value
-    return {key: untimed(each) for key, each in value.items() if key not in TIMED}
+    return {key: untimed(each) for key, each in value.items() if key not in LEFT_OUT}
 
 
 def test_run(finished_run: pathlib.Path, golden: SnapshotAssertion):
@@ -90,9 +97,27 @@ def test_prr_run(reasonloop, tmp_path, golden: SnapshotAssertion):
     assert golden == {
         "digests": found,
         "figures": _figures(tmp_path),
-        "log": [_rounded(row, digits=3) for row in read_json_lines(model / "training_log.jsonl")],
-        "norms": _rounded(_norms(model / "model.safetensors"), digits=4),
+        "log": [rounded(row, digits=3) for row in read_json_lines(model / "training_log.jsonl")],
+        "norms": rounded(_norms(model / "model.safetensors"), digits=4),
     }
+
+
+def test_verify(tmp_path: pathlib.Path, golden: SnapshotAssertion):
+    """The verdicts on right, wrong, malformed and hostile answers of each kind.
+
+    A program that sleeps is never scored. One that loops is, unless other load keeps it from using its CPU
+    seconds, so its scores are not recorded.
+    """
+    output = tmp_path / "verdicts.jsonl"
+    params = VerifyParams(code=CodeLimits(timeout_s=1))
+    verify_lines(ANSWERS, output, params, workers=2)
+    verdicts = {row.pop("id"): row for row in read_json_lines(output)}
+    for name, row in verdicts.items():
+        del row["seconds"]
+        row["extracted"] = row["extracted"] and row["extracted"][:SHOWN_CHARACTERS]
+        if name == "code-loop":
+            del row["strict"], row["lenient"]
+    assert golden == verdicts
 
 
 def _figures(root: pathlib.Path) -> Any:
@@ -104,9 +129,16 @@ def _norms(weights: pathlib.Path) -> dict[str, float]:
     """L2 norm of the weights by part of the model."""
     squares: defaultdict[str, float] = defaultdict(float)
     for name, tensor in load_file(weights).items():
-        squares[name.partition(".")[0]] += float(tensor.double().square().sum())
+        squares[name.removeprefix("model.").partition(".")[0]] += float(
+            tensor.double().square().sum()
+        )
     return {part: math.sqrt(square) for part, square in squares.items()}
 
 
-def _rounded(values: dict[str, float], *, digits: int) -> dict[str, float]:
-    return {name: float(f"{value:.{digits}g}") for name, value in values.items()}
+def rounded(value: Any, *, digits: int) -> Any:
+    """A JSON value with its fractions rounded to significant digits."""
+    if isinstance(value, dict):
+        return {key: rounded(each, digits=digits) for key, each in value.items()}
+    if isinstance(value, list):
+        return [rounded(each, digits=digits) for each in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value

@@ -6,6 +6,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.storage.files import digest_json, read_json_lines
 from pipeline_lib.verification.lines.files import CHUNK_LINES, groups_from_lines, verify_lines
 
 KEYS = ["id", "status", "strict", "lenient", "extracted", "rule", "seconds"]
@@ -218,24 +219,58 @@ def _summary(tmp_path, folder, name):
     return verify_lines(source, tmp_path / "out.jsonl", VerifyParams(), workers=2)
 
 
-def test_agreement_on_recorded_gsm8k(tmp_path, reference_data):
+RECORDED = ("gsm8k_labelled", "math_labelled", "gsm8k_qwen7b_paths")
+
+
+@pytest.fixture(scope="module")
+def recorded(reference_data, tmp_path_factory):
+    """Summary and verdict lines of each recorded file."""
+    found = {}
+    for name in RECORDED:
+        folder = tmp_path_factory.mktemp(name)
+        summary = _summary(folder, reference_data, name)
+        found[name] = summary, list(read_json_lines(folder / "out.jsonl"))
+    return found
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_verdicts_on_recorded_answers(recorded, snapshot, name):
+    """Their number by status, rule and score, and a digest of all lines without seconds.
+
+    Recorded again by ``pytest tests/unit/verification/lines/test_files.py --snapshot-update``.
+    """
+    summary, rows = recorded[name]
+    assert snapshot == {
+        "lines": summary.num_lines,
+        "scored": summary.num_scored,
+        "strict": summary.num_strict,
+        "lenient": summary.num_lenient,
+        "by status": dict(summary.by_status),
+        "by rule": dict(summary.by_rule),
+        "digest": digest_json(
+            [{key: row[key] for key in KEYS if key != "seconds"} for row in rows]
+        ),
+    }
+
+
+def test_agreement_on_recorded_gsm8k(recorded):
     """All 1,320 labels of four models' answers are met."""
-    agreement = _summary(tmp_path, reference_data, "gsm8k_labelled").agreement
+    agreement = recorded["gsm8k_labelled"][0].agreement
     assert (agreement.num_labelled, agreement.num_agree) == (1320, 1320)
 
 
-def test_agreement_on_recorded_math(tmp_path, reference_data):
+def test_agreement_on_recorded_math(recorded):
     """312 of 320 labels are met; the others refuse ``4:30 \\text{ p.m.}`` for 4:30 p.m."""
-    agreement = _summary(tmp_path, reference_data, "math_labelled").agreement
+    agreement = recorded["math_labelled"][0].agreement
     wrong_labels = tuple(f"math-3#{index}" for index in range(8))
     assert agreement.num_labelled == 320
     assert agreement.disagreeing_ids == wrong_labels
     assert agreement.num_refused_but_right == len(wrong_labels)
 
 
-def test_right_paths_that_a_format_bound_verifier_refused(tmp_path, reference_data):
+def test_right_paths_that_a_format_bound_verifier_refused(recorded):
     """Of 324 refused paths 302 are right, none of the 676 accepted ones is wrong."""
-    summary = _summary(tmp_path, reference_data, "gsm8k_qwen7b_paths")
+    summary, _ = recorded["gsm8k_qwen7b_paths"]
     agreement = summary.agreement
     assert len(agreement.disagreeing_ids) == agreement.num_refused_but_right == 302
     assert summary.num_lenient == 978
