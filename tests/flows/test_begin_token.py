@@ -123,14 +123,13 @@ def test_without_the_token_every_answer_is_wrong(taught, reasonloop, tmp_path):
     )
 
 
-@pytest.mark.parametrize("method", ["sft", "dpo", "grpo", "rloo", "ppo"])
-def test_a_run_keeps_what_the_model_knows(taught, reasonloop, tmp_path, method):
-    """Base and trained policy solve the test problems; each trainer reads what was drawn."""
+def test_a_run_keeps_what_the_model_knows(taught, reasonloop, tmp_path):
+    """Base and trained policy solve the test problems; the other trainers are in the model contract."""
     done = reasonloop(
         *("run", "--workspace", tmp_path, "--profile", "smoke", "--runner", "thread"),
-        *("--set", f"bootstrap.model={taught}", "--set", f"train.method={method}"),
+        *("--set", f"bootstrap.model={taught}", "--set", "train.method=sft"),
         *("--set", "sample.temperature=0.5", "--set", "train.entropy_coef=0"),
-        *("--set", "evaluate.control=false"),
+        *("--set", "train.control=false"),
     )
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "reports" / "summary.json").read_text("utf-8"))
