@@ -5,7 +5,8 @@ import pathlib
 import pytest
 import torch
 from peft import get_peft_model
-from transformers import AutoModelForCausalLM
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.ppo.path_batch import TokenPath, collate
@@ -48,6 +49,62 @@ def test_scores_of_a_padded_batch_equal_those_of_single_paths(model):
                 (found.values_BT, value),
             ]:
                 torch.testing.assert_close(scored[row, place], expected, atol=1e-5, rtol=0)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Elements of the largest tensor that is made in the block."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        for one in made if isinstance(made, (tuple, list)) else (made,):
+            if isinstance(one, torch.Tensor):
+                self.elements = max(self.elements, one.numel())
+        return made
+
+
+def test_a_large_vocabulary_is_scored_in_parts():
+    """20 M logits, of which no more than 2^24 exist at once; scores and gradients equal those of the whole to 1e-6."""
+    config = LlamaConfig(
+        vocab_size=50_000,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=500,
+    )
+    torch.manual_seed(1)
+    model = LlamaForCausalLM(config)
+    head = ValueHead(8)
+    torch.nn.init.ones_(head.out.weight)
+    ids = torch.randint(50_000, (401,)).tolist()
+    path = TokenPath(prompt_ids=ids[:1], completion_ids=ids[1:], outcome=0.0)
+    batch = collate([path], pad_id=0, device=model.device)
+    with LargestTensor() as largest:
+        found = score_tokens(model, head, batch, body_share=1.0, entropy_gradient=True)
+        (found.logprobs_BT - found.entropies_BT + found.values_BT).sum().backward()
+        torch.testing.assert_close(
+            compute_logprobs(model, batch), found.logprobs_BT, atol=1e-6, rtol=0
+        )
+    assert largest.elements <= 2**24
+    gradients = [weight.grad for weight in model.parameters()]
+    model.zero_grad()
+    output = model(batch.tokens_BS, output_hidden_states=True)
+    log_probs_TV = output.logits[0, :-1].log_softmax(-1)
+    logprobs_T = log_probs_TV.gather(-1, torch.tensor(ids[1:])[:, None])[:, 0]
+    entropies_T = -(log_probs_TV.exp() * log_probs_TV).sum(-1)
+    values_T = head(output.hidden_states[-1][0, :-1], body_share=1.0)
+    (logprobs_T - entropies_T + values_T).sum().backward()
+    for scored, expected in (
+        (found.logprobs_BT[0], logprobs_T),
+        (found.entropies_BT[0], entropies_T),
+        (found.values_BT[0], values_T),
+    ):
+        torch.testing.assert_close(scored, expected, atol=2e-6, rtol=0)
+    for scored, weight in zip(gradients, model.parameters(), strict=True):
+        torch.testing.assert_close(scored, weight.grad, atol=1e-4, rtol=1e-4)
 
 
 def test_entropy_has_a_gradient_only_if_requested(model):
