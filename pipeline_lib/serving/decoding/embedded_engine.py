@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
+from pipeline_lib.serving.context import alike_tokens, context_of
 from pipeline_lib.serving.decoding.continuous_batch import (
     ContinuousBatch,
     DrawnToken,
@@ -75,8 +76,8 @@ class EmbeddedEngine:
         return chat_format_of(self.tokenizer)
 
     def room(self, prompt: str) -> int | None:
-        """The context that the model's config declares, less the tokens of the prompt."""
-        context: int | None = getattr(self.model.config, "max_position_embeddings", None)
+        """The model's context, less the tokens of the prompt."""
+        context = context_of(self.model.config.to_dict())
         return None if context is None else context - len(encode_prompt(self.tokenizer, prompt))
 
     @property
@@ -104,7 +105,7 @@ class EmbeddedEngine:
         """Draw all completions, in the order of requests and seeds.
 
         Raises:
-            BadInputError: a prompt has no token.
+            BadInputError: a prompt has no token, or a path could depend on the others of its batch.
         """
         # Workers run one engine per core, and another number of threads rounds differently. Set
         # here and not at load: the number belongs to the calling thread.
@@ -134,11 +135,17 @@ class EmbeddedEngine:
     def _sequences(
         self, requests: Sequence[Request], decoding: Decoding
     ) -> Iterator[SequenceRequest]:
-        ids = itertools.count()
+        ids, most = itertools.count(), alike_tokens(self.model.config.get_text_config().to_dict())
         for request in requests:
             prompt = encode_prompt(self.tokenizer, request.prompt)
             if not prompt:
                 raise BadInputError("a prompt has no token; give at least one")
+            if most is not None and len(prompt) + decoding.max_new_tokens > most:
+                raise BadInputError(
+                    f"a prompt of {len(prompt)} tokens with max_new_tokens={decoding.max_new_tokens}: beyond "
+                    f"{most} tokens the rotary frequencies of this model follow the longest path of a "
+                    "batch, so that a path would depend on the others; shorten them"
+                )
             for seed in request.seeds:
                 yield SequenceRequest(id=next(ids), prompt_ids=prompt, seed=seed, decoding=decoding)
 

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
+from pipeline_lib.serving.context import context_of
 from pipeline_lib.serving.decoding.decode_pass import choose_decode_pass
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.front.body_limit import BodyLimit
@@ -228,7 +229,7 @@ def make_app(
     prompts = PromptTokenizer(
         tokenizer=tokenizer,
         vocabulary_size=engine.model.get_input_embeddings().num_embeddings,
-        context_tokens=getattr(config, "max_position_embeddings", None),
+        context_tokens=context_of(config.to_dict()),
     )
 
     @asynccontextmanager
