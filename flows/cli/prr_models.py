@@ -1,6 +1,7 @@
 """`reasonloop prr train`, `evaluate`, `show` and `run`."""
 
 import pathlib
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -16,14 +17,17 @@ from flows.cli.options import (
 )
 from flows.cli.orchestrated import orchestrated
 from flows.cli.progress import progress_bar
+from flows.ranks import run_ranks
 from flows.terminal import PlainConsole
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.statistics.intervals import wilson_interval
 from pipeline_lib.params.environment import environment
+from pipeline_lib.serving.gpus import visible_gpus
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.training.tracking.step_log import open_trackers
 
-# Under torchrun each rank runs the command; rank 0 prints.
+# Each rank runs the command; rank 0 prints.
 console = PlainConsole(quiet=environment("RANK") not in {None, "0"})
 _say = console.say
 
@@ -46,19 +50,29 @@ def train(
             validator=validators.Number(gt=0),
         ),
     ] = None,
+    processes: Annotated[
+        int,
+        Parameter(help="Processes, one per GPU, that share each batch.", validator=AT_LEAST_ONE),
+    ] = 1,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Train latent branches on the training split; an interrupted training resumes.
 
-    A training that stops because of `--minutes` ends with exit code 3. Several GPUs: torchrun.
+    A training that stops because of `--minutes` ends with exit code 3; under torchrun with 1.
 
     **Examples:**
 
         reasonloop prr train data/two --output models/two
         reasonloop prr train data/arc1 --output models/arc1 --profile prr-arc --minutes 9
-        torchrun --nproc-per-node 8 -m flows.cli prr train data/arc1 --output models/arc1 --profile prr-arc
+        reasonloop prr train data/arc1 --output models/arc1 --profile prr-arc --minutes 9 --processes 8
     """
     loaded = params.load()
+    if processes > 1 and environment("RANK") is None:
+        if 0 < (gpus := visible_gpus()) < processes:
+            raise BadInputError(
+                f"--processes {processes}: there are {gpus} GPUs; give at most {gpus}"
+            )
+        sys.exit(run_ranks([sys.executable, "-m", "flows.cli", *sys.argv[1:]], count=processes))
     from pipeline_lib.latent.runs import train_on  # noqa: PLC0415 - torch is slow
 
     trackers = open_trackers(

@@ -1,6 +1,8 @@
 """`reasonloop prr` on models: synthetic task, training, evaluation and pictures, as a user runs them."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -86,6 +88,31 @@ def test_a_training_resumes_after_its_time_limit(reasonloop):
     code, shown, _ = reasonloop("train two --output model --minutes 0.000001")
     assert code == 0
     assert "4 steps" in shown
+
+
+@pytest.mark.slow
+def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
+    """Exit code 3 and one message after each of two steps but the last; weights are those of an unbroken training."""
+    reasonloop("build-synthetic --output two")
+
+    def train(*more):
+        command = ["prr", "train", "two", *PROFILE, "--set", "latent.train.steps=2", *more]
+        done = subprocess.run(
+            [sys.executable, "-m", "flows.cli", *command, "--processes", "2"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    code, _, error = train("--output", "sliced", "--minutes", "0.000001")
+    assert (code, error.count("\n")) == (3, 1), error
+    assert "step 1 of 2: time limit reached" in error
+    code, shown, error = train("--output", "sliced", "--minutes", "0.000001")
+    assert (code, shown.count("2 steps"), error) == (0, 1, "")
+    assert train("--output", "whole")[0] == 0
+    digests = [read_manifest(tmp_path / name).digest for name in ("sliced", "whole")]
+    assert digests[0] == digests[1]
 
 
 def test_a_training_is_logged_by_dvclive(reasonloop, tmp_path):
