@@ -3,6 +3,7 @@
 Source: Rafailov et al. 2023 (arXiv:2305.18290). The reference is the policy at the start.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ def trainer_factory(rows: Sequence[Row], *, beta: float, lora: LoraParams) -> Ma
         pairs = Dataset.from_list([tokenize_pair(row, policy.tokenizer) for row in rows])
         return TokenizedDpoTrainer(
             model=policy.model,
+            # TRL would read it again, and spread it over all visible GPUs.
+            ref_model=None if lora.enabled else copy.deepcopy(policy.model),
             args=settings.make(DPOConfig, beta=beta, max_length=None),
             train_dataset=order_rows(pairs, settings),
             processing_class=policy.tokenizer,
