@@ -1,7 +1,6 @@
 """vLLM, in a second virtual environment (`make serve-env`)."""
 
 import pathlib
-import shutil
 
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
@@ -18,12 +17,12 @@ from pipeline_lib.serving.engines.engine import (
     common_environment,
     environment_python,
 )
+from pipeline_lib.serving.gpus import visible_gpus
 from pipeline_lib.serving.middleware import host_guard
 
 # vLLM has kernels for these ranks only.
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 _CPU_KV_CACHE_GIB = "4"
-_GPU_CLIENT = "nvidia-smi"
 # The folder holds middleware alone, so the packages of this environment stay invisible to vLLM's.
 _MIDDLEWARE_FOLDER = pathlib.Path(middleware.__path__[0])
 _HOST_GUARD = f"{host_guard.__name__.rpartition('.')[2]}.{host_guard.HostGuard.__name__}"
@@ -43,7 +42,7 @@ def _launch(serve: ServeParams, served: ServedModel) -> Launch:
         # Cross-origin reads and DNS rebinding from a browser on this machine are refused.
         *("--allowed-origins", "[]", "--middleware", _HOST_GUARD),
     ]
-    if shutil.which(_GPU_CLIENT) is None:
+    if not visible_gpus():
         # Chunked prefill rewinds the random generator of a seeded request, which a CPU generator
         # does not support: "CPU Generator does not use offset" ends the whole engine (vLLM 0.32,
         # 64 requests of 160 tokens each).

@@ -1,5 +1,9 @@
-"""Detection of GPU memory that ended processes still hold. Without a GPU nothing is reported."""
+"""Detection of GPU memory that ended processes still hold, by the driver's list of processes.
 
+Nothing is reported without a GPU, and in a container with process ids of its own, which the driver does not know.
+"""
+
+import pathlib
 import shutil
 import subprocess
 import time
@@ -7,6 +11,8 @@ from collections.abc import Set as AbstractSet
 
 _TIMEOUT_S = 15.0
 _POLL_S = 0.5
+_HOST_PIDS = 0xEFFFFFFC
+"""Inode of the namespace of the host's process ids. Source: Linux, PROC_PID_INIT_INO."""
 
 
 def find_leak(pids: AbstractSet[int]) -> str | None:
@@ -15,7 +21,7 @@ def find_leak(pids: AbstractSet[int]) -> str | None:
     The driver frees the memory of a killed process a moment after the process is gone.
     """
     client = shutil.which("nvidia-smi")
-    if client is None:
+    if client is None or pathlib.Path("/proc/self/ns/pid").stat().st_ino != _HOST_PIDS:
         return None
     deadline = time.monotonic() + _TIMEOUT_S
     while held := _held(client, pids):

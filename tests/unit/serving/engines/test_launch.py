@@ -77,14 +77,14 @@ def test_vllm(environment, monkeypatch):
     assert found.stdout == "False\n"
 
 
-def test_chunked_prefill_is_enabled_on_a_gpu(environment, tmp_path, monkeypatch):
-    """It is disabled on a CPU only, where seeded requests crash it."""
+def test_a_tool_of_the_driver_is_no_gpu(environment, tmp_path, monkeypatch):
+    """On a CPU seeded requests crash chunked prefill: it is disabled unless a CUDA device is visible."""
     client = tmp_path / "nvidia-smi"
     client.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     serve = ServeParams(engine="vllm", environment=str(environment))
     launch = launch_of(serve, ServedModel(model="owner/name", name="name", port=1))
-    assert "--no-enable-chunked-prefill" not in launch.command
+    assert "--no-enable-chunked-prefill" in launch.command
 
 
 def test_the_cache_size_of_the_environment_is_kept(environment, monkeypatch):
