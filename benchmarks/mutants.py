@@ -54,6 +54,8 @@ class Result:
     by: str
     """The failed test, or its file; empty if the mutant survived."""
     seconds: float
+    cut: bool = False
+    """A survivor whose tests reached ``--bound-s``; more time might kill it."""
 
 
 @dataclass(kw_only=True)
@@ -67,6 +69,8 @@ class Copy:
     sound: dict[str, bool] = field(default_factory=dict)
     """Failed tests, with True if they pass without a mutant; the others are deselected."""
     files: TestFiles = field(init=False)
+    cut: bool = False
+    """The tests of the present mutant reached the bound."""
 
     def __post_init__(self) -> None:
         self.files = TestFiles(tree=self.root)
@@ -74,11 +78,13 @@ class Copy:
     def test(self, mutant: Mutant) -> Result:
         """Run the tests of a mutant's module until one kills it."""
         start = time.perf_counter()
+        self.cut = False
         by = next(
             filter(None, (self._find_killer(mutant, t) for t in self._tests(mutant.path))), ""
         )
         seconds = round(time.perf_counter() - start, 1)
-        return Result(mutant=str(mutant), noticed=bool(by), by=by, seconds=seconds)
+        cut = self.cut and not by
+        return Result(mutant=str(mutant), noticed=bool(by), by=by, seconds=seconds, cut=cut)
 
     def _find_killer(self, mutant: Mutant, tests: list[str]) -> str | None:
         """The first of these tests that fails with the mutant and passes without."""
@@ -124,7 +130,8 @@ class Copy:
             return None
         if found := FAILED.search(done.stdout):
             return found[1]
-        return None if "session-timeout" in done.stdout else tests[0]
+        self.cut |= (bounded := "session-timeout" in done.stdout)
+        return None if bounded else tests[0]
 
 
 def _environment(root: pathlib.Path) -> dict[str, str]:

@@ -3,6 +3,8 @@
 import functools
 import pathlib
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
@@ -144,8 +146,8 @@ def test_profiles_load(profile):
     assert load_params(profile=profile) != load_params()
 
 
-def generated_problems() -> dict[PrepareParams, str]:
-    """The distinct settings of generated problems, with the first profile and section that has them."""
+def generated_problems() -> Iterator[Any]:
+    """The distinct settings of generated problems, named by the first profile and section that has them."""
     names = [None, *sorted(path.stem for path in PROFILES_FOLDER.glob("*.yaml"))]
     found: dict[PrepareParams, str] = {}
     for name in names:
@@ -153,12 +155,12 @@ def generated_problems() -> dict[PrepareParams, str]:
         for section, prepare in (("loop", params.prepare), ("classmate", params.classmate.prepare)):
             if prepare.dataset in GENERATED:
                 found.setdefault(prepare, f"{name or 'default'} {section}")
-    return found
+    for prepare, name in found.items():
+        marks = [pytest.mark.slow] if prepare.train_problems > 4000 else []
+        yield pytest.param(prepare, id=name, marks=marks)
 
 
-@pytest.mark.parametrize(
-    "prepare", [pytest.param(one, id=name) for one, name in generated_problems().items()]
-)
+@pytest.mark.parametrize("prepare", list(generated_problems()))
 def test_generated_problems_suffice(prepare):
     """The ranges of the params file and of every profile hold as many distinct problems as it wants."""
     with open_gold_check() as gold_problem:

@@ -1,5 +1,7 @@
 """Greedy rollouts in this process and over HTTP, with the benchmark that compares any two engines."""
 
+import shutil
+
 import pytest
 
 from benchmarks.apr_engines import compare_engines, find_difference
@@ -10,10 +12,8 @@ from pipeline_lib.problems.countdown import generate
 from pipeline_lib.serving.decoding.embedded_engine import shared_engine
 from tests.unit.adaptive.learned_model import (
     SOLVED,
-    UNSOLVED,
-    outputs_of,
-    save_model,
     save_record,
+    shared_model,
     trace,
 )
 from tests.unit.serving.served_model import served
@@ -21,8 +21,8 @@ from tests.unit.serving.served_model import served
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    outputs = outputs_of(trace(*SOLVED), trace(*UNSOLVED))
-    folder = save_model(tmp_path_factory.mktemp("apr-engines") / "model", outputs)
+    folder = tmp_path_factory.mktemp("apr-engines") / "model"
+    shutil.copytree(shared_model(tmp_path_factory), folder)
     # Shorter texts of the problems that it has not learned, which often end at the window alone.
     save_record(folder, window=128)
     return folder

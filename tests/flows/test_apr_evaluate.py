@@ -16,9 +16,8 @@ from pipeline_lib.storage.files import digest_file, read_json, read_json_lines
 from tests.unit.adaptive.learned_model import (
     SOLVED,
     UNSOLVED,
-    outputs_of,
-    save_model,
     save_record,
+    shared_model,
     trace,
 )
 from tests.unit.serving.served_model import served
@@ -30,8 +29,7 @@ WAIT_S = 120.0
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    outputs = outputs_of(trace(*SOLVED), trace(*UNSOLVED))
-    return save_model(tmp_path_factory.mktemp("apr") / "model", outputs)
+    return shutil.copytree(shared_model(tmp_path_factory), tmp_path_factory.mktemp("apr") / "model")
 
 
 @pytest.fixture(scope="module")

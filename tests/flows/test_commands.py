@@ -191,22 +191,22 @@ def test_names_are_not_markup(tmp_path, monkeypatch, capsys):
     assert "verdicts: [/x].out" in shown
 
 
-def test_sample_build_evaluate(finished_run, reasonloop, tmp_path):
+def test_sample_build_evaluate(finished_run, called, tmp_path):
     """Each command reads the output of the previous one: paths, pairs, scores."""
     model, paths = finished_run / "models" / "policy", tmp_path / "paths.jsonl"
     smoke = ["--profile", "smoke"]
-    done = reasonloop("sample", model, "--output", paths, "--num-paths", "8", *smoke)
+    done = called("sample", model, "--output", paths, "--num-paths", "8", *smoke)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in paths.read_text("utf-8").splitlines()]
     assert len(rows) == 24 * 8
     pairs = tmp_path / "pairs.jsonl"
-    done = reasonloop("build", paths, "--method", "dpo", "--output", pairs, *smoke)
+    done = called("build", paths, "--method", "dpo", "--output", pairs, *smoke)
     assert done.returncode == 0, done.stderr
     built = [json.loads(line) for line in pairs.read_text("utf-8").splitlines()]
     assert built
     assert all(row["chosen"] != row["rejected"] and row["prompt"] for row in built)
     assert "GRPO" not in (tmp_path / "pairs.card.md").read_text("utf-8")
-    done = reasonloop("evaluate", paths, "--against", paths, *smoke)
+    done = called("evaluate", paths, "--against", paths, *smoke)
     assert done.returncode == 0, done.stderr
     assert "No significant gain" in done.stdout
 

@@ -13,11 +13,9 @@ from pipeline_lib.serving.identity import model_identity
 SMOKE = ("--profile", "smoke")
 
 
-def test_export_of_paths_to_inspect(finished_run, reasonloop, tmp_path):
+def test_export_of_paths_to_inspect(finished_run, called, tmp_path):
     """The logs have every judged path of all three policies: 24 problems x 8 paths each."""
-    done = reasonloop(
-        "export", "inspect", "--workspace", finished_run, "--output", tmp_path, *SMOKE
-    )
+    done = called("export", "inspect", "--workspace", finished_run, "--output", tmp_path, *SMOKE)
     assert done.returncode == 0, done.stderr
     assert f"inspect view --log-dir {tmp_path}" in done.stdout.replace("\n", "")
     for name in ("base", "control", "trained"):
@@ -26,12 +24,10 @@ def test_export_of_paths_to_inspect(finished_run, reasonloop, tmp_path):
         assert log.eval.dataset.name == "countdown"
 
 
-def test_export_of_scores_to_lm_eval(finished_run, reasonloop, tmp_path):
+def test_export_of_scores_to_lm_eval(finished_run, called, tmp_path):
     """One results file per policy, with the values of metrics.json."""
     metrics = json.loads((finished_run / "reports" / "metrics.json").read_text("utf-8"))
-    done = reasonloop(
-        "export", "lm-eval", "--workspace", finished_run, "--output", tmp_path, *SMOKE
-    )
+    done = called("export", "lm-eval", "--workspace", finished_run, "--output", tmp_path, *SMOKE)
     assert done.returncode == 0, done.stderr
     for name in ("base", "control", "trained"):
         (target,) = (tmp_path / name).glob("results_*.json")
@@ -39,10 +35,10 @@ def test_export_of_scores_to_lm_eval(finished_run, reasonloop, tmp_path):
         assert scores["pass@1,strict"] == pytest.approx(metrics[name]["pass_at_1"]["value"])
 
 
-def test_export_of_the_policy_with_its_card(finished_run, reasonloop, tmp_path):
+def test_export_of_the_policy_with_its_card(finished_run, called, tmp_path):
     """The same weights, and the report's model card."""
     out = tmp_path / "published"
-    done = reasonloop("export", "policy", "--workspace", finished_run, "--output", out, *SMOKE)
+    done = called("export", "policy", "--workspace", finished_run, "--output", out, *SMOKE)
     assert done.returncode == 0, done.stderr
     assert model_identity(str(out)) == model_identity(str(finished_run / "models" / "policy"))
     card = (out / "README.md").read_text("utf-8")

@@ -7,7 +7,7 @@ import pytest
 from pipeline_lib.adaptive.countdown.data_folder import generate_data
 from pipeline_lib.params.adaptive import AdaptiveDataParams
 from pipeline_lib.params.paths import CountdownParams
-from tests.unit.adaptive.learned_model import SOLVED, UNSOLVED, outputs_of, save_model, trace
+from tests.unit.adaptive.learned_model import shared_model
 
 SMALL = AdaptiveDataParams(
     countdown=CountdownParams(high=8, target_low=5, target_high=40),
@@ -27,6 +27,5 @@ def small_data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def thread_model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A model that spawns and joins on `SOLVED` and `UNSOLVED`, in the compact style."""
-    outputs = outputs_of(trace(*SOLVED), trace(*UNSOLVED))
-    return save_model(tmp_path_factory.mktemp("thread-model"), outputs)
+    """A model that has learned `SOLVED` and `UNSOLVED`."""
+    return shared_model(tmp_path_factory)

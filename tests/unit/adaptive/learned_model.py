@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Mapping, Sequence
 
+import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -12,6 +13,7 @@ from pipeline_lib.adaptive.countdown.tokens import EOS, PAD, make_tokenizer
 from pipeline_lib.adaptive.model_record import RECORD_NAME, ThreadModelRecord
 from pipeline_lib.determinism import deterministic
 from pipeline_lib.storage.files import write_json
+from tests.made_once import made_once
 
 WINDOW = 256
 SOLVED, UNSOLVED = ([2, 4, 9], 10), ([3, 5, 12], 27)
@@ -53,6 +55,12 @@ def save_model(folder: pathlib.Path, outputs: Mapping[str, str]) -> pathlib.Path
     model.save_pretrained(folder)
     save_record(folder)
     return folder
+
+
+def shared_model(factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A model that spawns and joins on `SOLVED` and `UNSOLVED`, in the compact style; not to be changed."""
+    outputs = outputs_of(trace(*SOLVED), trace(*UNSOLVED))
+    return made_once(factory, "thread-model", lambda folder: save_model(folder, outputs))
 
 
 def _learn(

@@ -1,6 +1,7 @@
 """The control: the loop's number of tokens, and the best checkpoint by held-out worked problems."""
 
 import dataclasses
+import itertools
 import json
 import pathlib
 from collections.abc import Callable
@@ -39,20 +40,24 @@ def worked() -> WorkedProblems:
     return divide_worked(problems, validation_fraction=0.25, seed=1)
 
 
-@pytest.fixture
-def request_of(base: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., ControlRequest]:
-    """Makes the request of a control of the tiny base."""
+@pytest.fixture(scope="module")
+def request_of(
+    base: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., ControlRequest]:
+    """Makes the request of a control of the tiny base, in a folder of its own unless named."""
+    root = tmp_path_factory.mktemp("controls")
+    numbers = itertools.count()
 
     def make(worked: WorkedProblems, **changes: object) -> ControlRequest:
-        name = str(changes.pop("name", "control"))
+        name = str(changes.pop("name", f"control-{next(numbers)}"))
         progress = changes.pop("progress", None)
         context = TrainContext(
-            work=tmp_path / f".{name}.work", key="k", seed=3, threads=1, progress=progress
+            work=root / f".{name}.work", key="k", seed=3, threads=1, progress=progress
         )
         request = ControlRequest(
             base=base,
             base_is_given=False,
-            output=tmp_path / name,
+            output=root / name,
             worked=worked,
             budget_tokens=4000,
             schedule=SCHEDULE,
@@ -64,33 +69,38 @@ def request_of(base: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., Cont
     return make
 
 
-def test_the_control_uses_the_budget_and_keeps_the_lowest_loss(request_of, worked):
+@pytest.fixture(scope="module")
+def whole(request_of, worked) -> ControlRequest:
+    """The request of a finished control of 4,000 tokens."""
+    request = request_of(worked)
+    train_control(request)
+    return request
+
+
+def test_the_control_uses_the_budget_and_keeps_the_lowest_loss(request_of, worked, whole):
     """Its tokens are the budget within one checkpoint interval per schedule; the kept loss is the log's lowest,
     and further training from the saved weights begins at this loss."""
-    request = request_of(worked)
-    manifest = train_control(request)
-    report = read_control_report(request.output)
+    manifest = manifests.read_manifest(whole.output)
+    report = read_control_report(whole.output)
     num_schedules, max_row_tokens = 3, 20
     interval = SCHEDULE.checkpoint_every * SCHEDULE.batch_size * max_row_tokens
     rounding = num_schedules * interval
     assert 4000 - rounding < tokens_of(manifest).trained < 4000 + rounding
-    log = list(read_json_lines(request.output / LOG_NAME))
+    log = list(read_json_lines(whole.output / LOG_NAME))
     losses = [row["validation_loss"] for row in log if "validation_loss" in row]
     assert {row["phase"] for row in log} == {"control-1", "control-2", "control-3"}
     assert report.validation_loss == min(losses) < report.base_validation_loss
     assert (report.train_problems, report.validation_problems) == (45, 15)
-    again = request_of(worked, base=request.output, name="again", budget_tokens=1)
+    again = request_of(worked, base=whole.output, budget_tokens=1)
     train_control(again)
     first = next(iter(read_json_lines(again.output / LOG_NAME)))
     assert (first["step"], first["validation_loss"]) == (0, pytest.approx(min(losses), abs=1e-5))
 
 
-def test_twice_the_budget_is_twice_the_tokens(request_of, worked):
+def test_twice_the_budget_is_twice_the_tokens(request_of, worked, whole):
     """4,000 and 8,000 tokens, up to the rounding of steps."""
-    small, large = (
-        tokens_of(train_control(request_of(worked, name=str(n), budget_tokens=n))).trained
-        for n in (4000, 8000)
-    )
+    small = tokens_of(manifests.read_manifest(whole.output)).trained
+    large = tokens_of(train_control(request_of(worked, budget_tokens=8000))).trained
     assert large / small == pytest.approx(2, rel=0.2)
 
 
@@ -117,9 +127,8 @@ def test_without_worked_solutions_the_control_is_the_base(request_of, solved):
     assert json.loads((request.output / "control.json").read_text("utf-8"))["is_base"] is True
 
 
-def test_a_resumed_control_equals_an_unbroken_one(request_of, worked):
+def test_a_resumed_control_equals_an_unbroken_one(request_of, worked, whole):
     """Stopped in the second schedule and run again, every file equals that of an unbroken run."""
-    whole = train_control(request_of(worked, name="whole"))
 
     def stop(step: int, _total: int, _metrics: object) -> None:
         steps.append(step)
@@ -130,4 +139,5 @@ def test_a_resumed_control_equals_an_unbroken_one(request_of, worked):
     steps: list[int] = []
     with pytest.raises(KeyboardInterrupt):
         train_control(request_of(worked, name="broken", progress=stop))
-    assert train_control(request_of(worked, name="broken")).files == whole.files
+    resumed = train_control(request_of(worked, name="broken"))
+    assert resumed.files == manifests.read_manifest(whole.output).files
