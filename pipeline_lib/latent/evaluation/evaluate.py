@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.data.dataset_files import PuzzleSet
@@ -24,6 +23,7 @@ from pipeline_lib.latent.evaluation.branch_answers import (
 )
 from pipeline_lib.latent.evaluation.branch_metrics import BranchCounts, compute_metrics, count_batch
 from pipeline_lib.latent.model.batches import evaluation_batches
+from pipeline_lib.latent.model.numerics import noise_of_rows
 from pipeline_lib.latent.model.prr import PrrModel
 from pipeline_lib.latent.model.trm import TrmModel
 from pipeline_lib.params.latent import LatentEvaluateParams
@@ -67,7 +67,9 @@ def predict_batches(
             steps=params.steps,
             noise=params.noise,
             rollouts=params.rollouts,
-            generator=[_generator_at(place, seed=seed) for place in places],
+            generator=noise_of_rows(
+                [child_seed(seed, "evaluate", place) for place in places], device
+            ),
         )
         yield PredictedBatch(
             start=part.start,
@@ -76,10 +78,6 @@ def predict_batches(
             counts=count_batch(output, batch),
             core_passes=output.core_passes,
         )
-
-
-def _generator_at(place: int, *, seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(child_seed(seed, "evaluate", place))
 
 
 def summarize_counts(counts: BranchCounts, *, core_passes: float) -> dict[str, Any]:

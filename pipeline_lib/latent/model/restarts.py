@@ -38,15 +38,21 @@ _NOISE = 0.5
 
 
 def accumulate_demand(carry: Carry | None, demand: Demand) -> Carry:
-    """Add one step's demand to the sums of the window, per row of the batch."""
+    """Add one step's demand to the sums of the window, per row of the batch.
+
+    Steps are counted on the host, which reads their number at every step.
+    """
     rows = len(demand.saving_BK)
     now = {
         "saving_BK": demand.saving_BK,
         "left_BK": demand.left_BK,
         "used_BK": demand.used_BK,
-        "window_B": torch.ones(rows, dtype=torch.int64, device=demand.left_BK.device),
+        "window_B": torch.ones(rows, dtype=torch.int64),
     }
-    return now if carry is None else {name: carry[name] + part for name, part in now.items()}
+    if carry is None:
+        return now
+    # A checkpoint puts all of it on the device.
+    return {name: carry[name].to(part.device) + part for name, part in now.items()}
 
 
 def dead_and_overloaded(saving_K: Tensor, left_K: Tensor, used_K: Tensor) -> tuple[int, int] | None:

@@ -148,6 +148,21 @@ def test_a_window_adds_up_steps():
         torch.testing.assert_close(carry[name], 2 * as_tensor([once]))
 
 
+def test_a_step_within_a_window_reads_nothing_from_the_device():
+    """On a device whose values cannot be read."""
+    one_BK = torch.ones(5, 4, device="meta")
+    demand = losses.Demand(saving_BK=one_BK, left_BK=one_BK, used_BK=one_BK)
+    carry = accumulate_demand(accumulate_demand(None, demand), demand)
+    options = {"every": 5, "progress": 0.5, "generator": None}
+    assert reinit_dead_branches(make_vectors(), carry, **options) is carry
+    assert {name: part.device.type for name, part in carry.items()} == {
+        "saving_BK": "meta",
+        "left_BK": "meta",
+        "used_BK": "meta",
+        "window_B": "cpu",
+    }
+
+
 def test_a_training_step_reinitialises_before_the_forward_pass():
     """A step with a full window starts a new one and changes the dead branch."""
     model = small_prr(num_branches=4, loss={"restart_every": 5})
