@@ -26,7 +26,8 @@ _CONFIG = "adapter_config.json"
 _WEIGHTS = "adapter_model.safetensors"
 _MAX_CONFIG_BYTES = 1 << 20
 _RULE_CHARACTERS = 2000
-_PREFIX = "base_model.model."
+PREFIX = "base_model.model."
+"""Of the names of tensors, before the name of the module."""
 _RANK_FIRST = (".lora_A.weight", ".lora_embedding_A")
 """Suffixes of the matrices whose first axis is the rank."""
 
@@ -221,7 +222,7 @@ def _read_config(folder: pathlib.Path) -> _Config:
 
 def _module_of(name: str) -> str:
     """The base module of a tensor."""
-    return name.removeprefix(_PREFIX).partition(".lora_")[0]
+    return name.removeprefix(PREFIX).partition(".lora_")[0]
 
 
 def _largest_rank(tensors: Mapping[str, torch.Tensor]) -> int:

@@ -17,9 +17,10 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.serving.decoding.continuous_batch import ContinuousBatch
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.serving.live.adapter_files import AdapterWeights, read_adapter
+from pipeline_lib.serving.live.adapter_files import PREFIX, AdapterWeights, read_adapter
 
 _SPARE_BYTES = 64 << 20
+_BASE_LAYER = ".base_layer"
 
 
 @dataclass(kw_only=True)
@@ -83,20 +84,32 @@ class MultiLoraModel:
 
     def _load_weights(self, adapter: AdapterWeights, key: str) -> str | None:
         """Load the weights; returns a description of any mismatch."""
+        # PEFT saves embeddings beside adapters on them, and would load any weight into the base.
+        tensors = {name: one for name, one in adapter.tensors.items() if ".lora_" in name}
+        for name in sorted(adapter.tensors.keys() - tensors.keys()):
+            if not self._is_own(name, adapter.tensors[name]):
+                return f"its file holds {name}, which is not the weight of the served model"
         if self._peft is None:
             self._peft = PeftModel(self.base.model, adapter.config, adapter_name=key)
         else:
             self._peft.add_adapter(key, adapter.config)
-        result: Any = set_peft_model_state_dict(self._peft, dict(adapter.tensors), adapter_name=key)
+        result: Any = set_peft_model_state_dict(self._peft, tensors, adapter_name=key)
         self._peft.eval()
         # PEFT activates a new adapter.
         self._peft.base_model.set_adapter([], inference_mode=True)
         self._active = None
-        # An adapter's file holds neither the base's weights nor those of other adapters.
+        # What was loaded holds neither the base's weights nor those of other adapters.
         missing = [name for name in result.missing_keys if f".{key}." in f"{name}."]
         if names := [*missing, *result.unexpected_keys]:
             return f"{len(names)} weights do not match the model, the first is {names[0]}"
         return None
+
+    def _is_own(self, name: str, stored: torch.Tensor) -> bool:
+        """True if a weight of an adapter's file is that of the base, up to rounding to bfloat16."""
+        weights = self.base.model.state_dict()
+        own = {known.replace(_BASE_LAYER, ""): weight for known, weight in weights.items()}
+        weight = own.get(name.removeprefix(PREFIX).replace(_BASE_LAYER, ""), torch.empty(0))
+        return torch.equal(weight.bfloat16().cpu(), stored.bfloat16())
 
     def detach(self, key: str) -> None:
         """Drop an adapter's weights; after the last one the base's layers are unwrapped."""

@@ -129,6 +129,9 @@ FILES: dict[str, Callable[[pathlib.Path], None]] = {
     "no rows": _first(lambda old: old[:0]),
     "a single number": _first(lambda old: old.sum()),
     "a surplus weight": _with_tensors(lambda old: old.update(stray=torch.zeros(3))),
+    "a weight of the base": _with_tensors(
+        lambda old: old.update({"base_model.model.model.norm.weight": torch.full((16,), 9.0)})
+    ),
     "a missing weight": _with_tensors(lambda old: old.pop(min(old))),
     "other names": _with_tensors(
         lambda old: [old.update({f"x.{name}": old.pop(name)}) for name in list(old)]

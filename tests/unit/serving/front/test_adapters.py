@@ -17,6 +17,7 @@ from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.training.weights.adapters import merge
 from tests.unit.serving.front.random_adapters import random_adapter
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:peft")
 MODEL = "models/policy"
 GREEDY = {"temperature": 0, "max_tokens": 24}
 DECODING = Decoding(temperature=0, max_new_tokens=24)
@@ -24,10 +25,12 @@ DECODING = Decoding(temperature=0, max_new_tokens=24)
 
 @pytest.fixture(scope="module")
 def adapters(policy, tmp_path_factory) -> dict[str, pathlib.Path]:
-    """Two folders saved by PEFT."""
+    """Folders saved by PEFT; the third adapts the head, which is tied to the embeddings, and holds them, too."""
     root = tmp_path_factory.mktemp("adapters")
+    targets = {"one": "all-linear", "two": "all-linear", "head": ["lm_head"]}
     return {
-        name: random_adapter(policy, root / name, seed) for name, seed in (("one", 1), ("two", 2))
+        name: random_adapter(policy, root / name, seed, target_modules=which)
+        for seed, (name, which) in enumerate(targets.items(), 1)
     }
 
 
@@ -43,7 +46,7 @@ def expected(policy, adapters, prompts, engine, tmp_path_factory) -> dict[str, l
         merge(PeftModel.from_pretrained(base, folder)).save_pretrained(root / name)
         whole = EmbeddedEngine.load(str(root / name), batch_size=64)
         texts[name] = [path.text for [path] in whole.complete(requests, DECODING)]
-    assert len({tuple(one) for one in texts.values()}) == 3
+    assert len({tuple(one) for one in texts.values()}) == 4
     return texts
 
 
@@ -64,7 +67,7 @@ def _unload(url: str, name: str) -> httpx.Response:
 
 
 def test_adapters_equal_the_merged_models(url, adapters, expected, prompts, client_of):
-    """Concurrent requests to the base and two adapters equal those to three separate models."""
+    """Concurrent requests to the base and three adapters equal those to four separate models."""
     for name, folder in adapters.items():
         assert _load(url, name, folder).status_code == 200
     asked = [(name, i) for i in range(len(prompts)) for name in expected]
@@ -77,7 +80,7 @@ def test_adapters_equal_the_merged_models(url, adapters, expected, prompts, clie
             assert answer.choices[0].text == expected[name][i]
             assert answer.model == name
         listed = {model.id: model for model in client.models.list().data}
-    assert set(listed) == {MODEL, "one", "two"}
+    assert set(listed) == {MODEL, *adapters}
     assert (listed["one"].parent, listed["one"].root) == (MODEL, str(adapters["one"]))
 
 
