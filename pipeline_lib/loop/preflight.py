@@ -117,7 +117,9 @@ def needed_bytes(root: pathlib.Path, params: Params) -> int:
     rounds = range(1, params.rounds + 1)
     policies = (workspace.policy(number, rounds=params.rounds) for number in rounds)
     missing = sum(not _is_sealed(each) for each in (workspace.base, workspace.control, *policies))
+    copied = int(params.bootstrap.format_steps == 0 and not _is_sealed(workspace.base))
     weights, stored_bytes = _weights(params)
+    policy_bytes = copied * stored_bytes + (missing - copied) * _FLOAT_BYTES
     if params.train.lora.enabled:  # checkpoints of adapters are small
         at_once = int(params.bootstrap.format_steps > 0 and not _is_sealed(workspace.base))
     else:
@@ -130,7 +132,7 @@ def needed_bytes(root: pathlib.Path, params: Params) -> int:
     planned = evaluation_draws(params, control_is_base=False)
     draws += [(workspace.evaluation(draw.folder), evaluated) for draw in planned]
     path_bytes = _BYTES_PER_PATH + _BYTES_PER_TOKEN * params.sample.max_new_tokens
-    return max(0, weights * (missing * stored_bytes + trained_bytes) - checkpoints) + sum(
+    return max(0, weights * (policy_bytes + trained_bytes) - checkpoints) + sum(
         max(0, num_paths * path_bytes - _bytes_in(folders.paths) - _bytes_in(folders.verdicts))
         for folders, num_paths in draws
         if not _is_sealed(folders.verdicts)

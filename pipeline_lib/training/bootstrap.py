@@ -20,7 +20,6 @@ from transformers import (
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import BootstrapParams
-from pipeline_lib.params.train import LoraParams
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training.library_logs import silence_libraries
@@ -30,6 +29,7 @@ from pipeline_lib.training.sequence import run_phases
 from pipeline_lib.training.token_budget import Tokens
 from pipeline_lib.training.tracking.trackers import Trackers
 from pipeline_lib.training.weights import policies
+from pipeline_lib.training.weights.models import load_model, save_model
 
 _PAD = "<pad>"
 _EOS = "<eos>"
@@ -99,9 +99,10 @@ def make_base_policy(  # noqa: PLR0913 - what a training depends on
 
 
 def _copy_model(source: str, output: pathlib.Path, *, key: str) -> Manifest:
-    """Copy an existing model into the workspace, so that later stages read a folder."""
+    """Copy an existing model into the workspace in its own precision, so that later stages read a folder."""
     with silence_libraries():
-        model = policies.load_policy(source).model
+        policies.load_training_tokenizer(source)
+        model = load_model(source, dtype="auto")
     return policies.save_policy(model, output, source=source, log=[], key=key, tokens=Tokens())
 
 
@@ -117,7 +118,7 @@ def _make_phase(name: str, rows: Sequence[Row], params: BootstrapParams, *, step
             warmup_fraction=params.warmup_fraction,
             checkpoint_every=params.checkpoint_every,
         ),
-        make_trainer=sft.trainer_factory(rows, lora=LoraParams(enabled=False)),
+        make_trainer=sft.trainer_factory(rows, lora=policies.FULL),
         row_tokens=sft.row_tokens(rows),
     )
 
@@ -169,7 +170,7 @@ def save_blank_llama(
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
     )
-    LlamaForCausalLM(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
+    save_model(LlamaForCausalLM(config), folder)  # type: ignore[no-untyped-call]
     tokenizer.save_pretrained(folder)
 
 

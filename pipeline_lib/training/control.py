@@ -105,7 +105,7 @@ def _phases(request: ControlRequest, rows: Sequence[Row], validation: Sequence[R
             schedule=_with_length(request.schedule, math.ceil(steps * share / sum(SHARES))),
             make_trainer=make_trainer,
             row_tokens=sft.row_tokens(rows),
-            four_bit=request.lora.quantize == "4bit",
+            lora=request.lora,
         )
         for number, share in enumerate(SHARES, 1)
     ]

@@ -102,7 +102,7 @@ def train_policy(request: TrainingRequest) -> TrainingSummary:
     if manifest is None:
         with ExitStack() as stack:
             phases = [
-                replace(phase, four_bit=_in_four_bits(request))
+                replace(phase, lora=request.params.lora)
                 for phase in TRAINERS[request.params.method](request, stack)
             ]
             manifest = run_phases(
@@ -117,16 +117,12 @@ def _check(request: TrainingRequest) -> None:
             f"train: no rows for method {request.params.method.value}; no stored path passed the "
             "filters of build: sample more paths, or widen build.min_pass_rate and max_pass_rate"
         )
-    if _in_four_bits(request):
+    if request.params.lora.quantize == "4bit":
         make_four_bit_config()
     if request.trackers is not None:
         request.trackers.check()
     if request.params.rollouts == "endpoint":
         check_installed(request.serve)
-
-
-def _in_four_bits(request: TrainingRequest) -> bool:
-    return request.params.lora.quantize == "4bit"
 
 
 def summarize(folder: pathlib.Path, manifest: Manifest, *, seconds: float) -> TrainingSummary:

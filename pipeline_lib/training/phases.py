@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BudgetReachedError
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.training.divergence import DivergenceCheck
@@ -109,8 +110,8 @@ class Phase:
     row_tokens: Callable[[Any], int] | None = None
     """From the tokenizer to the tokens of the longest sequence, pair or path; needed where the schedule
     leaves ``micro_batch_size`` open."""
-    four_bit: bool = False
-    """Hold the policy in 4 bits while adapters on it are trained."""
+    lora: LoraParams = policies.FULL
+    """What is trained: adapters, or the weights themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,10 +145,13 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
         return result
     seed = trainer_seed(context.seed, "training", phase.name)
     with silence_libraries(), deterministic(threads=context.threads, seed=seed):
-        policy = load_policy(source, four_bit=phase.four_bit)
+        policy = load_policy(source, lora=phase.lora)
         trainer = phase.make_trainer(
             policy, _settings(phase, policy, work, seed) | _tracker_settings(phase, context)
         )
+        for weight in filter(lambda one: one.requires_grad, trainer.model.parameters()):
+            # TRL makes adapters on a base in 4 bits bfloat16, which loses small updates.
+            weight.data = weight.data.float()
         trainer.remove_callback(PrinterCallback)
         for callback in context.trackers.callbacks(phase.name) if context.trackers else ():
             trainer.add_callback(callback)

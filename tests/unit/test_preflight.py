@@ -35,7 +35,9 @@ def test_the_estimate_counts_what_is_missing(tmp_path):
 
 
 def test_a_model_in_half_precision(tmp_path):
-    """Policies are stored like the model; checkpoints have float32 weights and moments, of adapters nearly none.
+    """A copy is stored like the model, a policy in float32, as weights and moments of checkpoints.
+
+    Checkpoints of adapters have nearly no size. The model has 1000 weights.
 
     A model that is taught the format is drawn untouched, too: a path is counted with 300 bytes and 4 a token.
     """
@@ -53,7 +55,11 @@ def test_a_model_in_half_precision(tmp_path):
     paths = params[2].prepare.test_problems * params[2].evaluate.num_paths
     untouched = paths * (300 + 4 * params[2].sample.max_new_tokens)
     assert needed[0] - needed[1] == 2 * 6 * 4 * 1000
-    assert needed[2] - needed[1] == 6 * 4 * 1000 + untouched
+    assert needed[2] - needed[1] == 6 * 4 * 1000 + (4 - 2) * 1000 + untouched
+    for folder, weight_bytes in ((Workspace(run).base, 2), (Workspace(run).control, 4)):
+        before = preflight.needed_bytes(run, params[1])
+        seal(folder)
+        assert before - preflight.needed_bytes(run, params[1]) == weight_bytes * 1000
 
 
 def seal(folder):

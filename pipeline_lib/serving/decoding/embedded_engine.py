@@ -27,6 +27,7 @@ from pipeline_lib.serving.decoding.continuous_batch import (
 from pipeline_lib.serving.decoding.decode_pass import choose_decode_pass
 from pipeline_lib.serving.decoding.kv_blocks import KvPool
 from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.serving.precision import recorded_dtype
 from pipeline_lib.serving.pretrained import chat_format_of, load_pretrained
 from pipeline_lib.serving.stop_strings import find_stop
 from pipeline_lib.serving.tokens import decode_completion, encode_prompt
@@ -53,16 +54,19 @@ class EmbeddedEngine:
 
     @classmethod
     def load(cls, source: str, *, batch_size: int) -> Self:
-        """Load a Hugging Face folder or hub id: bfloat16 on a GPU, see :func:`cpu_dtype` for a CPU.
+        """Load a Hugging Face folder or hub id.
+
+        In bfloat16 on a GPU. On a CPU as its config records or else as it is stored; see :func:`hold_on_cpu`.
 
         Raises:
             BadInputError: no such model, or it cannot be read.
         """
         on_gpu = torch.cuda.is_available()
-        dtype = torch.bfloat16 if on_gpu else "auto"
+        dtype = torch.bfloat16 if on_gpu else recorded_dtype(source) or "auto"
         tokenizer = load_pretrained(AutoTokenizer.from_pretrained, source)
         model = load_pretrained(AutoModelForCausalLM.from_pretrained, source, dtype=dtype)
-        model = model.to("cuda") if on_gpu else model.to(cpu_dtype(model.dtype))
+        multiplies = torch.cpu._is_avx512_bf16_supported()  # noqa: SLF001 - it has no public name
+        model = model.to("cuda") if on_gpu else hold_on_cpu(model, multiplies_bfloat16=multiplies)
         return cls(
             model=model.eval(),
             tokenizer=tokenizer,
@@ -183,10 +187,10 @@ class EmbeddedEngine:
         )
 
 
-def cpu_dtype(stored: torch.dtype) -> torch.dtype:
-    """Precision on a CPU: bfloat16 if the weights are stored so and the CPU multiplies in it, else float32."""
-    multiplies = torch.cpu._is_avx512_bf16_supported()  # noqa: SLF001 - it has no public name
-    return torch.bfloat16 if stored is torch.bfloat16 and multiplies else torch.float32
+def hold_on_cpu(model: Any, *, multiplies_bfloat16: bool) -> Any:
+    """``model`` as it is if it is bfloat16 and the CPU multiplies in it, else in float32."""
+    # `to(torch.bfloat16)` would round the rotary frequencies, which `from_pretrained` keeps in float32.
+    return model if model.dtype is torch.bfloat16 and multiplies_bfloat16 else model.float()
 
 
 def _share_cached_tokens(completions: Sequence[Completion]) -> list[Completion]:

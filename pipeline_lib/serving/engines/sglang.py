@@ -13,6 +13,7 @@ from pipeline_lib.serving.engines.engine import (
     common_environment,
     environment_python,
 )
+from pipeline_lib.serving.precision import dtype_options
 
 
 def _launch(serve: ServeParams, served: ServedModel) -> Launch:
@@ -20,6 +21,7 @@ def _launch(serve: ServeParams, served: ServedModel) -> Launch:
         *(environment_python(serve), "-m", "sglang.launch_server"),
         *("--model-path", served.model, "--served-model-name", served.name),
         *("--host", HOST, "--port", str(served.port)),
+        *dtype_options(served.model),
         # No sampling defaults from the model's generation_config.json, as for vLLM.
         *("--sampling-defaults", "openai"),
         # Cached prompt tokens in the usage of each response, for the accounting.

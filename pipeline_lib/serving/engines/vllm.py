@@ -19,6 +19,7 @@ from pipeline_lib.serving.engines.engine import (
 )
 from pipeline_lib.serving.gpus import visible_gpus
 from pipeline_lib.serving.middleware import host_guard
+from pipeline_lib.serving.precision import dtype_options
 
 # vLLM has kernels for these ranks only.
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -34,6 +35,7 @@ def _launch(serve: ServeParams, served: ServedModel) -> Launch:
         *(environment_python(serve), "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", served.model, "--served-model-name", served.name),
         *("--host", HOST, "--port", str(served.port)),
+        *dtype_options(served.model),
         # Without it, the model's generation_config.json sets top-k and penalties of its own.
         *("--generation-config", "vllm"),
         # Cached prompt tokens in the usage of each response, for the accounting.

@@ -70,8 +70,7 @@ class BucketedTrainer(Trainer):
             "bf16": False,
         }
         super().__init__(
-            # A policy is loaded in bfloat16 on a GPU, where small updates would be lost.
-            model=policy.model.float(),
+            model=policy.model,
             args=settings.make(TrainingArguments, **one_step),
             train_dataset=_Steps(sft, pad_id=policy.tokenizer.pad_token_id),
             data_collator=_only_step,

@@ -1,7 +1,6 @@
 """Paths of a training step drawn in this process, from the weights in training.
 
-Nothing is copied: the embedded engine's scheduler decodes on the weights that the optimizer updates,
-adapters included. A model that it cannot decode is sampled by transformers' `generate`, with the same
+The embedded engine's scheduler decodes on the weights that the optimizer updates, adapters included. A model that it cannot decode is sampled by transformers' `generate`, with the same
 seeded sampler.
 """
 
@@ -9,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+import torch
 
 from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.serving.decoding.continuous_batch import DrawnToken, SequenceRequest
@@ -55,7 +56,7 @@ class LiveRollouts:
         engine = EmbeddedEngine(
             model=model, tokenizer=tokenizer, identity=f"step {step}", batch_size=_MAX_SEQUENCES
         )
-        with eval_mode(model):
+        with eval_mode(model), rounded_weights(model, enabled=model.device.type == "cuda"):
             draw = _decode_sequences if is_decodable(model) else generate_sequences
             drawn = draw(engine, rows)
         return [
@@ -79,6 +80,33 @@ def _decode_sequences(
         for one in batch.step():
             drawn[one.id].append(one)
     return drawn
+
+
+@contextmanager
+def rounded_weights(model: Any, *, enabled: bool) -> Iterator[None]:
+    """If enabled, hold a model of float32 weights in bfloat16 inside of the block, as an engine on a GPU does.
+
+    Autocast would convert every weight at every token.
+    """
+    if not enabled or model.dtype is not torch.float32:
+        yield
+        return
+    trained = [
+        (owner, name, weight)
+        for owner in model.modules()
+        for name, weight in owner.named_parameters(recurse=False)
+    ]
+    rounded = {
+        weight: torch.nn.Parameter(weight.detach().bfloat16(), requires_grad=False)
+        for _, _, weight in trained
+    }
+    for owner, name, weight in trained:
+        setattr(owner, name, rounded[weight])
+    try:
+        yield
+    finally:
+        for owner, name, weight in trained:
+            setattr(owner, name, weight)
 
 
 @contextmanager

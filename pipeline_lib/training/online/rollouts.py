@@ -15,6 +15,7 @@ from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.serving.chat_model import ChatModel, Completion, Decoding, Request
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.tokens import encode_prompt
+from pipeline_lib.training.weights.models import save_model
 
 ADAPTER = "policy"
 """Name of the adapter of the policy in training; its version is the step."""
@@ -153,7 +154,7 @@ class EndpointRollouts:
         if step == self._step:
             return
         folder = self.folder / f"step-{step}"
-        model.save_pretrained(folder)
+        save_model(model, folder)
         self._endpoint = self.engine.load_adapter(ADAPTER, folder, str(step))
         self._client = self.model_at(self._endpoint)
         shutil.rmtree(self.folder / f"step-{self._step}", ignore_errors=True)

@@ -199,7 +199,11 @@ class PpoTrainer(Trainer):
         values_BT = batch.join(passes, [score.values_BT for score in scores])
         reference_BT = None
         if self._reference is not None:
-            with self._reference.open(self.accelerator.unwrap_model(model)) as reference:
+            # A copied reference lacks the policy's autocast.
+            with (
+                self.accelerator.autocast(),
+                self._reference.open(self.accelerator.unwrap_model(model)) as reference,
+            ):
                 reference_BT = batch.join(
                     passes, [compute_logprobs(reference, part) for part in parts]
                 )

@@ -20,7 +20,6 @@ from torch import Tensor
 from transformers import Trainer, TrainingArguments
 from typing_extensions import override
 
-from pipeline_lib.params.train import LoraParams
 from pipeline_lib.training.bfloat16_products import bfloat16_products
 from pipeline_lib.training.offline.matrix_optimizer import make_optimizer
 from pipeline_lib.training.online.rollout_settings import select_prompts
@@ -37,7 +36,7 @@ from pipeline_lib.training.rollout_grpo.rollouts import (
 from pipeline_lib.training.rollout_grpo.sequences import SequenceBatch, make_batches
 from pipeline_lib.training.token_budget import Tokens, count_reused
 from pipeline_lib.training.trainer_settings import TrainerSettings
-from pipeline_lib.training.weights.policies import Policy
+from pipeline_lib.training.weights.policies import FULL, Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +99,9 @@ class RolloutTrainer(Trainer):
             "bf16": False,
         }
         args = settings.make(TrainingArguments, **whole)
-        # A policy is loaded in bfloat16 on a GPU, where small updates would be lost.
-        model = policy.model.float()
-        self._reference = Reference.of(model, LoraParams(enabled=False), args.device)
+        self._reference = Reference.of(policy.model, FULL, args.device)
         super().__init__(
-            model=model,
+            model=policy.model,
             args=args,
             train_dataset=select_prompts(rows, settings, group_size=plan.group_size),
             data_collator=_keep_rows,

@@ -7,7 +7,10 @@ names its base by digest, since folders move.
 import pathlib
 from typing import Any
 
+import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from peft.tuners.tuners_utils import BaseTunerLayer
+from peft.utils.other import AuxiliaryTrainingWrapper
 
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.params.train import LoraParams
@@ -21,6 +24,7 @@ PUBLISHED = "adapters"
 """Folder of the adapters of all phases in a policy's folder."""
 KIND = "adapter"
 _CONFIG = "adapter_config.json"
+_ADAPTED = (BaseTunerLayer, AuxiliaryTrainingWrapper)
 
 
 def make_lora_config(params: LoraParams) -> LoraConfig | None:
@@ -53,9 +57,18 @@ def attach(model: Any, params: LoraParams, *, checkpointing: bool) -> Any:
     return get_peft_model(model, config)
 
 
-def merge(model: Any) -> Any:
-    """The plain model, with adapters added to its weights."""
-    return model.merge_and_unload() if isinstance(model, PeftModel) else model
+def merge(model: PeftModel) -> Any:
+    """The plain model, with adapters added to its weights; tied weights are untied if one has an adapter."""
+    plain: Any = model.get_base_model()
+    both = (plain.get_input_embeddings(), plain.get_output_embeddings())
+    if plain.config.tie_word_embeddings and any(isinstance(one, _ADAPTED) for one in both):
+        for module in both[1].modules():
+            for name, weight in list(module.named_parameters(recurse=False)):
+                setattr(module, name, torch.nn.Parameter(weight.detach().clone()))
+        # In a model of text and images the text part has a config of its own.
+        for config in (plain.config, plain.config.get_text_config()):
+            config.tie_word_embeddings = False
+    return model.merge_and_unload()
 
 
 def save(model: PeftModel, folder: pathlib.Path, *, base: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 
 from pipeline_lib.serving.tokens import COMPACT_TEMPLATE
-from pipeline_lib.training.weights import policies
+from pipeline_lib.training.weights import models, policies
 
 TAGS: Sequence[str] = ("<think>", "</think>")
 
@@ -30,5 +30,5 @@ def write_compact_chat(source: str, folder: pathlib.Path) -> None:
     with torch.no_grad():
         for embedding in {model.get_input_embeddings(), model.get_output_embeddings()}:
             embedding.weight[known:] = embedding.weight[:known].mean(dim=0)
-    model.save_pretrained(folder)
+    models.save_model(model, folder)
     tokenizer.save_pretrained(folder)

@@ -4,15 +4,16 @@ import pathlib
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.serving.precision import RECORD
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.training.library_logs import silence_libraries
-from pipeline_lib.training.weights import adapters
-from pipeline_lib.training.weights.policies import load_model, load_tokenizer
+from pipeline_lib.training.weights import adapters, models
+from pipeline_lib.training.weights.policies import load_tokenizer
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 _CARD = "README.md"
@@ -42,7 +43,7 @@ def export_model(
         source: a Hugging Face folder or hub id.
         output: the folder to write; it must not exist.
         on_top: folders of adapters.
-        dtype: precision of the weights; None keeps that of ``source``.
+        dtype: precision of the weights; None takes the one in which ``source`` is drawn.
 
     Raises:
         BadInputError: ``output`` exists, or something cannot be read or does not fit.
@@ -52,22 +53,14 @@ def export_model(
     if on_top:
         adapters.check_base(on_top[0], source)
     with silence_libraries():
-        model = load_model(source, dtype="auto")
-        target = getattr(torch, dtype) if dtype else model.dtype
-        model = _merge_adapters(model, on_top).to(target)
+        model = models.load_merged(source, on_top)
+        drawn = vars(model.config).pop(RECORD, None)
+        name = dtype or drawn or "float32"
+        model = model.to(getattr(torch, name))
         with replaced(output) as fresh:
-            model.save_pretrained(fresh)
+            models.save_model(model, fresh)
             load_tokenizer(source).save_pretrained(fresh)
             card = pathlib.Path(source) / _CARD
             if card.is_file():
                 shutil.copyfile(card, fresh / _CARD)
-    return Exported(num_weights=model.num_parameters(), dtype=str(target).removeprefix("torch."))
-
-
-def _merge_adapters(model: Any, on_top: Sequence[pathlib.Path]) -> Any:
-    if on_top:
-        model = model.to(torch.float32)
-    for folder in on_top:
-        adapters.check(folder)
-        model = adapters.merge(adapters.load(model, folder))
-    return model
+    return Exported(num_weights=model.num_parameters(), dtype=name)

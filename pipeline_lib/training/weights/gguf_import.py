@@ -19,6 +19,7 @@ from pipeline_lib.storage.files import write_text
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.weights.gguf_file import GgufFile, opened_gguf
+from pipeline_lib.training.weights.models import save_model
 
 Dtype = Literal["bfloat16", "float32"]
 _CARD = "README.md"
@@ -74,7 +75,7 @@ def import_gguf(
                 tokenizer = _convert_tokenizer(file)
                 model = _model(file, tokenizer, getattr(torch, dtype))
         tokenizer.save_pretrained(fresh)
-        model.save_pretrained(fresh)
+        save_model(model, fresh)
         write_text(fresh / _CARD, _card(file, source.name, dtype))
     return Imported(
         name=file.name,

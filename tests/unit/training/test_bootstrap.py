@@ -119,14 +119,13 @@ def test_a_given_model_keeps_its_precision(chat_model, tiny, tmp_path: pathlib.P
 
 
 def test_a_given_model_learns_the_answer_format(chat_model, tiny, tmp_path: pathlib.Path):
-    """SFT on worked solutions in its own chat template raises their likelihood; precision is kept."""
+    """SFT on worked solutions in its own chat template raises their likelihood."""
     update = {"model": str(chat_model), "format_steps": 4, "lr": 1e-2}
     params = tiny.model_copy(update=update)
     rows = solution_rows([WORKED], load_chat_format(str(chat_model)))
     assert rows[0]["prompt"].startswith("<|im_start|>user\n")
     assert rows[0]["completion"] == "1+1=2\n\\boxed{2}"
     make_base_policy(rows, tmp_path / "taught", params=params, seed=1, key="taught")
-    assert {weight.dtype for weight in weights_of(tmp_path / "taught").values()} == {torch.bfloat16}
     log = list(read_json_lines(tmp_path / "taught" / "training_log.jsonl"))
     assert [row["phase"] for row in log] == ["format"] * 4
     assert log[-1]["loss"] < log[0]["loss"] - 1

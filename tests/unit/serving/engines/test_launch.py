@@ -105,6 +105,17 @@ def test_the_lora_rank_is_rounded_up_for_vllm(environment, wanted, given):
     assert launch.environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "True"
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_policy_is_served_as_its_base_is(engine, environment, tmp_path):
+    """Weights in float32 with a record are served in the recorded precision, unless the user names another."""
+    (tmp_path / "config.json").write_text('{"dtype": "float32", "serving_dtype": "bfloat16"}')
+    served = ServedModel(model=str(tmp_path), name="policy", port=8301)
+    serve = ServeParams(engine=engine, environment=str(environment))
+    assert options(launch_of(serve, served).command)["--dtype"] == "bfloat16"
+    named = serve.model_copy(update={"options": ("--dtype", "float32")})
+    assert options(launch_of(named, served).command)["--dtype"] == "float32"
+
+
 def test_sglang(environment):
     """The options that SGLang documents for adapters loaded at run time and for cached tokens."""
     serve = ServeParams(engine="sglang", environment=str(environment))

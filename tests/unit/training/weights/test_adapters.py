@@ -145,10 +145,8 @@ def test_four_bits_train_an_adapter_for_the_base_in_full(
     train = {"lora": lora, "entropy_coef": 0, "lr": 1e-2}
     train_policy(request_for(method, tmp_path / "policy", train=train, **half_solved))
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "policy", dtype="auto")
-    assert model.dtype == torch.bfloat16
+    assert model.dtype == torch.float32
     assert not getattr(model, "is_loaded_in_4bit", False)
     on_top = sorted((tmp_path / "policy" / "adapters").iterdir())
-    export_model(half_solved["base"], tmp_path / "out", on_top=on_top, dtype="bfloat16")
-    torch.testing.assert_close(
-        logits_of(tmp_path / "out"), logits_of(tmp_path / "policy"), atol=0.1, rtol=0
-    )
+    export_model(half_solved["base"], tmp_path / "out", on_top=on_top)
+    torch.testing.assert_close(logits_of(tmp_path / "out"), logits_of(tmp_path / "policy"))
