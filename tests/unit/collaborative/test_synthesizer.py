@@ -26,7 +26,10 @@ from tests.unit.training.weights.gguf_files import tiny_llama, write_gguf
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("synthesizer")
+    return make_base(tmp_path_factory.mktemp("synthesizer"))
+
+
+def make_base(folder):
     source = write_gguf(folder / "tiny.gguf", tiny_llama(context=1024, spread=0.05))
     import_gguf(source, folder / "model", dtype="float32")
     return str(folder / "model")

@@ -36,7 +36,11 @@ def train(model, data, output, *, rl=PARAMS, **options):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """Three problems to train on."""
-    folder = tmp_path_factory.mktemp("rl-data") / "data"
+    return make_data(tmp_path_factory.mktemp("rl-data"))
+
+
+def make_data(parent):
+    folder = parent / "data"
     generate_data(SMALL.model_copy(update={"train_problems": 3}), folder, seed=3, workers=1)
     return folder
 
@@ -44,9 +48,13 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(data, tmp_path_factory):
     """A model that has learned their traces, and solves a part of them at temperature 1."""
+    return make_model(data, tmp_path_factory.mktemp("rl-model"))
+
+
+def make_model(data, parent):
     problems = read_problems(problem_file(data, "train"))
     traces = [trace(list(one.numbers), one.target) for one in problems]
-    folder = save_model(tmp_path_factory.mktemp("rl-model"), outputs_of(*traces))
+    folder = save_model(parent, outputs_of(*traces))
     save_record(folder, data=check_data(data).digest)
     return folder
 
