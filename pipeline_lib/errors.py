@@ -1,13 +1,16 @@
 """Errors that a user can act on, with the exit code of the command. Bugs are not wrapped."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from pipeline_lib.terminal_text import one_line
 
 _REASON_CHARACTERS = 300
 _NAME_CHARACTERS = 100
+_MOST_FAULTS = 20
 
 
 class ReasonloopError(Exception):
@@ -20,6 +23,30 @@ class BadInputError(ReasonloopError):
     """Unusable params, file or argument; raised before any compute."""
 
     exit_code: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """The faults of a file's rows, which one error names together: the first 20."""
+
+    _found: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the `BadInputError` of a row, so that the next ones are read, or of the file itself."""
+        try:
+            yield
+        except BadInputError as error:
+            if len(self._found) == _MOST_FAULTS:
+                raise
+            self._found.append(str(error))
+            if len(self._found) == _MOST_FAULTS:
+                self.raise_any()
+
+    def raise_any(self) -> None:
+        """Raise one error with all that were kept, if there are any."""
+        if self._found:
+            raise BadInputError(" | ".join(self._found))
 
 
 class CorruptArtifactError(BadInputError):

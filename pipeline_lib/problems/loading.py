@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, Faults
 from pipeline_lib.problems.data_set import DataSet
 from pipeline_lib.problems.raw_files import folder_rows, hub_rows
 from pipeline_lib.problems.raw_row import RawRow
@@ -34,19 +34,22 @@ def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
             such as ``openai/gsm8k``.
 
     Raises:
-        BadInputError: an unknown name, no files, an unusable row, an empty split, or a repeated id;
-            the message names file, line and key.
+        BadInputError: an unknown name, no files, unusable rows, an empty split, or a repeated id;
+            the message names file, line and key of up to 20 rows.
     """
     data_set = find_data_set(name)
     label = pathlib.Path(source).resolve().name if data_set.many_editions else name
     loaded: dict[str, list[Problem]] = {}
     places: dict[str, str] = {}
+    faults = Faults()
     for split, rows in _raw_splits(name, data_set, source).items():
         for row in rows:
-            problems = data_set.parse(row, id_prefix=f"{label}-{split}", source=label)
-            for problem in problems:
-                _refuse_repeated_id(problem.id, row, places)
-            loaded.setdefault(split, []).extend(problems)
+            with faults.kept():
+                problems = data_set.parse(row, id_prefix=f"{label}-{split}", source=label)
+                for problem in problems:
+                    _check(problem, row, places)
+                loaded.setdefault(split, []).extend(problems)
+    faults.raise_any()
     return loaded
 
 
@@ -56,11 +59,13 @@ def load_evaluation_set(name: str, source: str) -> list[Problem]:
     return splits.get("test") or [p for problems in splits.values() for p in problems]
 
 
-def _refuse_repeated_id(problem_id: str, row: RawRow, places: dict[str, str]) -> None:
-    earlier = places.setdefault(problem_id, row.where)
+def _check(problem: Problem, row: RawRow, places: dict[str, str]) -> None:
+    if not problem.question.strip():
+        raise row.error("question", "it is empty")
+    earlier = places.setdefault(problem.id, row.where)
     if earlier != row.where:
         raise BadInputError(
-            f"{row.where}: the id {problem_id!r} is also at {earlier}; remove one of them"
+            f"{row.where}: the id {problem.id!r} is also at {earlier}; remove one of them"
         )
 
 

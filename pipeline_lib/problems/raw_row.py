@@ -1,5 +1,6 @@
 """One row of a data set as published. Values are read with errors that name file, line and key."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,9 +21,11 @@ class RawRow:
         """The text under the first of ``names`` that the row has.
 
         Raises:
-            BadInputError: it is missing, or neither text nor a number.
+            BadInputError: it is missing, or neither text nor a finite number.
         """
         value = self._value(names)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self._refused(names, f"expected text or a finite number, got {value}")
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise self._refused(names, f"expected text, got {type(value).__name__}")
         return str(value)

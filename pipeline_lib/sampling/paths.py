@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.records import Path, Problem, Provenance, Service
 from pipeline_lib.sampling.accounting import PATHS, spent_on
-from pipeline_lib.sampling.prompts import render, template_digest
+from pipeline_lib.sampling.prompts import render, stops, template_digest
 from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.serving.chat_model import ChatModel, Completion, Decoding, Request
 
@@ -35,7 +35,10 @@ def sample_paths(
         for problem in problems
     ]
     decoding = Decoding(
-        temperature=params.temperature, top_p=params.top_p, max_new_tokens=params.max_new_tokens
+        temperature=params.temperature,
+        top_p=params.top_p,
+        max_new_tokens=params.max_new_tokens,
+        stop=stops(model.chat_format, examples),
     )
     answers = model.complete(requests, decoding)
     templates = {

@@ -52,6 +52,18 @@ def render(
     return "".join([*worked, _plain(problem)])
 
 
+def stops(chat_format: ChatFormat | None, examples: Sequence[Problem]) -> tuple[str, ...]:
+    """Where a completion ends that would go on with a further problem, as its examples do; else none.
+
+    A chat model ends its turn. A base model stops at an empty line, or, if an example has one in its
+    solution, at the instruction of the next problem.
+    """
+    if not examples or (chat_format is not None and not chat_format.is_compact):
+        return ()
+    inner = any("\n\n" in _solution(example) for example in examples)
+    return (examples[0].kind.instruction if inner else "\n\n",)
+
+
 def _plain(problem: Problem) -> str:
     compact_prompt = problem.kind.compact_prompt
     return compact_prompt(problem.gold) if compact_prompt else f"{instruction(problem)}\n\n"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.storage.files import named_errors
 
 SPLITS = ("bootstrap", "train", "test")
@@ -118,9 +118,21 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Paths below ``root``. Two runs with different roots share no file."""
+    """Paths below ``root``. Two runs with different roots share no file.
+
+    Raises:
+        BadInputError: the path is not UTF-8, as params, records and reports of a run need it.
+    """
 
     root: pathlib.Path
+
+    def __post_init__(self) -> None:
+        try:
+            str(self.root).encode()
+        except UnicodeEncodeError:
+            raise BadInputError(
+                f"{str(self.root)!a}: the name is not UTF-8; rename the folder, or give another one"
+            ) from None
 
     def problems(self, split: str) -> pathlib.Path:
         """Table of one of the SPLITS."""

@@ -73,7 +73,8 @@ class FencedBlock:
 def fenced_blocks(text: str) -> list[FencedBlock]:
     """All fenced blocks of a text whose lines end in a line feed alone, in order.
 
-    A fence inside a block closes it only if it is bare and at least as long as the opening one.
+    A fence inside a block closes it only if it is bare and at least as long as the opening one. A bare
+    fence that is alone, with nothing behind it, ends a block that was opened before the text began.
     """
     blocks: list[FencedBlock] = []
     opening: re.Match[str] | None = None
@@ -83,7 +84,9 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
         elif fence[1].startswith(opening[1]) and not fence[2]:
             blocks.append(_block(text, opening, end=fence.start(), closed=True))
             opening = None
-    if opening is not None:
+    if opening is not None and not (blocks or opening[2] or text[opening.end() :].strip()):
+        blocks.append(FencedBlock(content=text[: opening.start()], start=0, closed=False))
+    elif opening is not None:
         blocks.append(_block(text, opening, end=len(text), closed=False))
     return blocks
 

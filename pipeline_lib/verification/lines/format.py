@@ -26,7 +26,7 @@ from pydantic import (
     ValidationError,
 )
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, Faults
 from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
 from pipeline_lib.kinds.math import MATH
@@ -96,18 +96,30 @@ def read_lines(path: pathlib.Path) -> Iterator[Line]:
         path: JSON lines, plain or ``.gz``.
 
     Raises:
-        BadInputError: no such file, a line that cannot be used, or an id twice; with file, line and key.
+        BadInputError: no such file, lines that cannot be used, or an id twice; with file, line and key of
+            up to 20 lines.
     """
+    faults = Faults()
+    with faults.kept():
+        yield from _distinct_lines(path, faults)
+    faults.raise_any()
+
+
+def _distinct_lines(path: pathlib.Path, faults: Faults) -> Iterator[Line]:
     seen: dict[str, int] = {}
     ids = DistinctIds()
     for number, row in numbered_json_lines(path):
-        common, gold = _parsed(row, where=f"{path}:{number}")
-        problem_id = common.problem_id or common.id or f"line-{number}"
-        index = seen.get(problem_id, 0)
-        seen[problem_id] = index + 1
-        name = common.id or f"{problem_id}#{index}"
-        ids.add(name, path=path, number=number)
-        yield _line(common, gold, name=name, problem_id=problem_id)
+        line = None
+        with faults.kept():
+            common, gold = _parsed(row, where=f"{path}:{number}")
+            problem_id = common.problem_id or common.id or f"line-{number}"
+            index = seen.get(problem_id, 0)
+            seen[problem_id] = index + 1
+            name = common.id or f"{problem_id}#{index}"
+            ids.add(name, path=path, number=number)
+            line = _line(common, gold, name=name, problem_id=problem_id)
+        if line is not None:
+            yield line
 
 
 def parse_line(row: Mapping[str, Any], *, where: str, unnamed: str) -> Line:

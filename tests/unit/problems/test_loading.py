@@ -151,6 +151,36 @@ def test_missing_field_names_line_and_key(tmp_path: pathlib.Path):
         load("gsm8k", str(tmp_path), "test")
 
 
+BAD_ROWS = [
+    (
+        {"problem": "1+1?", "answer": float("nan")},
+        "'answer': expected text or a finite number, got nan",
+    ),
+    ({"problem": " \n", "answer": "1"}, "'question': it is empty"),
+    ({"problem": "1+1?"}, "'answer': missing"),
+]
+
+
+def test_all_bad_rows_are_named(tmp_path: pathlib.Path):
+    """NaN is no answer, a question is not empty; each bad row is named in the one error."""
+    good = {"problem": "1+1?", "answer": "2"}
+    write_lines(tmp_path / "test.jsonl", [each for row, _ in BAD_ROWS for each in (good, row)])
+    with pytest.raises(BadInputError) as caught:
+        load("math", str(tmp_path), "test")
+    named = str(caught.value).split(" | ")
+    for number, line in enumerate(named):
+        assert f"test.jsonl:{2 * number + 2}: {BAD_ROWS[number][1]}" in line
+    assert len(named) == 3
+
+
+def test_at_most_20_bad_rows_are_named(tmp_path: pathlib.Path):
+    """Of 40 rows without an answer."""
+    write_lines(tmp_path / "test.jsonl", [{"problem": f"{n}?"} for n in range(40)])
+    with pytest.raises(BadInputError) as caught:
+        load("math", str(tmp_path), "test")
+    assert str(caught.value).count("missing") == 20
+
+
 def test_repeated_id_names_both_places(tmp_path: pathlib.Path):
     """A repeated id, even in two splits, is refused with both lines."""
     row = {"problem": "?", "answer": "1", "unique_id": "algebra/1"}

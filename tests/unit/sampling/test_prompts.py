@@ -11,7 +11,7 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.records import Problem
-from pipeline_lib.sampling.prompts import instruction, render, template_digest, user_message
+from pipeline_lib.sampling.prompts import instruction, render, stops, template_digest, user_message
 from pipeline_lib.serving.chat_model import Conversation
 
 COUNTDOWN = Problem(
@@ -86,6 +86,22 @@ def test_examples_are_earlier_turns_in_the_requested_format():
     assert render(MATH, None, examples=[EXAMPLE]) == (
         f"{instruction(EXAMPLE)}\n\n{answer}\n\n{instruction(MATH)}\n\n"
     )
+
+
+def test_a_base_model_stops_where_a_further_example_would_begin():
+    """At an empty line, or the instruction if a solution has one; chat models end their turn."""
+    spaced = dataclasses.replace(EXAMPLE, solution="2+3\n\nis 5.\n#### 5")
+    assert stops(None, []) == stops(Shouting(), [EXAMPLE]) == ()
+    assert stops(None, [EXAMPLE]) == ("\n\n",)
+    assert stops(None, [EXAMPLE, spaced]) == (MATH.kind.instruction,)
+    for shown in ([EXAMPLE], [spaced]):
+        solution, [stop] = (
+            shown[0].kind.solution_texts(shown[0].gold, shown[0].solution)[0],
+            stops(None, shown),
+        )
+        continued = f"{solution}\n\n{instruction(MATH)}\n\n7.\n\\boxed{{7}}"
+        assert continued.partition(stop)[0].startswith(solution)
+        assert "\\boxed{7}" not in continued.partition(stop)[0]
 
 
 def test_the_digest_covers_the_examples():

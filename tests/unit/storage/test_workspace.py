@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.storage.workspace import Workspace
 
 
@@ -17,6 +17,12 @@ def test_rounds_share_no_folder(tmp_path):
     # Inside one another they would be part of each other's digest.
     first = {folders[0].paths, folders[0].verdicts, folders[0].traindata}
     assert not first & {parent for f in folders[1:] for parent in f.paths.parents}
+
+
+def test_a_name_that_is_not_utf_8_is_one_line(tmp_path):
+    """Params, records and reports name the workspace, in UTF-8."""
+    with pytest.raises(BadInputError, match=r"w\\udcff': the name is not UTF-8; rename"):
+        Workspace(tmp_path / os.fsdecode(b"w\xff"))
 
 
 def test_the_last_round_makes_the_policy(tmp_path):

@@ -76,7 +76,7 @@ def test_the_format_of_the_prompt_is_strict(text):
         ("1, 2, 0\n0, 3, 4", "rows"),
         ("[1, 2, 0]\n[0, 3, 4]", "rows"),
         (f"{fenced(ROWS)}\n```\n```", "rows"),
-        (f"Output: {fenced(ROWS)}", "rows"),
+        (f"Output: {fenced(ROWS)}", "open_fence"),
     ],
 )
 def test_other_forms_are_lenient_only(text, rule):

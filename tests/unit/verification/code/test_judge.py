@@ -50,6 +50,7 @@ def fenced(code: str, language: str = "python") -> str:
         (SQUARE, "bare"),
         ("\ufeff" + SQUARE.replace("\n", "\r\n"), "bare"),
         (f"```python\n{SQUARE}", "open_block"),
+        (f"{SQUARE}```\n", "open_block"),
         (fenced("x = 1\n") + "\n" + fenced(SQUARE), "last_block"),
         (fenced("def square(x): return 0\n") + "\n" + fenced(SQUARE), "last_block"),
         (fenced(SQUARE) + "\nFor example:\n" + fenced("print(square(2))\n"), "last_block"),

@@ -112,6 +112,15 @@ def test_blank_lines_count(tmp_path):
         list(read_lines(path))
 
 
+def test_all_bad_lines_are_named(tmp_path):
+    """Two lines without a gold and one that is no JSON, in one error."""
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"text": "1"}\n{"gold": "1", "text": "1"}\n{"text": "2"}\n{"te', "utf-8")
+    with pytest.raises(BadInputError) as caught:
+        list(read_lines(path))
+    assert [part.split(":")[1] for part in str(caught.value).split(" | ")] == ["1", "3", "4"]
+
+
 def test_invalid_utf8_is_named(tmp_path):
     """Bytes that are no UTF-8 are refused with their line."""
     path = tmp_path / "in.jsonl"
