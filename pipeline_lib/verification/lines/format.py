@@ -9,6 +9,7 @@ publisher's ``label`` are optional; other keys are ignored, so published files c
 they are.
 """
 
+import json
 import pathlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -99,10 +100,37 @@ def read_lines(path: pathlib.Path) -> Iterator[Line]:
         BadInputError: no such file, lines that cannot be used, or an id twice; with file, line and key of
             up to 20 lines.
     """
+    _refuse_logs(path)
     faults = Faults()
     with faults.kept():
         yield from _distinct_lines(path, faults)
     faults.raise_any()
+
+
+_BEGINNING_BYTES = 1 << 20
+
+
+def _refuse_logs(path: pathlib.Path) -> None:
+    """Name the format of a log of another program, instead of the fields that it lacks."""
+    if not path.is_file():
+        return
+    with path.open("rb") as stream:
+        first, rest = stream.readline(_BEGINNING_BYTES), stream.read(_BEGINNING_BYTES)
+    try:
+        keys = set(json.loads(first))
+    except (ValueError, TypeError, RecursionError):
+        keys = set()
+    is_zip = first.startswith(b"PK\3\4") and b"_journal/" in first
+    if is_zip or ("text" not in keys and b'"eval_id"' in first + rest):
+        what, source = "a log of Inspect", "id, target and output (`inspect log dump` prints them)"
+    elif "text" not in keys and {"doc", "resps"} <= keys:
+        what, source = "a file of samples of lm-evaluation-harness", "doc_id, target and resps"
+    else:
+        return
+    raise BadInputError(
+        f'{path}: is {what}, which is not read yet; write a line {{"problem_id", "gold", "text"}} for each '
+        f"answer, from its {source}"
+    )
 
 
 def _distinct_lines(path: pathlib.Path, faults: Faults) -> Iterator[Line]:

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 from inspect_ai.log import read_eval_log
 
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.exports.inspect_log import write_inspect_log
+from pipeline_lib.verification.lines.format import read_lines
 from tests.unit.exports.finished_policies import policies
 
 BASE, TRAINED = ["cwflcw", "wwwwxe", "wwwwww"], ["ccflcw", "ccwwxe", "wwwwww"]
@@ -96,3 +98,13 @@ def test_text_that_is_no_unicode_can_be_logged(tmp_path):
     group = replace(base.groups[0], members=[odd])
     write_inspect_log(replace(base, groups=[group]), tmp_path / "odd.eval")
     assert read_eval_log(tmp_path / "odd.eval").samples[0].output.completion == "a\\ud800b"
+
+
+def test_verify_names_its_format(tmp_path):
+    """Our own log is not read yet: one line says what it is and what to write."""
+    (base, _) = policies(["cw"], ["cw"], ks=(1,))
+    write_inspect_log(base, tmp_path / "base.eval")
+    with pytest.raises(
+        BadInputError, match=r"base\.eval: is a log of Inspect, .*`inspect log dump`"
+    ):
+        list(read_lines(tmp_path / "base.eval"))

@@ -121,6 +121,26 @@ def test_all_bad_lines_are_named(tmp_path):
     assert [part.split(":")[1] for part in str(caught.value).split(" | ")] == ["1", "3", "4"]
 
 
+SAMPLE = {"doc_id": 0, "doc": {"text": "1+1?"}, "target": "2", "resps": [["2"]], "filter": "none"}
+
+
+def test_a_log_of_another_program_is_named(tmp_path):
+    """Samples of lm-eval, and a log of Inspect as JSON: what they are, and what to write. A text suffices."""
+    lm_eval, inspect = tmp_path / "samples_gsm8k.jsonl", tmp_path / "log.json"
+    lm_eval.write_text(json.dumps(SAMPLE) + "\n", "utf-8")
+    inspect.write_text(
+        '{\n "version": 2,\n "status": "success",\n "eval": {"eval_id": "e"}}', "utf-8"
+    )
+    with pytest.raises(
+        BadInputError, match=r"a file of samples of lm-evaluation-harness.*\"text\"\}"
+    ):
+        list(read_lines(lm_eval))
+    with pytest.raises(BadInputError, match=r"log\.json: is a log of Inspect, .*target and output"):
+        list(read_lines(inspect))
+    lm_eval.write_text(json.dumps(SAMPLE | {"text": "2", "gold": "2"}), "utf-8")
+    assert [line.text for line in read_lines(lm_eval)] == ["2"]
+
+
 def test_invalid_utf8_is_named(tmp_path):
     """Bytes that are no UTF-8 are refused with their line."""
     path = tmp_path / "in.jsonl"
