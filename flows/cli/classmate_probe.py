@@ -166,6 +166,7 @@ def probe(
     from pipeline_lib.classmate.probe.continuations import Drawing  # noqa: PLC0415 - as above
     from pipeline_lib.classmate.probe.figures import mean_curves, missing_notes, step_lifts  # noqa: PLC0415 - as above
     from pipeline_lib.classmate.probe.probe import ProbeSetting, probe_chains  # noqa: PLC0415 - as above
+    from pipeline_lib.problems.trained import trained_on  # noqa: PLC0415 - as above
 
     chains = read_chains(source, step=separator)
     checked = open_peers.check_peers(given, chains)
@@ -190,7 +191,9 @@ def probe(
     for table in page.curve_tables(probed, curves):
         print_table(console, table)
     print_table(console, page.lift_table(step_lifts(probed)))
-    for note in missing_notes(probed):
+    models = {f"classmate {peer.name}": peer.model for peer in checked}
+    problems = list({chain.problem.id: chain.problem for chain in chains}.values())
+    for note in (*trained_on(models, problems), *missing_notes(probed)):
         _say(note)
     for path in (output, html):
         if path is not None:

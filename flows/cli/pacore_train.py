@@ -66,7 +66,7 @@ def train(
 
     **Examples:**
 
-        reasonloop sample models/smollm2 --output cache.jsonl --num-paths 8 --profile smol
+        reasonloop sample models/smollm2 --output cache.jsonl --split train --num-paths 8 --profile smol
         reasonloop pacore train models/smollm2 cache.jsonl --output models/pacore
         reasonloop pacore train models/pacore cache.jsonl --output models/pacore-rl --set pacore.train.method=ppo
     """

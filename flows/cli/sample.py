@@ -1,4 +1,4 @@
-"""`reasonloop sample`: paths for the test problems of a data set, as JSON lines."""
+"""`reasonloop sample`: paths for the problems of a data set, as JSON lines."""
 
 import pathlib
 from typing import Annotated
@@ -9,7 +9,7 @@ from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions
 from flows.cli.progress import progress_bar
 from flows.terminal import PlainConsole
 from pipeline_lib.errors import BudgetReachedError
-from pipeline_lib.loop.sample_file import sample_to_file
+from pipeline_lib.loop.sample_file import SampledSplit, sample_to_file
 
 console = PlainConsole()
 
@@ -25,23 +25,28 @@ def sample(
         int | None, Parameter(help="Paths per problem.", validator=AT_LEAST_ONE)
     ] = None,
     problems: Annotated[
-        int | None, Parameter(help="How many test problems.", validator=AT_LEAST_ONE)
+        int | None, Parameter(help="How many problems of the split.", validator=AT_LEAST_ONE)
     ] = None,
+    split: Annotated[
+        SampledSplit,
+        Parameter(help="Draw for train problems what a model is trained on, as by `pacore train`."),
+    ] = "test",
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Draw paths for the test problems of a data set, as lines that `reasonloop verify` reads.
+    """Draw paths for the test or train problems of a data set, as lines that `reasonloop verify` reads.
 
     **Examples:**
 
         reasonloop sample models/policy --output paths.jsonl --num-paths 10 --problems 50
+        reasonloop sample models/policy --output cache.jsonl --split train
         reasonloop sample models/policy --output paths.jsonl --set serve.engine=vllm
         reasonloop sample NAME --output paths.jsonl --set serve.engine=url --set serve.url=http://host:8000/v1
     """
     more = [f"sample.num_paths={num_paths}"] if num_paths is not None else []
-    more += [f"prepare.test_problems={problems}"] if problems is not None else []
+    more += [f"prepare.{split}_problems={problems}"] if problems is not None else []
     loaded = params.load(*more)
     with progress_bar(console, "sample") as moved:
-        sampled = sample_to_file(model, output, loaded, on_progress=moved)
+        sampled = sample_to_file(model, output, loaded, split=split, on_progress=moved)
     console.print(
         f"{sampled.num_drawn} problems x {loaded.sample.num_paths} paths: {output}",
         markup=False,

@@ -6,7 +6,12 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
-from pipeline_lib.adaptive.countdown.data_folder import check_data, read_settings
+from pipeline_lib.adaptive.countdown.data_folder import (
+    check_data,
+    problem_file,
+    read_problems,
+    read_settings,
+)
 from pipeline_lib.adaptive.countdown.sequences import Kind
 from pipeline_lib.adaptive.countdown.tokens import EOS, PAD, make_tokenizer
 from pipeline_lib.adaptive.model_record import RECORD_NAME, ThreadModelRecord
@@ -101,6 +106,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
         threads=params.sft.threads,
         progress=progress,
         trackers=trackers,
+        problems=read_problems(problem_file(data, "train")),
         deadline=None if max_seconds is None else start + max_seconds,
     )
     blank = context.work / "blank"

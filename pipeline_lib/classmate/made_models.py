@@ -56,7 +56,14 @@ def make_base(
     chat_format = load_chat_format(made.model) if made.model and made.format_steps else None
     rows = solution_rows(worked.train, chat_format)
     make_base_policy(
-        rows, output, params=made, seed=seed, key=key, progress=progress, trackers=trackers
+        rows,
+        output,
+        params=made,
+        seed=seed,
+        key=key,
+        problems=worked.train,
+        progress=progress,
+        trackers=trackers,
     )
 
 
@@ -112,6 +119,7 @@ def make_peer(  # noqa: PLR0913 - what a training depends on
         params=made,
         seed=own_seed,
         key=key,
+        problems=problems,
         pieces=recipe.tokenizer,
         progress=progress,
         trackers=trackers,

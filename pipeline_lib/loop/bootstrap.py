@@ -47,6 +47,7 @@ def bootstrap(run: Run) -> None:
         params=params,
         seed=seed,
         key=key,
+        problems=worked.train,
         progress=step_recorder(run.root, "bootstrap"),
         trackers=Trackers(
             names=run.params.execution.report_to, folder=workspace.trackers("bootstrap")

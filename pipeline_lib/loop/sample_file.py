@@ -1,8 +1,9 @@
-"""Paths for the test problems of a data set, as a JSON-lines file outside of a workspace."""
+"""Paths for the test or train problems of a data set, as a JSON-lines file outside of a workspace."""
 
 import pathlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 from pipeline_lib.loop.context import check_context
 from pipeline_lib.params.whole import Params
@@ -13,9 +14,11 @@ from pipeline_lib.sampling.accounting import Spent, budget_reached, spent_on
 from pipeline_lib.sampling.paths import sample_paths
 from pipeline_lib.serving.started_engine import started_engine
 from pipeline_lib.storage.files import check_output, write_json_lines
-from pipeline_lib.storage.shards import split
+from pipeline_lib.storage.shards import split as shards_of
 from pipeline_lib.verification.golds import open_gold_check
 from pipeline_lib.verification.lines.format import path_line
+
+SampledSplit = Literal["test", "train"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +39,10 @@ def sample_to_file(
     output: pathlib.Path,
     params: Params,
     *,
+    split: SampledSplit = "test",
     on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> SampledFile:
-    """Draw ``sample.num_paths`` paths per test problem, as lines that the verifier reads.
+    """Draw ``sample.num_paths`` paths per problem of ``split``, as lines that the verifier reads.
 
     When a budget of ``serve`` is reached, the file ends after the last complete shard.
 
@@ -48,7 +52,7 @@ def sample_to_file(
     check_output(output)
     with open_gold_check() as gold_problem:
         splits = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem)
-    problems = splits.test
+    problems = splits.train if split == "train" else splits.test
     examples = first_worked(splits.bootstrap, params.sample.shots)
     check_context(
         problems,
@@ -61,7 +65,7 @@ def sample_to_file(
 
     def lines() -> Iterator[Row]:
         nonlocal done, spent
-        for shard in split(problems, params.sample.shard_size):
+        for shard in shards_of(problems, params.sample.shard_size):
             if budget_reached(spent, params.serve):
                 return
             by_id = {problem.id: problem for problem in shard}
@@ -87,7 +91,7 @@ def sample_to_file(
         write_json_lines(output, lines())
     return SampledFile(
         num_problems=len(problems),
-        note=split_notes(asdict(splits.report)).get("test"),
+        note=split_notes(asdict(splits.report)).get(split),
         num_drawn=done,
         budget_reached=budget_reached(spent, params.serve) if done < len(problems) else None,
     )

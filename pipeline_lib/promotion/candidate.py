@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
 from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.promotion.evaluated import Cost, Evaluated, Tables
 from pipeline_lib.records import Group
 from pipeline_lib.reporting.run_compute import TrainingCompute
@@ -61,6 +62,8 @@ def read_candidate(workspace: Workspace) -> Candidate:
     policy = workspace.policy(1, rounds=1)
     manifests.check(policy, manifests.read_manifest(policy))
     evaluated = _evaluated(workspace, "trained", name=CANDIDATE, making=_compute(workspace))
+    if found := trained_on({str(policy): str(policy)}, [one.problem for one in evaluated.groups]):
+        raise BadInputError(f"{found[0]} Evaluate it on other problems")
     identity = model_identity(str(policy))
     _require_evaluated(evaluated.groups, identity, workspace.root)
     return Candidate(

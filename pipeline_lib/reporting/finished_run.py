@@ -14,13 +14,15 @@ from pipeline_lib.evaluation.result import (
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.overlap import OverlapSample
+from pipeline_lib.problems.trained import trained_on
+from pipeline_lib.records import Problem
 from pipeline_lib.reporting.curve_files import read_curves
 from pipeline_lib.reporting.metrics_file import StageCosts, TokenCount
 from pipeline_lib.reporting.report import ReportInput
 from pipeline_lib.reporting.run_compute import read_run_compute
 from pipeline_lib.sampling.accounting import arithmetic_of, engine_time, spent_in
 from pipeline_lib.stages.loop import LOOP
-from pipeline_lib.storage import manifests
+from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.files import digest_json, read_json, read_json_lines
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import (
@@ -75,6 +77,7 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
         ),
         spent=read_run_compute(workspace, rounds=params.rounds, control=has_own_control),
         control=control,
+        trained_on=_trained_on(workspace, policy),
         unseen_number_sets=problems["unseen_number_sets"],
         unseen_templates=problems.get("unseen_templates"),
         spending=_spending(workspace, params.serve),
@@ -170,6 +173,12 @@ def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float
 def _overlap(workspace: Workspace) -> Mapping[str, float]:
     overlap = read_json(workspace.problems_report)["overlap"]
     return {name: value for name, value in overlap.items() if isinstance(value, int | float)}
+
+
+def _trained_on(workspace: Workspace, policy: pathlib.Path) -> list[str]:
+    folders = {"base": workspace.base, "control": workspace.control, "trained policy": policy}
+    problems = [Problem.from_row(row) for row in shards.iter_table(workspace.problems("test"))]
+    return trained_on({f"the {name}": str(at) for name, at in folders.items()}, problems)
 
 
 def _shared_runs(workspace: Workspace) -> list[OverlapSample]:

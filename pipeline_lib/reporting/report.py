@@ -66,6 +66,8 @@ class ReportInput:
     shared_runs: Sequence[OverlapSample] = ()
     """Word runs shared by a test and a train question, for manual inspection."""
     further: FurtherResults = field(default_factory=FurtherResults)
+    trained_on: Sequence[str] = ()
+    """Of `problems.trained`, about the policies and the held-out problems."""
     unseen_templates: int | None = None
     """Held-out word problems whose template occurs in no training problem; None for other data."""
     temperature: float = 1.0
@@ -99,7 +101,7 @@ class ReportInput:
             number_set_sentence(self.unseen_number_sets, problems),
             template_sentence(self.unseen_templates, problems),
         )
-        return (*of_control, *filter(None, shared))
+        return (*self.trained_on, *of_control, *filter(None, shared))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

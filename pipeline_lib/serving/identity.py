@@ -7,7 +7,9 @@ from pipeline_lib.storage.files import digest_file, digest_json
 from pipeline_lib.storage.manifests import MANIFEST_NAME
 
 # Records of the training; they do not affect the model.
-_IGNORED = {MANIFEST_NAME, "training_log.jsonl", "classmates.json", "README.md"}
+_IGNORED = {
+    *(MANIFEST_NAME, "training_log.jsonl", "classmates.json", "trained_problems.json", "README.md")
+}
 _TEMPLATES = "additional_chat_templates"
 """Folder in which transformers keeps chat templates beside ``chat_template.jinja``."""
 

@@ -6,7 +6,7 @@ taught the answer format by SFT on worked solutions.
 """
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,7 @@ from transformers import (
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import BootstrapParams
+from pipeline_lib.problems.trained import Asked
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.storage.manifests import Manifest
 from pipeline_lib.training.library_logs import silence_libraries
@@ -48,6 +49,7 @@ def make_base_policy(  # noqa: PLR0913 - what a training depends on
     params: BootstrapParams,
     seed: int,
     key: str,
+    problems: Iterable[Asked] = (),
     pieces: Pieces = "numbers",
     progress: Progress | None = None,
     trackers: Trackers | None = None,
@@ -60,6 +62,7 @@ def make_base_policy(  # noqa: PLR0913 - what a training depends on
         params: the model, or the settings to make one.
         seed: the root seed.
         key: the stage key.
+        problems: of the solutions.
         pieces: of the tokenizer of a model from scratch.
         progress: called after each step of SFT.
         trackers: experiment trackers of SFT.
@@ -86,6 +89,7 @@ def make_base_policy(  # noqa: PLR0913 - what a training depends on
         threads=params.threads,
         progress=progress,
         trackers=trackers,
+        problems=problems,
     )
     if params.model is not None:
         phase = _make_phase("format", rows, params, steps=params.format_steps)

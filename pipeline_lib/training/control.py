@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline_lib.params.train import LoraParams
+from pipeline_lib.problems import trained
 from pipeline_lib.problems.worked import WorkedProblems
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.serving.pretrained import load_chat_format
@@ -35,7 +36,9 @@ from pipeline_lib.training.weights import adapters, policies
 
 SHARES = (1, 2, 4)
 """Relative lengths of the schedules."""
-_NOT_WEIGHTS = shutil.ignore_patterns(manifests.MANIFEST_NAME, policies.LOG_NAME, adapters.FOLDER)
+_NOT_WEIGHTS = shutil.ignore_patterns(
+    manifests.MANIFEST_NAME, policies.LOG_NAME, adapters.FOLDER, trained.RECORD_NAME
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,5 +146,8 @@ def _publish(
             key=request.context.key,
             counts=policies.token_counts(tokens),
         )
+        if weights is not None:
+            problems = (*request.worked.train, *request.worked.validation)
+            trained.write_record(fresh, problems, start=str(request.base))
     checkpoints.discard(request.context.work)
     return manifest

@@ -56,7 +56,7 @@ class TrainingRequest:
     warm_start_rows: Sequence[Row] = ()
     """SFT rows for the start of an online method."""
     problems: Sequence[Problem] = ()
-    """Problems of the rows of an online method."""
+    """Problems of the rows; their golds are those of an online method."""
     params: TrainParams
     verify: VerifyParams
     max_new_tokens: int
@@ -142,6 +142,7 @@ def _make_context(request: TrainingRequest) -> TrainContext:
         threads=request.params.threads,
         progress=request.progress,
         trackers=request.trackers,
+        problems=request.problems,
     )
 
 

@@ -8,7 +8,7 @@ import itertools
 import math
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from typing_extensions import override
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params.train import LoraParams
+from pipeline_lib.problems.trained import Asked
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.training.divergence import DivergenceCheck
@@ -125,6 +126,8 @@ class TrainContext:
     threads: int
     progress: Progress | None
     trackers: Trackers | None = None
+    problems: Iterable[Asked] = ()
+    """Those that are trained on."""
     deadline: float | None = None
     """Time of `time.perf_counter` after which a phase ends behind a checkpoint."""
 

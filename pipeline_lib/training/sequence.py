@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems import trained
 from pipeline_lib.storage import checkpoints, manifests
 from pipeline_lib.storage.files import read_json_lines, write_json, write_json_lines
 from pipeline_lib.storage.folders import replaced
@@ -50,19 +51,20 @@ def run_phases(
         records: JSON files of the published folder, by name.
     """
     log: list[Row] = []
-    trained: dict[str, pathlib.Path] = {}
+    kept: dict[str, pathlib.Path] = {}
     tokens = Tokens()
+    start = source
     for number, phase in enumerate(phases, 1):
         folder = run_phase(phase, source, context)
         log.extend(read_json_lines(folder / policies.LOG_NAME))
         tokens += policies.tokens_of(manifests.read_manifest(folder))
         if (folder / adapters.FOLDER).is_dir():
-            trained[f"{number}-{phase.name}"] = folder / adapters.FOLDER
+            kept[f"{number}-{phase.name}"] = folder / adapters.FOLDER
         source = str(folder)
     with replaced(output) as fresh:
-        whole = shutil.ignore_patterns(adapters.FOLDER)
+        whole = shutil.ignore_patterns(adapters.FOLDER, trained.RECORD_NAME)
         shutil.copytree(source, fresh, dirs_exist_ok=True, ignore=whole)
-        for name, folder in trained.items():
+        for name, folder in kept.items():
             shutil.copytree(folder, fresh / adapters.PUBLISHED / name)
         write_json_lines(fresh / policies.LOG_NAME, log)
         for name, record in (records or {}).items():
@@ -70,5 +72,6 @@ def run_phases(
         manifest = manifests.seal(
             fresh, kind=policies.KIND, key=context.key, counts=policies.token_counts(tokens)
         )
+        trained.write_record(fresh, context.problems, start=start)
     checkpoints.discard(context.work)
     return manifest

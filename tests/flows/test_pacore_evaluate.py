@@ -7,6 +7,10 @@ import pytest
 from starlette.responses import JSONResponse
 
 from flows.cli.app import main
+from pipeline_lib.collaborative.evaluation.evaluate import read_splits
+from pipeline_lib.collaborative.message_cache import read_cache
+from pipeline_lib.params_file import load_params
+from pipeline_lib.problems.trained import write_record
 from tests.unit.collaborative.scripted_chat import chat_response
 from tests.unit.serving.scripted_server import MODEL, answers, scripted_server
 
@@ -70,6 +74,39 @@ def test_metrics_and_report(server, tmp_path):
     assert "&lt;script&gt;alert(1)" in text
     assert not re.search(r'(?:src|href)="(?!data:|#)', text)
     assert "Round 3" in text
+
+
+def test_a_cache_of_the_train_split_has_no_evaluated_problem(server, tmp_path):
+    """The recipe of docs/pacore.md: of 6 problems each, those of sample and of evaluate are apart."""
+    url = ["--set", "serve.engine=url", "--set", f"serve.url=http://127.0.0.1:{server.port}/v1"]
+    prepared = [one for one in SETTINGS if one.startswith("prepare.")]
+    sets = [word for one in prepared for word in ("--set", one)]
+    cache = tmp_path / "cache.jsonl"
+    arguments = ["--split", "train", "--num-paths", "2", "--problems", "6", *url, *sets]
+    with pytest.raises(SystemExit) as stopped:
+        main(["sample", MODEL, "--output", str(cache), *arguments])
+    assert stopped.value.code == 0
+    cached = {question.problem.question for question in read_cache(cache, kind="math")}
+    evaluated = {problem.question for problem in read_splits(load_params(overrides=prepared)).test}
+    assert len(cached) == 6
+    assert not cached & evaluated
+
+
+def test_problems_of_a_training_are_a_loud_line(server, tmp_path, monkeypatch, capsys):
+    """A model whose folder records the test problems: in the terminal, in the metrics and on the page."""
+    monkeypatch.chdir(tmp_path)
+    params = load_params(overrides=[one for one in SETTINGS if one.startswith("prepare.")])
+    asked = list(read_splits(params).test)[:NUM_PROBLEMS]
+    (tmp_path / MODEL).mkdir(parents=True)
+    write_record(tmp_path / MODEL, asked, start="hub")
+    assert evaluate(server, tmp_path / "report") == 0
+    loud = (
+        f"NOT HELD OUT: {NUM_PROBLEMS} of {NUM_PROBLEMS} evaluated problems were in a training of"
+    )
+    [result] = json.loads((tmp_path / "report" / "metrics.json").read_text("utf-8"))
+    page = (tmp_path / "report" / "report.html").read_text("utf-8")
+    for text in (capsys.readouterr().out, page, result["trained_on"][0]):
+        assert loud in " ".join(text.split())
 
 
 def test_a_failed_call_leaves_its_problem_out(server, tmp_path):

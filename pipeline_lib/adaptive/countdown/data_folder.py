@@ -19,7 +19,7 @@ from pipeline_lib.errors import BadInputError, CorruptArtifactError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.line_fields import DistinctIds
 from pipeline_lib.params.adaptive import AdaptiveDataParams
-from pipeline_lib.problems.countdown import splits
+from pipeline_lib.problems.countdown import problem_id, splits
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.files import (
@@ -66,6 +66,11 @@ class ProblemLine(BaseModel):
     def gold(self) -> CountdownGold:
         """The problem."""
         return CountdownGold(numbers=self.numbers, target=self.target)
+
+    @property
+    def question(self) -> str:
+        """The id of the problem where numbers and target name it."""
+        return problem_id(tuple(sorted(self.numbers)), self.target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

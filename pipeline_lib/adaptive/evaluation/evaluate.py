@@ -3,7 +3,7 @@
 import asyncio
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
 from pipeline_lib.adaptive.evaluation.evaluated import Evaluated, estimate
@@ -17,6 +17,7 @@ from pipeline_lib.adaptive.rollouts import Row
 from pipeline_lib.adaptive.runtime import Runtime
 from pipeline_lib.adaptive.scheduler import run_rollouts
 from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.storage.files import check_output, write_json, write_json_lines
 from pipeline_lib.storage.journal import Journal, open_journal
 
@@ -67,7 +68,10 @@ def evaluate_models(
         rows = asyncio.run(_draw(plan, journal, moved))
         drawn.append(DrawnRows(setting=plan.chosen, rows=rows))
     _check_whole(drawn)
-    evaluated = estimate(drawn, setting.evaluate, split=source.split, seed=setting.seed)
+    evaluated = replace(
+        estimate(drawn, setting.evaluate, split=source.split, seed=setting.seed),
+        trained_on=trained_on({n: str(m) for n, m in models.items()}, source.problems),
+    )
     _write_files(output, evaluated, drawn, split=source.split, setting=setting)
     return evaluated
 
@@ -147,6 +151,7 @@ def _write_files(
         output / METRICS_NAME,
         {
             "split": split,
+            "trained_on": list(evaluated.trained_on),
             "samples": setting.samples,
             "serial_samples": setting.serial_samples or setting.samples,
             "models": [one.row() for one in evaluated.models],

@@ -31,6 +31,8 @@ class Evaluated:
     best: Sequence[ModelFigures]
     """The best condition of each model and temperature with several; empty for test problems, on which
     nothing is to be chosen."""
+    trained_on: Sequence[str] = ()
+    """Of `problems.trained`."""
 
 
 def estimate(

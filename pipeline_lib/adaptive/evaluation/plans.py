@@ -132,7 +132,7 @@ def _plans_of_model(
     name: str, folder: pathlib.Path, source: ProblemSource, setting: EvaluationSetting
 ) -> list[Plan]:
     record = read_record(folder)
-    check_fit(folder, record, source.problems, style=source.style, data=source.data)
+    check_fit(folder, record, source.problems, style=source.style)
     model = ThreadModel.read(folder, record, setting.serve)
     amounts = setting.children if record.kind == "parallel" else setting.tokens
     asked: Sequence[int | None] = amounts or [None]

@@ -96,20 +96,17 @@ def check_fit(
     problems: Sequence[ProblemLine],
     *,
     style: str | None,
-    data: str | None,
 ) -> None:
-    """Check that problems are of a model's kind, and none of another data folder.
+    """Check that problems are of a model's kind.
 
     Args:
         model: folder, for the message.
         record: of the model.
         problems: to be evaluated or trained on.
         style: of the data folder that they are from, if they are from one.
-        data: its digest.
 
     Raises:
-        BadInputError: the data has another style, or a problem another number of numbers; or the model was
-            trained on another data folder, so that it may have been trained on these problems.
+        BadInputError: the data has another style, or a problem another number of numbers.
     """
     if style is not None and style != record.style:
         raise BadInputError(
@@ -121,11 +118,6 @@ def check_fit(
                 f"{model}: its tokenizer is for {record.num_numbers} numbers, problem {problem.id!r} has "
                 f"{len(problem.numbers)}; give problems or a model of the other number"
             )
-    if data is not None and record.data is not None and data != record.data:
-        raise BadInputError(
-            f"{model}: was trained on another data folder, whose training problems may be among these; give "
-            "that folder (`apr evaluate` also takes problems as --problems FILE)"
-        )
 
 
 EvaluatedSplit = Literal["valid", "test"]
@@ -138,8 +130,6 @@ class ProblemSource:
     problems: Sequence[ProblemLine]
     style: str | None = None
     """Of the data folder that they are from; None for those of a file."""
-    data: str | None = None
-    """Digest of that folder."""
     split: EvaluatedSplit | None = None
     """Of that folder."""
 
@@ -159,10 +149,9 @@ def read_source(
             raise BadInputError(f"--split {split}: is for --data; a file of problems has no splits")
         return ProblemSource(problems=read_problem_file(problems))
     assert data is not None
-    digest = check_data(data).digest
+    check_data(data)
     return ProblemSource(
         problems=read_problems(problem_file(data, split or "test")),
         style=read_settings(data).data.style,
-        data=digest,
         split=split or "test",
     )

@@ -22,6 +22,11 @@ def evaluation_tables(evaluated: Evaluated) -> list[Table]:
     """All tables with a row."""
     models = evaluated.models
     tables = [
+        Table(
+            caption="Problems of a training",
+            columns=("model",),
+            rows=tuple((sentence,) for sentence in evaluated.trained_on),
+        ),
         _accuracy_table(models),
         _token_table(models),
         _event_table(models),

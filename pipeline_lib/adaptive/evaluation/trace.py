@@ -91,7 +91,7 @@ def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: TraceSett
         ReasonloopError: the server does not answer.
     """
     record = read_record(folder)
-    check_fit(folder, record, [problem], style=None, data=None)
+    check_fit(folder, record, [problem], style=None)
     amount, other = setting.children, setting.tokens
     if record.kind == "serial":
         amount, other = other, amount

@@ -78,7 +78,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     record = read_record(model)
     digest = check_data(data).digest
     problems = read_problems(problem_file(data, "train"))
-    check_fit(model, record, problems, style=read_settings(data).data.style, data=digest)
+    check_fit(model, record, problems, style=read_settings(data).data.style)
     if len(problems) < rl.prompts:
         raise BadInputError(
             f"adaptive.rl.prompts={rl.prompts}: {data} has {len(problems)} training problems; "
@@ -106,6 +106,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
         threads=rl.threads,
         progress=progress,
         trackers=trackers,
+        problems=problems,
         deadline=None if max_seconds is None else start + max_seconds,
     )
     return run_phases(

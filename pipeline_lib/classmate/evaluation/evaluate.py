@@ -27,6 +27,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.summary import EvalSummary, evaluate_groups
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.records import Problem
 from pipeline_lib.reporting.tables import Table
 from pipeline_lib.serving.pretrained import load_tokenizer
@@ -164,7 +165,11 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
     is_blind = record.is_blind if record else params.classmate.bonus == "blind"
     failed = {name: failed_share(scores, name) for name in names}
     unscored = {name: one.num_unscored / one.num_paths for name, one in summaries.items()}
-    sentences = headline(against, failed, held_out, unscored=unscored, is_blind=is_blind)
+    models = {**policies, **{f"classmate {peer.name}": peer.model for peer in named}}
+    sentences = [
+        *headline(against, failed, held_out, unscored=unscored, is_blind=is_blind),
+        *trained_on(models, problems),
+    ]
     content = metrics_content(figures, compared, empty, failed, held_out)
     settings = {
         "seed": params.seed,

@@ -31,7 +31,7 @@ def headline(result: PacoreResult) -> list[str]:
         f"{result.model}: on {result.num_problems} problems synthesis is above the best vote that costs no more"
         f"{any_model} in {len(gains)} of {len(against)} comparisons, and below it in {len(losses)}."
     )
-    return [first, *_capped(against), *map(_sentence, best)]
+    return [*result.trained_on, first, *_capped(against), *map(_sentence, best)]
 
 
 def _strongest(against: Sequence[AgainstVotes]) -> list[AgainstVotes]:

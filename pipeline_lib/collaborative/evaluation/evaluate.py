@@ -22,6 +22,7 @@ from pipeline_lib.collaborative.settings import check_lengths, identity_of, open
 from pipeline_lib.collaborative.solution import Question, Solution
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import Splits, make_splits
+from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.serving.chat_model import ChatModel, Message
@@ -122,7 +123,10 @@ def evaluate_models(
 
         trials = draw_trials(model, problems, files, params, place=place, moved=moved)
         judged[name] = _judge(problems, trials, params, workers=workers)
-    results = _estimate(judged, params)
+    results = [
+        replace(one, trained_on=tuple(trained_on({one.model: models[one.model]}, problems)))
+        for one in _estimate(judged, params)
+    ]
     write_json(files.metrics, result_rows(results))
     pages = [
         Page(result=result, problems=problems, trials=one.trials, scores=one.scores)

@@ -89,6 +89,8 @@ class PacoreResult:
     against: tuple[AgainstVotes, ...]
     references: tuple[ReferenceCounts, ...]
     last_calls: tuple[LastCall, ...]
+    trained_on: tuple[str, ...] = ()
+    """Of `problems.trained`."""
 
 
 _RESULTS = TypeAdapter(tuple[PacoreResult, ...])

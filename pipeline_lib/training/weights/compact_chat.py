@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
+from pipeline_lib.problems.trained import write_record
 from pipeline_lib.serving.tokens import COMPACT_TEMPLATE
 from pipeline_lib.training.weights import models, policies
 
@@ -32,3 +33,4 @@ def write_compact_chat(source: str, folder: pathlib.Path) -> None:
             embedding.weight[known:] = embedding.weight[:known].mean(dim=0)
     models.save_model(model, folder)
     tokenizer.save_pretrained(folder)
+    write_record(folder, (), start=source)

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.trained import write_record
 from pipeline_lib.serving.precision import RECORD
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.training.library_logs import silence_libraries
@@ -60,6 +61,7 @@ def export_model(
         with replaced(output) as fresh:
             models.save_model(model, fresh)
             load_tokenizer(source).save_pretrained(fresh)
+            write_record(fresh, (), start=source)
             card = pathlib.Path(source) / _CARD
             if card.is_file():
                 shutil.copyfile(card, fresh / _CARD)

@@ -15,6 +15,7 @@ from transformers import AutoTokenizer
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.train import LoraParams
+from pipeline_lib.problems.trained import write_record
 from pipeline_lib.serving.pretrained import load_pretrained
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import write_json_lines
@@ -104,7 +105,9 @@ def save_policy(
         models.save_model(model, fresh)
         load_tokenizer(source).save_pretrained(fresh)
         write_json_lines(fresh / LOG_NAME, log)
-        return manifests.seal(fresh, kind=KIND, key=key, counts=token_counts(tokens))
+        manifest = manifests.seal(fresh, kind=KIND, key=key, counts=token_counts(tokens))
+        write_record(fresh, (), start=source)
+        return manifest
 
 
 def token_counts(tokens: Tokens) -> dict[str, float]:

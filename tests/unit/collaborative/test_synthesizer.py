@@ -14,6 +14,7 @@ from pipeline_lib.params.pacore import EpisodeParams, PacoreParams
 from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.params.train import Method, PpoParams, TrainParams
 from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.records import Problem
 from pipeline_lib.serving.chat_model import Message
 from pipeline_lib.serving.pretrained import load_tokenizer
@@ -99,6 +100,8 @@ def test_each_method_trains(base, questions, trained_by, method):
     assert rows == trained.episodes.rows
     assert all(bool(row["completion"]) == (method is Method.SFT) for row in rows)
     assert "| episodes | 16 |" in trained.card.read_text("utf-8")
+    asked = [question.cached.problem for question in questions]
+    assert trained_on({"m": str(output)}, asked)[0].startswith("NOT HELD OUT: 8 of 8 ")
     again = train_synthesizer(base, questions, output, params(method))
     assert again.summary.digest == trained.summary.digest
 

@@ -3,6 +3,8 @@
 import pytest
 
 from pipeline_lib.errors import BadInputError, CorruptArtifactError
+from pipeline_lib.problems.trained import write_record
+from pipeline_lib.promotion.candidate import read_candidate
 from pipeline_lib.promotion.offer import make_offer, release
 from pipeline_lib.promotion.releases import Releases
 from pipeline_lib.records import Interval
@@ -123,6 +125,15 @@ def test_other_weights_than_evaluated_are_refused(tmp_path, releases):
         make_offer(workspace, releases)
     manifests.seal(policy, kind="model", key="train")
     with pytest.raises(BadInputError, match="stage evaluate"):
+        make_offer(workspace, releases)
+
+
+def test_a_policy_that_was_trained_on_evaluated_problems_is_refused(tmp_path, releases):
+    """Its gain is no evidence. The invented problems have one question, so all were in the training."""
+    workspace = finish(tmp_path / "run", base=HALF, trained=GOOD)
+    asked = [group.problem for group in read_candidate(workspace).evaluated.groups[:1]]
+    write_record(workspace.policy(1, rounds=1), asked, start="hub")
+    with pytest.raises(BadInputError, match="NOT HELD OUT: 20 of 20 evaluated problems"):
         make_offer(workspace, releases)
 
 

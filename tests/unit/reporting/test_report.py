@@ -90,6 +90,12 @@ def test_a_control_that_is_none_is_not_called_equal(source):
     assert "no worked solutions" in bare.limits_of_claim[0]
 
 
+def test_evaluated_problems_of_a_training_come_first(source):
+    """Before all that limits the claim."""
+    loud = "NOT HELD OUT: 3 of 30 evaluated problems were in a training of the base."
+    assert dataclasses.replace(source, trained_on=[loud]).limits_of_claim[0] == loud
+
+
 def test_a_control_with_less_compute_is_not_called_equal(source):
     """222 CPU seconds beside a loop of 444 are 50 %; 95 % and more count as equal."""
     spent = source.spent

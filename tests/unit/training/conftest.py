@@ -45,7 +45,9 @@ def base(
 ) -> pathlib.Path:
     """A base policy of one layer after three steps."""
     folder = tmp_path_factory.mktemp("models") / "base"
-    make_base_policy(solution_rows(problems, None), folder, params=tiny, seed=1, key="base")
+    make_base_policy(
+        solution_rows(problems, None), folder, params=tiny, seed=1, key="base", problems=problems
+    )
     return folder
 
 

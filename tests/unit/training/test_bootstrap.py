@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.serving.pretrained import load_chat_format
@@ -88,12 +89,16 @@ def test_the_seed_determines_the_weights(
     assert digests[1] != digests[0]
 
 
-def test_a_given_model_is_copied(base: pathlib.Path, tiny, tmp_path: pathlib.Path):
-    """Without training: the weights of the copy are the bytes of the original."""
+def test_a_given_model_is_copied(base: pathlib.Path, problems, tiny, tmp_path: pathlib.Path):
+    """Without training: the weights of the copy are the bytes of the original, and so is its record."""
     params = tiny.model_copy(update={"model": str(base)})
     make_base_policy([], tmp_path / "copy", params=params, seed=1, key="copy")
     weights = "model.safetensors"
     assert (tmp_path / "copy" / weights).read_bytes() == (base / weights).read_bytes()
+    [sentence] = trained_on({"the copy": str(tmp_path / "copy")}, problems)
+    assert sentence.startswith(
+        "NOT HELD OUT: 24 of 24 evaluated problems were in a training of the copy"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.problems.countdown import generate
+from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.problems.worked import WorkedProblems, divide_worked
 from pipeline_lib.records import Problem
 from pipeline_lib.storage import manifests
@@ -75,6 +76,13 @@ def whole(request_of, worked) -> ControlRequest:
     request = request_of(worked)
     train_control(request)
     return request
+
+
+def test_the_problems_of_control_and_base_are_recorded(worked, whole, problems):
+    """60 of the control, those of its validation included, and 24 of the base."""
+    known = [*worked.train, *worked.validation, *problems]
+    [sentence] = trained_on({"it": str(whole.output)}, known)
+    assert sentence.startswith("NOT HELD OUT: 84 of 84 ")
 
 
 def test_the_control_uses_the_budget_and_keeps_the_lowest_loss(request_of, worked, whole):

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.train import ONLINE, Method
+from pipeline_lib.problems.trained import trained_on
+from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_random
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.checkpoints import work_folder
@@ -136,6 +139,20 @@ def test_a_finished_training_is_not_repeated(request_for, tmp_path):
     assert steps == []
     assert again.digest == first.digest
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_the_problems_of_a_training_are_recorded_with_those_of_its_base(request_for, tmp_path):
+    """24 of the base; of SFT another one. The digest is of the content without the record."""
+    other = Problem(id="other", question="?", gold=MathGold(answer="4"), source="test")
+    plain = train_policy(request_for(Method.SFT, tmp_path / "plain", problems=[]))
+    request = request_for(Method.SFT, tmp_path / "out", problems=[other])
+    base = request_for(Method.SFT, tmp_path).problems
+    assert train_policy(request).digest == plain.digest
+    found = trained_on({name: str(tmp_path / name) for name in ("plain", "out")}, [*base, other])
+    assert [sentence.split(" evaluated")[0] for sentence in found] == [
+        "NOT HELD OUT: 24 of 25",
+        "NOT HELD OUT: 25 of 25",
+    ]
 
 
 SCRIPT = """

@@ -19,6 +19,7 @@ from pipeline_lib.adaptive.model_record import read_record
 from pipeline_lib.adaptive.rl.train import train_by_rl
 from pipeline_lib.errors import BadInputError, BudgetReachedError
 from pipeline_lib.params.adaptive import AdaptiveRlParams
+from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json_lines
 from tests.unit.adaptive.conftest import SMALL
@@ -96,6 +97,17 @@ def test_the_record_is_carried_over(trained, model):
     assert (trained / name).read_bytes() != (model / name).read_bytes()
 
 
+def test_the_problems_of_both_trainings_are_recorded(trained, data):
+    """Those of the data's training; of its test problems none, in whatever order their numbers are."""
+    by_split = {split: read_problems(problem_file(data, split)) for split in ("train", "test")}
+    [first, *_] = by_split["train"]
+    turned = first.model_copy(update={"id": "other", "numbers": first.numbers[::-1]})
+    models = {"m": str(trained)}
+    assert trained_on(models, by_split["test"]) == []
+    [sentence] = trained_on(models, [*by_split["train"], turned, *by_split["test"]])
+    assert f" {len(by_split['train']) + 1} of " in sentence
+
+
 @pytest.mark.slow
 def test_a_killed_training_ends_as_an_unbroken_one(trained, model, data, tmp_path):
     """SIGKILL behind the second checkpoint; the manifests, weights and log included, are equal."""
@@ -171,7 +183,6 @@ def test_the_model_of_another_training_is_kept(trained, model, data):
     ("record", "changed", "message"),
     [
         ({"style": "published"}, {}, "of style published, the data is compact"),
-        ({"data": "another"}, {}, "was trained on another data folder"),
         ({"num_numbers": 4}, {}, "its tokenizer is for 4 numbers"),
         ({}, {"children": 5}, "never trained on 'Sub Call Budget: 5'"),
         ({"window": 10}, {}, "window=10: the prompt of problem"),
