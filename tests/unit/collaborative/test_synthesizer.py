@@ -21,7 +21,7 @@ from pipeline_lib.serving.pretrained import load_tokenizer
 from pipeline_lib.training.bootstrap import make_tokenizer, save_blank_policy
 from pipeline_lib.training.weights.compact_chat import write_compact_chat
 from pipeline_lib.training.weights.gguf_import import import_gguf
-from pipeline_lib.training.weights.policies import load_model
+from pipeline_lib.training.weights.models import load_model
 from tests.unit.training.weights.gguf_files import tiny_llama, write_gguf
 
 
