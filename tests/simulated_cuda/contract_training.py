@@ -1,6 +1,6 @@
 """Trainings on a GPU: where four are visible they take one, with the weights of one.
 
-Weights and gradients of every update are on that GPU, and trained weights have the dtype that is named.
+Weights and gradients of every update are on that GPU, and float32.
 """
 
 import pathlib
@@ -55,9 +55,6 @@ def rl_model(rl_data, tmp_path_factory):
     return thread_rl.make_model(rl_data, tmp_path_factory.mktemp("rl-model"))
 
 
-EXACT = {torch.float32}
-ROUNDED = {torch.float32, torch.bfloat16}
-"""Open: full fine-tuning is to hold float32 weights as well; then every training here is EXACT."""
 Train = Callable[[pathlib.Path], Any]
 
 
@@ -76,9 +73,7 @@ def updates() -> Iterator[list[tuple[set[str], set[torch.dtype]]]]:
     hook.remove()
 
 
-def check(
-    train: Train, folder: pathlib.Path, updates: list[Any], *, dtypes: set[torch.dtype] = EXACT
-) -> None:
+def check(train: Train, folder: pathlib.Path, updates: list[Any]) -> None:
     """``train`` by itself, then where four GPUs are visible."""
     digests = []
     for gpus in (1, 4):
@@ -87,7 +82,7 @@ def check(
             assert {0} >= device.STARTED
     assert updates
     assert all(devices == {"cuda:0"} for devices, _ in updates)
-    assert all(found <= dtypes for _, found in updates)
+    assert all(dtypes == {torch.float32} for _, dtypes in updates)
     assert digests[0] == digests[1]
 
 
@@ -102,7 +97,7 @@ def test_methods(method, lora, request_for, tmp_path, updates):
             changes["entropy_coef"] = 0
         return train_policy(request_for(method, folder, train=changes)).digest
 
-    check(train, tmp_path, updates, dtypes=EXACT if lora else ROUNDED)
+    check(train, tmp_path, updates)
 
 
 def test_threads_on_traces(small_data, tmp_path, updates):
@@ -133,7 +128,7 @@ def test_a_synthesizer(method, synthesizer_base, questions, tmp_path, updates):
         params = pacore.params(method, steps=1)
         return train_synthesizer(synthesizer_base, questions, folder, params).summary.digest
 
-    check(train, tmp_path, updates, dtypes=ROUNDED)
+    check(train, tmp_path, updates)
 
 
 def test_an_actor_with_peers(tmp_path, updates):
@@ -147,7 +142,7 @@ def test_an_actor_with_peers(tmp_path, updates):
         )
         return manifests.read_manifest(folder).digest
 
-    check(train, tmp_path / "out", updates, dtypes=ROUNDED)
+    check(train, tmp_path / "out", updates)
 
 
 @pytest.mark.parametrize("kind", ["prr", "trm"])

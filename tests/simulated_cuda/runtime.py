@@ -3,6 +3,7 @@
 import types
 from typing import Any
 
+import safetensors.torch
 import torch
 import torch._dynamo
 
@@ -39,6 +40,7 @@ def replace() -> None:
         setattr(torch.cuda, name, answer)
         if hasattr(torch.cuda.random, name):
             setattr(torch.cuda.random, name, answer)
+    safetensors.torch.load_file = read_tensors
     torch.Tensor.pin_memory = lambda self, *_, **__: self
     torch.Tensor.is_pinned = lambda *_, **__: False
 
@@ -47,3 +49,11 @@ def read_generator(place: Any = "cuda") -> torch.Tensor:
     """A state of the generator of a device, which starts CUDA there."""
     device.STARTED.add(place if isinstance(place, int) else torch.device(place).index or 0)
     return torch.zeros(16, dtype=torch.uint8)
+
+
+read_on_cpu = safetensors.torch.load_file
+
+
+def read_tensors(path: Any, device: Any = "cpu", **options: Any) -> dict[str, torch.Tensor]:
+    """A file's tensors, copied to the device; the library would read them through pinned memory."""
+    return {name: one.to(device) for name, one in read_on_cpu(path, **options).items()}
