@@ -67,6 +67,7 @@ TINY_MODELS = {
     "head size of its own": TinyModel(settings={"head_dim": 16}, adds_bos=True),
     "SentencePiece, first": TinyModel(pieces="first", adds_bos=True),
     "SentencePiece, prepend": TinyModel(pieces="prepend", adds_bos=True),
+    "generation config": TinyModel(generation={"temperature": 0.6, "top_p": 0.9}, adds_bos=True),
     "bfloat16 on disk": TinyModel(dtype=torch.bfloat16),
     "added tokens": TinyModel(added=3),
 }
