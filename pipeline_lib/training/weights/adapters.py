@@ -133,6 +133,7 @@ def load(model: Any, folder: pathlib.Path) -> PeftModel:
             f"{folder}: {_CONFIG} is not that of a plain adapter; save it with PEFT again"
         )
     try:
-        return PeftModel.from_pretrained(model, folder)
+        # PEFT would load the weights through the GPU, wherever the model is.
+        return PeftModel.from_pretrained(model, folder, torch_device=str(model.device))
     except Exception as error:  # PEFT raises whatever its parts do
         raise BadInputError(f"{folder}: does not fit this model ({reason_of(error)})") from error
