@@ -18,6 +18,7 @@ from flows.cli.app import main
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage.workspace import Workspace
+from tests.flows import smoke_runs
 from tests.flows.dvc_repositories import Checkout, copy_repository, stages_in
 
 RUN_TIMEOUT_S = 280
@@ -140,6 +141,37 @@ def two_rounds(reasonloop, tmp_path_factory) -> pathlib.Path:
     )
     assert done.returncode == 0, done.stderr + done.stdout
     return workspace
+
+
+@pytest.fixture(scope="session")
+def apr_run(reasonloop, tmp_path_factory) -> pathlib.Path:
+    """The workspace of an uninterrupted run of APR; a test that changes it works on a copy."""
+    root = tmp_path_factory.mktemp("apr")
+    done = reasonloop("apr", "run", "--workspace", root, *smoke_runs.APR)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "parallel" in done.stdout
+    return root
+
+
+@pytest.fixture(scope="session")
+def pacore_run(reasonloop, finished_run, tmp_path_factory) -> pathlib.Path:
+    """The workspace of an uninterrupted run of PaCoRe; a test that changes it works on a copy."""
+    root = tmp_path_factory.mktemp("pacore")
+    done = reasonloop("pacore", "run", "--workspace", root, *smoke_runs.pacore(finished_run))
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "synthesizer: on 24 problems synthesis is" in done.stdout
+    return root
+
+
+@pytest.fixture(scope="session")
+def classmate_run(reasonloop, tmp_path_factory) -> pathlib.Path:
+    """The workspace of an uninterrupted run of Classmate on threads."""
+    root = tmp_path_factory.mktemp("classmate")
+    settings = ("--runner", "thread", *smoke_runs.CLASSMATE)
+    done = reasonloop("classmate", "run", "--workspace", root, *settings)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "classmate minus plain, in points: accuracy" in done.stdout
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -10,18 +10,7 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
-
-SETTINGS = ("--profile", "smoke", "--runner", "thread", "--set", "evaluate.resamples=200")
-
-
-@pytest.fixture(scope="module")
-def trained(reasonloop, tmp_path_factory):
-    """The workspace of an uninterrupted run."""
-    root = tmp_path_factory.mktemp("apr")
-    done = reasonloop("apr", "run", "--workspace", root, *SETTINGS)
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert "parallel" in done.stdout
-    return root
+from tests.flows.smoke_runs import APR
 
 
 def digests(root):
@@ -33,12 +22,12 @@ def digests(root):
     return [manifests.read_manifest(folder).digest for folder in sealed]
 
 
-def test_both_models_are_compared_before_and_after_reinforcement_learning(trained):
+def test_both_models_are_compared_before_and_after_reinforcement_learning(apr_run):
     """On the 12 test problems, at two temperatures, in each of the 6 pairs, after all stages in their order."""
-    worked = [event["stage"] for event in read_events(trained) if event["event"] == "stage"]
+    worked = [event["stage"] for event in read_events(apr_run) if event["event"] == "stage"]
     assert sorted(worked) == sorted(stage.name for stage in ADAPTIVE)
     assert worked[-1] == "adaptive-evaluate"
-    metrics = read_json(Workspace(trained).adaptive.reports / "metrics.json")
+    metrics = read_json(Workspace(apr_run).adaptive.reports / "metrics.json")
     assert [(m["name"], m["kind"], m["temperature"]) for m in metrics["models"]] == [
         (name, name.removesuffix("-rl"), temperature)
         for name in ("parallel", "serial", "parallel-rl", "serial-rl")
@@ -50,9 +39,9 @@ def test_both_models_are_compared_before_and_after_reinforcement_learning(traine
     assert {("parallel", "serial"), ("parallel-rl", "serial-rl")} <= pairs
 
 
-def test_conditions_are_chosen_on_the_valid_problems(trained):
+def test_conditions_are_chosen_on_the_valid_problems(apr_run):
     """Each condition of the training is compared there; the test problems have the best one of each kind."""
-    folders = Workspace(trained).adaptive
+    folders = Workspace(apr_run).adaptive
     valid = read_json(folders.valid_reports / "metrics.json")
     assert valid["split"] == "valid"
     chosen = read_json(folders.valid_reports / "conditions.json")
@@ -69,27 +58,28 @@ def test_conditions_are_chosen_on_the_valid_problems(trained):
         assert {one["condition"] for one in test if one["kind"] == kind} == {best}
 
 
-def test_finished_stages_are_reused(reasonloop, trained):
+def test_finished_stages_are_reused(reasonloop, apr_run):
     """The same command again trains and draws nothing."""
-    before, offset = digests(trained), events_size(trained)
-    done = reasonloop("apr", "run", "--workspace", trained, *SETTINGS)
+    before, offset = digests(apr_run), events_size(apr_run)
+    done = reasonloop("apr", "run", "--workspace", apr_run, *APR)
     assert done.returncode == 0, done.stderr
-    work = [e["stage"] for e in read_events(trained, offset=offset) if e["event"] == "work"]
+    work = [e["stage"] for e in read_events(apr_run, offset=offset) if e["event"] == "work"]
     assert set(work) <= {"adaptive-conditions", "adaptive-evaluate"}
-    assert digests(trained) == before
+    assert digests(apr_run) == before
 
 
 @pytest.mark.slow
-def test_without_steps_there_is_no_reinforcement_learning(reasonloop, trained):
-    """The same workspace with 0 steps: the trained models are reused, and two are compared, at two temperatures."""
-    before, offset = digests(trained), events_size(trained)
+def test_without_steps_there_is_no_reinforcement_learning(reasonloop, apr_run, tmp_path):
+    """A copy of the workspace with 0 steps: the trained models are reused, and two are compared, at two temperatures."""
+    copy = shutil.copytree(apr_run, tmp_path / "copy")
+    before, offset = digests(copy), events_size(copy)
     steps = ("--set", "adaptive.rl.steps=0")
-    done = reasonloop("apr", "run", "--workspace", trained, *SETTINGS, *steps)
+    done = reasonloop("apr", "run", "--workspace", copy, *APR, *steps)
     assert done.returncode == 0, done.stderr
-    work = [e["stage"] for e in read_events(trained, offset=offset) if e["event"] == "work"]
+    work = [e["stage"] for e in read_events(copy, offset=offset) if e["event"] == "work"]
     assert set(work) == {"adaptive-conditions", "adaptive-evaluate"}
-    assert digests(trained) == before
-    reports = Workspace(trained).adaptive.reports
+    assert digests(copy) == before
+    reports = Workspace(copy).adaptive.reports
     metrics = read_json(reports / "metrics.json")
     assert {model["name"] for model in metrics["models"]} == {"parallel", "serial"}
     # Rollouts of models that are not compared any more are gone.
@@ -97,11 +87,11 @@ def test_without_steps_there_is_no_reinforcement_learning(reasonloop, trained):
 
 
 @pytest.mark.slow
-def test_a_model_of_other_params_is_replaced(reasonloop, trained, tmp_path):
+def test_a_model_of_other_params_is_replaced(reasonloop, apr_run, tmp_path):
     """Another learning rate of the RL in the same workspace: its models are trained anew, the others are kept."""
-    copy = shutil.copytree(trained, tmp_path / "copy")
+    copy = shutil.copytree(apr_run, tmp_path / "copy")
     before = digests(copy)
-    done = reasonloop("apr", "run", "--workspace", copy, *SETTINGS, "--set", "adaptive.rl.lr=0.01")
+    done = reasonloop("apr", "run", "--workspace", copy, *APR, "--set", "adaptive.rl.lr=0.01")
     assert done.returncode == 0, done.stderr
     kept = [one == other for one, other in zip(before, digests(copy), strict=True)]
     assert kept == [True, True, True, False, False]

@@ -13,28 +13,10 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_file, read_json
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
+from tests.flows import smoke_runs
 
-PEERS = (
-    "[{name: small, hidden_size: 96, num_layers: 2, num_heads: 4, steps: 300},"
-    " {name: other, held_out: true, tokenizer: digits, hidden_size: 32, num_layers: 1, num_heads: 2, steps: 40}]"
-)
-SHORT = (
-    *("--profile", "classmate-smoke", "--set", "evaluate.resamples=200"),
-    *("--set", f"classmate.made_peers={PEERS}"),
-)
+SHORT = smoke_runs.CLASSMATE
 SERVER = "{name: x, model: m, serve: {engine: url, url: 'http://127.0.0.1:1/v1'}}"
-
-
-@pytest.fixture(scope="module")
-def trained(reasonloop, tmp_path_factory):
-    """The workspace of an uninterrupted run on threads."""
-    root = tmp_path_factory.mktemp("classmate")
-    done = reasonloop("classmate", "run", "--workspace", root, "--runner", "thread", *SHORT)
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert "classmate minus plain, in points: accuracy" in done.stdout
-    plain, with_peers = weights(root)
-    assert plain != with_peers
-    return root
 
 
 def weights(root):
@@ -42,11 +24,13 @@ def weights(root):
     return [digest_file(path / "model.safetensors") for path in (folders.plain, folders.trained)]
 
 
-def test_three_policies_are_compared(trained):
+def test_three_policies_are_compared(classmate_run):
     """After all stages in their order; the peer that the training did not ask is held out."""
-    worked = [event["stage"] for event in read_events(trained) if event["event"] == "stage"]
+    worked = [event["stage"] for event in read_events(classmate_run) if event["event"] == "stage"]
     assert worked == [stage.name for stage in CLASSMATE]
-    found = read_json(Workspace(trained).classmate.metrics)
+    plain, with_peers = weights(classmate_run)
+    assert plain != with_peers
+    found = read_json(Workspace(classmate_run).classmate.metrics)
     assert found["policies"].keys() == {"base", "plain", "classmate"}
     assert {name: one["held_out"] for name, one in found["peers"].items()} == {
         "small": False,
@@ -56,43 +40,45 @@ def test_three_policies_are_compared(trained):
     assert found["draws_without_classmates"] == 0
     assert (found["paired"]["policy"], found["paired"]["reference"]) == ("classmate", "plain")
     assert found["settings"]["classmate"]["prepare"]["countdown"]["num_numbers"] == 3
-    assert "Null result" in Workspace(trained).classmate.report.read_text("utf-8")
+    assert "Null result" in Workspace(classmate_run).classmate.report.read_text("utf-8")
 
 
 @pytest.mark.slow
-def test_finished_stages_are_reused(reasonloop, trained):
+def test_finished_stages_are_reused(reasonloop, classmate_run):
     """The same command again trains, draws and asks nothing."""
-    before, offset = weights(trained), events_size(trained)
-    done = reasonloop("classmate", "run", "--workspace", trained, "--runner", "thread", *SHORT)
+    before, offset = weights(classmate_run), events_size(classmate_run)
+    done = reasonloop(
+        "classmate", "run", "--workspace", classmate_run, "--runner", "thread", *SHORT
+    )
     assert done.returncode == 0, done.stderr
-    assert [e for e in read_events(trained, offset=offset) if e["event"] == "work"] == []
-    assert weights(trained) == before
+    assert [e for e in read_events(classmate_run, offset=offset) if e["event"] == "work"] == []
+    assert weights(classmate_run) == before
 
 
 @pytest.mark.slow
-def test_actors_give_the_weights_of_processes(reasonloop, trained, tmp_path):
+def test_actors_give_the_weights_of_processes(reasonloop, classmate_run, tmp_path):
     """On Ray, with the plain training in a worker beside that with peers."""
     done = reasonloop("classmate", "run", "--workspace", tmp_path, "--runner", "ray", *SHORT)
     assert done.returncode == 0, done.stderr + done.stdout
-    assert weights(tmp_path) == weights(trained)
+    assert weights(tmp_path) == weights(classmate_run)
 
 
 @pytest.mark.slow
 @pytest.mark.fault("SIGKILL in a training with classmates", "resumes")
-def test_a_killed_run_continues(reasonloop, trained, tmp_path):
+def test_a_killed_run_continues(reasonloop, classmate_run, tmp_path):
     """SIGKILL after the first checkpoint: the same command ends with the same weights."""
     command = ("classmate", "run", "--workspace", tmp_path, "--runner", "thread", *SHORT)
     checkpoints = "models/classmate/.trained.work/*/*/checkpoint-2"
     reasonloop.killed_when(lambda: any(tmp_path.glob(checkpoints)), *command)
     done = reasonloop(*command)
     assert done.returncode == 0, done.stderr
-    assert weights(tmp_path) == weights(trained)
+    assert weights(tmp_path) == weights(classmate_run)
 
 
 @pytest.mark.slow
-def test_weight_0_is_plain_training(reasonloop, trained, tmp_path):
+def test_weight_0_is_plain_training(reasonloop, classmate_run, tmp_path):
     """`train` with a peer at weight 0 gives the weights of `classmate-plain`, and logs the peer's scores."""
-    folders = Workspace(trained).classmate
+    folders = Workspace(classmate_run).classmate
     output = tmp_path / "actor"
     done = reasonloop(
         *("classmate", "train", folders.base, "--output", output, *SHORT),
@@ -100,28 +86,28 @@ def test_weight_0_is_plain_training(reasonloop, trained, tmp_path):
         *("--set", f"classmate.classmate_model_name_or_path_list=[{folders.peers / 'small'}]"),
     )
     assert done.returncode == 0, done.stderr
-    assert digest_file(output / "model.safetensors") == weights(trained)[0]
+    assert digest_file(output / "model.safetensors") == weights(classmate_run)[0]
     assert "avg_classmate_score" in done.stdout
     manifests.read_manifest(output)
 
 
 @pytest.mark.slow
-def test_the_blind_bonus_trains_another_actor(reasonloop, trained, tmp_path):
+def test_the_blind_bonus_trains_another_actor(reasonloop, classmate_run, tmp_path):
     """The peers are asked as often; the weights are neither those with peers nor the plain ones."""
-    folders = Workspace(trained).classmate
+    folders = Workspace(classmate_run).classmate
     done = reasonloop(
         *("classmate", "train", folders.base, "--output", tmp_path / "blind", *SHORT),
         *("--set", "classmate.bonus=blind"),
         *("--set", f"classmate.classmate_model_name_or_path_list=[{folders.peers / 'small'}]"),
     )
     assert done.returncode == 0, done.stderr
-    assert digest_file(tmp_path / "blind" / "model.safetensors") not in weights(trained)
+    assert digest_file(tmp_path / "blind" / "model.safetensors") not in weights(classmate_run)
 
 
 @pytest.mark.slow
-def test_given_policies_are_compared(reasonloop, trained, tmp_path):
+def test_given_policies_are_compared(reasonloop, classmate_run, tmp_path):
     """The last against those between the first and it; the result is in the output folder."""
-    folders = Workspace(trained).classmate
+    folders = Workspace(classmate_run).classmate
     done = reasonloop(
         *("classmate", "evaluate", f"base={folders.base}", f"plain={folders.plain}"),
         *(f"actor={folders.trained}", "--output", tmp_path, *SHORT),
@@ -134,9 +120,9 @@ def test_given_policies_are_compared(reasonloop, trained, tmp_path):
     assert found["policies"]["actor"]["accuracy"] == expected
 
 
-def test_show_prints_a_draw(reasonloop, trained):
+def test_show_prints_a_draw(reasonloop, classmate_run):
     """Completion, prefix, peer, continuation and rewards of the paths of one problem."""
-    draws = Workspace(trained).classmate.draws
+    draws = Workspace(classmate_run).classmate.draws
     done = reasonloop("classmate", "show", draws, "--step", "2")
     assert done.returncode == 0, done.stderr
     assert "step 2, problem countdown-" in done.stdout
@@ -254,9 +240,9 @@ def test_a_folder_without_a_tokenizer_is_no_peer(called, tmp_path):
 
 
 @pytest.mark.slow
-def test_peers_that_ray_cannot_place_start_no_training(reasonloop, trained, tmp_path):
+def test_peers_that_ray_cannot_place_start_no_training(reasonloop, classmate_run, tmp_path):
     """One line, before problems and base are made."""
-    peer = {"name": "large", "model": str(Workspace(trained).classmate.peers / "small")}
+    peer = {"name": "large", "model": str(Workspace(classmate_run).classmate.peers / "small")}
     row = json.dumps(peer | {"num_gpus": 64})
     done = reasonloop(
         *("classmate", "run", "--runner", "ray", "--workspace", tmp_path),

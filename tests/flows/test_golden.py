@@ -1,4 +1,7 @@
-"""What `run`, `prr run` and `verify` write, bit for bit, at smoke size, but for the weights of PRR.
+"""What `run`, `apr run`, `pacore run`, `prr run` and `verify` write, at smoke size.
+
+Of `run` everything is recorded bit for bit, weights included; of the other systems the decoded content of every
+table, the metrics without seconds, and norms and losses of the trainings, rounded.
 
 The digests guard refactorings. A change that is meant to alter results records them again, with the
 reason in the commit:
@@ -11,9 +14,11 @@ import json
 import math
 import pathlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -25,11 +30,19 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_json, read_json, read_json_lines
 from pipeline_lib.verification.lines.files import verify_lines
 
-LEFT_OUT = {"seconds", "cpu_seconds", "gpu_seconds", "headline", "peak_mib"}
-"""Keys that depend on clock and memory; the headline compares CPU seconds."""
+LEFT_OUT = {"seconds", "cpu_seconds", "gpu_seconds", "headline", "peak_mib", "settings"}
+"""Keys that depend on clock and memory (the headline compares CPU seconds) or repeat the params."""
+READERS: dict[str, Callable[[pathlib.Path], Any]] = {
+    ".json": read_json,
+    ".jsonl": lambda path: list(read_json_lines(path)),
+    ".journal": lambda path: list(read_json_lines(path))[1:],  # the first line is its key
+    ".parquet": lambda path: pq.read_table(path).to_pylist(),
+}
 ANSWERS = pathlib.Path(__file__).parents[1] / "golden" / "answers.jsonl"
 SHOWN_CHARACTERS = 80
 """Of an extracted answer."""
+DIGITS = 6
+"""Of fractions in tables."""
 RECORDED_WITH = {"torch": "2.13.0", "transformers": "5.19.0", "trl": "1.16.0"}
 
 pytestmark = [
@@ -84,6 +97,41 @@ def untimed(value: Any) -> Any:
     return {key: untimed(each) for key, each in value.items() if key not in LEFT_OUT}
 
 
+def recorded(root: pathlib.Path, metrics: str) -> dict[str, Any]:
+    """Digests of the tables of a run, its trainings and its metrics, fractions rounded."""
+    return {
+        "tables": {name: digest_json(one) for name, one in _tables(root) if name != metrics},
+        "trainings": dict(sorted(_trainings(root))),
+        "metrics": _content(root / metrics),
+    }
+
+
+def _tables(root: pathlib.Path) -> Iterator[tuple[str, Any]]:
+    for path in sorted([*(root / "data").rglob("*"), *(root / "reports").rglob("*")]):
+        if path.suffix in READERS and not path.name.endswith(manifests.MANIFEST_NAME):
+            yield path.relative_to(root).as_posix(), _content(path)
+
+
+def _content(path: pathlib.Path) -> Any:
+    return rounded(untimed(READERS[path.suffix](path)), digits=DIGITS)
+
+
+def _trainings(root: pathlib.Path) -> Iterator[tuple[str, Any]]:
+    for weights in (root / "models").rglob("model.safetensors"):
+        name = weights.parent.relative_to(root).as_posix()
+        log = weights.with_name("training_log.jsonl")
+        rows = list(read_json_lines(log)) if log.exists() else []
+        last = {row["phase"]: rounded(untimed(row), digits=3) for row in rows}
+        yield (
+            name,
+            {
+                "last steps": last,
+                "norms": rounded(_norms(weights), digits=4),
+                "projections": _projections(weights),
+            },
+        )
+
+
 def test_run(finished_run: pathlib.Path, golden: SnapshotAssertion):
     """One round of GRPO with control and evaluation."""
     metrics = untimed(read_json(finished_run / "reports" / "metrics.json"))
@@ -111,6 +159,16 @@ def test_prr_run(reasonloop, tmp_path, golden: SnapshotAssertion):
         "log": [rounded(row, digits=3) for row in read_json_lines(model / "training_log.jsonl")],
         "norms": rounded(_norms(model / "model.safetensors"), digits=4),
     }
+
+
+def test_apr_run(apr_run: pathlib.Path, golden: SnapshotAssertion):
+    """Traces, rollouts of all models and conditions, trainings, figures."""
+    assert golden == recorded(apr_run, "reports/adaptive/metrics.json")
+
+
+def test_pacore_run(pacore_run: pathlib.Path, golden: SnapshotAssertion):
+    """Messages of the policy, trials of each strategy, trainings, figures."""
+    assert golden == recorded(pacore_run, "reports/pacore/metrics.json")
 
 
 def test_verify(tmp_path: pathlib.Path, golden: SnapshotAssertion):
@@ -144,6 +202,16 @@ def _norms(weights: pathlib.Path) -> dict[str, float]:
             tensor.double().square().sum()
         )
     return {part: math.sqrt(square) for part, square in squares.items()}
+
+
+def _projections(weights: pathlib.Path) -> list[float]:
+    """Four sums of the weights with random signs: a few small steps change one, last bits do not."""
+    generator = np.random.default_rng(0)
+    total = np.zeros(4)
+    for _, tensor in sorted(load_file(weights).items()):
+        signs = generator.choice([-1.0, 1.0], size=(4, tensor.numel()))
+        total += signs @ tensor.double().flatten().numpy()
+    return [round(each, 2) for each in total.tolist()]
 
 
 def rounded(value: Any, *, digits: int) -> Any:

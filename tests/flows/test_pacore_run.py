@@ -1,5 +1,7 @@
 """`reasonloop pacore run` on a finished smoke run: stages, reuse, a kill, a missing policy."""
 
+import shutil
+
 import pytest
 
 from pipeline_lib.stages.pacore import PACORE
@@ -7,24 +9,12 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
+from tests.flows import smoke_runs
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def settings(finished_run):
-    return (
-        *("--profile", "smoke", "--runner", "thread"),
-        *("--set", f"pacore.source={finished_run}", "--set", "evaluate.resamples=200"),
-    )
-
-
-@pytest.fixture(scope="module")
-def trained(reasonloop, settings, tmp_path_factory):
-    """The workspace of an uninterrupted run."""
-    root = tmp_path_factory.mktemp("pacore")
-    done = reasonloop("pacore", "run", "--workspace", root, *settings)
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert "synthesizer: on 24 problems synthesis is" in done.stdout
-    return root
+    return smoke_runs.pacore(finished_run)
 
 
 def digests(root):
@@ -33,34 +23,37 @@ def digests(root):
     return [manifests.read_manifest(folder).digest for folder in sealed]
 
 
-def test_three_models_are_compared(trained):
+def test_three_models_are_compared(pacore_run):
     """Policy, synthesizer and control on the same problems, each strategy against the votes of all three."""
-    worked = [event["stage"] for event in read_events(trained) if event["event"] == "stage"]
+    worked = [event["stage"] for event in read_events(pacore_run) if event["event"] == "stage"]
     assert worked == [stage.name for stage in PACORE]
-    results = read_json(trained / "reports" / "pacore" / "metrics.json")
+    results = read_json(pacore_run / "reports" / "pacore" / "metrics.json")
     assert [result["model"] for result in results] == ["policy", "synthesizer", "control"]
     assert {result["num_problems"] for result in results} == {24}
     for result in results:
         assert {one["voters"] for one in result["against"]} == {"policy", "synthesizer", "control"}
-    assert (trained / "reports" / "pacore" / "report.html").is_file()
+    assert (pacore_run / "reports" / "pacore" / "report.html").is_file()
 
 
-def test_other_strategies_are_evaluated_with_the_same_models(reasonloop, settings, trained):
+def test_other_strategies_are_evaluated_with_the_same_models(
+    reasonloop, settings, pacore_run, tmp_path
+):
     """Finished stages are reused; trials of the former strategies are replaced."""
-    before, offset = digests(trained), events_size(trained)
+    copy = shutil.copytree(pacore_run, tmp_path / "copy")
+    before, offset = digests(copy), events_size(copy)
     changed = (*settings, "--set", "pacore.evaluate.rsa=null")
-    done = reasonloop("pacore", "run", "--workspace", trained, *changed)
+    done = reasonloop("pacore", "run", "--workspace", copy, *changed)
     assert done.returncode == 0, done.stderr
-    work = [e["stage"] for e in read_events(trained, offset=offset) if e["event"] == "work"]
+    work = [e["stage"] for e in read_events(copy, offset=offset) if e["event"] == "work"]
     assert set(work) == {"pacore-evaluate"}
-    assert digests(trained) == before
-    results = read_json(trained / "reports" / "pacore" / "metrics.json")
+    assert digests(copy) == before
+    results = read_json(copy / "reports" / "pacore" / "metrics.json")
     assert "RSA " not in str(results)
 
 
-def test_the_synthesizer_answers(reasonloop, trained):
+def test_the_synthesizer_answers(reasonloop, pacore_run):
     """`pacore solve` asks it in its compact form, over two rounds."""
-    model = Workspace(trained).pacore.model
+    model = Workspace(pacore_run).pacore.model
     done = reasonloop("pacore", "solve", model, "3,5=8", "--widths", "2")
     assert done.returncode == 0, done.stderr
     assert "round 2 of 2: 1 paths" in done.stdout
@@ -68,14 +61,14 @@ def test_the_synthesizer_answers(reasonloop, trained):
 
 @pytest.mark.slow
 @pytest.mark.fault("SIGKILL in the training of a synthesizer", "resumes")
-def test_a_killed_run_continues(reasonloop, settings, trained, tmp_path):
+def test_a_killed_run_continues(reasonloop, settings, pacore_run, tmp_path):
     """SIGKILL after the first checkpoint: the same command ends with the same models."""
     command = ("pacore", "run", "--workspace", tmp_path, *settings)
     checkpoints = "models/.pacore.work/*/*/checkpoint-2"
     reasonloop.killed_when(lambda: any(tmp_path.glob(checkpoints)), *command)
     done = reasonloop(*command)
     assert done.returncode == 0, done.stderr
-    assert digests(tmp_path) == digests(trained)
+    assert digests(tmp_path) == digests(pacore_run)
 
 
 def test_without_a_policy_nothing_starts(called, tmp_path):
@@ -86,10 +79,10 @@ def test_without_a_policy_nothing_starts(called, tmp_path):
     assert "models/policy: there is none; finish `reasonloop run --workspace" in line
 
 
-def test_summaries_of_a_policy_that_reads_no_words_are_refused(reasonloop, settings, trained):
+def test_summaries_of_a_policy_that_reads_no_words_are_refused(reasonloop, settings, pacore_run):
     """Before any stage: one line with the compactions that are left, exit code 2."""
     done = reasonloop(
-        "pacore", "run", "--workspace", trained, *settings, "--set", "pacore.compaction=model"
+        "pacore", "run", "--workspace", pacore_run, *settings, "--set", "pacore.compaction=model"
     )
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
