@@ -1,4 +1,4 @@
-"""What `run`, `apr run`, `pacore run`, `prr run` and `verify` write, at smoke size.
+"""What `verify` and the runs of all five systems write, at smoke size.
 
 Of `run` everything is recorded bit for bit, weights included; of the other systems the decoded content of every
 table, the metrics without seconds, and norms and losses of the trainings, rounded.
@@ -13,6 +13,7 @@ import importlib.metadata
 import json
 import math
 import pathlib
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -32,6 +33,8 @@ from pipeline_lib.verification.lines.files import verify_lines
 
 LEFT_OUT = {"seconds", "cpu_seconds", "gpu_seconds", "headline", "peak_mib", "settings"}
 """Keys that depend on clock and memory (the headline compares CPU seconds) or repeat the params."""
+KEYED = re.compile(r"/[0-9a-f]{16}/")
+"""A folder that is named by the key of its work, which digests the code."""
 READERS: dict[str, Callable[[pathlib.Path], Any]] = {
     ".json": read_json,
     ".jsonl": lambda path: list(read_json_lines(path)),
@@ -109,7 +112,7 @@ def recorded(root: pathlib.Path, metrics: str) -> dict[str, Any]:
 def _tables(root: pathlib.Path) -> Iterator[tuple[str, Any]]:
     for path in sorted([*(root / "data").rglob("*"), *(root / "reports").rglob("*")]):
         if path.suffix in READERS and not path.name.endswith(manifests.MANIFEST_NAME):
-            yield path.relative_to(root).as_posix(), _content(path)
+            yield KEYED.sub("/KEY/", path.relative_to(root).as_posix()), _content(path)
 
 
 def _content(path: pathlib.Path) -> Any:
@@ -169,6 +172,11 @@ def test_apr_run(apr_run: pathlib.Path, golden: SnapshotAssertion):
 def test_pacore_run(pacore_run: pathlib.Path, golden: SnapshotAssertion):
     """Messages of the policy, trials of each strategy, trainings, figures."""
     assert golden == recorded(pacore_run, "reports/pacore/metrics.json")
+
+
+def test_classmate_run(classmate_run: pathlib.Path, golden: SnapshotAssertion):
+    """Problems, draws with the scores of peers, evaluated paths, trainings, figures."""
+    assert golden == recorded(classmate_run, "reports/classmate.json")
 
 
 def test_verify(tmp_path: pathlib.Path, golden: SnapshotAssertion):
