@@ -3,6 +3,7 @@
 Results are equal for an equal number of threads, which changes the rounding of sums.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,9 @@ from torch.utils import deterministic as torch_deterministic
 
 from pipeline_lib.seeding import child_seed
 
+# Of cuBLAS, which reads it once, when CUDA starts: deterministic sums. Draws and trainings import this module
+# before that, and hand their environment to what they start; a sandbox imports it never.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 _FILLING: Any = torch_deterministic
 """Typed as Any: the attribute set below exists at run time only."""
 _TRAINER_SEEDS = 2**32

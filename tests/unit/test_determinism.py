@@ -55,9 +55,11 @@ def test_only_cumulative_sums_of_a_draw_are_not_deterministic(top_p):
 
 @pytest.mark.parametrize(("given", "expected"), [(None, ":4096:8"), (":16:8", ":16:8")])
 def test_cublas_has_a_deterministic_workspace_in_every_process(given, expected):
-    """Without it strict mode refuses every matrix product on CUDA. It is set by the package; a given value stays."""
+    """Without it strict mode refuses every matrix product on CUDA. Draws set it, too; a given value stays."""
     environment = {key: value for key, value in os.environ.items() if key != CUBLAS}
-    code = f"import pipeline_lib, os; print(os.environ[{CUBLAS!r}])"
+    code = (
+        f"import pipeline_lib.serving.decoding.embedded_engine, os; print(os.environ[{CUBLAS!r}])"
+    )
     found = subprocess.run(
         [sys.executable, "-c", code],
         env=environment | ({CUBLAS: given} if given else {}),

@@ -8,7 +8,7 @@ import pytest
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.pretrained import load_tokenizer
-from pipeline_lib.training.weights import policies
+from pipeline_lib.training.weights import models, policies
 
 CODE = (
     "import pathlib\npathlib.Path({mark!r}).touch()\nfrom transformers import PretrainedConfig\n"
@@ -44,7 +44,7 @@ def model_with_code(tmp_path, monkeypatch) -> pathlib.Path:
     [
         load_tokenizer,
         lambda source: EmbeddedEngine.load(source, batch_size=1),
-        policies.load_model,
+        models.load_model,
         policies.load_tokenizer,
     ],
     ids=["tokenizer", "engine", "policy", "tokenizer of a policy"],
@@ -68,7 +68,7 @@ def test_a_model_with_code_is_bad_input(model_with_code, load):
         '{"model_type": "llama", "vocab_size": "x"}',
     ],
 )
-@pytest.mark.parametrize("load", [load_tokenizer, policies.load_model], ids=["tokenizer", "model"])
+@pytest.mark.parametrize("load", [load_tokenizer, models.load_model], ids=["tokenizer", "model"])
 def test_a_damaged_model_is_bad_input(tmp_path, config, load):
     """For any content of its config."""
     (tmp_path / "config.json").write_text(config)

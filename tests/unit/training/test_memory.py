@@ -38,5 +38,5 @@ def test_the_longest_row(base: pathlib.Path):
         {"prompt": "1,2,4=7\n", "completion": "1+2=3\n3+4=7"},
     ]
     longest = sum(len(tokenizer.encode(text)) for text in rows[1].values()) + 1
-    assert longest_row(rows, tokenizer, "prompt", "completion") == longest
-    assert longest_row(rows, tokenizer, "prompt") < longest
+    assert longest_row(rows, tokenizer, "completion") == longest
+    assert longest_row(rows, tokenizer) < longest

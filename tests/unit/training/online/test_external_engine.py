@@ -15,6 +15,7 @@ from pipeline_lib.training.library_logs import silence_libraries
 from pipeline_lib.training.online import grpo
 from pipeline_lib.training.online.rewards import make_verified_reward, verified_alone
 from pipeline_lib.training.online.rollout_settings import RolloutSettings
+from pipeline_lib.training.trainer_settings import TrainerSettings
 from pipeline_lib.training.weights.policies import load_policy
 from pipeline_lib.verification.dispatch import open_verifier
 
@@ -83,7 +84,7 @@ def test_the_ratio_is_policy_over_engine(elsewhere, expected, base: pathlib.Path
             objective=grpo.Objective(),
             lora=LoraParams(),
         )
-        trainer: Any = make_trainer(load_policy(str(base)), settings)
+        trainer: Any = make_trainer(load_policy(str(base)), TrainerSettings(settings))
         trainer.current_gradient_accumulation_steps = 1
         inputs = trainer._generate_and_score_completions([dict(row), dict(row)])
         loss = trainer.compute_loss(trainer.model.train(), inputs)
