@@ -13,8 +13,9 @@ from torch.utils import deterministic as torch_deterministic
 
 from pipeline_lib.seeding import child_seed
 
-# Of cuBLAS, which reads it once, when CUDA starts: deterministic sums. Draws and trainings import this module
-# before that, and hand their environment to what they start; a sandbox imports it never.
+# cuBLAS sums deterministically only with this setting, which it reads when CUDA starts. Draws and trainings import
+# this module before that. The package itself must not set it: the sandbox imports the package, and its environment
+# is empty.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 _FILLING: Any = torch_deterministic
 """Typed as Any: the attribute set below exists at run time only."""
@@ -55,7 +56,7 @@ def deterministic(*, threads: int, seed: int) -> Iterator[None]:
 
 @contextmanager
 def permit_float_sums() -> Iterator[None]:
-    """Permit cumulative sums of floats, the one operation of ours without a deterministic form on CUDA."""
+    """Permit cumulative sums of floats in the block: CUDA has no deterministic kernel for them."""
     mode_before = torch.get_deterministic_debug_mode()
     torch.set_deterministic_debug_mode("default")
     try:

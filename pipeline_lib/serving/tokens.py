@@ -31,7 +31,7 @@ def render_chat(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> str:
 
 
 def template_source(tokenizer: Any) -> str:
-    """What a rendered prompt depends on besides its messages: the template, and the date if it prints one."""
+    """The template, followed by the date if the template prints one: a rendered prompt follows from it and the messages."""
     template = str(tokenizer.chat_template)
     return f"{template}{TEMPLATE_DATE}" if _CLOCK in template else template
 
@@ -50,6 +50,7 @@ def encode_completion(tokenizer: Any, text: str) -> list[int]:
     before = _ids_before(tokenizer, _ENCODE_AFTER)
     if before:
         ids = encode_text(tokenizer, _ENCODE_AFTER + text, add_special_tokens=False)
+        # A tokenizer that normalizes the line feed away has no such beginning, and keeps its added space.
         if ids[: len(before)] == before:
             return ids[len(before) :]
     return encode_text(tokenizer, text, add_special_tokens=False)

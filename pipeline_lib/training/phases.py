@@ -112,7 +112,7 @@ class Phase:
     """From the tokenizer to the tokens of the longest sequence, pair or path; needed where the schedule
     leaves ``micro_batch_size`` open."""
     lora: LoraParams = policies.FULL
-    """What is trained: adapters, or the weights themselves."""
+    """Adapters that are trained; not enabled: the weights are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,9 +86,11 @@ class MultiLoraModel:
         """Load the weights; returns a description of any mismatch."""
         # PEFT saves embeddings beside adapters on them, and would load any weight into the base.
         tensors = {name: one for name, one in adapter.tensors.items() if ".lora_" in name}
-        for name in sorted(adapter.tensors.keys() - tensors.keys()):
-            if not self._is_own(name, adapter.tensors[name]):
-                return f"its file holds {name}, which is not the weight of the served model"
+        if others := sorted(adapter.tensors.keys() - tensors.keys()):
+            own = self._base_weights()
+            for name in others:
+                if not _is_own(own.get(_base_name(name)), adapter.tensors[name]):
+                    return f"its file holds {name}, which is not the weight of the served model"
         if self._peft is None:
             self._peft = PeftModel(self.base.model, adapter.config, adapter_name=key)
         else:
@@ -104,12 +106,9 @@ class MultiLoraModel:
             return f"{len(names)} weights do not match the model, the first is {names[0]}"
         return None
 
-    def _is_own(self, name: str, stored: torch.Tensor) -> bool:
-        """True if a weight of an adapter's file is that of the base, up to rounding to bfloat16."""
-        weights = self.base.model.state_dict()
-        own = {known.replace(_BASE_LAYER, ""): weight for known, weight in weights.items()}
-        weight = own.get(name.removeprefix(PREFIX).replace(_BASE_LAYER, ""), torch.empty(0))
-        return torch.equal(weight.bfloat16().cpu(), stored.bfloat16())
+    def _base_weights(self) -> dict[str, torch.Tensor]:
+        """The weights of the base by their names without PEFT's layers."""
+        return {_base_name(name): one for name, one in self.base.model.state_dict().items()}
 
     def detach(self, key: str) -> None:
         """Drop an adapter's weights; after the last one the base's layers are unwrapped."""
@@ -137,3 +136,12 @@ def _unwrap(model: Any) -> None:
             model.set_submodule(name, layer.get_base_layer())
     if hasattr(model, "peft_config"):
         del model.peft_config
+
+
+def _base_name(name: str) -> str:
+    return name.removeprefix(PREFIX).replace(_BASE_LAYER, "")
+
+
+def _is_own(own: torch.Tensor | None, stored: torch.Tensor) -> bool:
+    """True if a weight of an adapter's file is the base's own, up to rounding to bfloat16."""
+    return own is not None and torch.equal(own.bfloat16().cpu(), stored.bfloat16())

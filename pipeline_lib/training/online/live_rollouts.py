@@ -1,7 +1,7 @@
 """Paths of a training step drawn in this process, from the weights in training.
 
-The embedded engine's scheduler decodes on the weights that the optimizer updates, adapters included. A model that it cannot decode is sampled by transformers' `generate`, with the same
-seeded sampler.
+The embedded engine's scheduler decodes on the weights that the optimizer updates, adapters included. A model that
+it cannot decode is sampled by transformers' `generate`, with the same seeded sampler.
 """
 
 from collections.abc import Iterator, Sequence
