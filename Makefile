@@ -40,7 +40,7 @@ test-slow: install ## the slow tests
 	$(BIN)/python -m pytest -m slow
 
 test-gpu: install ## the tests that need a CUDA device
-	$(BIN)/python -m pytest -m gpu
+	$(BIN)/python -m pytest -m gpu tests $(addprefix tests/simulated_cuda/contract_,draws.py training.py evaluation.py precision.py)
 
 faults: install ## the tests that cause faults, slow ones included, and docs/reliability.md from their results
 	-$(BIN)/python -m pytest -m "fault and not gpu" --junitxml=build/faults.xml

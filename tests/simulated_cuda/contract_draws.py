@@ -1,5 +1,8 @@
 """The embedded engine on a GPU: where its weights are, their dtype, and how often the host waits for the device."""
 
+import os
+
+import pytest
 import torch
 
 from pipeline_lib.serving.chat_model import Decoding, Request
@@ -7,6 +10,7 @@ from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from tests.simulated_cuda import device
 from tests.unit.training import conftest as loop
 
+pytestmark = pytest.mark.gpu
 tiny, problems, base = loop.tiny, loop.problems, loop.base
 
 WAITS = 358
@@ -35,6 +39,7 @@ def test_a_draw(base):
     assert {one.dtype for one in engine.model.parameters()} == {torch.bfloat16}
 
 
+@pytest.mark.skipif("SIMULATED_CUDA" not in os.environ, reason="only the simulated device counts")
 def test_waits_of_the_host(base):
     """As many as recorded: a change that lowers them records the new number."""
     _, tokens, waits = draw(base, 0.0)

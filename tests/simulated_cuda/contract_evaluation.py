@@ -1,5 +1,6 @@
 """What evaluations compute on a GPU, by system; each also runs in strict deterministic mode there."""
 
+import pytest
 import torch
 
 from pipeline_lib.determinism import deterministic
@@ -14,6 +15,7 @@ from tests.unit.classmate.peer_models import save_peer
 from tests.unit.latent.small_models import random_batch, small_prr, small_trm
 from tests.unit.training import conftest as loop
 
+pytestmark = pytest.mark.gpu
 tiny, problems, base = loop.tiny, loop.problems, loop.base
 
 

@@ -26,6 +26,7 @@ from tests.unit.collaborative import test_synthesizer as pacore
 from tests.unit.latent.small_training import small_training
 from tests.unit.training import conftest as loop
 
+pytestmark = pytest.mark.gpu
 tiny, problems, rows, base, request_for = (
     loop.tiny,
     loop.problems,

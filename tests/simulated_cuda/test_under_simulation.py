@@ -19,6 +19,7 @@ CONTRACTS = [
     HERE / "contract_draws.py",
     HERE / "contract_training.py",
     HERE / "contract_evaluation.py",
+    HERE / "contract_precision.py",
     pathlib.Path("tests/unit/latent/test_on_gpu.py"),
 ]
 

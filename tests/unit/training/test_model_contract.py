@@ -109,8 +109,8 @@ def row_of(folder: str) -> dict[str, Any]:
     return {"prompt": prompt_of(folder), **texts}
 
 
-def read_before(folder: str, tokens: Sequence[int], logprobs: Sequence[float]) -> list[Ids]:
-    """Which of some prompts the tokens were drawn behind, by the log-probabilities that transformers gives."""
+def read_before(folder: str, tokens: Sequence[int], logprobs: Sequence[float]) -> Ids:
+    """Which of three prompts the tokens were drawn behind: its log-probabilities by transformers are far nearer."""
     policy = load_policy(folder)
     tokenizer, model = policy.tokenizer, policy.model.eval()
     plain = tokenizer(prompt_of(folder), add_special_tokens=False)["input_ids"]
@@ -122,16 +122,18 @@ def read_before(folder: str, tokens: Sequence[int], logprobs: Sequence[float]) -
             logits = model(input_ids=torch.tensor([[*prompt, *tokens]])).logits[0].double()
         own = logits.log_softmax(-1)[len(prompt) - 1 : -1]
         own = own.gather(-1, torch.tensor(tokens)[:, None])[:, 0]
-        if torch.allclose(own, torch.tensor(logprobs).double(), atol=2e-2):
-            found.append(prompt)
-    return found
+        found.append((float((own - torch.tensor(logprobs).double()).abs().max()), prompt))
+    (error, nearest), (other, _), _ = sorted(found)
+    # In bfloat16 sums are rounded as the processor's kernels order them: up to .05.
+    assert error < min(0.08, other / 2)
+    return nearest
 
 
 def drawn(folder: str) -> Ids:
     """What the embedded engine draws from."""
     engine = EmbeddedEngine.load(folder, batch_size=4)
     [[path]] = engine.complete([Request(prompt=prompt_of(folder), seeds=[1])], DECODING)
-    [prompt] = read_before(folder, path.token_ids, path.token_logprobs)
+    prompt = read_before(folder, path.token_ids, path.token_logprobs)
     context = engine.model.config.max_position_embeddings
     assert path.prompt_tokens == len(prompt) == context - engine.room(prompt_of(folder))
     return prompt
@@ -172,7 +174,7 @@ def rolled_out(folder: str) -> Ids:
     [path] = source.draw(
         [prompt_of(folder)], model=policy.model, tokenizer=policy.tokenizer, step=0
     )
-    assert read_before(folder, path.completion_ids, path.logprobs) == [path.prompt_ids]
+    assert read_before(folder, path.completion_ids, path.logprobs) == path.prompt_ids
     return list(path.prompt_ids)
 
 
@@ -246,7 +248,7 @@ def test_our_server_draws_from_the_same_ids(name, folders):
         [choice] = reply["choices"]
         logprobs = choice["logprobs"]
         numbers = logprobs.get("token_logprobs") or [one["logprob"] for one in logprobs["content"]]
-        [read] = read_before(folder, choice["token_ids"], numbers)
+        read = read_before(folder, choice["token_ids"], numbers)
         assert reply["usage"]["prompt_tokens"] == len(read)
         return read
 
