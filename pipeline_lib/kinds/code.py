@@ -17,6 +17,11 @@ class CodeGold:
     tests: str
 
 
+def entry_name(entry_point: str) -> str:
+    """The name that a program must define: ``Solution`` for ``Solution().f``."""
+    return entry_point.partition("(")[0].strip()
+
+
 class _Line(BaseModel):
     entry_point: StrictStr
     tests: StrictStr

@@ -1,18 +1,22 @@
-"""Judge of model-written Python: extract the code, test it in the sandbox, run a negative control.
+"""Judge of model-written Python: extract the code, and test it in the sandbox.
 
-A program that passes is run again with altered asserts; if it passes these too, it cheats. Nothing
-of the text is parsed or run in this process.
+Nothing of the text is parsed or run in this process.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Self
 
-from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.code import CodeGold, entry_name
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verdicts import Status, Verdict
-from pipeline_lib.verification.answer_text import fenced_blocks, unix_lines
-from pipeline_lib.verification.sandbox.client import RunReport, TestSuite
+from pipeline_lib.verification.answer_text import (
+    FencedBlock,
+    fenced_blocks,
+    strip_reasoning,
+    unix_lines,
+)
+from pipeline_lib.verification.sandbox.client import TestSuite
 from pipeline_lib.verification.sandbox.tiers import (
     OpenTier,
     TierReport,
@@ -21,6 +25,9 @@ from pipeline_lib.verification.sandbox.tiers import (
 )
 
 MAX_PROGRAM_LENGTH = 1 << 20
+_DEFINITION = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)", re.MULTILINE)
+_WORD = re.compile(r"\w+")
+_QUOTES = ('"""', "'''")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,21 +47,55 @@ class ExtractedCode:
 def extract_code(text: str, entry_point: str) -> ExtractedCode | None:
     """The last fenced block that defines ``entry_point``, else the last block, else the whole text.
 
-    A byte-order mark and CRLF are accepted. None if the text is only white space.
+    Reasoning is left out. Other blocks that define names which this one lacks are put before it. A
+    byte-order mark and CRLF are accepted. None if the text is only white space.
     """
-    unix = unix_lines(text)
-    blocks = fenced_blocks(unix)
+    unix = unix_lines(strip_reasoning(text))
+    blocks = _whole_strings(unix)
     if not blocks:
         return ExtractedCode(program=unix, rule="bare") if unix.strip() else None
-    defines = re.compile(rf"^(async\s+)?(def|class)\s+{re.escape(entry_point)}\b", re.MULTILINE)
+    name = entry_name(entry_point)
     index = max(
-        (i for i, b in enumerate(blocks) if defines.search(b.content)), default=len(blocks) - 1
+        (i for i, block in enumerate(blocks) if name in _defined(block.content)),
+        default=len(blocks) - 1,
     )
     if not blocks[index].closed:
         rule = "open_block"
     else:
         rule = "only_block" if len(blocks) == 1 else "last_block"
-    return ExtractedCode(program=blocks[index].content, rule=rule)
+    others = [block.content for i, block in enumerate(blocks) if i != index]
+    program = _with_helpers(blocks[index].content, others, name)
+    return ExtractedCode(program=program, rule=rule)
+
+
+def _whole_strings(text: str) -> list[FencedBlock]:
+    """The blocks of a text, joined where a fence stands inside a string of three quotes."""
+    joined: list[FencedBlock] = []
+    for block in fenced_blocks(text):
+        last = joined[-1] if joined else None
+        if last is not None and any(last.content.count(quotes) % 2 for quotes in _QUOTES):
+            content = text[last.start : block.start + len(block.content)]
+            joined[-1] = FencedBlock(content=content, start=last.start, closed=block.closed)
+        else:
+            joined.append(block)
+    return joined
+
+
+def _with_helpers(program: str, others: list[str], name: str) -> str:
+    """The program after other blocks that define names which it uses and lacks."""
+    helpers: list[str] = []
+    known = _defined(program)
+    for other in reversed(others):
+        defined = _defined(other)
+        missing = defined - known
+        if name not in defined and missing & set(_WORD.findall(program)):
+            helpers.insert(0, other)
+            known |= defined
+    return "\n".join([*helpers, program])
+
+
+def _defined(program: str) -> set[str]:
+    return set(_DEFINITION.findall(program))
 
 
 class CodeJudge:
@@ -88,7 +129,8 @@ class CodeJudge:
         if code is None or len(code.program) > MAX_PROGRAM_LENGTH:
             what = "no code" if code is None else f"{len(code.program)} characters of code"
             return Verdict(status=Status.MALFORMED, strict=False, lenient=False, detail=what)
-        report = self._run(gold, code.program)
+        suite = TestSuite(entry_point=gold.entry_point, tests=gold.tests)
+        report = self._opened.sandbox.run(code.program, suite)
         status = report.status
         right = status is Status.CORRECT
         unjudged = status is Status.VERIFIER_ERROR or not report.is_conclusive
@@ -100,32 +142,6 @@ class CodeJudge:
             rule=code.rule,
             detail=report.detail or None,
             seconds=report.seconds,
-        )
-
-    def _run(self, gold: CodeGold, program: str) -> RunReport:
-        suite = TestSuite(entry_point=gold.entry_point, tests=gold.tests)
-        report = self._opened.sandbox.run(program, suite)
-        if report.status is not Status.CORRECT:
-            return report
-        control = TestSuite(entry_point=gold.entry_point, tests=gold.tests, alter=True)
-        second = self._opened.sandbox.run(program, control)
-        seconds = report.seconds + second.seconds
-        match second.status:
-            case Status.CORRECT:
-                detail = "passes the tests with an expected value altered, too"
-                status = Status.REWARD_HACK
-            case Status.VERIFIER_ERROR:
-                detail, status = second.detail, Status.VERIFIER_ERROR
-            case Status.TIMEOUT if not second.is_conclusive:
-                detail, status = second.detail, Status.TIMEOUT
-            case _:
-                detail, status = "", Status.CORRECT
-        return RunReport(
-            status=status,
-            detail=detail,
-            output=report.output,
-            seconds=seconds,
-            is_conclusive=second.is_conclusive,
         )
 
 

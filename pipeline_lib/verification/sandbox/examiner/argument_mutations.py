@@ -6,13 +6,18 @@ with.
 """
 
 import ast
+import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
 TESTS_FILE = "<tests>"
 _MAX_DEPTH = 3
+_MUTATORS = frozenset(
+    name for kind in (list, dict, set, bytearray, deque) for name in dir(kind) if name[0] != "_"
+) - frozenset(name for kind in (tuple, str, frozenset, range) for name in dir(kind))
 
 
 class ArgumentMutations:
@@ -29,6 +34,18 @@ class ArgumentMutations:
         self._names: _ReadNames | None = None
         self.has_lost = False
         """True if tests read, in another way, an argument whose mutation was not copied back."""
+
+    def identity_fault(self, tree: ast.Module) -> str:
+        """The reason why tests depend on the identity of values that crossed; empty if they do not."""
+        if not _ASKS_IDENTITY.search(self._tests):
+            return ""
+        names = self._names = self._names or _ReadNames(self._tests, self._entry_point)
+        if any(map(names.is_identity_test, ast.walk(tree))):
+            return "the tests ask for the identity of a value that crossed"
+        changes = [change for node in ast.walk(tree) for change in _changed(node)]
+        if any(names.joins_results(*change) for change in changes):
+            return "the tests change a value that crossed, and read another"
+        return ""
 
     def positions_read(self, arguments: Sequence[object], *, returned_none: bool) -> set[int]:
         """Positions of the arguments that are read as the result of the current call.
@@ -52,6 +69,11 @@ class ArgumentMutations:
         return positions_read
 
 
+_ASKS_IDENTITY = re.compile(
+    rf"\bis\b|\.({'|'.join(sorted(_MUTATORS))})\(|\]\s*[-+*/%&|^@]{{0,2}}=[^=]|\bdel\b"
+)
+
+
 class _ReadNames:
     """Variables of the tests that are read other than as arguments of the candidate, by use."""
 
@@ -61,7 +83,10 @@ class _ReadNames:
         self._results: set[str] = set()
         while self._add_results(tree):
             pass
-        calls = [node for node in ast.walk(tree) if self._is_call(node)]
+        calls = [
+            node for node in ast.walk(tree) if isinstance(node, ast.Call) and self._is_call(node)
+        ]
+        self._calls = calls
         inside = {id(node) for call in calls for node in ast.walk(call)}
         # A table of cases that is only iterated over is not read again.
         inside |= {
@@ -69,13 +94,15 @@ class _ReadNames:
             for node in ast.walk(tree)
             if isinstance(node, ast.For | ast.comprehension)
         }
-        self.otherwise = {
-            node.id
+        self._given = {name for call in calls for name in _loaded(call)} - self._candidates
+        self._reads = [
+            (node.lineno, node.id)
             for node in ast.walk(tree)
             if isinstance(node, ast.Name)
             and isinstance(node.ctx, ast.Load)
             and id(node) not in inside
-        }
+        ]
+        self.otherwise = {name for _, name in self._reads}
         asserts = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
         self.as_result = {
             name for node in asserts if not self._is_result(node) for name in _loaded(node)
@@ -85,6 +112,30 @@ class _ReadNames:
             for node in ast.walk(tree)
             if isinstance(node, ast.Expr) and self._is_call(node.value)
         }
+
+    def is_identity_test(self, node: ast.AST) -> bool:
+        """True for ``is`` between a result and what is neither a constant nor an argument."""
+        match node:
+            case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot()], comparators=[right]):
+                sides = [side for side in (left, right) if self._is_result(side)]
+                others = [side for side in (left, right) if not self._is_result(side)]
+            case _:
+                return False
+        if not sides or any(isinstance(side, ast.Constant) for side in others):
+            return False
+        # A result that is an argument itself is carried as such.
+        whole = all(isinstance(side, ast.Name) or self._is_call(side) for side in sides)
+        return not (whole and len(others) == 1 and isinstance(others[0], ast.Name))
+
+    def joins_results(self, name: str, line: int) -> bool:
+        """True if ``name`` is a result that is changed in this line, and an argument is read later.
+
+        Or the other way around. In one process the two may share parts.
+        """
+        given = self._given - self._results
+        others = given if name in self._results else self._results if name in given else set()
+        is_after = any(call.lineno < line for call in self._calls)
+        return is_after and any(at > line and read in others for at, read in self._reads)
 
     def _is_call(self, node: ast.AST) -> bool:
         """True if the node calls the candidate or a result of it."""
@@ -113,6 +164,21 @@ class _ReadNames:
                 case ast.For(iter=iterated, target=target) if self._is_result(iterated):
                     self._results |= _stored(target)
         return len(self._results) > before
+
+
+def _changed(node: ast.AST) -> Iterator[tuple[str, int]]:
+    """The variable whose value is changed in place, and the line."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=target, attr=name)) if name in _MUTATORS:
+            line = node.lineno
+        case ast.Subscript(value=target, ctx=ast.Store() | ast.Del()):
+            line = node.lineno
+        case _:
+            return
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        target = target.value
+    if isinstance(target, ast.Name):
+        yield target.id, line
 
 
 def _parameters_of_check(tree: ast.Module) -> Iterator[str]:

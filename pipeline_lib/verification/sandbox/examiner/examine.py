@@ -4,132 +4,68 @@ Tests call proxies of the candidate's functions. Only plain values come back, so
 comparison is between exact builtin objects, in a process that the candidate cannot reach.
 """
 
-import ast
 import builtins
 import re
-import sys
 import traceback
-from types import CodeType, FunctionType
-from typing import Any
+from dataclasses import dataclass
 
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verification.sandbox.examiner.argument_mutations import (
-    TESTS_FILE,
-    ArgumentMutations,
-)
-from pipeline_lib.verification.sandbox.examiner.assert_rewriting import (
-    NoControlError,
-    rewrite_asserts,
-)
-from pipeline_lib.verification.sandbox.examiner.negative_control import NegativeControl
+from pipeline_lib.verification.sandbox.examiner.argument_mutations import TESTS_FILE
+from pipeline_lib.verification.sandbox.examiner.negative_control import refuse_pass
 from pipeline_lib.verification.sandbox.examiner.process_state import depends_on_local_state
-from pipeline_lib.verification.sandbox.examiner.proxies import Borrowed, EntryPoint, Opaque, Role
-from pipeline_lib.verification.sandbox.examiner.remote_exceptions import (
-    CandidateError,
-    handler_names,
-    unwrap_in_handlers,
-)
+from pipeline_lib.verification.sandbox.examiner.proxies import EntryPoint
+from pipeline_lib.verification.sandbox.examiner.remote_exceptions import CandidateError
+from pipeline_lib.verification.sandbox.examiner.replay import Recorder, Transport
 from pipeline_lib.verification.sandbox.examiner.session import (
     DETAIL_LENGTH,
     ExaminerResult,
     Session,
 )
+from pipeline_lib.verification.sandbox.examiner.test_run import TestRun
 
-_CLASS_NAME = re.compile(r"[A-Z][a-z0-9]+([A-Z][A-Za-z0-9]*)*|[A-Z]{2,}[a-z][A-Za-z0-9]*")
-_CATCHES = re.compile(r"\b(except|with)\b")
-_TEST_FAULTS = (NameError, ImportError, SyntaxError, NoControlError)
+_TEST_FAULTS = (NameError, ImportError, SyntaxError)
 """Exceptions that indicate broken tests, whatever the candidate returns."""
 
 
-def examine(session: Session, *, entry_point: str, tests: str, alter: bool) -> ExaminerResult:
-    """Run ``tests`` against the candidate behind ``session``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """The result of the tests on one program."""
+
+    result: ExaminerResult
+    leaves_state: bool
+    """True if the tests imported a module, whose state outlives them."""
+
+
+def examine(channel: Transport, *, entry_point: str, tests: str) -> Examination:
+    """Run ``tests`` against the candidate behind ``channel``, then the negative control.
 
     Args:
-        session: A session without earlier requests.
+        channel: A connection without earlier requests.
         entry_point: The function under test, or a class by a name in CapWords.
-        tests: Top-level asserts that call it by name, or a definition of ``check(candidate)``.
-        alter: Alter every assert to expect another value: the negative control, which must fail.
+        tests: See :class:`TestRun`.
     """
-    control = None
-    if alter:
-        control = NegativeControl(lambda: session.sent_nan and "nan" not in tests.lower())
-    raised: BaseException | None = None
+    recorder = Recorder(channel)
+    session = Session(recorder)
+    run = TestRun(tests, entry_point)
     try:
-        is_class = _CLASS_NAME.fullmatch(entry_point) is not None
-        session.reads = ArgumentMutations(tests, entry_point)
-        session.state.watch(tests)
-        if session.request("load", entry_point, is_class) is True:
-            session.role = Role.TESTED
-        _run_tests(session, entry_point=entry_point, tests=tests, control=control)
-    except BaseException as error:  # noqa: BLE001 - any exception is a result
-        raised = error
+        result = _judge(run.against(session), session, run, recorder)
+    except MemoryError:
+        result = _result(Status.VERIFIER_ERROR, "the tests run out of memory")
+    return Examination(result=result, leaves_state=session.may_leave_state)
+
+
+def _judge(
+    error: BaseException | None, session: Session, run: TestRun, recorder: Recorder
+) -> ExaminerResult:
     if session.fault is not None:
         return session.fault.result
-    if control is not None and session.num_calls:
-        return _judge_control(control, raised)
-    return _judge(raised, session, tests)
-
-
-def _run_tests(
-    session: Session, *, entry_point: str, tests: str, control: NegativeControl | None
-) -> None:
-    candidate = EntryPoint(session, entry_point)
-    names_of_tests = _Names(session)
-    if control is not None:
-        names_of_tests.update(control.names())
-    names = {"__name__": "tests", "__builtins__": names_of_tests, entry_point: candidate}
-    exec(_compile(tests, control), names)  # noqa: S102 - trusted, and jailed anyhow
-    check: object = names.get("check")
-    if isinstance(check, FunctionType):
-        check(candidate)
-
-
-def _compile(tests: str, control: NegativeControl | None) -> CodeType:
-    catches = _CATCHES.search(tests) is not None
-    if control is None and not catches:
-        return compile(tests, TESTS_FILE, "exec")
-    tree = ast.parse(tests) if control is None else rewrite_asserts(tests)
-    return compile(unwrap_in_handlers(tree) if catches else tree, TESTS_FILE, "exec")
-
-
-class _Names(dict[str, Any]):
-    """The builtins of the tests, with fallbacks for names that the tests do not define.
-
-    Such a name is a module of the standard library, or a class with which tests build arguments.
-    """
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(vars(builtins))
-        self.update(handler_names())
-        self["__import__"] = self._import
-        self._session = session
-
-    def _import(self, *arguments: Any, **options: Any) -> Any:
-        self._session.may_leave_state = True
-        return __import__(*arguments, **options)
-
-    def __missing__(self, name: str) -> Any:
-        value = self._import(name) if name in sys.stdlib_module_names else self._borrow(name)
-        self[name] = value
-        return value
-
-    def _borrow(self, name: str) -> Borrowed:
-        made = None
-        if _CLASS_NAME.fullmatch(name):
-            made = self._session.request("name", name, role=Role.BORROWED)
-        if not isinstance(made, Opaque):
-            detail = f"the tests use {name!r}, which is undefined"
-            raise self._session.refuse(Status.VERIFIER_ERROR, detail)
-        self._session.borrows_class = True
-        return Borrowed(self._session, made, name)
-
-
-def _judge(error: BaseException | None, session: Session, tests: str) -> ExaminerResult:
-    if error is None:
-        if session.num_calls:
-            return _result(Status.CORRECT, "")
+    if error is not None:
+        return _judge_failure(error, session, run.tests)
+    if session.num_calls == 0:
         return _result(Status.VERIFIER_ERROR, "the tests never call the candidate")
-    return _judge_failure(error, session, tests)
+    if session.has_lost_mutation:
+        return _result(Status.VERIFIER_ERROR, "an argument was changed that the tests read")
+    return refuse_pass(run, session, recorder) or _result(Status.CORRECT, "")
 
 
 def _judge_failure(error: BaseException, session: Session, tests: str) -> ExaminerResult:
@@ -181,18 +117,6 @@ def _not_comparable(error: BaseException, session: Session, tests: str) -> str:
     if uses_object:
         return "the tests use an object that is not plain"
     return ""
-
-
-def _judge_control(control: NegativeControl, error: BaseException | None) -> ExaminerResult:
-    """The result of the negative control; CORRECT if an altered assert held."""
-    if error is None:
-        control.end()
-    if control.vacuous is not None:
-        status = Status.CORRECT if control.vacuous.is_proven else Status.VERIFIER_ERROR
-        return _result(status, str(control.vacuous))
-    if control.num_decided == 0:
-        return _result(Status.VERIFIER_ERROR, f"no assert was reached ({error})")
-    return _result(Status.WRONG, "the altered asserts fail")
 
 
 def _failed_line(error: BaseException) -> str:

@@ -5,6 +5,7 @@ state is not, so a program that fails such tests is not shown to be wrong.
 """
 
 import ast
+import contextlib
 import random
 import re
 import sys
@@ -52,12 +53,22 @@ class ProcessState:
         self._captures_stdout = False
         self._seeds = False
         self._state: tuple[Any, ...] = ()
+        self._random: tuple[Any, ...] | None = None
 
     def watch(self, tests: str) -> None:
         """Note the state that these tests can set."""
         self._seeds = _SEEDS.search(tests) is not None
-        if self._seeds:
-            self._state = random.getstate()
+        if "random" in tests:
+            self._state = self._random = random.getstate()
+
+    @contextlib.contextmanager
+    def as_at_first(self) -> Iterator[None]:
+        """The state before the tests; random draws of the tests are then the same again."""
+        sys.stdout = self._stdout
+        if self._random is not None:
+            random.setstate(self._random)
+        yield
+        sys.stdout = self._stdout
 
     def changes(self) -> Iterator[tuple[str, object]]:
         """Requests that replicate the changes in the candidate."""

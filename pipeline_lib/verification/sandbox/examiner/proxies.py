@@ -6,6 +6,7 @@ occur in error messages of tests, and so in verdicts: do not rename them.
 """
 
 import enum
+import re
 from collections.abc import Callable, Iterator
 from types import GeneratorType
 from typing import Any, NoReturn, Protocol
@@ -13,7 +14,9 @@ from typing import Any, NoReturn, Protocol
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.protocol.standard_types import TYPES
 
-_NAMES = ("_session", "number_", "_kind", "_role", "_given")
+CLASS_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
+"""Names of classes; a function of such a name may be replaced by one."""
+_NAMES = ("_session", "number_", "_kind", "_role", "_given", "_origin")
 _UNARY = ["len", "bool", "str", "repr", "iter", "reversed", "neg", "pos", "abs", "invert", "index"]
 _BINARY = [
     "add",
@@ -32,6 +35,9 @@ _BINARY = [
 ]
 _ITEMS = ["getitem", "setitem", "delitem"]
 _COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
+_SEND_DATA = frozenset([*_BINARY, "contains"])
+_READS = frozenset(["str", "repr", "len", "iter", "reversed", "getitem", "setitem", "delitem"])
+_PLAIN_ATTRIBUTES = frozenset(name for kind in TYPES.values() for name in dir(kind))
 _EXACT = {"len": int, "bool": bool, "str": str, "repr": str}
 _NOTHING = object()
 _COMPARED = (int, float, str, bool)
@@ -45,6 +51,14 @@ class Role(enum.Enum):
     RESULT = "a function's result: pass it back; call it, where it is a function"
     TESTED = "an object of the class under test: use it in every way but comparison"
     BORROWED = "an argument in the making: link it, and read what tests put in"
+
+
+class Origin(enum.Enum):
+    """How tests got an object of the class under test, which decides what they may do with it."""
+
+    BUILT = "by a call of the class: they know it for an object"
+    DERIVED = "as a reply: it may stand in the place of a plain value"
+    FED = "from an operator with data of the tests: its program knows what they may expect"
 
 
 class ProxySession(Protocol):
@@ -78,13 +92,20 @@ class Opaque:
     _session: ProxySession
     _role: Role
     _kind: str
+    _origin: Origin
     _given: dict[str, object]
     """Attributes that tests have set on a borrowed object; "": its only argument."""
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, session: ProxySession, number: int, kind: str, role: Role) -> None:
-        for name, value in zip(_NAMES, (session, number, kind, role, {}), strict=True):
+        for name, value in zip(
+            _NAMES, (session, number, kind, role, {}, Origin.DERIVED), strict=True
+        ):
             object.__setattr__(self, name, value)
+
+    def stem_from_(self, origin: Origin) -> None:
+        """Note how the tests got it."""
+        object.__setattr__(self, "_origin", origin)
 
     @property
     def is_object(self) -> bool:
@@ -104,7 +125,10 @@ class Opaque:
         if role is Role.RESULT:
             raise self._refusal(f"reads .{name} of")
         value = session.request("get", self, name, role=role)
-        if role is Role.BORROWED and not self._was_given(name, value):
+        stands_in = self._origin is not Origin.BUILT and name in _PLAIN_ATTRIBUTES
+        if (role is Role.BORROWED and not self._was_given(name, value)) or (
+            role is Role.TESTED and stands_in and isinstance(value, Opaque)
+        ):
             raise self._refusal(f"reads .{name} of")
         return value
 
@@ -139,11 +163,22 @@ class Opaque:
     def _operated(self, name: str, *operands: object, swapped: bool = False) -> Any:
         if self._role is not Role.TESTED:
             raise self.judged_as_plain(name)
+        is_fed = name in _SEND_DATA and not all(isinstance(one, Opaque) for one in operands)
+        if is_fed and self._origin is not Origin.BUILT:
+            raise self._refusal(f"{name} of data with")
+        if self._origin is Origin.FED and name not in _READS:
+            raise self._refusal(name)
         both = (*operands, self) if swapped else (self, *operands)
         value = self._session.request("operate", name, *both)
         expected = _EXACT.get(name)
         if expected is not None and type(value) is not expected:
             raise self._refusal(name)
+        if name in _BINARY and is_fed:
+            if not isinstance(value, Opaque):
+                raise self._refusal(f"{name} of data with")
+            value.stem_from_(Origin.FED)
+        elif name in _BINARY and isinstance(value, Opaque):
+            value.stem_from_(self._origin)
         return value
 
     def _compared(self, other: object) -> NoReturn:
@@ -200,7 +235,10 @@ class EntryPoint:
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call it in the candidate's process."""
-        return self._session.call(self.__name__, args, kwargs)
+        value = self._session.call(self.__name__, args, kwargs)
+        if isinstance(value, Opaque):
+            value.stem_from_(Origin.BUILT)
+        return value
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

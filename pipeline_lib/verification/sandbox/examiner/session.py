@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.examiner.argument_mutations import (
@@ -21,6 +21,7 @@ from pipeline_lib.verification.sandbox.examiner.remote_exceptions import (
     rebuild_exception,
     to_candidate_error,
 )
+from pipeline_lib.verification.sandbox.examiner.replay import Transport
 from pipeline_lib.verification.sandbox.protocol.channel import (
     ChannelClosedError,
     FrameTooLargeError,
@@ -51,16 +52,6 @@ class CandidateFaultError(BaseException):
     def __init__(self, result: ExaminerResult) -> None:
         super().__init__(result.detail)
         self.result = result
-
-
-class Transport(Protocol):
-    """A connection to the candidate."""
-
-    def send(self, frame: bytes) -> None:
-        """Send one request."""
-
-    def receive(self) -> bytes:
-        """Receive the reply."""
 
 
 class Session:

@@ -46,10 +46,12 @@ def _report(incoming: int) -> dict[str, Any] | None:
     jail = ContainerJail()
     jail.enter()
     zygote = Zygote(jail, memory_bytes=fields["memory_bytes"], client=incoming)
-    job = Job(program=program, tests=tests, result=result_end)
+    output = os.memfd_create("output")
+    job = Job(program=program, tests=tests, result=result_end, output=os.dup(output))
     report = zygote.run(job, timeout_s=fields["timeout_s"])
     if report is not None:
         report["result"] = os.read(result, 1 << 16).decode()
+        report["output"] = os.pread(output, 1 << 16, 0).decode("utf-8", "replace")
     return report
 
 

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.examiner.examine import examine
-from pipeline_lib.verification.sandbox.examiner.session import GONE, Session
+from pipeline_lib.verification.sandbox.examiner.session import GONE
 from pipeline_lib.verification.sandbox.jail import kernel
 from pipeline_lib.verification.sandbox.jail.descriptors import keep_only, read_all, socket_at
 from pipeline_lib.verification.sandbox.jail.isolation import Jail, ProcessLimits, lock_down
@@ -90,13 +90,14 @@ def _serve(control: socket.socket) -> None:
         if not message:
             return
         candidate, tests, result = descriptors
-        session = Session(Channel(candidate, deadline=json.loads(message)["deadline"]))
-        found = examine(session, **json.loads(read_all(tests)))
+        channel = Channel(candidate, deadline=json.loads(message)["deadline"])
+        examination = examine(channel, **json.loads(read_all(tests)))
+        found = examination.result
         content = json.dumps({"status": found.status.value, "detail": found.detail})
         os.write(result, content.encode())
         for descriptor in descriptors:
             os.close(descriptor)
         # After a MemoryError the state of the process is unknown.
-        spent = session.may_leave_state or found.status is Status.MEMORY or run == MAX_RUNS
+        spent = examination.leaves_state or found.status is Status.MEMORY or run == MAX_RUNS
         note = Note.RETIRED if spent else Note(0)
         control.send(bytes([note | (Note.CANDIDATE_GONE if found.detail == GONE else Note(0))]))

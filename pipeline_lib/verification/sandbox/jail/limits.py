@@ -10,7 +10,6 @@ import time
 
 from pipeline_lib.verification.sandbox.jail import kernel
 
-KEPT_OUTPUT_BYTES = 64 << 10
 MAX_OUTPUT_BYTES = 1 << 20
 WALL_FACTOR_IDLE = 2.5
 """Wall-clock limit as a multiple of the CPU limit, for a program that mostly waits."""
@@ -28,16 +27,23 @@ def wall_seconds(cpu_seconds: float) -> float:
 
 
 class Watch:
-    """Watches one run from outside: output, end, deadline and client."""
+    """Watches one run from outside: output, end, deadline and client.
 
-    def __init__(self, *, output: int, examiner: int, client: int) -> None:
+    Args:
+        output: The pipe to which the program prints.
+        kept: A file to which that is moved.
+        examiner: Readable at the end of the run.
+        client: Readable when the client is gone.
+    """
+
+    def __init__(self, output: int, kept: int, *, examiner: int, client: int) -> None:
         self._output = output
+        self._kept = kept
         self._examiner = examiner
         self._poll = select.poll()
         for descriptor in (output, examiner, client):
             self._poll.register(descriptor, select.POLLIN)
         self._client = client
-        self.kept = bytearray()
         self.num_bytes = 0
 
     def end_before(self, deadline: float) -> str | None:
@@ -60,10 +66,10 @@ class Watch:
             pass
 
     def _take(self) -> bool:
-        chunk = os.read(self._output, 1 << 16)
-        self.num_bytes += len(chunk)
-        self.kept += chunk[: KEPT_OUTPUT_BYTES - len(self.kept)]
-        return bool(chunk)
+        # Spliced, not read: the memory of this process is that of all later candidates.
+        moved = os.splice(self._output, self._kept, 1 << 16)
+        self.num_bytes += moved
+        return bool(moved)
 
 
 class CpuBudget:

@@ -7,7 +7,6 @@ caches are filled, so children only read these pages.
 import sys
 
 from pipeline_lib.verification.sandbox.examiner.examine import examine
-from pipeline_lib.verification.sandbox.examiner.session import Session
 from pipeline_lib.verification.sandbox.jail.candidate_process import MODULE, CandidateServer
 
 _ROUNDS = 40
@@ -48,7 +47,6 @@ class _Loopback:
 
 def warm_up() -> None:
     """Judge a sample program in this process, ``_ROUNDS`` times."""
-    for round_ in range(_ROUNDS):
-        session = Session(_Loopback(CandidateServer(_PROGRAM)))
-        examine(session, entry_point="rehearsed", tests=_TESTS, alter=round_ % 2 == 1)
+    for _ in range(_ROUNDS):
+        examine(_Loopback(CandidateServer(_PROGRAM)), entry_point="rehearsed", tests=_TESTS)
     del sys.modules[MODULE]

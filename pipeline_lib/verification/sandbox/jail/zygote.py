@@ -62,10 +62,12 @@ class Job:
     """Read by the examiner: an encoded `TestSuite`."""
     result: int
     """Written by the examiner: its result."""
+    output: int
+    """A file for what the program prints, which never enters the memory of this process."""
 
     def close(self) -> None:
         """Close the descriptors in this process."""
-        for descriptor in (self.program, self.tests, self.result):
+        for descriptor in (self.program, self.tests, self.result, self.output):
             os.close(descriptor)
 
 
@@ -91,10 +93,11 @@ class Zygote:
             ready = select.select([control.fileno(), self._client], [], [])[0]
             if self._client in ready:
                 return
-            message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 3)
+            message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 4)
             if not message:
                 return
-            job = Job(program=descriptors[0], tests=descriptors[1], result=descriptors[2])
+            program, tests, result, output = descriptors
+            job = Job(program=program, tests=tests, result=result, output=output)
             report = self.run(job, timeout_s=json.loads(message)["timeout_s"])
             if report is None:
                 return
@@ -116,8 +119,7 @@ class Zygote:
             os.close(output_end)
             examiner = self._examine(job, tests_end.fileno(), deadline, cpu_seconds)
         tests_end.close()
-        job.close()
-        watch = Watch(output=output, examiner=examiner.fileno(), client=self._client)
+        watch = Watch(output, job.output, examiner=examiner.fileno(), client=self._client)
         end = watch.end_before(time.monotonic() + PINNED_S)
         if end is None:
             self._affinity.unpin(candidate_pid, examiner.pid)
@@ -126,12 +128,12 @@ class Zygote:
         candidate_status = self._end_processes(candidate_pid, examiner, watch, end)
         watch.drain()
         os.close(output)
+        job.close()
         if end == "client_gone":
             return None
         return {
             "end": "output_limit" if watch.num_bytes > MAX_OUTPUT_BYTES else end,
             "candidate_status": candidate_status,
-            "output": watch.kept.decode("utf-8", "replace"),
         }
 
     def _end_processes(

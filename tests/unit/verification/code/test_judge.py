@@ -259,26 +259,24 @@ class ScriptedSandbox:
 
 
 @pytest.mark.parametrize(
-    ("statuses", "status", "score"),
+    ("status", "score"),
     [
-        ([Status.CORRECT, Status.WRONG], Status.CORRECT, True),
-        ([Status.CORRECT, Status.TIMEOUT], Status.CORRECT, True),
-        ([Status.CORRECT, Status.CORRECT], Status.REWARD_HACK, False),
-        ([Status.CORRECT, Status.VERIFIER_ERROR], Status.VERIFIER_ERROR, None),
-        ([Status.WRONG], Status.WRONG, False),
-        ([Status.TIMEOUT], Status.TIMEOUT, False),
-        ([Status.MEMORY], Status.MEMORY, False),
-        ([Status.OUTPUT_LIMIT], Status.OUTPUT_LIMIT, False),
-        ([Status.VERIFIER_ERROR], Status.VERIFIER_ERROR, None),
+        (Status.CORRECT, True),
+        (Status.REWARD_HACK, False),
+        (Status.WRONG, False),
+        (Status.TIMEOUT, False),
+        (Status.MEMORY, False),
+        (Status.OUTPUT_LIMIT, False),
+        (Status.VERIFIER_ERROR, None),
     ],
 )
-def test_success_is_doubted_once(statuses, status, score):
-    """Only a passing program is run again, with one value altered; passing that is a hack."""
-    sandbox = ScriptedSandbox(*statuses)
+def test_program_is_run_once(status, score):
+    """The negative control replays that run, so no program can know of it."""
+    sandbox = ScriptedSandbox(status)
     verdict = CodeJudge(OpenTier(name="scripted", sandbox=sandbox)).judge(GOLD, SQUARE)
     assert (verdict.status, verdict.strict, verdict.lenient) == (status, score, score)
-    assert [suite.alter for suite in sandbox.asked] == [False, True][: len(statuses)]
-    assert verdict.seconds == 0.5 * len(statuses)
+    assert len(sandbox.asked) == 1
+    assert verdict.seconds == 0.5
 
 
 def problems(folder: pathlib.Path) -> list[Problem]:

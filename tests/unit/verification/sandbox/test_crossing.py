@@ -124,12 +124,12 @@ def test_second_assert_is_controlled_too(judge):
 
 
 def test_change_of_an_argument_reaches_what_tests_read(judge):
-    """After a call for its effect the list is as the program left it; after another, as it was."""
+    """After a call for its effect the list is as the program left it; after another, no score."""
     tests = "x = [3, 1]\nf(x)\nassert x == [1, 3]"
     sorting = "def f(x):\n    x.sort()\n    return 1\n"
     assert judge.judge(CodeGold(entry_point="f", tests=tests), sorting).status is Status.CORRECT
     tests = "x = [3, 1]\nassert f(x) == 1\nassert f(x) == 1 and x == [3, 1]"
-    assert judge.judge(CodeGold(entry_point="f", tests=tests), sorting).status is Status.CORRECT
+    assert judge.judge(CodeGold(entry_point="f", tests=tests), sorting).lenient is None
 
 
 SPIN = "import time\ndef f(x):\n    start = time.process_time()\n"

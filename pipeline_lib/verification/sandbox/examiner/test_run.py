@@ -1,0 +1,188 @@
+"""One run of the tests of a program, against the program itself or against the record of a run.
+
+Run are the statements, ``check(candidate)``, the cases of unittest, and, as in pytest, functions
+and classes whose names begin with test that nobody calls.
+"""
+
+import ast
+import builtins
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FunctionType
+from typing import Any
+
+from pipeline_lib.verdicts import Status
+from pipeline_lib.verification.sandbox.examiner import pytest_stand_in
+from pipeline_lib.verification.sandbox.examiner.argument_mutations import (
+    TESTS_FILE,
+    ArgumentMutations,
+)
+from pipeline_lib.verification.sandbox.examiner.proxies import (
+    CLASS_NAME,
+    Borrowed,
+    EntryPoint,
+    Opaque,
+    Role,
+)
+from pipeline_lib.verification.sandbox.examiner.remote_exceptions import (
+    handler_names,
+    unwrap_in_handlers,
+)
+from pipeline_lib.verification.sandbox.examiner.session import Session
+
+_CATCHES = re.compile(r"\b(except|with)\b")
+_MODULE = "tests"
+
+
+class TestRun:
+    """The tests of one entry point.
+
+    Args:
+        tests: Top-level asserts that call it by name, ``check(candidate)``, or test cases.
+        entry_point: The function under test, or a class by a name in CapWords.
+    """
+
+    __test__ = False  # not pytest's
+
+    def __init__(self, tests: str, entry_point: str) -> None:
+        self.tests = tests
+        self.entry_point = entry_point
+        self.reads = ArgumentMutations(tests, entry_point)
+        self._code: CodeType | None = None
+
+    def against(
+        self,
+        session: Session,
+        *,
+        code: CodeType | None = None,
+        names: Mapping[str, object] | None = None,
+    ) -> BaseException | None:
+        """Run them; the exception that ended them, or None.
+
+        Args:
+            session: A session without earlier requests.
+            code: Compiled tests in place of the original ones.
+            names: Names that this code uses.
+        """
+        try:
+            self._run(session, code, names or {})
+        except BaseException as error:  # noqa: BLE001 - any exception is a result
+            return error
+        return None
+
+    def _run(self, session: Session, code: CodeType | None, names: Mapping[str, object]) -> None:
+        session.reads = self.reads
+        session.state.watch(self.tests)
+        is_class = CLASS_NAME.fullmatch(self.entry_point) is not None
+        if session.request("load", self.entry_point, is_class) is True:
+            session.role = Role.TESTED
+        candidate = EntryPoint(session, self.entry_point)
+        scope: dict[str, Any] = {
+            "__name__": _MODULE,
+            "__builtins__": _Names(session) | names,
+            self.entry_point: candidate,
+        }
+        if code is None:
+            self._code = code = self._code or self.compiled()
+        try:
+            exec(code, scope)  # noqa: S102 - trusted, and jailed anyhow
+        except SystemExit as error:
+            if error.code or error is session.last_raised:
+                raise
+        check: object = scope.get("check")
+        if isinstance(check, FunctionType):
+            check(*[candidate][: check.__code__.co_argcount])
+        for case in self._uncalled(scope):
+            case()
+
+    def recompile(self, tree: ast.Module) -> None:
+        """Run ``tree`` from now on."""
+        self._code = self.compiled(tree)
+
+    def compiled(self, tree: ast.Module | None = None) -> CodeType:
+        """The tests, or their rewritten ``tree``, with handlers that see original exceptions."""
+        if _CATCHES.search(self.tests):
+            tree = unwrap_in_handlers(tree or ast.parse(self.tests))
+        return compile(tree or self.tests, TESTS_FILE, "exec")
+
+    def _uncalled(self, scope: dict[str, Any]) -> Iterator[Callable[[], object]]:
+        for name, value in list(scope.items()):
+            if not name.lower().startswith("test") and not isinstance(value, type):
+                continue
+            if isinstance(value, type) and value.__module__ == _MODULE:
+                unittest = sys.modules.get("unittest")
+                if unittest is not None and issubclass(value, unittest.TestCase):
+                    yield lambda case=value: _run_test_case(case)  # type: ignore[misc]
+                elif name.startswith("Test"):
+                    yield from _methods(value, scope)
+            elif (
+                isinstance(value, FunctionType)
+                and value.__module__ == _MODULE
+                and len(re.findall(rf"\b{name}\b", self.tests)) == 1
+            ):
+                yield from pytest_stand_in.calls(value, scope)
+
+
+def _run_test_case(case: Any) -> None:
+    unittest = sys.modules["unittest"]
+    case.setUpClass()
+    for name in unittest.defaultTestLoader.getTestCaseNames(case):
+        try:
+            case(name).debug()
+        except unittest.SkipTest:
+            continue
+    case.tearDownClass()
+
+
+def _methods(kind: type, scope: dict[str, Any]) -> Iterator[Callable[[], object]]:
+    for name in [name for name in vars(kind) if name.startswith("test")]:
+        made = kind()
+        for prepare in ("setup_class", "setup_method"):
+            if hasattr(made, prepare):
+                function = getattr(made, prepare)
+                yield lambda f=function: f(*[None] * len(inspect.signature(f).parameters))
+        yield from pytest_stand_in.calls(getattr(made, name), scope)
+
+
+class _Names(dict[str, Any]):
+    """The builtins of the tests, with fallbacks for names that the tests do not define.
+
+    Such a name is a module of the standard library, or a class with which tests build arguments.
+    """
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(vars(builtins))
+        self.update(handler_names())
+        self["__import__"] = self._import
+        self._session = session
+
+    def __or__(self, names: Mapping[str, object]) -> "_Names":  # type: ignore[override]
+        self.update(names)
+        return self
+
+    def _import(self, name: str, *arguments: Any, **options: Any) -> Any:
+        self._session.may_leave_state = True
+        if name.partition(".")[0] == "pytest":
+            return pytest_stand_in
+        module = __import__(name, *arguments, **options)
+        if name == "unittest":
+            # It would look for cases in the module of the interpreter.
+            module.main = lambda *_, **__: None  # type: ignore[attr-defined]
+        return module
+
+    def __missing__(self, name: str) -> Any:
+        value = self._import(name) if name in sys.stdlib_module_names else self._borrow(name)
+        self[name] = value
+        return value
+
+    def _borrow(self, name: str) -> Borrowed:
+        made = None
+        if CLASS_NAME.fullmatch(name):
+            made = self._session.request("name", name, role=Role.BORROWED)
+        if not isinstance(made, Opaque):
+            detail = f"the tests use {name!r}, which is undefined"
+            raise self._session.refuse(Status.VERIFIER_ERROR, detail)
+        self._session.borrows_class = True
+        return Borrowed(self._session, made, name)
