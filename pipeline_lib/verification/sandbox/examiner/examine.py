@@ -13,7 +13,7 @@ from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.examiner.argument_mutations import TESTS_FILE
 from pipeline_lib.verification.sandbox.examiner.negative_control import refuse_pass
 from pipeline_lib.verification.sandbox.examiner.process_state import depends_on_local_state
-from pipeline_lib.verification.sandbox.examiner.proxies import EntryPoint
+from pipeline_lib.verification.sandbox.examiner.proxies import EntryPoint, Role
 from pipeline_lib.verification.sandbox.examiner.remote_exceptions import CandidateError
 from pipeline_lib.verification.sandbox.examiner.replay import Recorder, Transport
 from pipeline_lib.verification.sandbox.examiner.session import (

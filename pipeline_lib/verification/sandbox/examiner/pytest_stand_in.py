@@ -30,7 +30,7 @@ class approx:  # noqa: N801 - pytest's name
         self.expected = expected
         self._options: tuple[Any, ...] = (rel, abs, nan_ok)
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> bool:  # type: ignore[explicit-override]
         return self._agree(self.expected, other)
 
     def _agree(self, expected: Any, other: Any) -> bool:
@@ -164,7 +164,7 @@ def _call(function: Any, given: dict[str, Any]) -> None:
 
 
 def _fixture_value(name: str, scope: dict[str, Any]) -> Any:
-    made = scope.get(name)
+    made: Any = scope.get(name)
     if not hasattr(made, _FIXTURE):
         raise NameError(f"the jail has no fixture {name!r}")
     parameters = inspect.signature(made).parameters

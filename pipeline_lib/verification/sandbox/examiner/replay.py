@@ -106,11 +106,15 @@ class _Reference:
         """Stand for a function, as a defaultdict asks for."""
 
 
+def _content(value: Any) -> Any:
+    return value.content
+
+
 def altered_reply(frame: bytes, change: Any) -> bytes | None:
     """A reply with its value changed by ``change``; None if it has no plain value."""
     try:
         answer = _altered(decode(frame, _Reference), change)
-        return None if answer is None else encode(answer, lambda value: value.content)
+        return None if answer is None else encode(answer, _content)
     except (NotPlainError, AttributeError, TypeError):
         return None
 

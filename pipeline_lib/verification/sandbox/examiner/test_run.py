@@ -6,6 +6,7 @@ and classes whose names begin with test that nobody calls.
 
 import ast
 import builtins
+import functools
 import inspect
 import re
 import sys
@@ -114,7 +115,7 @@ class TestRun:
             if isinstance(value, type) and value.__module__ == _MODULE:
                 unittest = sys.modules.get("unittest")
                 if unittest is not None and issubclass(value, unittest.TestCase):
-                    yield lambda case=value: _run_test_case(case)  # type: ignore[misc]
+                    yield functools.partial(_run_test_case, value)
                 elif name.startswith("Test"):
                     yield from _methods(value, scope)
             elif (
@@ -142,7 +143,8 @@ def _methods(kind: type, scope: dict[str, Any]) -> Iterator[Callable[[], object]
         for prepare in ("setup_class", "setup_method"):
             if hasattr(made, prepare):
                 function = getattr(made, prepare)
-                yield lambda f=function: f(*[None] * len(inspect.signature(f).parameters))
+                number = len(inspect.signature(function).parameters)
+                yield functools.partial(function, *[None] * number)
         yield from pytest_stand_in.calls(getattr(made, name), scope)
 
 
@@ -158,7 +160,7 @@ class _Names(dict[str, Any]):
         self["__import__"] = self._import
         self._session = session
 
-    def __or__(self, names: Mapping[str, object]) -> "_Names":  # type: ignore[override]
+    def __or__(self, names: Mapping[str, object]) -> "_Names":  # type: ignore[override, explicit-override]
         self.update(names)
         return self
 
