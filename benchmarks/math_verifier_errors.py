@@ -5,7 +5,7 @@ The pairs are generated (`benchmarks.lib.math_pairs`), so figures of several com
     python -m benchmarks.math_verifier_errors --show --class containers
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from benchmarks.lib.command_line import make_parser
 from benchmarks.lib.math_pairs import containers, quantities, sentences, symbols
@@ -29,15 +29,19 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="print every misjudged pair")
     parser.add_argument("--class", dest="name", default="", help="substring of class names")
     arguments = parser.parse_args()
+    chosen = [make for make in CLASSES if arguments.name in make.__name__]
+    print_classes(chosen, show=arguments.show)
+
+
+def print_classes(classes: Iterable[Callable[[], Iterator[Pair]]], *, show: bool) -> None:
+    """Judge all pairs of the classes, and print a row for each class and one for all."""
     print(f"{'class':32}{'wrong':>7}{'accepted':>10}{'right':>7}{'refused':>9}{'null':>6}")
     total = [0] * 5
     with open_verifier(VerifyParams()) as verifier:
-        for make in CLASSES:
-            if arguments.name not in make.__name__:
-                continue
+        for make in classes:
             pairs = list(dict.fromkeys(make()))
             items = [Item(gold=MathGold(answer=gold), text=text) for gold, text, _ in pairs]
-            row = _row(pairs, verifier.judge(items), show=arguments.show)
+            row = _row(pairs, verifier.judge(items), show=show)
             total = [one + other for one, other in zip(total, row, strict=True)]
             _print(make.__name__, row)
     _print("all", total)

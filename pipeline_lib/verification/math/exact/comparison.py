@@ -9,6 +9,7 @@ the parent process.
 import math
 import re
 from fractions import Fraction
+from typing import Any
 
 from pipeline_lib.verification.math.exact.normal_form import exact_value
 from pipeline_lib.verification.math.exact.quantity import (
@@ -30,7 +31,7 @@ _NAMED = re.compile(
     r"|\\text\{([^{}]{1,40})\}) ?(?:=|\\approx) ?([^=,;]+)"
 )
 _CHOICE = re.compile(r"\(?(?:\\text\{ ?)?\(?([A-Ha-h])\)?\.?(?: ?\})?\)?")
-_WORDS = re.compile(r"[A-Za-z][A-Za-z ,.'-]*")
+_WORDS = re.compile(r"[A-Za-z](?:[A-Za-z ,.']|(?<=[A-Za-z]{3})-(?=[A-Za-z]{3}))*")
 _RECOGNIZED = re.compile(
     r"(?:or|and|not|never|un\w+|perhaps|maybe|possibly|probably|wrong|incorrect|false|is|if|at|about|"
     r"approximately|approx|roughly|around|nearly|almost|more|less|most|least|fewer|excluded|except|"
@@ -164,6 +165,8 @@ def _by_quantity(gold: str, answer: str) -> bool | None:
                 raise AmbiguousError("the counted things have different names")
             return False
         return _is_close(one.value, other.value * factor)
+    if one.readings or other.readings:
+        return bool({one.value, *one.readings} & {other.value, *other.readings})
     return _by_percent(one, other)
 
 
@@ -196,14 +199,16 @@ def _is_close(left: Fraction, right: Fraction) -> bool:
 
 
 def _rounds_to(value: Fraction, rounded: Fraction) -> bool:
-    """True if ``rounded`` has six or more decimals and is a non-terminating ``value``, rounded."""
-    if _decimals(value) is not None:
+    """True if ``rounded`` has six or more decimals, of a non-terminating ``value``, rounded or cut."""
+    if decimals(value) is not None:
         return False
-    places = _decimals(rounded)
-    return places is not None and places >= MIN_ROUNDED_DECIMALS and round(value, places) == rounded
+    places = decimals(rounded)
+    if places is None or places < MIN_ROUNDED_DECIMALS:
+        return False
+    return rounded in {round(value, places), Fraction(int(value * 10**places), 10**places)}
 
 
-def _decimals(value: Fraction) -> int | None:
+def decimals(value: Any) -> int | None:
     """Number of decimals; None if the decimal does not terminate."""
     denominator, places = value.denominator, 0
     for prime in (2, 5):

@@ -63,9 +63,9 @@ _COMMANDS = (
     (re.compile(r"\\(?:ldots|dots[bcmio]?|cdots)(?![a-z])"), r"\\ldots"),
     (_APPROXIMATELY, r"\\approx"),
     (re.compile(r"\\(?:varnothing|empty)(?![a-z])|\\\{ ?\\\}"), r"\\emptyset"),
-    (re.compile(r"\\frac ?(\d) ?(\d)(?!\d)"), r"\\frac{\1}{\2}"),
-    (re.compile(r"\\frac ?(\d) ?\{"), r"\\frac{\1}{"),
-    (re.compile(r"(\\frac ?\{[^{}]*\}) ?(\d)(?!\d)"), r"\1{\2}"),
+    (re.compile(r"\\frac ?(\d|[A-Za-z]|\\[A-Za-z]++) ?(?=\{|\\|[A-Za-z]|\d(?!\d))"), r"\\frac{\1}"),
+    (re.compile(r"(\\frac ?\{[^{}]*\}) ?([A-Za-z]|\d(?!\d)|\\[A-Za-z]++(?! ?\{))"), r"\1{\2}"),
+    (re.compile(r"\\(vec|hat|bar|tilde|d?dot|overline) ?([A-Za-z])(?![A-Za-z])"), r"\\\1{\2}"),
 )
 _SIGNS = (
     (re.compile(r" ?~[ ~]*"), " "),

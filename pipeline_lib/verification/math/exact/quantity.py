@@ -4,6 +4,7 @@ A quantity is parsed only if every word is recognized. The policy on dropped uni
 is in docs/verification-policy.md. All functions take linear time.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from functools import lru_cache
 from pipeline_lib.verification.math.exact.normal_form import exact_value, leading_number
 from pipeline_lib.verification.math.exact.number_words import leading_number as leading_words
 from pipeline_lib.verification.math.exact.number_words import multiplier
-from pipeline_lib.verification.math.exact.units import CURRENCY, Unit, is_letter, parse_unit
+from pipeline_lib.verification.math.exact.units import CURRENCY, Unit, is_letter, parse_unit, ratio
 
 MAX_QUANTITY_CHARS = 600
 
@@ -35,6 +36,8 @@ class Quantity:
     percent: Percent | None = None
     remark: str | None = None
     """Words after the number that are not a listed unit."""
+    readings: tuple[Fraction, ...] = ()
+    """The value in each unit of a compound quantity such as "1 hour 30 minutes"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ _FRACTION_UNIT = re.compile(r"\\frac ?\{([A-Za-z ]{1,20})\} ?\{([A-Za-z ^\d]{1,2
 _PHRASE = re.compile(r"[A-Za-z .,/^{}\-\d]*")
 _NO_REMARK = re.compile(r" ?,? ?(?:(?:or|and) (?:\W|\d|[A-Za-z] )|mod )")
 _CLOCK = re.compile(r"(\d{1,2})(?:(:)([0-5]\d)(?::[0-5]\d)?)? ?(?:([ap])\.? ?m\.?)?", re.IGNORECASE)
+_NEXT_PART = re.compile(r"(?<=[A-Za-z.]) (?:and )?(?=\d)")
 _HOURS = 24
 _MINUTES = 60
 _NOT_WORDS = frozenset({"pi", "sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "exp", "sqrt"})
@@ -86,6 +90,8 @@ def parse_quantity(text: str) -> Quantity | None:
         return Quantity(value=value)
     if len(text) > MAX_QUANTITY_CHARS:
         return None
+    if compound := _compound(text):
+        return compound
     text, currency = _without_currency(text)
     number = leading_number(text)
     if number is None:
@@ -94,6 +100,29 @@ def parse_quantity(text: str) -> Quantity | None:
             return None
         return _with_words(Quantity(value=number[0]), f" {number[1]}", currency)
     return _with_words(Quantity(value=number[0]), number[1], currency)
+
+
+def _compound(text: str) -> Quantity | None:
+    """The sum of quantities of one dimension, the larger unit first, as "5 ft 10 in"."""
+    if not (" " in text or "\\" in text):
+        return None
+    words = " ".join(_TEXT.sub(r" \1 ", text.replace(",", " ")).split())
+    pieces = _NEXT_PART.split(words)
+    found = [parse_quantity(piece) for piece in pieces] if 2 <= len(pieces) <= 4 else []
+    if not found or not all(part and part.unit and not part.remark for part in found):
+        return None
+    parts = [(part.value, part.unit) for part in found if part and part.unit]
+    value, first = parts[0]
+    readings = []
+    for (_, large), (number, unit) in itertools.pairwise(parts):
+        share, step = ratio(first, unit), ratio(large, unit)
+        if share is None or step is None or step >= 1 or not 0 <= number * step < 1:
+            return None
+        value += number * share
+        readings.append(share)
+    return Quantity(
+        value=value, unit=first, readings=(value, *(value / share for share in readings))
+    )
 
 
 def _without_currency(text: str) -> tuple[str, Unit | None]:

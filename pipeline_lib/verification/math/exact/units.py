@@ -16,22 +16,16 @@ from pipeline_lib.verification.math.exact.count_nouns import count_noun
 _TABLE: Mapping[str, Mapping[str, str]] = {
     "length": {
         "1": "m meter metre mtr",
-        "1/100": "cm centimeter centimetre",
-        "1/1000": "mm millimeter millimetre",
-        "1000": "km kilometer kilometre kilometer",
-        "1/10": "dm decimeter decimetre",
         "127/5000": "in inch",
         "381/1250": "ft foot",
         "1143/1250": "yd yard",
         "201168/125": "mi mile",
-        "1/1000000": "micrometer micron",
-        "1/1000000000": "nm nanometer",
+        "1/1000000": "micron",
     },
     "mass": {
         "1": "g gm gram",
-        "1000": "kg kilo kilogram kg",
-        "1/1000": "mg milligram",
-        "1000000": "tonne",
+        "1000": "kilo",
+        "1000000": "t tonne",
         "45359237/100000": "lb pound",
         "45359237/1600000": "oz ounce",
         "907184740/1000": "ton",
@@ -42,12 +36,11 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
         "3600": "h hr hour",
         "86400": "day",
         "604800": "wk week",
-        "1/1000": "ms millisecond",
     },
     "month": {"1": "mo month", "12": "yr year", "120": "decade", "1200": "century"},
     "volume": {
         "1": "L l liter litre",
-        "1/1000": "mL ml milliliter millilitre cc",
+        "1/1000": "cc",
         "3785411784/1000000000": "gal gallon",
         "946352946/1000000000": "qt quart",
         "473176473/1000000000": "pt pint",
@@ -68,20 +61,31 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "kelvin": {"1": "kelvin"},
     "unit": {"1": "unit"},
     "area": {"1": "acre", "247105381/100000000": "hectare"},
-    "energy": {"1": "joule", "1000": "kilojoule"},
-    "calorie": {"1": "calorie cal", "1000": "kcal"},
-    "power": {"1": "watt", "1000": "kilowatt"},
-    "force": {"1": "newton"},
-    "voltage": {"1": "volt"},
-    "current": {"1": "ampere amp"},
+    "energy": {"1": "J joule"},
+    "calorie": {"1": "calorie cal"},
+    "power": {"1": "W watt"},
+    "force": {"1": "N newton"},
+    "pressure": {"1": "Pa pascal"},
+    "voltage": {"1": "V volt"},
+    "current": {"1": "A ampere amp"},
     "resistance": {"1": "ohm"},
-    "frequency": {"1": "hertz hz"},
-    "data": {"1": "byte", "1000": "kilobyte kb", "1000000": "megabyte mb", "1000000000": "gigabyte gb"},
+    "frequency": {"1": "Hz hertz"},
+    "data": {"1": "b bit", "8": "B byte"},
     "rate": {"1": "bpm"},
 }  # fmt: skip
-_LETTERS = frozenset({"m", "g", "s", "h", "L", "l"})
+_SYMBOLS = ("m", "g", "s", "L", "l", "J", "cal", "W", "N", "Pa", "V", "A", "Hz", "b", "B")
+_CAPITALS = ("J", "W", "N", "Pa", "V", "A", "b", "B")
+_METRIC = (
+    "meter", "metre", "gram", "second", "liter", "litre", "joule", "calorie", "watt", "newton", "pascal",
+    "volt", "ampere", "amp", "ohm", "hertz", "bit", "byte",
+)  # fmt: skip
+_PREFIXES = {
+    "k": ("kilo", "1000"), "M": ("mega", "1000000"), "G": ("giga", "1000000000"),
+    "T": ("tera", "1000000000000"), "d": ("deci", "1/10"), "c": ("centi", "1/100"),
+    "m": ("milli", "1/1000"), "n": ("nano", "1/1000000000"), "": ("micro", "1/1000000"),
+}  # fmt: skip
+_LETTERS = frozenset("mgshLltJWNVAbB")
 """Directly after a number, a letter is a symbol; as a unit it follows a space or ``\\text``."""
-_FIXED_CASE = {"L", "mL"}
 _PLURALS = {
     "feet": "foot",
     "inches": "inch",
@@ -89,7 +93,7 @@ _PLURALS = {
     "centuries": "century",
     "hertz": "hertz",
 }
-_COMPOUND = {"mph": "miles per hour", "kph": "km per hour", "kmh": "km per hour", "fps": "feet per second"}  # fmt: skip
+_COMPOUND = {"mph": "miles per hour", "kph": "km per hour", "kmh": "km per hour", "fps": "feet per second", "kwh": "kW h"}  # fmt: skip
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _IGNORED = frozenset({"total", "altogether", "left", "remaining", "old", "each", "long", "all"})
 _PER = frozenset({"/", "per", "a", "an"})
@@ -131,23 +135,41 @@ CURRENCY: Mapping[str, Unit] = {
     "£": Unit(dimensions=frozenset({("sterling", 1)}), scale=Fraction(1)),
     "¥": Unit(dimensions=frozenset({("yen", 1)}), scale=Fraction(1)),
 }
-_NAMES: Mapping[str, tuple[str, Fraction]] = {
+_PLAIN: Mapping[str, tuple[str, Fraction]] = {
     name: (dimension, Fraction(scale))
     for dimension, scales in _TABLE.items()
     for scale, names in scales.items()
     for name in names.split()
 }
+_NAMES: Mapping[str, tuple[str, Fraction]] = {
+    letter + name: (_PLAIN[name][0], _PLAIN[name][1] * Fraction(factor))
+    for short, (word, factor) in _PREFIXES.items()
+    for letter, names in ((short, _SYMBOLS), (word, _METRIC))
+    for name in names
+    if letter
+} | dict(_PLAIN)
+
+
+def _without_case() -> dict[str, tuple[str, Fraction]]:
+    """Units by lower-case name, where the case distinguishes none: "Mg" is not "mg"."""
+    folded: dict[str, set[tuple[str, Fraction]]] = {}
+    for name, unit in _NAMES.items():
+        if len(name) > 1 and not name.endswith(_CAPITALS):
+            folded.setdefault(name.lower(), set()).add(unit)
+    return {name: units.pop() for name, units in folded.items() if len(units) == 1}
+
+
+_FOLDED = _without_case()
 
 
 def _look_up(word: str) -> tuple[str, Fraction] | None:
     """Dimension and scale of a unit's name, in the singular or the plural."""
-    known = _NAMES.get(word)
-    if known is None and word not in _FIXED_CASE:
-        lower = word.lower()
-        singular = _PLURALS.get(lower, lower.removesuffix("s") if len(lower) > 2 else lower)
-        noun = count_noun(lower)
-        known = _NAMES.get(lower) or _NAMES.get(singular)
-        known = known if known and len(lower) > 1 else (f"#{noun}", Fraction(1)) if noun else None
+    lower = word.lower()
+    short = word.removesuffix("s") if len(word) > 2 else word
+    singular = _PLURALS.get(lower, short.lower())
+    known = _NAMES.get(word) or _NAMES.get(short) or _FOLDED.get(lower) or _FOLDED.get(singular)
+    if known is None and (noun := count_noun(lower)):
+        known = f"#{noun}", Fraction(1)
     return known
 
 
@@ -178,7 +200,8 @@ def parse_unit(phrase: str) -> Unit | None:
 
 
 def _expand_compounds(tokens: list[str]) -> list[str]:
-    return [word for token in tokens for word in _COMPOUND.get(token.lower(), token).split()]
+    spaced = [re.sub(r"^([kMGT]?W)h$", r"\1 h", token) for token in tokens]
+    return [word for token in spaced for word in _COMPOUND.get(token.lower(), token).split()]
 
 
 def _without_ending(tokens: list[str]) -> list[str]:

@@ -13,13 +13,12 @@ from typing import Any
 
 import sympy
 from latex2sympy2_extended import NormalizationConfig
-from math_verify import LatexExtractionConfig, parse, verify
+from math_verify import LatexExtractionConfig, parse
 
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
 from pipeline_lib.verification.math.exact.quantity import tail_splits
 from pipeline_lib.verification.math.exact.units import Unit, ratio
 from pipeline_lib.verification.math.symbolic import grammar, marks
-from pipeline_lib.verification.math.symbolic.disproof import differ_numerically
 from pipeline_lib.verification.math.symbolic.regions import (
     Region,
     denotes_set,
@@ -32,6 +31,7 @@ from pipeline_lib.verification.math.symbolic.structure import (
     same_answer,
     strip_names,
 )
+from pipeline_lib.verification.math.symbolic.values import same_object
 
 grammar.install()
 # parse and verify each log a warning that their deadlines are off.
@@ -63,6 +63,7 @@ def gold_is_readable(gold: str) -> bool:
     return all(
         marks.parse_numeral(part)
         or marks.parse_residue(part)
+        or marks.parse_permutation(part)
         or denotes_set(part)
         or any(parse_formula(reading) for reading in _readings(part))
         for part in parts
@@ -105,7 +106,7 @@ def _number(text: str) -> Any:
 
 def atoms_equal(gold: str, answer: str) -> bool | None:
     """True if two formulas without parts are equal; None if the answer cannot be parsed."""
-    for rule in (compare, _by_dots, _by_base, _by_modulus, _by_approximation):
+    for rule in (compare, _by_dots, _by_base, _by_modulus, _by_cycles, _by_approximation):
         if (found := rule(gold, answer)) is not None:
             return found
     gold, gold_unit = next(tail_splits(gold), (gold, None))
@@ -178,6 +179,15 @@ def _by_modulus(gold: str, answer: str) -> bool | None:
     return atoms_equal(one.value, other.value)
 
 
+def _by_cycles(gold: str, answer: str) -> bool | None:
+    one, other = marks.parse_permutation(gold), marks.parse_permutation(answer)
+    if one and other and (one.certain or other.certain):
+        return one.moved == other.moved
+    if (one and other and one.moved == other.moved) or any(p and p.certain for p in (one, other)):
+        raise AmbiguousError("a permutation, or numbers")
+    return None
+
+
 def _by_approximation(gold: str, answer: str) -> bool | None:
     r"""``\sqrt{2} \approx 1.414`` states two values, which must agree within rounding."""
     if "\\approx" not in gold and "\\approx" not in answer:
@@ -228,28 +238,18 @@ def parse_formula(text: str) -> tuple[Any, ...]:
 
 
 def _formulas_equal(gold: str, answer: str) -> bool | None:
-    answers = list(parse_formula(answer))
-    if not answers:
+    """True if two formulas are equal in any reading of the parser; None if one cannot be parsed.
+
+    Raises:
+        AmbiguousError: equality is neither proved nor disproved.
+    """
+    pairs = list(itertools.product(parse_formula(gold), parse_formula(answer)))
+    if not pairs:
         return None
-    golds = list(parse_formula(gold))
-    pairs = list(itertools.product(golds, answers))
-    # math-verify ignores the case of names, and reads a symbol E as the number e.
-    if all(map(_has_lone_symbol, pairs)):
-        return any(map(_difference_is_zero, pairs))
-    if _or_none(lambda: all(differ_numerically(*pair) for pair in pairs)):
-        return False
-    found = _or_none(lambda: verify(golds, answers, timeout_seconds=None, raise_on_error=True))
-    return bool(found)
-
-
-def _has_lone_symbol(pair: tuple[Any, Any]) -> bool:
-    """True if both are plain formulas and one is a lone symbol."""
-    formulas = all(isinstance(value, sympy.Expr) for value in pair)
-    return formulas and any(isinstance(value, sympy.Symbol) for value in pair)
-
-
-def _difference_is_zero(pair: tuple[Any, Any]) -> bool:
-    return bool(_or_none(lambda: sympy.simplify(pair[0] - pair[1]) == 0))
+    found = {_or_none(functools.partial(same_object, *pair)) for pair in pairs}
+    if True not in found and None in found:
+        raise AmbiguousError("equality is neither proved nor disproved")
+    return True in found
 
 
 def _or_none(work: Callable[[], Any]) -> Any:

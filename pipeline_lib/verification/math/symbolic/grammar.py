@@ -45,7 +45,8 @@ class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        # Capital letters are distinct symbols.
+        # Capital letters are distinct symbols, and a symbol is the same beside an i.
+        self.is_real = True
         self.config: Any = replace(vars(self)["config"], lowercase_symbols=False)
 
     def create_parser(self, latex_str: str) -> _TwoStageParser:
@@ -53,11 +54,11 @@ class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF
         return _TwoStageParser(super().create_parser(latex_str))
 
     def parse_number(self, text: str) -> Any:
-        """The SymPy number of a numeral; integers are converted directly."""
+        """The exact SymPy number of a numeral; integers are converted directly."""
         digits = text.replace(",", "")
         if digits.isascii() and digits.isdecimal():
             return sympy.Integer(int(digits))
-        return super().parse_number(text)
+        return sympy.Rational(digits)
 
 
 def install() -> None:

@@ -17,7 +17,12 @@ _NEGATED = re.compile(
 )
 _UNEQUAL = re.compile(r"\\not ?=|\\ne(?![a-z])|!=|<>")
 _PRIMED = re.compile(r"(\\[A-Za-z]+|[A-Za-z])(?: ?\^ ?\{? ?((?:\\prime ?)+)\}?|((?:')+))")
-_DIFFERENTIAL = re.compile(r"(?<![A-Za-z\\{])d(?![_A-Za-z'])")
+_DIFFERENTIAL = re.compile(
+    r"(?<![A-Za-z\\])(?:d|\\partial) ?(?:\^ ?\{?(\d)\}? ?)?([A-Za-z])(?![A-Za-z'])"
+)
+_LONE_D = re.compile(r"(?<![A-Za-z\\{])d(?![_A-Za-z'])")
+_OPERATOR = re.compile(r"\\int|\\frac ?\{ ?(?:d|\\partial)(?: ?\^ ?\{?\d\}?)? ?\}")
+_INVERSE_FUNCTION = re.compile(r"(?<![A-Za-z\\])([a-z]) ?\^ ?\{ ?-1 ?\} ?(?=\()")
 _TRANSPOSED = re.compile(
     r"\^ ?(?:\{ ?(?:T|\\top|\\intercal|\\mathsf ?\{?T\}?|\\text\{ ?T ?\}) ?\}|T(?![A-Za-z])"
     r"|\\top(?![a-z])|\\intercal|\\text\{ ?T ?\})"
@@ -25,7 +30,10 @@ _TRANSPOSED = re.compile(
 _INVERSE = re.compile(r"[A-Z] ?\^ ?\{ ?-")
 _SPELLED = re.compile(r"[A-Z]{2,}")
 _COMMAND = re.compile(r"\\(?:begin|end) ?\{[^{}]*\}|\\[A-Za-z]+")
-_VECTOR = re.compile(r"\\(?:vec|hat|overrightarrow)|\\text\{ ?[a-z] ?\}")
+_VECTOR = re.compile(r"\\(?:vec|hat|overrightarrow|nabla)|\\text\{ ?[a-z] ?\}")
+_PRODUCT = re.compile(r"\\(?:times|cdot)(?![a-z])")
+_JUXTAPOSED = re.compile(r"(?<![_^\d.])\d[\d.]* +(?!\d+ ?/)\d")
+_CYCLES = re.compile(r"(?:\( ?\d+(?:(?: |, ?)\d+)* ?\) ?)+")
 _DOUBLE = re.compile(r"(\d+|[A-Za-z]|\)|\})\s?!\s?!")
 _FUNCTION = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
 _DEGREES = re.compile(r"(\d+(?:\.\d+)?|\\?[A-Za-z]+|\([^()]*\))\s?\^\\circ")
@@ -65,6 +73,15 @@ class Residue:
     modulus: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permutation:
+    """The moved points with their images."""
+
+    moved: frozenset[tuple[str, str]]
+    certain: bool
+    """False for ``(132)``, which may be a number."""
+
+
 def parse_numeral(text: str) -> Numeral | None:
     r"""A numeral with its base, as ``52_8`` or ``1A_{16}``; None for anything else."""
     found = _BASE.fullmatch(text.strip())
@@ -93,18 +110,39 @@ def num_negations(text: str) -> int:
 
 
 def is_reordered(gold: str, answer: str) -> bool:
-    """True if letters occur in another order and their order may matter.
+    """True if the order of letters or numbers may matter, and is not known to be the same.
 
     It matters in names of points and segments (``ABC``), for matrices, which have transposes and
-    inverses, and for vectors under a cross product.
+    inverses, for vectors under a product, and for numbers that only spaces divide.
     """
+    if _JUXTAPOSED.search(gold) or _JUXTAPOSED.search(answer):
+        return True
     one, other = (_COMMAND.sub(" ", _TRANSPOSED.sub(" ", text)) for text in (gold, answer))
     if sorted(_SPELLED.findall(one)) != sorted(_SPELLED.findall(other)):
         return True
     if any(_TRANSPOSED.search(text) or _INVERSE.search(text) for text in (gold, answer)):
         return re.findall(r"[A-Z]", one) != re.findall(r"[A-Z]", other)
-    crossed = all("\\times" in text and _VECTOR.search(text) for text in (gold, answer))
+    crossed = any(_PRODUCT.search(text) and _VECTOR.search(text) for text in (gold, answer))
     return crossed and "".join(gold.split()) != "".join(answer.split())
+
+
+def parse_permutation(text: str) -> Permutation | None:
+    """The product of cycles that a text as ``(1 3 2)`` or ``(12)(34)`` consists of, else None."""
+    if not _CYCLES.fullmatch(text):
+        return None
+    written = re.findall(r"\(([^)]*)\)", text)
+    spaced = any(re.search(r"\d[ ,]+\d", cycle) for cycle in written)
+    cycles = [re.findall(r"\d+" if spaced else r"\d", cycle) for cycle in written]
+    if any(len(cycle) < 2 or len(set(cycle)) < len(cycle) for cycle in cycles):
+        return None
+    image: dict[str, str] = {}
+    for cycle in reversed(cycles):
+        step = dict(zip(cycle, cycle[1:] + cycle[:1], strict=True))
+        image = {start: step.get(end, end) for start, end in image.items()} | {
+            start: end for start, end in step.items() if start not in image
+        }
+    moved = frozenset((start, end) for start, end in image.items() if start != end)
+    return Permutation(moved=moved, certain=spaced or len(cycles) > 1)
 
 
 def has_ellipsis(text: str) -> bool:
@@ -121,8 +159,10 @@ def rewrite(text: str) -> str:
     text = _UNEQUAL.sub(r"\\neq ", text)
     text = re.sub(r"\\text\{ ?pi ?\}", r"\\pi ", text)
     text = re.sub(r"\\text\{ ?([A-Za-z]) ?\}", r"\1", _without_transposes(text))
-    if "\\int" not in text:
-        text = _DIFFERENTIAL.sub("d_{97}", text)
+    text = _INVERSE_FUNCTION.sub(r"\1_{94}", text)
+    if not _OPERATOR.search(text):
+        # The d of a fraction of differentials would be cancelled.
+        text = _LONE_D.sub("d_{97}", _DIFFERENTIAL.sub(r"\2_{97\1}", text))
     text = _PRIMED.sub(
         lambda mark: f"{mark[1]}_{{{90 + len(mark[3] or '') + (mark[2] or '').count('prime')}}}",
         text,

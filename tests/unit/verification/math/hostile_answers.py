@@ -1,7 +1,7 @@
 """Completions that hang, blow up or break a math verifier that is not prepared for them."""
 
 SLOW = {
-    "expansion": "\\boxed{|(x+y+z+w+a+b+c)^{60}|}",
+    "expansion": "\\boxed{\\int_0^1 (x+y+z+w+a+b+c)^{60} dx}",
     "symbolic binomial": "\\boxed{\\binom{x}{300}}",
     "integral": "\\boxed{\\int_0^1 \\sin(x^x) \\cdot e^{\\cos(x^x)} dx}",
 }

@@ -169,9 +169,9 @@ def test_a_slow_answer_scores_nothing():
     """A deadline of the verifier is not the model's fault: no score, and the reason is kept."""
     limits = MathLimits(soft_timeout_s=0.3, hard_timeout_s=30.0)
     with MathJudge(limits, workers=1) as judge:
-        verdict = _judged(judge, "5", "\\boxed{|(x+y+z+w+a+b+c)^{60}|}")
+        verdict = _judged(judge, "5", "\\boxed{\\int_0^1 (x+y+z+w+a+b+c)^{60} dx}")
     assert _scores(verdict) == (Status.TIMEOUT, None, None)
-    assert verdict.extracted == "|(x+y+z+w+a+b+c)^{60}|"
+    assert verdict.extracted == "\\int_0^1 (x+y+z+w+a+b+c)^{60} dx"
 
 
 class _CountingPool:

@@ -1,13 +1,14 @@
 """Generated pairs by class: wrong answers that look right, right ones in another notation.
 
-The classes are those of `benchmarks/math_verifier_errors.py`, which counts them for any commit.
+The classes are those of `benchmarks/math_verifier_errors.py` and `benchmarks/siege_math.py`, which count
+them for any commit.
 """
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.lib.math_pairs import containers, quantities, sentences, symbols
+from benchmarks.lib.math_pairs import containers, quantities, sentences, symbols, values
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.verification.math.exact.count_nouns import count_noun
@@ -20,6 +21,7 @@ CLASSES = (
     *symbols.CLASSES,
     *containers.CLASSES,
     *sentences.CLASSES,
+    *values.CLASSES,
 )
 WORDS = st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=10)
 FORMS = st.sampled_from(

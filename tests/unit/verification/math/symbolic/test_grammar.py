@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
-from sympy import srepr
+from sympy import Float, Rational, srepr
 
 from pipeline_lib.verification.math.symbolic.grammar import QuickReader
 
@@ -22,7 +22,9 @@ CASED = ConversionConfig(lowercase_symbols=False)
 def _read(reader, text):
     """The full result of ``reader`` on ``text``; None if it refuses."""
     try:
-        return srepr(reader(is_real=True, config=CASED).parse(text))
+        parsed = reader(is_real=True, config=CASED).parse(text)
+        # math-verify's decimals are binary; here they are exact.
+        return srepr(parsed.xreplace({f: Rational(str(f)) for f in parsed.atoms(Float)}))
     except Exception:  # noqa: BLE001 - whatever it refuses by
         return None
 
@@ -35,7 +37,7 @@ def _read(reader, text):
         "007",
         "1,2,3,-4",
         "0.50",
-        "1.5e3",
+        "1.5x",
         "2\\frac{1}{2}",
         "(1, 2]",
         "[1, 2) \\cup (3, \\infty)",

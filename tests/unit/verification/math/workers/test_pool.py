@@ -27,7 +27,17 @@ from pipeline_lib.verification.stragglers import MAX_STRAGGLERS, STRAGGLER_AFTER
 
 EQUAL = Question(gold="x^2-1", answer="(x-1)(x+1)")
 DIFFERENT = Question(gold="x^2-1", answer="(x-1)(x+2)")
-SLOW = Question(gold="5", answer="|(x+y+z+w+a+b+c)^{60}|")  # minutes of expansion
+
+
+def _equal_when_expanded(power):
+    """A question that is decided by expanding a power of seven terms."""
+    base = f"(x+y+z+w+a+b+c)^{{{power}}}"
+    return Question(
+        gold=f"(x+y+z+w+a+b+c)^{{{power + 1}}}", answer=f"{base}(x+y+z)+{base}(w+a+b+c)"
+    )
+
+
+SLOW = _equal_when_expanded(60)  # minutes
 REPOSITORY = pathlib.Path(__file__).parents[5]
 
 
@@ -154,13 +164,13 @@ def test_slow_questions_take_a_bounded_number_of_processes():
 
 def test_a_slow_question_that_has_an_answer_gets_it():
     """A straggler that reaches no deadline is judged like any other item."""
-    long = Question(gold="5", answer="|(x+y+z+w+a+b+c)^6|")  # over a second
+    long = _equal_when_expanded(6)  # over a second
     pool = _WatchedPool(MathLimits(soft_timeout_s=60.0, hard_timeout_s=120.0), num_workers=1)
     try:
         replies = pool.ask([long, *[EQUAL] * 5])
     finally:
         pool.close()
-    assert [reply.outcome for reply in replies] == [Outcome.DIFFERENT, *[Outcome.EQUAL] * 5]
+    assert [reply.outcome for reply in replies] == [Outcome.EQUAL] * 6
     assert replies[0].seconds > STRAGGLER_AFTER_S
     assert (pool.order[-1], sorted(pool.order)) == (0, [*range(6)])
 

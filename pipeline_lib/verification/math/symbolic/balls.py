@@ -1,0 +1,175 @@
+"""Values of formulas as balls: intervals of proven radius, at any precision. Imported by workers only.
+
+`separation_bits` bounds how close to zero an algebraic number can be without being zero, so a small
+enough ball around zero proves that it is zero.
+
+Source: Burnikel, Funke, Mehlhorn, Schirra, Schmitt, "A separation bound for real algebraic
+expressions", 2001; Johansson, "Arb: efficient arbitrary-precision midpoint-radius interval
+arithmetic", 2017.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import flint
+import sympy
+
+_MAX_TERMS = 20_000
+_MAX_FACTORIAL = 20_000
+_METHODS = {
+    sympy.exp: "exp", sympy.sin: "sin", sympy.cos: "cos", sympy.tan: "tan", sympy.cot: "cot",
+    sympy.sec: "sec", sympy.csc: "csc", sympy.asin: "asin", sympy.acos: "acos", sympy.atan: "atan",
+    sympy.sinh: "sinh", sympy.cosh: "cosh", sympy.tanh: "tanh", sympy.asinh: "asinh",
+    sympy.acosh: "acosh", sympy.atanh: "atanh", sympy.gamma: "gamma", sympy.erf: "erf",
+    sympy.zeta: "zeta", sympy.conjugate: "conjugate", sympy.floor: "real_floor",
+    sympy.ceiling: "real_ceil",
+}  # fmt: skip
+_TRIGONOMETRIC = (sympy.sin, sympy.cos, sympy.tan, sympy.cot, sympy.sec, sympy.csc)
+_CONSTANTS = {
+    sympy.pi: flint.arb.pi,
+    sympy.E: flint.arb.const_e,
+    sympy.EulerGamma: flint.arb.const_euler,
+    sympy.Catalan: flint.arb.const_catalan,
+    sympy.GoldenRatio: lambda: (1 + flint.arb(5).sqrt()) / 2,
+    sympy.I: lambda: flint.acb(0, 1),
+}
+
+Point = Mapping[sympy.Symbol, sympy.Rational]
+
+
+class NoBallError(ValueError):
+    """A formula has no value that can be bounded."""
+
+
+class OutsideError(ValueError):
+    """A root or logarithm of a number that is not positive, or an infinite value."""
+
+
+def ball(formula: sympy.Basic, point: Point, *, bits: int) -> Any:
+    """The ball around the value of ``formula`` at ``point``, computed with ``bits`` of precision.
+
+    Raises:
+        NoBallError: the formula holds a node whose value is not known.
+        OutsideError: `point` is outside the real domain of the formula.
+    """
+    with flint.ctx.workprec(bits):
+        value = _value(formula, point)
+    if not value.is_finite():
+        raise OutsideError
+    return value
+
+
+def _value(node: Any, point: Point) -> Any:
+    if isinstance(node, sympy.Rational):
+        return flint.acb(flint.fmpq(int(node.p), int(node.q)))
+    if node in _CONSTANTS:
+        return flint.acb(_CONSTANTS[node]())
+    if node in point:
+        return _value(point[node], point)
+    if isinstance(node, sympy.Sum | sympy.Product):
+        return _series(node, point)
+    values = [_value(argument, point) for argument in node.args]
+    if type(node) in _METHODS:
+        return getattr(values[0], _METHODS[type(node)])()
+    if type(node) not in _OPERATIONS:
+        raise NoBallError
+    return _OPERATIONS[type(node)](node, values)
+
+
+def _power(node: sympy.Pow, values: list[Any]) -> Any:
+    base, power = values[0], node.exp
+    if power.is_Integer:
+        return base ** int(power) if power >= 0 else 1 / base ** int(-power)
+    if node.base != sympy.E:
+        _check_domain(node, base)
+    return base.sqrt() if power == sympy.Rational(1, 2) else base ** values[1]
+
+
+def _logarithm(node: sympy.Expr, values: list[Any]) -> Any:
+    _check_domain(node, values[0])
+    return values[0].log() if len(values) == 1 else values[0].log() / values[1].log()
+
+
+def _factorial(node: sympy.Expr, values: list[Any]) -> Any:
+    number = node.args[0]
+    if not number.is_Integer:
+        return (values[0] + 1).gamma()
+    if not 0 <= number <= _MAX_FACTORIAL:
+        raise NoBallError
+    return flint.acb(flint.fmpz.fac_ui(int(number)))
+
+
+_OPERATIONS: Mapping[type, Callable[[Any, list[Any]], Any]] = {
+    sympy.Add: lambda _, values: sum(values, flint.acb(0)),
+    sympy.Mul: lambda _, values: math.prod(values, start=flint.acb(1)),
+    sympy.Pow: _power,
+    sympy.log: _logarithm,
+    sympy.factorial: _factorial,
+    sympy.Abs: lambda _, values: flint.acb(abs(values[0])),
+    sympy.UnevaluatedExpr: lambda _, values: values[0],
+}
+
+
+def _check_domain(node: Any, value: Any) -> None:
+    """Formulas with symbols are compared where their roots and logarithms are real."""
+    if node.free_symbols and not (value.imag.contains(0) and value.real > 0):
+        raise OutsideError
+
+
+def _series(node: Any, point: Point) -> Any:
+    """A finite sum or product, term by term."""
+    if len(node.limits) != 1 or len(node.limits[0]) != 3:
+        raise NoBallError
+    index, first, last = node.limits[0]
+    if not (first.is_Integer and last.is_Integer and last - first < _MAX_TERMS):
+        raise NoBallError
+    total = flint.acb(0 if isinstance(node, sympy.Sum) else 1)
+    for number in range(int(first), int(last) + 1):
+        term = _value(node.function, {**point, index: sympy.Integer(number)})
+        total = total + term if isinstance(node, sympy.Sum) else total * term
+    return total
+
+
+_Bound = tuple[float, float]
+"""Logarithms of the bounds u and l of an expression, in bits."""
+
+
+def separation_bits(number: sympy.Basic) -> float:
+    """Bits after the point that decide whether an algebraic number is zero; infinite for others."""
+    degree = 1
+    for node in set(sympy.preorder_traversal(number)):
+        if isinstance(node, sympy.Pow) and node.exp.is_Rational:
+            degree *= int(node.exp.q)
+        elif node is sympy.I:
+            degree *= 2
+        elif _is_rational_turn(node):
+            degree *= 4 * int((node.args[0] / sympy.pi).q)
+    above, below = _bound(number)
+    return (degree - 1) * above + below + 1
+
+
+def _is_rational_turn(node: Any) -> bool:
+    """True for a trigonometric function of a rational multiple of pi."""
+    return isinstance(node, _TRIGONOMETRIC) and bool((node.args[0] / sympy.pi).is_Rational)
+
+
+def _bound(node: Any) -> _Bound:
+    if isinstance(node, sympy.Rational):
+        return math.log2(abs(int(node.p)) + 1), math.log2(int(node.q))
+    if node is sympy.I or _is_rational_turn(node):
+        # The functions are quotients of sums of two roots of unity.
+        return 1, 1
+    if isinstance(node, sympy.Mul | sympy.Add):
+        aboves, belows = zip(*map(_bound, node.args), strict=True)
+        if isinstance(node, sympy.Mul):
+            return sum(aboves), sum(belows)
+        most = max(above - below for above, below in zip(aboves, belows, strict=True))
+        return sum(belows) + most + math.log2(len(aboves)), sum(belows)
+    if isinstance(node, sympy.Pow) and node.exp.is_Rational:
+        times, root = abs(int(node.exp.p)), int(node.exp.q)
+        above, below = (times * bits for bits in _bound(node.base))
+        if node.exp < 0:
+            above, below = below, above
+        return (above + (root - 1) * below) / root, below
+    return math.inf, math.inf

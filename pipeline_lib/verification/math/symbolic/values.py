@@ -1,0 +1,266 @@
+"""Equality of parsed formulas, equations, tuples and matrices, by proof. Imported by workers only.
+
+Formulas are different if their values are proven to differ at one point. They are equal if their
+difference is zero by algebra, or by a ball smaller than the least value that it could have. What can
+neither be proved nor disproved is undecided: None.
+"""
+
+import math
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import flint
+import sympy
+from latex2sympy2_extended.logic import And
+from sympy.core.function import AppliedUndef
+from sympy.core.relational import Relational
+
+from pipeline_lib.verification.math.exact.comparison import MIN_ROUNDED_DECIMALS, decimals
+from pipeline_lib.verification.math.symbolic.balls import (
+    NoBallError,
+    OutsideError,
+    Point,
+    ball,
+    separation_bits,
+)
+
+_BITS = (64, 256, 1024, 4096, 16_384, 65_536)
+_PROOF_BITS = 256
+"""Formulas that agree to this precision are worth a proof by algebra."""
+_POINTS = 1009
+_SCALES = (1, 3, 40, -1, -40)
+_GREATER = {sympy.StrictGreaterThan, sympy.GreaterThan}
+
+
+def same_object(gold: Any, answer: Any) -> bool | None:
+    """True if two parsed objects are equal; None if that is undecided."""
+    if _links(gold) or _links(answer):
+        return _same_relation(gold, answer)
+    if isinstance(gold, sympy.MatrixBase) and isinstance(answer, sympy.MatrixBase):
+        same_shape = gold.shape == answer.shape
+        return same_shape and _all_same(map(same_object, gold.flat(), answer.flat()))
+    if isinstance(gold, sympy.Expr) and isinstance(answer, sympy.Expr):
+        return same_value(gold, answer)
+    if isinstance(gold, sympy.Set) and isinstance(answer, sympy.Set):
+        return bool(gold.symmetric_difference(answer).is_empty) or None
+    return bool(gold == answer)
+
+
+def _all_same(found: Iterable[bool | None]) -> bool | None:
+    verdicts = set(found)
+    return False if False in verdicts else None if None in verdicts else True
+
+
+def same_value(left: sympy.Expr, right: sympy.Expr) -> bool | None:
+    """True if two formulas are equal for all values of their symbols; None if undecided.
+
+    A decimal of six places or more is equal to what it is the rounding of.
+    """
+    if left == right:
+        return True
+    difference = _named(left - right)
+    symbols = sorted(difference.free_symbols, key=str)
+    if symbols:
+        return _is_zero_function(difference, symbols)
+    return _is_rounded(left, right) or _is_rounded(right, left) or _is_zero_number(difference)
+
+
+def _named(formula: Any) -> Any:
+    """``formula`` with a symbol for each value of an unknown function, and the imaginary unit."""
+    unknown = formula.atoms(AppliedUndef, sympy.Derivative)
+    formula = formula.xreplace({node: sympy.Symbol(str(node), real=True) for node in unknown})
+    return formula.subs({node: sympy.I for node in formula.free_symbols if node.name == "i"})
+
+
+def _is_zero_function(difference: sympy.Expr, symbols: list[sympy.Symbol]) -> bool | None:
+    whole = difference.has(sympy.factorial, sympy.Sum, sympy.Product, sympy.binomial)
+    agreed = False
+    for scale in _SCALES:
+        values = (scale * _coordinate(symbol.name) for symbol in symbols)
+        point = {
+            s: sympy.ceiling(7 * v) if whole else v for s, v in zip(symbols, values, strict=True)
+        }
+        try:
+            value = ball(difference, point, bits=_PROOF_BITS)
+        except (NoBallError, OutsideError):
+            continue
+        if not value.contains(0):
+            # Roots and logarithms of products are often split as if all factors were positive.
+            return None if agreed and scale < 0 and _has_roots(difference) else False
+        agreed = True
+    if not difference.has(sympy.Abs):
+        # What is defined for positive numbers alone is compared for these.
+        difference = difference.xreplace({s: sympy.Symbol(s.name, positive=True) for s in symbols})
+    return _is_zero_by_algebra(difference) or (None if agreed else False)
+
+
+def _has_roots(formula: sympy.Expr) -> bool:
+    return formula.has(sympy.log) or any(
+        not power.exp.is_Integer for power in formula.atoms(sympy.Pow)
+    )
+
+
+def _coordinate(name: str) -> sympy.Rational:
+    """A number in (0, 1] derived from the name; different names rarely share one."""
+    place = 1 + zlib.crc32(name.encode("utf-8", "backslashreplace")) % _POINTS
+    return sympy.Rational(place, _POINTS)
+
+
+def _is_zero_number(number: sympy.Expr) -> bool | None:
+    try:
+        if not ball(number, {}, bits=_PROOF_BITS).contains(0):
+            return False
+    except (NoBallError, OutsideError):
+        pass
+    # Sums and integrals are computed only if no ball can tell.
+    number = sympy.expand_log(number.doit(), factor=True)
+    for known in (number, _exponential(number)):
+        needed = separation_bits(known)
+        if needed < _BITS[-1]:
+            return _is_ball_zero(known, needed) and _is_ball_zero(number, _PROOF_BITS)
+    try:
+        outcome = _is_ball_zero(number, math.inf)
+    except (NoBallError, OutsideError):
+        outcome = None
+    return outcome if outcome is False else _is_zero_by_algebra(number) or None
+
+
+def _is_ball_zero(number: sympy.Expr, needed: float) -> bool | None:
+    """False if a ball excludes zero; True if one of at most 2**-needed holds it; else None."""
+    for bits in _BITS:
+        value = ball(number, {}, bits=bits)
+        if not value.contains(0):
+            return False
+        if needed < bits and value.abs_upper() < flint.arb(2) ** -int(needed + 1):
+            return True
+    return None
+
+
+def _exponential(number: sympy.Expr) -> sympy.Expr:
+    """``exp(n * number) - 1`` without exp, if the number is a rational combination of logarithms.
+
+    Inverse trigonometric functions and multiples of pi are logarithms of algebraic numbers. If it is
+    zero, the number is a multiple of ``2 pi i / n``.
+    """
+    terms = sympy.Add.make_args(sympy.expand(number.rewrite(sympy.log)))
+    unit = sympy.I if any(term.has(sympy.I) for term in terms) else sympy.Integer(1)
+    powers = []
+    for term in terms:
+        factor, rest = (term / unit).as_coeff_Mul()
+        base = sympy.Integer(-1) if rest == sympy.I * sympy.pi else sympy.exp(rest)
+        if not isinstance(rest, sympy.log) and base != -1:
+            return number
+        powers.append((base, factor))
+    whole = math.lcm(*(int(factor.q) for _, factor in powers))
+    return sympy.Mul(*(base ** (factor * whole) for base, factor in powers)) - 1
+
+
+def _is_zero_by_algebra(difference: sympy.Expr) -> bool:
+    difference = sympy.expand(sympy.expand_log(difference.doit(), force=True))
+    return bool(difference == 0 or sympy.simplify(difference) == 0)
+
+
+def _is_rounded(value: sympy.Expr, rounded: sympy.Expr) -> bool:
+    """True if ``rounded`` is a decimal that ``value``, no fraction, rounds or is cut to."""
+    places = decimals(rounded) if rounded.is_Rational and not value.is_Rational else None
+    if places is None or places < MIN_ROUNDED_DECIMALS:
+        return False
+    bits = _PROOF_BITS + 4 * places
+    try:
+        size = ball(value * sympy.Integer(10) ** places, {}, bits=bits)
+    except (NoBallError, OutsideError):
+        return False
+    digits, toward_zero = int(rounded * 10**places), 0 if rounded > 0 else 1
+    with flint.ctx.workprec(bits):
+        near = {(size.real + shift).floor().unique_fmpz() for shift in (0.5, toward_zero)}
+    return bool(size.imag.contains(0)) and digits in near
+
+
+def _links(parsed: Any) -> list[Any]:
+    """The equations or inequalities of a chain; empty for anything else."""
+    links = parsed._unsorted_args if isinstance(parsed, And) else [parsed]  # noqa: SLF001
+    return links if all(isinstance(link, Relational) for link in links) else []
+
+
+def _names(links: list[Any]) -> set[Any]:
+    """What equations define: their left sides that are symbols or values of unknown functions."""
+    return {link.lhs for link in links if isinstance(link.lhs, sympy.Symbol | AppliedUndef)}
+
+
+def _same_relation(gold: Any, answer: Any) -> bool | None:
+    one, other = _links(gold), _links(answer)
+    equations = all(isinstance(link, sympy.Eq) for link in (*one, *other))
+    if not equations:
+        return bool(one and other) and _same_inequalities(one, other)
+    names, others = _names(one), _names(other)
+    if not other and not names:
+        return False
+    if one and other and len(one) == len(other) == 1:
+        return _same_equations(one[0], other[0])
+    if one and other and names != others:
+        return None if names < others or others < names else False
+    found = same_object(one[-1].rhs if one else gold, other[-1].rhs if other else answer)
+    # One value for several names is another structure than the value.
+    return None if found and not (one and other) and len(names | others) > 1 else found
+
+
+def _same_equations(gold: Any, answer: Any) -> bool | None:
+    if _names([gold]) and _names([answer]):
+        functions = [isinstance(link.lhs, AppliedUndef) for link in (gold, answer)]
+        if gold.lhs == answer.lhs or len(set(functions)) > 1:
+            return same_object(gold.rhs, answer.rhs)
+    return _same_zeros(*(_named(link.lhs - link.rhs) for link in (gold, answer)))
+
+
+def _same_zeros(one: Any, other: Any) -> bool | None:
+    """True if two formulas are zero at the same points."""
+    one, other = (sympy.numer(sympy.together(side)) for side in (one, other))
+    if _is_multiple(one, other):
+        return True
+    symbols = sorted(one.free_symbols | other.free_symbols, key=str)
+    if one.is_polynomial(*symbols) and other.is_polynomial(*symbols):
+        factors = [{factor for factor, _ in sympy.factor_list(side)[1]} for side in (one, other)]
+        # A factor and its negative are zero together.
+        return factors[0] == {f if f in factors[0] else -f for f in factors[1]}
+    for symbol in symbols:
+        roots = [sympy.solve(side, symbol) for side in (one, other)]
+        if roots[0] and len(roots[0]) == len(roots[1]):
+            pairs = zip(
+                *(sorted(found, key=sympy.default_sort_key) for found in roots), strict=True
+            )
+            if all(same_value(*pair) for pair in pairs):
+                return True
+    return False
+
+
+def _same_inequalities(gold: list[Any], answer: list[Any]) -> bool:
+    """True if each link of a chain is a positive multiple of a link of the other."""
+    golds, left = (
+        [link.reversed if type(link) in _GREATER else link for link in links]
+        for links in (gold, answer)
+    )
+    for link in golds:
+        for other in left:
+            sides = (_named(each.rhs - each.lhs) for each in (link, other))
+            if type(link) is type(other) and _is_multiple(*sides, positive=True):
+                left.remove(other)
+                break
+        else:
+            return False
+    return not left
+
+
+def _is_multiple(one: Any, other: Any, *, positive: bool = False) -> bool:
+    """True if one formula is the other times a number that is not zero."""
+    point: Point = {
+        symbol: _coordinate(symbol.name) for symbol in one.free_symbols | other.free_symbols
+    }
+    try:
+        factor = one.subs(point) / other.subs(point)
+        value = ball(factor, {}, bits=_PROOF_BITS)
+    except (NoBallError, OutsideError, ZeroDivisionError):
+        return False
+    if value.contains(0) or (positive and not value.real > 0):
+        return False
+    return bool(same_value(one, factor * other))
