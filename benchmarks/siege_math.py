@@ -4,10 +4,10 @@ python -m benchmarks.siege_math --show
 """
 
 from benchmarks.lib.command_line import make_parser
-from benchmarks.lib.math_pairs import values
+from benchmarks.lib.math_pairs import seams, spellings, values
 from benchmarks.math_verifier_errors import print_classes
 
-CLASSES = (*values.CLASSES,)
+CLASSES = (*values.CLASSES, *spellings.CLASSES, *seams.CLASSES)
 
 
 def main() -> None:

@@ -12,6 +12,8 @@ from pipeline_lib.kinds.line_fields import Name
 
 _CALCULATOR_MARK = re.compile(r"<<[^<>]*>>")
 _FINAL_LINE = re.compile(r"\n?####[^\n]*\s*\Z")
+_HASHES = re.compile(r"^[ \t]*####[ \t]*(\S[^\n]*?)[ \t\r]*$", re.MULTILINE)
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _BRACES = re.compile(r"\\[{}]|[{}]")
 
 
@@ -30,6 +32,13 @@ class _Line(BaseModel):
     def _has_gold(self) -> "_Line":
         if self.gold is None and self.reference is None:
             raise ValueError("Field required (or a reference)")
+        marked = _HASHES.findall(self.reference or "")
+        if self.gold is not None and marked:
+            given, referred = (re.sub(r"[\s,$]", "", text) for text in (self.gold, marked[-1]))
+            if given != referred:
+                raise ValueError(
+                    f"the gold is not the answer of the reference ({marked[-1][:40]!r})"
+                )
         return self
 
 
@@ -39,12 +48,15 @@ def _read_line(row: Mapping[str, Any]) -> MathGold:
 
 
 def reference_answer(reference: str) -> str:
-    """The answer at the end of a worked solution: ``#### 18`` or ``A: 18``, else its last line."""
-    last = reference.strip().rpartition("\n")[2].strip()
-    for mark in ("####", "A:"):
-        if last.startswith(mark):
-            return last.removeprefix(mark).strip()
-    return last
+    """The answer of a worked solution: its last ``#### 18``, else its last line, as ``A: 18``."""
+    marked = _HASHES.findall(reference)
+    last = marked[-1] if marked else reference.strip().rpartition("\n")[2].strip()
+    return last.removeprefix("A:").strip()
+
+
+def without_thousands(number: str) -> str:
+    """``number`` without the commas between its groups of three digits; other commas stay."""
+    return _THOUSANDS.sub(lambda found: found[0].replace(",", ""), number)
 
 
 def _boxed_solution(gold: MathGold, solution: str) -> list[str]:

@@ -3,7 +3,7 @@ r"""Rows with a short final answer as problems: GSM8K, MATH, AIME, HMMT.
 Golds are kept as published; `splits` removes problems whose gold the verifier cannot parse.
 """
 
-from pipeline_lib.kinds.math import MathGold, last_boxed
+from pipeline_lib.kinds.math import MathGold, last_boxed, without_thousands
 from pipeline_lib.problems.data_set import BY_SPLIT, DataSet, one_per_row
 from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.records import Problem
@@ -15,7 +15,7 @@ def gsm8k_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
     """A row of GSM8K: ``answer`` is a worked solution whose last line is ``#### 1,080``."""
     solution = row.text("answer")
     _, mark, final = solution.rpartition(_GSM8K_MARK)
-    answer = final.strip().replace(",", "")
+    answer = without_thousands(final.strip(" ,\n"))
     if not mark or not answer:
         raise row.error("answer", f"no answer after {_GSM8K_MARK!r}")
     return Problem(

@@ -43,7 +43,7 @@ def atomic_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
         BadInputError: ``path`` exists and is not a regular file.
     """
     target = path.resolve()
-    _refuse_special(target)
+    _refuse_special(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -79,7 +79,7 @@ def check_output(path: pathlib.Path, *, source: pathlib.Path | None = None) -> N
         raise BadInputError(f"{path}: is the input itself; choose another --output")
     if path.suffix == ".gz":
         raise BadInputError(f"{path}: output is not compressed; leave out .gz")
-    _refuse_special(target)
+    _refuse_special(path)
     folder = next(parent for parent in target.parents if parent.exists())
     if not folder.is_dir():
         raise BadInputError(f"{path}: {folder} is no folder; choose another --output")
@@ -181,11 +181,21 @@ def _lines(stream: gzip.GzipFile | BufferedReader) -> Iterator[bytes]:
         yield line
 
 
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} twice")
+    return value
+
+
 def _json_object(path: pathlib.Path, number: int, line: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(line.decode("utf-8-sig"))
+        value = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_distinct_keys)
     except (ValueError, RecursionError) as error:
         hint = "" if line.endswith(b"\n") else "; the file seems to be truncated"
+        if b"\0" in line:
+            hint = "; the file seems to be UTF-16, save it as UTF-8"
         reason = reason_of(error)
         raise BadInputError(f"{path}:{number}: not a JSON object ({reason}){hint}") from error
     if not isinstance(value, dict):

@@ -3,6 +3,7 @@
 All functions accept any string, lone surrogates included, and take linear time.
 """
 
+import itertools
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -11,7 +12,27 @@ from markdown_it import MarkdownIt
 
 _MAX_LIST_CHARS = 1 << 17
 """Lists are not read in longer texts: a text of list items alone takes 0.4 s for so many."""
-_THOUGHT_END = "</think>"
+_THOUGHT = r"(?:\w{1,10}:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection)(?:\|?>|\]|▷)"
+_THOUGHT_START = re.compile(
+    rf"(?:<(?:\|begin_of_)?|\[|◁){_THOUGHT}|<\|?channel\|?>\s?(?:analysis|thought)", re.IGNORECASE
+)
+_THOUGHT_END = re.compile(
+    rf"(?:<(?:/|\|end_of_)|\[/|◁/){_THOUGHT}|<\|channel\|>\s?final\s?<\|message\|>|<channel\|>",
+    re.IGNORECASE,
+)
+"""Tags of reasoning, of several families of models."""
+_TOOL_CALL = re.compile(
+    r"<(tool_call|tool_response|function_call|tool_code)>.*?(?:</\1>|\Z)|\[TOOL_CALLS\][^\n]*",
+    re.DOTALL,
+)
+_END_OF_TURN = re.compile(
+    r"(?<=\S)\s*(?:<\|(?:im_end|eot_id|eom_id|end|end_of_text|endoftext|return|end_of_turn)\|>|</s>|<end_of_turn>"
+    r"|<eos>|<\uff5cend\u2581of\u2581sentence\uff5c>).*",
+    re.DOTALL,
+)
+_CHAT_TOKEN = re.compile(r"<\|[a-z_]{1,30}\|>|</?s>|<(?:bos|eos|pad)>|\[/?INST\]")
+_MAX_MARKS = 30
+"""Combining marks in a row, as in the stream-safe text format of Unicode (UAX 15)."""
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _BOXED = "\\boxed"
 _BARE = re.compile(r"[ ]*([^\s{}$\\.,;]+(?:[.,]\d+)*)")
@@ -42,6 +63,11 @@ def plain(text: str) -> str:
         return text
     text = _SUPERSCRIPT_RUN.sub(lambda run: f"^{{{run[0].translate(_SUPERSCRIPTS)}}}", text)
     text = _VULGAR.sub(r" \1", text).translate(_SIGNS)
+    # NFKC sorts a run of marks in quadratic time.
+    runs = itertools.groupby(text, lambda character: unicodedata.combining(character) > 0)
+    text = "".join(
+        "".join(itertools.islice(run, _MAX_MARKS if marks else None)) for marks, run in runs
+    )
     text = unicodedata.normalize("NFKC", text).translate(_SIGNS)
     return "".join(map(_ascii_digit, text))
 
@@ -54,8 +80,36 @@ def _ascii_digit(character: str) -> str:
 
 
 def strip_reasoning(text: str) -> str:
-    """The text after the last ``</think>``; the whole text without that tag."""
-    return text.rpartition(_THOUGHT_END)[2]
+    """The text outside the reasoning: after its last end, before one that was never ended.
+
+    Without any other text, reasoning that was never ended is returned as it is.
+    """
+    visible, _ = _divided(text)
+    return visible if visible.strip() else text[_last_end(text) :]
+
+
+def is_unfinished(text: str) -> bool:
+    """True if the text is nothing but reasoning that was never ended."""
+    visible, reasoning = _divided(text)
+    return bool(reasoning) and not visible.strip()
+
+
+def _last_end(text: str) -> int:
+    return max((found.end() for found in _THOUGHT_END.finditer(text)), default=0)
+
+
+def _divided(text: str) -> tuple[str, str]:
+    """The text after the last reasoning, and reasoning that was begun after it."""
+    rest = text[_last_end(text) :]
+    opening = _THOUGHT_START.search(rest)
+    return (rest[: opening.start()], rest[opening.start() :]) if opening else (rest, "")
+
+
+def final_turn(text: str) -> str:
+    """The text of the first turn without tool calls and the tokens of a chat."""
+    if "<" in text or "[" in text:
+        text = _CHAT_TOKEN.sub(" ", _END_OF_TURN.sub("", _TOOL_CALL.sub(" ", text), count=1))
+    return text
 
 
 def unix_lines(text: str) -> str:
@@ -106,29 +160,33 @@ def _blocks(text: str, structure: list[str]) -> list[FencedBlock]:
     ]
 
 
-def last_boxes(text: str) -> list[str]:
+def last_boxes(text: str, command: str = _BOXED) -> list[str]:
     r"""The contents of the last boxes, in order.
 
     Several are returned only if they are joined by "and", "or" or commas alone. A box that was cut
-    off by the token limit is skipped. At most 20 boxes of 20,000 characters are read, so hostile
+    off by the token limit is skipped, and so is an empty one after another. At most 20 boxes of 20,000 characters are read, so hostile
     text costs no more than long text.
     """
     boxes: list[str] = []
+    empty: list[str] = []
     next_start = end = len(text)
     for _ in range(_MAX_BOXES):
-        start = text.rfind(_BOXED, 0, end)
+        start = text.rfind(command, 0, end)
         if start < 0:
             break
-        group = _group_after(text, start + len(_BOXED))
+        group = _group_after(text, start + len(command))
         end = start
         if group is None:
             continue
         content, group_end = group
+        if not content.strip() and not boxes:
+            empty = [content]
+            continue
         if boxes and not _joined(text, group_end, next_start):
             break
         boxes.insert(0, content)
         next_start = start
-    return boxes
+    return boxes or empty
 
 
 def _joined(text: str, start: int, end: int) -> bool:

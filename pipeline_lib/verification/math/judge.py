@@ -5,6 +5,7 @@ or memory limit that is reached is a failure of the verifier, so the item is not
 """
 
 import functools
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,14 +17,23 @@ from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.failures import not_judged, verifier_error
 from pipeline_lib.verification.math.caps import cap_reason
+from pipeline_lib.verification.math.exact.choices import without_letter
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
 from pipeline_lib.verification.math.exact.normal_form import exact_value, normalize
+from pipeline_lib.verification.math.exact.quantity import is_quantity
 from pipeline_lib.verification.math.extraction import MathRule, extract
 from pipeline_lib.verification.math.workers.pool import MathPool, Question, Reply
 from pipeline_lib.verification.math.workers.worker_process import Outcome
 
 STRICT_RULES = frozenset({MathRule.BOXED})
 MAX_SHOWN_CHARS = 200
+_NO_ANSWER = re.compile(
+    r"(?:\\text\{ ?)?(?:n/?a|null|nan|tbd|unknown|see (?:above|below|solution|text)|no answer|\?+|-+"
+    r"|not (?:given|available|applicable))\.? ?\}?",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{2,}(?![A-Za-z}])")
+_MAX_WORDS = 3
 MAX_MEMO = 100_000
 
 _SETTLED = frozenset(Outcome) - {Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED}
@@ -31,7 +41,7 @@ _FAILURES = {
     Outcome.TIMEOUT: (Status.TIMEOUT, "the comparison took too long"),
     Outcome.MEMORY: (Status.MEMORY, "the comparison took too much memory"),
     Outcome.CRASHED: (Status.VERIFIER_ERROR, "the comparing process died twice"),
-    Outcome.AMBIGUOUS: (Status.VERIFIER_ERROR, "the answer can be read in two ways"),
+    Outcome.AMBIGUOUS: (Status.VERIFIER_ERROR, "two readings, or no proof of equality"),
     Outcome.GOLD_UNPARSED: (Status.VERIFIER_ERROR, "the gold cannot be parsed"),
 }
 
@@ -73,7 +83,7 @@ class MathJudge:
         hard = {
             text: Question(gold=text, answer=None)
             for text, reason in zip(written, reasons, strict=True)
-            if reason is None and not _is_number(text)
+            if reason is None and not is_quantity(text) and not text.removeprefix("-").isdecimal()
         }
         replies = self._replies(list(hard.values()))
         return [
@@ -127,15 +137,17 @@ def _timed_draft(gold: MathGold, text: str) -> _Draft:
 
 
 @functools.lru_cache(maxsize=4096)
-def _reference(gold: str) -> str:
-    """The gold in normal form, cached: all paths of a group have the same gold."""
-    return normalize(gold)
+def _reference(gold: str) -> tuple[str, str | None]:
+    """The gold in normal form, and why nothing can equal it; cached for the paths of a group."""
+    text = normalize(gold)
+    reason = _gold_reason(text)
+    return text, None if reason and "more than" in reason else reason
 
 
 def _draft(gold: MathGold, text: str) -> _Draft:
-    reference = _reference(gold.answer)
-    if not reference:
-        return _Draft(verdict=not_judged(Status.VERIFIER_ERROR, "the gold is empty"))
+    reference, reason = _reference(gold.answer)
+    if reason:
+        return _Draft(verdict=not_judged(Status.VERIFIER_ERROR, reason))
     found = extract(text)
     if found is None:
         return _Draft(verdict=Verdict(status=Status.UNPARSED, strict=False, lenient=False))
@@ -151,6 +163,7 @@ def _draft(gold: MathGold, text: str) -> _Draft:
 
 def _compare(reference: str, answer: str, base: Verdict) -> _Draft:
     """The verdict on two normalized answers, or the question for SymPy."""
+    reference, answer = without_letter(reference, answer)
     try:
         equal = compare(reference, answer)
     except AmbiguousError as doubt:
@@ -159,7 +172,11 @@ def _compare(reference: str, answer: str, base: Verdict) -> _Draft:
     if equal is not None:
         return _Draft(verdict=_score(base, equal=equal))
     if reason := cap_reason(answer):
-        return _Draft(verdict=replace(base, detail=f"the answer is {reason}"))
+        if exact_value(reference) is not None or reference.removeprefix("-").isdecimal():
+            # A number is asked for, and not a computation of such a size.
+            return _Draft(verdict=replace(base, detail=f"the answer is {reason}"))
+        failure = not_judged(Status.VERIFIER_ERROR, f"the answer is {reason}")
+        return _Draft(verdict=replace(failure, extracted=base.extracted, rule=base.rule))
     return _Draft(verdict=base, question=Question(gold=reference, answer=answer))
 
 
@@ -187,13 +204,14 @@ def _settle(base: Verdict, reply: Reply) -> Verdict:
 def _gold_reason(gold: str) -> str | None:
     if not gold:
         return "the gold is empty"
-    reason = None if _is_number(gold) else cap_reason(gold)
+    if _NO_ANSWER.fullmatch(gold):
+        return "the gold states no answer"
+    if is_quantity(gold):
+        return None
+    if len(_WORD.findall(gold)) > _MAX_WORDS and re.search(r"\d", gold):
+        return "the gold is a sentence with a number; give the number"
+    reason = None if gold.removeprefix("-").isdecimal() else cap_reason(gold)
     return reason and f"the gold is {reason}"
-
-
-def _is_number(text: str) -> bool:
-    """True if ``text`` is compared exactly, or is an integer too long for that."""
-    return exact_value(text) is not None or text.removeprefix("-").isdecimal()
 
 
 def _failure_detail(reply: Reply) -> str | None:

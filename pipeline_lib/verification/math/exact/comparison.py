@@ -11,6 +11,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
+from pipeline_lib.verification.math.exact.choices import by_choice, without_letter
 from pipeline_lib.verification.math.exact.normal_form import exact_value
 from pipeline_lib.verification.math.exact.quantity import (
     Clock,
@@ -30,8 +31,7 @@ _NAMED = re.compile(
     r"(?!\\(?:not|neg?|neq|lnot|sim)(?![a-z]))(?:\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?"
     r"|\\text\{([^{}]{1,40})\}) ?(?:=|\\approx) ?([^=,;]+)"
 )
-_CHOICE = re.compile(r"\(?(?:\\text\{ ?)?\(?([A-Ha-h])\)?\.?(?: ?\})?\)?")
-_WORDS = re.compile(r"[A-Za-z](?:[A-Za-z ,.']|(?<=[A-Za-z]{3})-(?=[A-Za-z]{3}))*")
+_WORDS = re.compile(r"[^\W\d_](?:[^\W\d_]|[ ,.']|(?<=[^\W\d_]{3})-(?=[^\W\d_]{3}))*")
 _RECOGNIZED = re.compile(
     r"(?:or|and|not|never|un\w+|perhaps|maybe|possibly|probably|wrong|incorrect|false|is|if|at|about|"
     r"approximately|approx|roughly|around|nearly|almost|more|less|most|least|fewer|excluded|except|"
@@ -53,12 +53,13 @@ def compare(gold: str, answer: str) -> bool | None:
     Raises:
         AmbiguousError: only one of two readings is right.
     """
+    gold, answer = without_letter(gold, answer)
     if gold == answer or _spelling(gold) == _spelling(answer):
         return True
     gold_value, answer_value = exact_value(gold), exact_value(answer)
     if gold_value is not None and answer_value is not None:
         return _is_close(gold_value, answer_value)
-    for rule in (_by_clock, _by_choice, _by_words):
+    for rule in (_by_ratio, _by_clock, by_choice, _by_words):
         if (same := rule(gold, answer)) is not None:
             return same
     if _contradicts_itself(answer):
@@ -108,14 +109,17 @@ def _same_time(one: Clock, other: Clock) -> bool:
     return False
 
 
-def _by_choice(gold: str, answer: str) -> bool | None:
-    """Multiple choice: letter case and brackets do not matter where the gold marks its letter."""
-    if len(gold) == 1 or len(answer) > 40:
+def _by_ratio(gold: str, answer: str) -> bool | None:
+    """Ratios of three numbers or more, up to a common factor."""
+    ratios = [[exact_value(part.strip()) for part in text.split(":")] for text in (gold, answer)]
+    one, other = ([part for part in parts if part] for parts in ratios)
+    if len(one) < 3 or len(one) < len(ratios[0]) or len(other) < len(ratios[1]):
         return None
-    letters = _CHOICE.fullmatch(gold), _CHOICE.fullmatch(answer)
-    if letters[0] is None or letters[1] is None:
-        return None
-    return letters[0][1].upper() == letters[1][1].upper()
+    return (
+        len({left / right for left, right in zip(one, other, strict=False)})
+        == 1
+        == (1 + len(one) - len(other))
+    )
 
 
 def _by_words(gold: str, answer: str) -> bool | None:
@@ -199,13 +203,14 @@ def _is_close(left: Fraction, right: Fraction) -> bool:
 
 
 def _rounds_to(value: Fraction, rounded: Fraction) -> bool:
-    """True if ``rounded`` has six or more decimals, of a non-terminating ``value``, rounded or cut."""
+    """True if ``rounded`` has six or more decimals, of a non-terminating ``value``, rounded."""
     if decimals(value) is not None:
         return False
     places = decimals(rounded)
     if places is None or places < MIN_ROUNDED_DECIMALS:
         return False
-    return rounded in {round(value, places), Fraction(int(value * 10**places), 10**places)}
+    cut = Fraction(int(value * 10**places), 10**places)
+    return rounded == round(value, places) or (places > MIN_ROUNDED_DECIMALS and rounded == cut)
 
 
 def decimals(value: Any) -> int | None:

@@ -5,6 +5,8 @@ deadline. Numbers with words around them are read by `quantity`.
 """
 
 import re
+import unicodedata
+from collections.abc import Iterator
 from fractions import Fraction
 
 from pipeline_lib.verification.answer_text import plain
@@ -14,6 +16,15 @@ MAX_CHARS = 20_000
 MAX_EXACT_CHARS = 450
 _MAX_POWER_OF_TEN = 400
 _MAX_PERIOD = 60
+
+
+def _greek() -> Iterator[tuple[int, str]]:
+    """Code points of Greek letters and the LaTeX names of the letters."""
+    for code in range(0x391, 0x3CA):
+        words = unicodedata.name(chr(code), "").split()
+        if len(words) == 4:
+            yield code, words[3].lower() if words[1] == "SMALL" else words[3].capitalize()
+
 
 _SYMBOLS = str.maketrans(
     {
@@ -32,9 +43,15 @@ _SYMBOLS = str.maketrans(
         "′": "'",  # noqa: RUF001 - look-alikes are the point
         "’": "'",  # noqa: RUF001
         "″": "''",
-        "ℝ": "\\mathbb{R}",  # noqa: RUF001
+        "±": "\\pm ",
+        **{chr(c): f"\\{name} " for c, name in _greek()},
     }
 )
+_DOUBLE_STRUCK = {
+    ord(unicodedata.lookup(f"DOUBLE-STRUCK CAPITAL {letter}")): f"\\mathbb{{{letter}}}"
+    for letter in "RZNQC"
+}
+_ROOT = re.compile(r"√ ?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|\w))")
 _OPENING = re.compile(r"^(?:\$\$?|\\\(|\\\[) ?")
 _CLOSING = re.compile(r" ?(?<!\\)(?:\$\$?|\\\)|\\\])$")
 _APPROXIMATELY = re.compile(
@@ -44,8 +61,9 @@ _COMMANDS = (
     (re.compile(r",\\! ?|(?<!\\)\\! ?|\{,\}|(?<=\d)(?:\\[,;:]|\{\\,\})(?=\d{3}(?!\d))"), ","),
     (
         re.compile(
-            r"\\(?:left|right)(?![a-z])\.?|\\[bB]igg?[lr]?(?![a-z])|\\displaystyle|\\boldsymbol|\\limits"
-            r"|\\phantom ?\{[^{}]{0,40}\}"
+            r"\\(?:left|right)(?![a-z])\.?|\\[bB]igg?[lr]?(?![a-z])|\\(?:displaystyle|textstyle|boldsymbol|bm"
+            r"|underline|fbox|boxed|limits|checkmark|therefore|small|[lL]arge|LARGE|[hH]uge)(?![A-Za-z])"
+            r"|\\(?:phantom|[hv]space|label|tag|(?:text)?color(?:box)?) ?\{[^{}]{0,40}\}"
         ),
         "",
     ),
@@ -65,6 +83,8 @@ _COMMANDS = (
     (re.compile(r"\\(?:varnothing|empty)(?![a-z])|\\\{ ?\\\}"), r"\\emptyset"),
     (re.compile(r"\\frac ?(\d|[A-Za-z]|\\[A-Za-z]++) ?(?=\{|\\|[A-Za-z]|\d(?!\d))"), r"\\frac{\1}"),
     (re.compile(r"(\\frac ?\{[^{}]*\}) ?([A-Za-z]|\d(?!\d)|\\[A-Za-z]++(?! ?\{))"), r"\1{\2}"),
+    (re.compile(r"\\text ?\{ ?(?=\\(?:frac|sqrt|pi|left|\())"), "{"),
+    (re.compile(r"\\mathbb ?([A-Z])"), r"\\mathbb{\1}"),
     (re.compile(r"\\(vec|hat|bar|tilde|d?dot|overline) ?([A-Za-z])(?![A-Za-z])"), r"\\\1{\2}"),
 )
 _SIGNS = (
@@ -73,6 +93,11 @@ _SIGNS = (
     (re.compile(r" ?\*\* ?"), "^"),
 )  # fmt: skip
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_PREFIX = re.compile(
+    r"(\\text ?\{ ?)?(?:(?:so|thus|hence|therefore|the|my|our|final|correct|right),? ){0,4}"
+    r"(?:answer|result|solution)s?(?: ?(?:is|are|:|=)(?: ?:)?)(?: |(?=[\W\d])) ?(\} ?)?",
+    re.IGNORECASE,
+)
 _JOINING = re.compile(r"\d|\b(?:or|and|either)\b")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _SPACED_THOUSANDS = re.compile(r"\d{1,3}(?: \d{3})+")
@@ -83,8 +108,9 @@ _FRACTION = re.compile(
     rf"|(?:(\d++) (?:\+ ?)?)?({_DECIMAL}) ?/ ?({_DECIMAL}))"
 )
 _SCIENTIFIC = re.compile(
-    rf"([-+]?{_DECIMAL}) ?(?:(?:\\times|\\cdot|\*) ?10 ?\^ ?\{{? ?|[eE])([-+]?\d{{1,3}}) ?\}}?"
+    rf"([-+]?(?:{_DECIMAL})?) ?(?:(?:(?<=\d ) ?|(?<=\d))(?:\\times|\\cdot|\*) ?10 ?\^ ?\{{? ?|10 ?\^ ?\{{? ?|(?<=[\d.])[eE])([-+]?\d{{1,3}}) ?\}}?"
 )
+_E_NOTATION = re.compile(rf"([-+]?{_DECIMAL})[eE]([-+]?\d{{1,3}})")
 _REPEATING = re.compile(
     r"([-+]?) ?(\d*)\.(\d*?)(?:\\(?:overline|bar|dot) ?(?:\{ ?(\d+) ?\}|(\d))|\((\d+)\))"
 )
@@ -93,9 +119,7 @@ _CONTINUED = re.compile(r"([-+]?) ?(\d{0,40})\.(\d{3,60}) ?\\ldots")
 
 def normalize(answer: str) -> str:
     """Normal form of an answer: characters, spacing, fraction commands, thousands."""
-    text = plain(answer[:MAX_CHARS])
-    if not text.isascii():
-        text = text.translate(_SYMBOLS)
+    text = _without_symbols(answer[:MAX_CHARS])
     # Runs of white space first: the patterns below expect single spaces.
     text = " ".join(text.split()).strip("* ")
     if text.isdecimal():
@@ -111,8 +135,29 @@ def normalize(answer: str) -> str:
     # "(1,234)" may be a point.
     if not text.startswith(("(", "[", "{", "\\{")):
         text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)
-    text = text.strip().removeprefix("\\approx").strip()
+    text = _PREFIX.sub(lambda found: "\\text{" if found[1] and not found[2] else "", text.strip())
+    text = _without_braces(text.removeprefix("\\approx").removeprefix("=").strip())
+    if found := _E_NOTATION.fullmatch(text):
+        text = f"{found[1]}\\cdot 10^{{{int(found[2])}}}"
     return text.removesuffix(".").rstrip() if len(text) > 1 else text
+
+
+def _without_symbols(text: str) -> str:
+    """The text with LaTeX commands in place of mathematical symbols."""
+    if text.isascii():
+        return text
+    text = plain(text.translate(_DOUBLE_STRUCK)).translate(_SYMBOLS)
+    return _ROOT.sub(r"\\sqrt{\1\2}", text)
+
+
+def _without_braces(text: str) -> str:
+    """The content of braces around the whole text."""
+    depth = 0
+    for place, character in enumerate(text if text.startswith("{") else ""):
+        depth += (character == "{") - (character == "}")
+        if depth == 0:
+            return text[1:-1].strip() if place == len(text) - 1 else text
+    return text
 
 
 def _unwrap_text(text: str) -> str:
@@ -145,7 +190,8 @@ def _scientific(text: str) -> Fraction | None:
     power = int(found[2]) if found else 0
     if found is None or abs(power) > _MAX_POWER_OF_TEN:
         return None
-    return Fraction(found[1]) * Fraction(10) ** power
+    mantissa = found[1] if found[1] not in {"", "+", "-"} else f"{found[1]}1"
+    return Fraction(mantissa) * Fraction(10) ** power
 
 
 def leading_number(text: str) -> tuple[Fraction, str] | None:

@@ -102,6 +102,12 @@ def parse_quantity(text: str) -> Quantity | None:
     return _with_words(Quantity(value=number[0]), number[1], currency)
 
 
+def is_quantity(text: str) -> bool:
+    """True for a number, a percentage, a time of day, or a number with a known unit."""
+    quantity = parse_quantity(text)
+    return parse_clock(text) is not None or (quantity is not None and not quantity.remark)
+
+
 def _compound(text: str) -> Quantity | None:
     """The sum of quantities of one dimension, the larger unit first, as "5 ft 10 in"."""
     if not (" " in text or "\\" in text):

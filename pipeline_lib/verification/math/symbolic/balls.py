@@ -16,7 +16,6 @@ import flint
 import sympy
 
 _MAX_TERMS = 20_000
-_MAX_FACTORIAL = 20_000
 _METHODS = {
     sympy.exp: "exp", sympy.sin: "sin", sympy.cos: "cos", sympy.tan: "tan", sympy.cot: "cot",
     sympy.sec: "sec", sympy.csc: "csc", sympy.asin: "asin", sympy.acos: "acos", sympy.atan: "atan",
@@ -26,7 +25,7 @@ _METHODS = {
     sympy.ceiling: "real_ceil",
 }  # fmt: skip
 _TRIGONOMETRIC = (sympy.sin, sympy.cos, sympy.tan, sympy.cot, sympy.sec, sympy.csc)
-_CONSTANTS = {
+_CONSTANTS: Mapping[Any, Callable[[], Any]] = {
     sympy.pi: flint.arb.pi,
     sympy.E: flint.arb.const_e,
     sympy.EulerGamma: flint.arb.const_euler,
@@ -91,21 +90,12 @@ def _logarithm(node: sympy.Expr, values: list[Any]) -> Any:
     return values[0].log() if len(values) == 1 else values[0].log() / values[1].log()
 
 
-def _factorial(node: sympy.Expr, values: list[Any]) -> Any:
-    number = node.args[0]
-    if not number.is_Integer:
-        return (values[0] + 1).gamma()
-    if not 0 <= number <= _MAX_FACTORIAL:
-        raise NoBallError
-    return flint.acb(flint.fmpz.fac_ui(int(number)))
-
-
 _OPERATIONS: Mapping[type, Callable[[Any, list[Any]], Any]] = {
     sympy.Add: lambda _, values: sum(values, flint.acb(0)),
     sympy.Mul: lambda _, values: math.prod(values, start=flint.acb(1)),
     sympy.Pow: _power,
     sympy.log: _logarithm,
-    sympy.factorial: _factorial,
+    sympy.factorial: lambda _, values: (values[0] + 1).gamma(),
     sympy.Abs: lambda _, values: flint.acb(abs(values[0])),
     sympy.UnevaluatedExpr: lambda _, values: values[0],
 }

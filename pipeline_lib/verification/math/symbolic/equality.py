@@ -16,9 +16,14 @@ from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse
 
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
-from pipeline_lib.verification.math.exact.quantity import tail_splits
+from pipeline_lib.verification.math.exact.quantity import is_quantity, tail_splits
 from pipeline_lib.verification.math.exact.units import Unit, ratio
 from pipeline_lib.verification.math.symbolic import grammar, marks
+from pipeline_lib.verification.math.symbolic.definitions import (
+    by_pieces,
+    named_values,
+    without_parameter,
+)
 from pipeline_lib.verification.math.symbolic.regions import (
     Region,
     denotes_set,
@@ -61,10 +66,12 @@ def gold_is_readable(gold: str) -> bool:
         return True
     parts = _leaves(parse_structure(gold))
     return all(
-        marks.parse_numeral(part)
+        is_quantity(part)
+        or marks.parse_numeral(part)
         or marks.parse_residue(part)
         or marks.parse_permutation(part)
         or denotes_set(part)
+        or "\\begin{" in part
         or any(parse_formula(reading) for reading in _readings(part))
         for part in parts
     )
@@ -86,7 +93,12 @@ def equal(gold: str, answer: str) -> bool | None:
     gold, answer = (
         _ALL_REALS.sub(_REALS, _NO_SOLUTION.sub(_NOTHING, text)) for text in (gold, answer)
     )
-    gold, answer = strip_names(gold, answer)
+    if (found := by_pieces(gold, answer, equal)) is not None:
+        return found
+    golds, answers = named_values(gold), named_values(answer)
+    if golds and answers and golds.keys() == answers.keys():
+        return all(equal(value, answers[name]) for name, value in golds.items())
+    gold, answer = strip_names(*without_parameter(gold, answer))
     if denotes_set(gold) or denotes_set(answer):
         regions = [_region(text) for text in (gold, answer)]
         if regions[0] and regions[1]:

@@ -33,11 +33,17 @@ _COMMAND = re.compile(r"\\(?:begin|end) ?\{[^{}]*\}|\\[A-Za-z]+")
 _VECTOR = re.compile(r"\\(?:vec|hat|overrightarrow|nabla)|\\text\{ ?[a-z] ?\}")
 _PRODUCT = re.compile(r"\\(?:times|cdot)(?![a-z])")
 _JUXTAPOSED = re.compile(r"(?<![_^\d.])\d[\d.]* +(?!\d+ ?/)\d")
+_BRACKET = re.compile(r"(?<!sqrt)\[(?! ?\\begin)")
+_ORDER = re.compile(r"([A-Za-z]) ?\^ ?\{ ?\( ?(\d) ?\) ?\}")
 _CYCLES = re.compile(r"(?:\( ?\d+(?:(?: |, ?)\d+)* ?\) ?)+")
 _DOUBLE = re.compile(r"(\d+|[A-Za-z]|\)|\})\s?!\s?!")
 _FUNCTION = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
 _DEGREES = re.compile(r"(\d+(?:\.\d+)?|\\?[A-Za-z]+|\([^()]*\))\s?\^\\circ")
-_NUMERAL = r"(?:\\text\{ ?)?([0-9A-Fa-f]+)(?: ?\})?"
+_NUMERAL = r"\(?(?:\\text\{ ?)?([0-9A-Fa-f]+)(?: ?\})?\)?"
+_BINOMIAL = re.compile(
+    r"C ?_ ?\{? ?(\d+) ?\}? ?\^ ?\{? ?(\d+) ?\}?|(?:\{ ?\})? ?[_^] ?\{? ?(\d+) ?\}? ?C ?_? ?\{? ?(\d+) ?\}?"
+    r"|(?<![A-Za-z\\])C ?\( ?(\d+) ?, ?(\d+) ?\)|\{? ?(\d+) ?\\choose ?(\d+) ?\}?"
+)
 _BASE = re.compile(
     _NUMERAL
     + r" ?_ ?(?:(\d)|\{ ?(?:\\text\{)? ?(?:base )?(\d+|[a-z]+) ?\}? ?\})|([0-9A-Fa-f]+)(?: "
@@ -117,6 +123,8 @@ def is_reordered(gold: str, answer: str) -> bool:
     """
     if _JUXTAPOSED.search(gold) or _JUXTAPOSED.search(answer):
         return True
+    if bool(_BRACKET.search(gold)) != bool(_BRACKET.search(answer)):
+        return True
     one, other = (_COMMAND.sub(" ", _TRANSPOSED.sub(" ", text)) for text in (gold, answer))
     if sorted(_SPELLED.findall(one)) != sorted(_SPELLED.findall(other)):
         return True
@@ -156,10 +164,10 @@ def rewrite(text: str) -> str:
     Raises:
         AmbiguousError: the meaning of a mark is unclear.
     """
-    text = _UNEQUAL.sub(r"\\neq ", text)
+    text = _UNEQUAL.sub(r"\\neq ", _BINOMIAL.sub(_binomial, text))
     text = re.sub(r"\\text\{ ?pi ?\}", r"\\pi ", text)
     text = re.sub(r"\\text\{ ?([A-Za-z]) ?\}", r"\1", _without_transposes(text))
-    text = _INVERSE_FUNCTION.sub(r"\1_{94}", text)
+    text = _ORDER.sub(r"\1_{98\2}", _INVERSE_FUNCTION.sub(r"\1_{94}", text))
     if not _OPERATOR.search(text):
         # The d of a fraction of differentials would be cancelled.
         text = _LONE_D.sub("d_{97}", _DIFFERENTIAL.sub(r"\2_{97\1}", text))
@@ -170,6 +178,11 @@ def rewrite(text: str) -> str:
     if "'" in text or "\\prime" in text or "!!!" in text:
         raise AmbiguousError("a mark whose meaning is not plain")
     return _without_degrees(_DOUBLE.sub(_double_factorial, text))
+
+
+def _binomial(found: re.Match[str]) -> str:
+    above, below = (part for part in found.groups() if part)
+    return f"\\binom{{{above}}}{{{below}}}"
 
 
 def _without_transposes(text: str) -> str:

@@ -19,9 +19,7 @@ _OPENING = frozenset(
 )
 _CLOSING = frozenset({")", "]", "}", "\\}", "\\rbrace", "\\rangle", "\\end", "\\rfloor", "\\rceil"})
 _BUILDER = re.compile(r"\\mid(?![a-z])|(?<![:\d]):(?!=)|\|")
-_NAME = re.compile(
-    r"\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?'?|\((?: ?\\?[A-Za-z]{1,5}(?:_\{?\w\}?)? ?,?)+\)"
-)
+NAME = re.compile(r"\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?'?|\((?: ?\\?[A-Za-z]{1,5}(?:_\{?\w\}?)? ?,?)+\)")
 
 
 class Joint(StrEnum):
@@ -158,7 +156,7 @@ def strip_names(gold: str, answer: str) -> tuple[str, str]:
 
 def _split_name(text: str) -> tuple[str, str]:
     sides, equalities = split_at(text, frozenset({"="}))
-    if len(equalities) != 1 or not _NAME.fullmatch(sides[0]):
+    if len(equalities) != 1 or not NAME.fullmatch(sides[0]):
         return "", text
     return (
         ("".join(sides[0].split()), sides[1])

@@ -5,9 +5,11 @@ difference is zero by algebra, or by a ball smaller than the least value that it
 neither be proved nor disproved is undecided: None.
 """
 
+import itertools
 import math
+import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import flint
@@ -30,6 +32,8 @@ _PROOF_BITS = 256
 """Formulas that agree to this precision are worth a proof by algebra."""
 _POINTS = 1009
 _SCALES = (1, 3, 40, -1, -40)
+_CONSTANT = re.compile(r"[A-DKck](?:_\{?\d\}?)?")
+_MAX_CONSTANTS = 3
 _GREATER = {sympy.StrictGreaterThan, sympy.GreaterThan}
 
 
@@ -62,15 +66,34 @@ def same_value(left: sympy.Expr, right: sympy.Expr) -> bool | None:
     difference = _named(left - right)
     symbols = sorted(difference.free_symbols, key=str)
     if symbols:
-        return _is_zero_function(difference, symbols)
+        found = _is_zero_function(difference, symbols)
+        renamed = _with_constants_renamed(left, right) if found is False else ()
+        return any(same_value(left, other) for other in renamed) or found
     return _is_rounded(left, right) or _is_rounded(right, left) or _is_zero_number(difference)
 
 
 def _named(formula: Any) -> Any:
     """``formula`` with a symbol for each value of an unknown function, and the imaginary unit."""
     unknown = formula.atoms(AppliedUndef, sympy.Derivative)
+    bound = formula.atoms(sympy.Limit, sympy.Integral, sympy.Sum, sympy.Product)
+    unknown |= {node for node in bound if node.has(AppliedUndef)}
     formula = formula.xreplace({node: sympy.Symbol(str(node), real=True) for node in unknown})
     return formula.subs({node: sympy.I for node in formula.free_symbols if node.name == "i"})
+
+
+def _with_constants_renamed(left: sympy.Expr, right: sympy.Expr) -> Iterator[sympy.Expr]:
+    """``right`` with its constants of integration named as in ``left``."""
+    one, other = left.free_symbols - right.free_symbols, right.free_symbols - left.free_symbols
+    if not 0 < len(one) == len(other) <= _MAX_CONSTANTS or not left.free_symbols - one:
+        return
+    # A single one is a summand: the k of kx may be given in the problem.
+    summands = [side.diff(*own).is_number for side, own in ((left, one), (right, other))]
+    if (len(one) == 1 and not all(summands)) or not all(
+        _CONSTANT.fullmatch(symbol.name) for symbol in one | other
+    ):
+        return
+    for names in itertools.permutations(one):
+        yield right.xreplace(dict(zip(other, names, strict=True)))
 
 
 def _is_zero_function(difference: sympy.Expr, symbols: list[sympy.Symbol]) -> bool | None:
@@ -162,7 +185,7 @@ def _is_zero_by_algebra(difference: sympy.Expr) -> bool:
 
 
 def _is_rounded(value: sympy.Expr, rounded: sympy.Expr) -> bool:
-    """True if ``rounded`` is a decimal that ``value``, no fraction, rounds or is cut to."""
+    """True if ``rounded`` is a decimal that ``value``, no fraction, is rounded or cut to."""
     places = decimals(rounded) if rounded.is_Rational and not value.is_Rational else None
     if places is None or places < MIN_ROUNDED_DECIMALS:
         return False
@@ -171,10 +194,10 @@ def _is_rounded(value: sympy.Expr, rounded: sympy.Expr) -> bool:
         size = ball(value * sympy.Integer(10) ** places, {}, bits=bits)
     except (NoBallError, OutsideError):
         return False
-    digits, toward_zero = int(rounded * 10**places), 0 if rounded > 0 else 1
+    shifts = [0.5, *([0 if rounded > 0 else 1] if places > MIN_ROUNDED_DECIMALS else [])]
     with flint.ctx.workprec(bits):
-        near = {(size.real + shift).floor().unique_fmpz() for shift in (0.5, toward_zero)}
-    return bool(size.imag.contains(0)) and digits in near
+        near = {(size.real + shift).floor().unique_fmpz() for shift in shifts}
+    return bool(size.imag.contains(0)) and int(rounded * 10**places) in near
 
 
 def _links(parsed: Any) -> list[Any]:
@@ -188,6 +211,12 @@ def _names(links: list[Any]) -> set[Any]:
     return {link.lhs for link in links if isinstance(link.lhs, sympy.Symbol | AppliedUndef)}
 
 
+def _is_system(links: list[Any]) -> bool:
+    """True if a chain says more than that its first side has the value of its last."""
+    steps = [link for link in links[1:] if not isinstance(link.lhs, sympy.Symbol | AppliedUndef)]
+    return any(same_object(link.lhs, link.rhs) is not True for link in steps)
+
+
 def _same_relation(gold: Any, answer: Any) -> bool | None:
     one, other = _links(gold), _links(answer)
     equations = all(isinstance(link, sympy.Eq) for link in (*one, *other))
@@ -198,6 +227,10 @@ def _same_relation(gold: Any, answer: Any) -> bool | None:
         return False
     if one and other and len(one) == len(other) == 1:
         return _same_equations(one[0], other[0])
+    if any(_is_system(links) for links in (one, other)):
+        sides = [[links[0].lhs, *(link.rhs for link in links)] for links in (one, other) if links]
+        same = len({len(side) for side in sides}) == 1 == len(sides) - 1
+        return (same and _all_same(map(same_object, *sides))) or None
     if one and other and names != others:
         return None if names < others or others < names else False
     found = same_object(one[-1].rhs if one else gold, other[-1].rhs if other else answer)
@@ -210,7 +243,19 @@ def _same_equations(gold: Any, answer: Any) -> bool | None:
         functions = [isinstance(link.lhs, AppliedUndef) for link in (gold, answer)]
         if gold.lhs == answer.lhs or len(set(functions)) > 1:
             return same_object(gold.rhs, answer.rhs)
+        (name, letter), (other, other_letter) = _argument(gold.lhs), _argument(answer.lhs)
+        if name == other and letter and other_letter and letter not in answer.rhs.free_symbols:
+            return same_object(gold.rhs, answer.rhs.subs(other_letter, letter))
     return _same_zeros(*(_named(link.lhs - link.rhs) for link in (gold, answer)))
+
+
+def _argument(defined: Any) -> tuple[str, Any]:
+    """Name and argument of ``f(x)`` or ``a_n``; no argument if it is not a letter."""
+    if isinstance(defined, AppliedUndef):
+        argument = defined.args[0] if len(defined.args) == 1 else None
+        return str(defined.func), argument if isinstance(argument, sympy.Symbol) else None
+    found = re.fullmatch(r"(\w+?)_\{?([a-z])\}?", defined.name)
+    return (found[1], sympy.Symbol(found[2], real=True)) if found else (defined.name, None)
 
 
 def _same_zeros(one: Any, other: Any) -> bool | None:

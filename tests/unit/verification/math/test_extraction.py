@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.verification.math.extraction import MathRule, extract
+from pipeline_lib.verification.math.extraction import Extraction, MathRule, extract
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,9 @@ from pipeline_lib.verification.math.extraction import MathRule, extract
         (r"$\boxed{1}$ and $\boxed{2}$", "1, 2"),
         (r"\boxed{4} or \boxed{5}", "4, 5"),
         (r"<think>\boxed{3}</think> \boxed{4}", "4"),
-        (r"<think>\boxed{3} and no closing tag", "3"),
+        (r"\boxed{5}, in other words \boxed{}", "5"),
+        (r"\boxed{3} <think>or is it \boxed{4}?", "3"),
+        (r"\boxed{3}</s><s>Another question: \boxed{4}", "3"),
         (r"</think>\boxed{1}</think>\boxed{2}", "2"),
         ("\\boxed{10}\n#### 11\nThe answer is 12.", "10"),
         (r"\boxed{}", ""),
@@ -30,6 +32,14 @@ def test_the_last_whole_box_wins(text, answer):
     """A box beats every other rule; the last one counts, and one that was cut off does not."""
     found = extract(text)
     assert (found.rule, found.answer) == (MathRule.BOXED, answer)
+
+
+@pytest.mark.parametrize(
+    "text", ["<think>\\boxed{3}", "[THINK] \\boxed{3}", "<|channel|>analysis<|message|>\\boxed{3}"]
+)
+def test_a_box_in_unfinished_reasoning_is_marked(text):
+    """Reasoning that was never ended states no answer in the format that was asked for."""
+    assert extract(text) == Extraction(answer="3", rule=MathRule.REASONING)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +83,11 @@ def test_hashes_state_the_answer(text, answer):
         ("The answer is 1, 2, 3, 4, 5", "1, 2, 3, 4, 5"),
         ("The answer is 18 dollars, not 20 dollars.", "18"),
         ("#### Step 2: add\n3 + 4 = 7\nThe answer is 7", "7"),
+        ("```\n#### 3\n```\nThe answer is 7.", "7"),
+        ("\\boxed{6}. Wait, a mistake. The answer is 7.", "7"),
+        ("<answer>7</answer>", "7"),
+        ('{"answer": "7"}', "7"),
+        ("\\fbox{7}", "7"),
     ],
 )
 def test_an_answer_line_is_read(text, answer):

@@ -126,6 +126,9 @@ def test_equations_and_words_between_values(judge, gold, answer):
         ("", "\\boxed{5}", NOT_JUDGED),
         (" $$ ", "\\boxed{}", NOT_JUDGED),
         ("\\frac{", "\\boxed{x}", NOT_JUDGED),
+        ("N/A", "\\boxed{5}", NOT_JUDGED),
+        ("x", "\\boxed{" + "x+" * 400 + "1}", NOT_JUDGED),
+        ("The answer is 24", "\\boxed{24}", RIGHT),
         ("5", "\\boxed{5=5}", RIGHT),
         ("5", "\\boxed{4} no, wait: \\boxed{5}", RIGHT),
         ("5", "\\boxed{5} no, wait: \\boxed{4}", WRONG),
@@ -143,6 +146,7 @@ def test_hostile_and_odd_answers(judge, gold, text, scores):
     ("text", "scores"),
     [
         ("<think>\\boxed{4}", WRONG),
+        ("<think>\\boxed{5}", RIGHT_IN_ANOTHER_FORM),
         ("<think>it is 5", RIGHT_IN_ANOTHER_FORM),
         ("<think>4</think>\\boxed{4}</think>\\boxed{5}", RIGHT),
         ("therefore \\boxed{5", RIGHT_IN_ANOTHER_FORM),

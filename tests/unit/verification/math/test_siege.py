@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.lib.math_pairs import containers, quantities, sentences, symbols, values
+from benchmarks import siege_math
+from benchmarks.lib.math_pairs import containers, quantities, sentences, symbols
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.verification.math.exact.count_nouns import count_noun
@@ -21,7 +22,7 @@ CLASSES = (
     *symbols.CLASSES,
     *containers.CLASSES,
     *sentences.CLASSES,
-    *values.CLASSES,
+    *siege_math.CLASSES,
 )
 WORDS = st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=10)
 FORMS = st.sampled_from(
