@@ -26,9 +26,11 @@ MAX_TAIL_CHARS = 8_000
 
 _HASHES = "####"
 _ANSWER = re.compile(
-    r"(?:\b(?i:answer)\b[^\w<>]{0,4}(?:\bis\b|:|=)|^\s{0,8}A:)[\s:*]{0,8}((?!<answer>)\S[^\n]*)"
-    r"|<answer>\s{0,8}([^\n<]*[^\s<])",
+    r"(?:\b(?i:answer)\b[^\w<>]{0,4}(?:\bis\b|:|=)|^\s{0,8}A:)[\s:*]{0,8}(?!<answer>)(?=\S)|<answer>\s{0,8}(?=[^\s<])",
     re.MULTILINE,
+)
+_DISPLAY = re.compile(
+    r"(\\\[|\$\$)[ \t]{0,8}\n\s{0,8}([^\n]{1,400}?)[ \t]{0,8}\n\s{0,8}(\\\]|\$\$)"
 )
 _EMPTY_BOX = re.compile(r"\$?\\boxed\{\s?\}\$?\.?")
 _RETRACTED = re.compile(
@@ -59,7 +61,7 @@ def extract(text: str) -> Extraction | None:
     """The final answer of ``text``; None if no rule fires. Never raises."""
     visible = final_turn(strip_reasoning(text))
     boxes = last_boxes(visible)
-    tail = plain(visible[-MAX_TAIL_CHARS:]).rstrip()
+    tail = _DISPLAY.sub(r"\1\2\3", plain(visible[-MAX_TAIL_CHARS:])).rstrip()
     if any(box.strip() for box in boxes):
         # "\boxed{1} and \boxed{2}" is one answer with two parts.
         boxed = Extraction(
@@ -124,7 +126,7 @@ def _answer_line(tail: str) -> _Marked | None:
     last = _last(_ANSWER.finditer(tail))
     if last is None:
         return None
-    line = (last[1] or last[2]).strip()
+    line = tail[last.end() :].partition("\n")[0].partition("</answer>")[0].strip()
     # The end of a JSON object is no part of its value.
     if line.count("}") > line.count("{"):
         line = line.rstrip(" }],`").strip("\"' ")

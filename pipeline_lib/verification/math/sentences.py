@@ -37,6 +37,17 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 """Anywhere in the sentence: it then states no number."""
+_SUBJECT = re.compile(
+    r"\W{0,4}(?:(?:therefore|thus|so|hence|consequently|finally|in total|overall|then),? ){0,2}the ",
+    re.IGNORECASE,
+)
+_VERB = re.compile(r"\b(?:is|are|was|were|equals)[:\s$\\(*]{0,4}$", re.IGNORECASE)
+_UNSURE = re.compile(
+    r"\b(?:answer|result|solution|value|it|this|that) (?:\w+ )?(?:is|was)(?:n't| not| never)\b|\b(?:unknown|wrong|incorrect"
+    r"|false|invalid|impossible|doubt|unsure|maybe|perhaps|possibly|probably|guess|might|may be|either|mistaken?|error"
+    r"|cannot be|can't be|not true|deny|denies|rule out)\b",
+    re.IGNORECASE,
+)
 _RELATIVE = re.compile(
     r"\b(?:that|who|which)(?: [a-z']{1,12}){0,2}? (?:not|[a-z]{1,8}n't) [a-z]{1,20}"
     r"|(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )(?<!\bbe )\bnot [a-z]{2,20}(?:ed|en)\b",
@@ -92,6 +103,8 @@ def stated_answer(line: str, before: str) -> str | None:
         return line.rstrip(".").strip() or None
     sentence = _first_sentence(_CONTRAST.sub("", line) if " not " in line else line)
     candidates = _candidates(sentence)
+    if _is_definite(sentence, candidates):
+        return _with_multiplier(sentence, candidates[-1])
     denied = _DENIED.search(sentence) and _DENIED.search(_RELATIVE.sub(" ", sentence))
     if denied or not candidates:
         return None if denied else line
@@ -103,6 +116,20 @@ def stated_answer(line: str, before: str) -> str | None:
     if not sound or len(sound) < len(candidates):
         return None
     return _with_multiplier(sentence, sound[-1])
+
+
+def _is_definite(sentence: str, candidates: list[_NumberSpan]) -> bool:
+    """True for "the number of ... is X", whatever its subject says: other numbers, or what is not."""
+    if not candidates or not _SUBJECT.match(sentence):
+        return False
+    last = candidates[-1]
+    verbs = [
+        c for c in candidates if _VERB.search(sentence, max(0, c.start - _LOOK_BACK_CHARS), c.start)
+    ]
+    ends = not _WORD.search(_COMMAND.sub(" ", sentence[last.end :])) and not _is_misread(
+        sentence, last
+    )
+    return verbs == [last] and ends and not _UNSURE.search(sentence)
 
 
 def _first_sentence(line: str) -> str:
