@@ -21,18 +21,19 @@ _THOUGHT_END = re.compile(
     re.IGNORECASE,
 )
 """Tags of reasoning, of several families of models."""
+_TAG = re.compile("<[/|a-zA-Z\uff5c]")
 _TOOL_CALL = re.compile(
     r"<(tool_call|tool_response|function_call|tool_code)>.*?(?:</\1>|\Z)|\[TOOL_CALLS\][^\n]*",
     re.DOTALL,
 )
 _END_OF_TURN = re.compile(
-    r"(?<=\S)\s*(?:<\|(?:im_end|eot_id|eom_id|end|end_of_text|endoftext|return|end_of_turn)\|>|</s>|<end_of_turn>"
-    r"|<eos>|<\uff5cend\u2581of\u2581sentence\uff5c>).*",
-    re.DOTALL,
+    r"<\|(?:im_end|eot_id|eom_id|end|end_of_text|endoftext|return|end_of_turn)\|>|</s>|<end_of_turn>|<eos>"
+    r"|<\uff5cend\u2581of\u2581sentence\uff5c>"
 )
 _CHAT_TOKEN = re.compile(r"<\|[a-z_]{1,30}\|>|</?s>|<(?:bos|eos|pad)>|\[/?INST\]")
 _MAX_MARKS = 30
 """Combining marks in a row, as in the stream-safe text format of Unicode (UAX 15)."""
+_LONG_RUN = re.compile(rf"[^\x00-\x7f]{{{_MAX_MARKS + 1}}}")
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _BOXED = "\\boxed"
 _BARE = re.compile(r"[ ]*([^\s{}$\\.,;]+(?:[.,]\d+)*)")
@@ -63,11 +64,12 @@ def plain(text: str) -> str:
         return text
     text = _SUPERSCRIPT_RUN.sub(lambda run: f"^{{{run[0].translate(_SUPERSCRIPTS)}}}", text)
     text = _VULGAR.sub(r" \1", text).translate(_SIGNS)
-    # NFKC sorts a run of marks in quadratic time.
-    runs = itertools.groupby(text, lambda character: unicodedata.combining(character) > 0)
-    text = "".join(
-        "".join(itertools.islice(run, _MAX_MARKS if marks else None)) for marks, run in runs
-    )
+    if _LONG_RUN.search(text):
+        # NFKC sorts a run of marks in quadratic time.
+        runs = itertools.groupby(text, lambda character: unicodedata.combining(character) > 0)
+        text = "".join(
+            "".join(itertools.islice(run, _MAX_MARKS if marks else None)) for marks, run in runs
+        )
     text = unicodedata.normalize("NFKC", text).translate(_SIGNS)
     return "".join(map(_ascii_digit, text))
 
@@ -84,32 +86,35 @@ def strip_reasoning(text: str) -> str:
 
     Without any other text, reasoning that was never ended is returned as it is.
     """
-    visible, _ = _divided(text)
-    return visible if visible.strip() else text[_last_end(text) :]
+    return _visible(text)[0] if _may_be_tagged(text) else text
 
 
-def is_unfinished(text: str) -> bool:
-    """True if the text is nothing but reasoning that was never ended."""
-    visible, reasoning = _divided(text)
-    return bool(reasoning) and not visible.strip()
+def final_turn(text: str) -> tuple[str, bool]:
+    """The first turn outside the reasoning, without tool calls and the tokens of a chat.
+
+    True if the text is nothing but reasoning that was never ended.
+    """
+    if not _may_be_tagged(text):
+        return text, False
+    visible, unfinished = _visible(text)
+    visible = _TOOL_CALL.sub(" ", visible)
+    ends = (found.start() for found in _END_OF_TURN.finditer(visible))
+    end = next((end for end in ends if visible[:end].strip()), len(visible))
+    return _CHAT_TOKEN.sub(" ", visible[:end]), unfinished
 
 
-def _last_end(text: str) -> int:
-    return max((found.end() for found in _THOUGHT_END.finditer(text)), default=0)
+def _may_be_tagged(text: str) -> bool:
+    """False for most texts, sooner than by a pattern for all tags."""
+    signs = "◁" in text or "THINK]" in text or "INST]" in text or "[TOOL_" in text
+    return signs or ("<" in text and _TAG.search(text) is not None)
 
 
-def _divided(text: str) -> tuple[str, str]:
-    """The text after the last reasoning, and reasoning that was begun after it."""
-    rest = text[_last_end(text) :]
+def _visible(text: str) -> tuple[str, bool]:
+    rest = text[max((end.end() for end in _THOUGHT_END.finditer(text)), default=0) :]
     opening = _THOUGHT_START.search(rest)
-    return (rest[: opening.start()], rest[opening.start() :]) if opening else (rest, "")
-
-
-def final_turn(text: str) -> str:
-    """The text of the first turn without tool calls and the tokens of a chat."""
-    if "<" in text or "[" in text:
-        text = _CHAT_TOKEN.sub(" ", _END_OF_TURN.sub("", _TOOL_CALL.sub(" ", text), count=1))
-    return text
+    visible = rest[: opening.start()] if opening else rest
+    unfinished = opening is not None and not visible.strip()
+    return (rest if unfinished else visible), unfinished
 
 
 def unix_lines(text: str) -> str:

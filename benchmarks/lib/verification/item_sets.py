@@ -208,7 +208,7 @@ HOSTILE: Mapping[str, str] = {
     "factorial of factorial": boxed("((9!)!)!"),
     "binomial": boxed("\\binom{10^9}{5 \\cdot 10^8}"),
     "symbolic binomial": boxed("\\binom{x}{300}"),
-    "expansion": boxed("|(x+y+z+w+a+b+c)^{60}|"),
+    "expansion": boxed("\\int_0^1 (x+y+z+w+a+b+c)^{60} dx"),
     "500 parentheses": boxed("(" * 500 + "1" + ")" * 500),
     "500 fractions": boxed("\\frac{1}{" * 500 + "2" + "}" * 500),
     "500 open braces": "\\boxed{" * 500 + "1",

@@ -13,10 +13,8 @@ from enum import StrEnum
 
 from pipeline_lib.verification.answer_text import (
     final_turn,
-    is_unfinished,
     last_boxes,
     plain,
-    strip_reasoning,
 )
 from pipeline_lib.verification.math.exact.normal_form import exact_value, normalize
 from pipeline_lib.verification.math.sentences import is_prose, only_number, stated_answer
@@ -26,12 +24,11 @@ MAX_TAIL_CHARS = 8_000
 
 _HASHES = "####"
 _ANSWER = re.compile(
-    r"(?:\b(?i:answer)\b[^\w<>]{0,4}(?:\bis\b|:|=)|^\s{0,8}A:)[\s:*]{0,8}(?!<answer>)(?=\S)|<answer>\s{0,8}(?=[^\s<])",
+    r"(?:\b(?i:answer)\b[^\w<>]{0,4}(?:\bis\b|:|=)|^\s{0,8}A:)[\s:*]{0,8}(?!<answer>)(?=\S)",
     re.MULTILINE,
 )
-_DISPLAY = re.compile(
-    r"(\\\[|\$\$)[ \t]{0,8}\n\s{0,8}([^\n]{1,400}?)[ \t]{0,8}\n\s{0,8}(\\\]|\$\$)"
-)
+_ANSWER_TAG = re.compile(r"<answer>\s{0,8}(?=[^\s<])")
+_DISPLAY = re.compile(r"(?:\\\[|\$\$)[ \t]*\n\s{0,8}([^\n]{1,400})\n\s{0,8}(?:\\\]|\$\$)")
 _EMPTY_BOX = re.compile(r"\$?\\boxed\{\s?\}\$?\.?")
 _RETRACTED = re.compile(
     r"\b(?:wait|actually|correction|mistake|sorry|oops|instead|wrong|incorrect|no,)", re.IGNORECASE
@@ -59,21 +56,22 @@ class Extraction:
 
 def extract(text: str) -> Extraction | None:
     """The final answer of ``text``; None if no rule fires. Never raises."""
-    visible = final_turn(strip_reasoning(text))
+    visible, unfinished = final_turn(text)
     boxes = last_boxes(visible)
-    tail = _DISPLAY.sub(r"\1\2\3", plain(visible[-MAX_TAIL_CHARS:])).rstrip()
     if any(box.strip() for box in boxes):
         # "\boxed{1} and \boxed{2}" is one answer with two parts.
         boxed = Extraction(
             answer=", ".join(_without_repeats(boxes)),
-            rule=MathRule.REASONING if is_unfinished(text) else MathRule.BOXED,
+            rule=MathRule.REASONING if unfinished else MathRule.BOXED,
         )
-        return _correction(tail.rpartition("\\boxed")[2], boxed) or boxed
-    tail = _EMPTY_BOX.sub("", tail)
-    marked = [found for find in (_after_hashes, _answer_line) if (found := find(tail))]
-    if marked:
+        return _correction(visible[visible.rfind("\\boxed") :], boxed) or boxed
+    tail = plain(visible[-MAX_TAIL_CHARS:])
+    tail = (_EMPTY_BOX.sub("", tail) if boxes else tail).rstrip()
+    hashes = _after_hashes(tail)
+    start = len(hashes.before) if hashes else 0
+    last = _answer_line(tail[start:], before=tail[:start]) or hashes
+    if last:
         # A marked line without an answer ends the search: no further rule applies.
-        last = max(marked, key=lambda found: len(found.before))
         stated = stated_answer(last.line, last.before)
         return Extraction(answer=stated, rule=last.rule) if stated else None
     if framed := last_boxes(tail, "\\fbox"):
@@ -86,7 +84,9 @@ def extract(text: str) -> Extraction | None:
 
 def _correction(after: str, boxed: Extraction) -> Extraction | None:
     """Another number that the text states after its box, where it takes the box back."""
-    line = _answer_line(after) if _RETRACTED.search(after) else None
+    if "nswer" not in after or not _RETRACTED.search(after):
+        return None
+    line = _answer_line(plain(after[-MAX_TAIL_CHARS:]))
     stated = stated_answer(line.line, line.before) if line else None
     values = [exact_value(normalize(text)) for text in (stated or "", boxed.answer)]
     if stated is None or None in values or values[0] == values[1]:
@@ -122,15 +122,19 @@ def _after_hashes(tail: str) -> _Marked | None:
     return _Marked(line=line, before=tail[:start], rule=MathRule.HASHES)
 
 
-def _answer_line(tail: str) -> _Marked | None:
+def _answer_line(tail: str, before: str = "") -> _Marked | None:
     last = _last(_ANSWER.finditer(tail))
+    if "<answer>" in tail:
+        last = _last(_ANSWER_TAG.finditer(tail, last.end() if last else 0)) or last
     if last is None:
         return None
-    line = tail[last.end() :].partition("\n")[0].partition("</answer>")[0].strip()
+    display = _DISPLAY.match(tail, last.end())
+    line = display[1] if display else tail[last.end() :].partition("\n")[0]
+    line = line.partition("</answer>")[0].strip()
     # The end of a JSON object is no part of its value.
     if line.count("}") > line.count("{"):
         line = line.rstrip(" }],`").strip("\"' ")
-    return _Marked(line=line, before=tail[: last.start()], rule=MathRule.ANSWER_LINE)
+    return _Marked(line=line, before=before + tail[: last.start()], rule=MathRule.ANSWER_LINE)
 
 
 def _last(found: Iterable[re.Match[str]]) -> re.Match[str] | None:

@@ -163,7 +163,6 @@ def _draft(gold: MathGold, text: str) -> _Draft:
 
 def _compare(reference: str, answer: str, base: Verdict) -> _Draft:
     """The verdict on two normalized answers, or the question for SymPy."""
-    reference, answer = without_letter(reference, answer)
     try:
         equal = compare(reference, answer)
     except AmbiguousError as doubt:
@@ -177,7 +176,8 @@ def _compare(reference: str, answer: str, base: Verdict) -> _Draft:
             return _Draft(verdict=replace(base, detail=f"the answer is {reason}"))
         failure = not_judged(Status.VERIFIER_ERROR, f"the answer is {reason}")
         return _Draft(verdict=replace(failure, extracted=base.extracted, rule=base.rule))
-    return _Draft(verdict=base, question=Question(gold=reference, answer=answer))
+    gold, answer = without_letter(reference, answer)
+    return _Draft(verdict=base, question=Question(gold=gold, answer=answer))
 
 
 def _score(base: Verdict, *, equal: bool) -> Verdict:

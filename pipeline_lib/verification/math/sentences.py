@@ -43,7 +43,7 @@ _SUBJECT = re.compile(
 )
 _VERB = re.compile(r"\b(?:is|are|was|were|equals)[:\s$\\(*]{0,4}$", re.IGNORECASE)
 _UNSURE = re.compile(
-    r"\b(?:answer|result|solution|value|it|this|that) (?:\w+ )?(?:is|was)(?:n't| not| never)\b|\b(?:unknown|wrong|incorrect"
+    r"\b(?:answer|result|solution|value|it|this) (?:\w+ )?(?:is|was)(?:n't| not| never)\b|\b(?:unknown|wrong|incorrect"
     r"|false|invalid|impossible|doubt|unsure|maybe|perhaps|possibly|probably|guess|might|may be|either|mistaken?|error"
     r"|cannot be|can't be|not true|deny|denies|rule out)\b",
     re.IGNORECASE,

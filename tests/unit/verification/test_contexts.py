@@ -28,7 +28,11 @@ CASES = {
     "equal by meaning": (MathGold(answer="x^2-1"), "\\boxed{(x-1)(x+1)}", Status.CORRECT),
     "different": (MathGold(answer="x^2-1"), "\\boxed{x^2+1}", Status.WRONG),
     "no answer": (MathGold(answer="5"), "I do not know.", Status.UNPARSED),
-    "too slow": (MathGold(answer="5"), "\\boxed{(x+y+z+w+a+b+|c|)^{60}}", Status.TIMEOUT),
+    "too slow": (
+        MathGold(answer="5"),
+        "\\boxed{\\int_0^1 (x+y+z+w+a+b+c)^{60} dx}",
+        Status.TIMEOUT,
+    ),
     "bad gold": (MathGold(answer="\\frac{"), "\\boxed{x}", Status.VERIFIER_ERROR),
     "right": (DOUBLED, "```python\ndef f(x):\n    return 2 * x\n```", Status.CORRECT),
     "wrong": (DOUBLED, "def f(x):\n    return x + 2\n", Status.WRONG),

@@ -8,6 +8,7 @@ _ONE = re.compile(
     r"(?:(?i:option|choice|answer)s? )?(?:\( ?([A-Ja-j]) ?\)|([A-Ja-j])(?:[).:](?= |$)|$))(?: ?(\S.*))?"
 )
 _JOINT = re.compile(r" ?(?:[,;&]|\band\b) ?(?:and )?")
+_BEGINNING = re.compile(r"[\\(A-Ja-jOo]")
 _MAX_CHARS = 200
 
 
@@ -22,7 +23,7 @@ class Choice:
 
 def parse_choice(text: str) -> Choice | None:
     """The letters that a normalized text consists of; None for anything else."""
-    if len(text) > _MAX_CHARS:
+    if len(text) > _MAX_CHARS or not _BEGINNING.match(text):
         return None
     bare = " ".join(_TEXT.sub(r" \1 ", text).split())
     if re.fullmatch("A?B?C?D?E?F?G?H?I?J?", bare) and len(bare) > 1:

@@ -32,6 +32,7 @@ _NAMED = re.compile(
     r"|\\text\{([^{}]{1,40})\}) ?(?:=|\\approx) ?([^=,;]+)"
 )
 _WORDS = re.compile(r"[^\W\d_](?:[^\W\d_]|[ ,.']|(?<=[^\W\d_]{3})-(?=[^\W\d_]{3}))*")
+_LISTED = re.compile(r" ?(?:,| and\b| or\b| &) ?(?:and |or )?")
 _RECOGNIZED = re.compile(
     r"(?:or|and|not|never|un\w+|perhaps|maybe|possibly|probably|wrong|incorrect|false|is|if|at|about|"
     r"approximately|approx|roughly|around|nearly|almost|more|less|most|least|fewer|excluded|except|"
@@ -53,12 +54,14 @@ def compare(gold: str, answer: str) -> bool | None:
     Raises:
         AmbiguousError: only one of two readings is right.
     """
-    gold, answer = without_letter(gold, answer)
     if gold == answer or _spelling(gold) == _spelling(answer):
         return True
     gold_value, answer_value = exact_value(gold), exact_value(answer)
     if gold_value is not None and answer_value is not None:
         return _is_close(gold_value, answer_value)
+    stripped = without_letter(gold, answer)
+    if stripped != (gold, answer):
+        return compare(*stripped)
     for rule in (_by_ratio, _by_clock, by_choice, _by_words):
         if (same := rule(gold, answer)) is not None:
             return same
@@ -111,6 +114,8 @@ def _same_time(one: Clock, other: Clock) -> bool:
 
 def _by_ratio(gold: str, answer: str) -> bool | None:
     """Ratios of three numbers or more, up to a common factor."""
+    if ":" not in gold or ":" not in answer:
+        return None
     ratios = [[exact_value(part.strip()) for part in text.split(":")] for text in (gold, answer)]
     one, other = ([part for part in parts if part] for parts in ratios)
     if len(one) < 3 or len(one) < len(ratios[0]) or len(other) < len(ratios[1]):
@@ -128,6 +133,10 @@ def _by_words(gold: str, answer: str) -> bool | None:
     if not (_WORDS.fullmatch(one) and _WORDS.fullmatch(other)):
         return None
     marked = "\\text" in gold or "\\text" in answer
+    lists = [sorted(word for word in _LISTED.split(text) if word) for text in (one, other)]
+    if len(lists[0]) > 1 and ("or" in one.split()) == ("or" in other.split()):
+        same = lists[0] == lists[1]
+        return same or (None if max(map(len, lists[0])) < 3 and not marked else False)
     folded = [re.sub(r"[ .]", "", word).casefold() for word in (one, other)]
     if parse_quantity(gold) and parse_quantity(answer):
         return None

@@ -93,6 +93,10 @@ _SIGNS = (
     (re.compile(r" ?\*\* ?"), "^"),
 )  # fmt: skip
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_NO_SOLUTION = re.compile(
+    r"(?:\\text\{)? ?(?:there (?:is|are) )?no (?:real )?solutions? ?\}?", re.IGNORECASE
+)
+_ALL_REALS = re.compile(r"(?:\\text\{)? ?all real(?: numbers|s) ?\}?", re.IGNORECASE)
 _PREFIX = re.compile(
     r"(\\text ?\{ ?)?(?:(?:so|thus|hence|therefore|the|my|our|final|correct|right),? ){0,4}"
     r"(?:answer|result|solution)s?(?: ?(?:is|are|:|=)(?: ?:)?)(?: |(?=[\W\d])) ?(\} ?)?",
@@ -135,8 +139,17 @@ def normalize(answer: str) -> str:
     # "(1,234)" may be a point.
     if not text.startswith(("(", "[", "{", "\\{")):
         text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)
-    text = _PREFIX.sub(lambda found: "\\text{" if found[1] and not found[2] else "", text.strip())
+    return _without_frame(text.strip())
+
+
+def _without_frame(text: str) -> str:
+    """The text without "the answer is", braces or signs around it, in one spelling for all."""
+    if prefix := _PREFIX.match(text):
+        opened = "\\text{" if prefix[1] and not prefix[2] else ""
+        text = opened + text[prefix.end() :]
     text = _without_braces(text.removeprefix("\\approx").removeprefix("=").strip())
+    if "olution" in text or "real" in text:
+        text = _ALL_REALS.sub(r"\\mathbb{R}", _NO_SOLUTION.sub(r"\\emptyset", text))
     if found := _E_NOTATION.fullmatch(text):
         text = f"{found[1]}\\cdot 10^{{{int(found[2])}}}"
     return text.removesuffix(".").rstrip() if len(text) > 1 else text
@@ -150,13 +163,14 @@ def _without_symbols(text: str) -> str:
     return _ROOT.sub(r"\\sqrt{\1\2}", text)
 
 
-def _without_braces(text: str) -> str:
-    """The content of braces around the whole text."""
+def _without_braces(text: str, nested: int = 3) -> str:
+    """The content of braces around the whole text, however many."""
     depth = 0
     for place, character in enumerate(text if text.startswith("{") else ""):
         depth += (character == "{") - (character == "}")
         if depth == 0:
-            return text[1:-1].strip() if place == len(text) - 1 else text
+            whole = place == len(text) - 1
+            return _without_braces(text[1:-1].strip(), nested - 1) if whole and nested else text
     return text
 
 

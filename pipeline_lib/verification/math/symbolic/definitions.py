@@ -21,9 +21,10 @@ _PIECES = re.compile(
 _CONDITION = re.compile(r"^(?:\\text\{ ?)?(?:if|for|when|where) ?\}?|\\text\{ ?(?:if|for|when) ?\}")
 _REMAINING = re.compile(r"(?:\\text\{ ?)?(?:otherwise|else(?:where)?) ?\}?")
 _PARAMETER = re.compile(
-    r"(.*?[^,; ])[,; ]+(?:\\text\{ ?(?:,? ?(?:where|for|with|and|some|any|all) ?)+\})? ?([a-z]) ?"
-    r"(?:\\in ?\\mathbb\{Z\}|\\text\{ ?is an(?:y)? integer ?\})"
+    r"(.*?[^,; (])[,; ]+\(?(?:\\text\{ ?(?:,? ?(?:where|for|with|and|some|any|all|every) ?)+(integers?)? ?\})? ?([a-z]) ?"
+    r"(?:\\in ?\\mathbb\{Z\}|\\text\{ ?is an(?:y)? integer ?\}|(?(2)|(?!)))\)?"
 )
+_LETTER = r"(?<![A-Za-z\\]){}(?![A-Za-z])"
 
 
 def by_pieces(gold: str, answer: str, equal: TextsEqual) -> bool | None:
@@ -83,10 +84,27 @@ def named_values(text: str) -> Mapping[str, str] | None:
     return named if len(named) == len(sides) else None
 
 
+def rows_as_list(text: str) -> str:
+    """Rows without conditions in a brace are a list: a system of equations."""
+    found = _PIECES.fullmatch(text)
+    return ", ".join(found[2].split("\\\\")) if found and "&" not in found[2] else text
+
+
 def without_parameter(gold: str, answer: str) -> tuple[str, str]:
     r"""Remove ", k \in \mathbb{Z}"; the letter of the answer's parameter becomes the gold's."""
     one, other = _PARAMETER.fullmatch(gold), _PARAMETER.fullmatch(answer)
-    if one and other and one[2] != other[2] and one[2] not in other[1]:
-        letter = rf"(?<![A-Za-z\\]){other[2]}(?![A-Za-z])|(?<=\\pi ){other[2]}(?![A-Za-z])"
-        return one[1], re.sub(letter, one[2], other[1])
-    return one[1] if one else gold, other[1] if other else answer
+    if one is None and other is None:
+        return gold, answer
+    body, answer_body = one[1] if one else gold, other[1] if other else answer
+    letter = one[3] if one else _only_new_letter(gold, answer_body)
+    own = other[3] if other else _only_new_letter(answer, body)
+    if letter and own and letter != own and letter not in answer_body:
+        answer_body = re.sub(_LETTER.format(own), letter, answer_body)
+    return body, answer_body
+
+
+def _only_new_letter(body: str, beside: str) -> str | None:
+    """The single letter of an integer that one text has and the other has not."""
+    new = {letter for letter in "jklmn" if re.search(_LETTER.format(letter), body)}
+    new -= {letter for letter in "jklmn" if re.search(_LETTER.format(letter), beside)}
+    return new.pop() if len(new) == 1 else None

@@ -22,6 +22,7 @@ from pipeline_lib.verification.math.symbolic import grammar, marks
 from pipeline_lib.verification.math.symbolic.definitions import (
     by_pieces,
     named_values,
+    rows_as_list,
     without_parameter,
 )
 from pipeline_lib.verification.math.symbolic.regions import (
@@ -52,11 +53,7 @@ _LATEX = (
 )
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _FUNCTIONS = frozenset({"lcm", "gcd", "max", "min", "sin", "cos", "tan", "log", "ln", "det", "deg"})
-_NO_SOLUTION = re.compile(
-    r"(?:\\text\{)? ?(?:there (?:is|are) )?no (?:real )?solutions? ?\}?", re.IGNORECASE
-)
-_ALL_REALS = re.compile(r"(?:\\text\{)? ?all real(?: numbers|s) ?\}?", re.IGNORECASE)
-_NOTHING, _REALS = r"\\emptyset", r"\\mathbb{R}"
+_DEGREES = re.compile(r"(-?\d+(?:\.\d+)?)\^\\circ")
 _ROUNDING = 0.01
 
 
@@ -90,9 +87,7 @@ def equal(gold: str, answer: str) -> bool | None:
         AmbiguousError: only one of two readings is right.
         MemoryError: the process reached its memory limit.
     """
-    gold, answer = (
-        _ALL_REALS.sub(_REALS, _NO_SOLUTION.sub(_NOTHING, text)) for text in (gold, answer)
-    )
+    gold, answer = rows_as_list(gold), rows_as_list(answer)
     if (found := by_pieces(gold, answer, equal)) is not None:
         return found
     golds, answers = named_values(gold), named_values(answer)
@@ -220,7 +215,9 @@ def _value(text: str) -> float | None:
 def _by_readings(gold: str, answer: str) -> bool | None:
     """Compare formulas; an answer with two readings is decided if both are right or both wrong."""
     verdicts = {
-        _formulas_equal(one, other) for one in _readings(gold) for other in _readings(answer)
+        _formulas_equal(one, other)
+        for one in _readings(_in_radians(gold, answer))
+        for other in _readings(_in_radians(answer, gold))
     }
     if len(verdicts) > 1 and True in verdicts:
         raise AmbiguousError("a product after a slash")
@@ -228,6 +225,12 @@ def _by_readings(gold: str, answer: str) -> bool | None:
     if found and marks.is_reordered(gold, answer):
         raise AmbiguousError("the order of letters may matter")
     return found
+
+
+def _in_radians(text: str, other: str) -> str:
+    """An angle in degrees beside a multiple of pi in radians; any other formula as it is."""
+    degrees = _DEGREES.fullmatch(text) if "\\pi" in other else None
+    return f"{degrees[1]}\\cdot \\frac{{\\pi}}{{180}}" if degrees else text
 
 
 def _readings(text: str) -> tuple[str, ...]:

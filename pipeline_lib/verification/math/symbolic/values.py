@@ -86,9 +86,10 @@ def _with_constants_renamed(left: sympy.Expr, right: sympy.Expr) -> Iterator[sym
     one, other = left.free_symbols - right.free_symbols, right.free_symbols - left.free_symbols
     if not 0 < len(one) == len(other) <= _MAX_CONSTANTS or not left.free_symbols - one:
         return
-    # A single one is a summand: the k of kx may be given in the problem.
+    # A single one is a summand, or called C: the k of kx may be given in the problem.
     summands = [side.diff(*own).is_number for side, own in ((left, one), (right, other))]
-    if (len(one) == 1 and not all(summands)) or not all(
+    named = any(symbol.name.startswith("C") for symbol in one)
+    if (len(one) == 1 and not all(summands) and not named) or not all(
         _CONSTANT.fullmatch(symbol.name) for symbol in one | other
     ):
         return
@@ -137,7 +138,7 @@ def _is_zero_number(number: sympy.Expr) -> bool | None:
     except (NoBallError, OutsideError):
         pass
     # Sums and integrals are computed only if no ball can tell.
-    number = sympy.expand_log(number.doit(), factor=True)
+    number = sympy.expand_log(_without_exponentials(number.doit()), factor=True)
     for known in (number, _exponential(number)):
         needed = separation_bits(known)
         if needed < _BITS[-1]:
@@ -147,6 +148,18 @@ def _is_zero_number(number: sympy.Expr) -> bool | None:
     except (NoBallError, OutsideError):
         outcome = None
     return outcome if outcome is False else _is_zero_by_algebra(number) or None
+
+
+def _without_exponentials(number: sympy.Expr) -> sympy.Expr:
+    """``number`` with its roots of unity in algebraic form."""
+    turns = {node: node.args[0] / (sympy.I * sympy.pi) for node in number.atoms(sympy.exp)}
+    return number.xreplace(
+        {
+            node: sympy.cos(turn * sympy.pi) + sympy.I * sympy.sin(turn * sympy.pi)
+            for node, turn in turns.items()
+            if turn.is_Rational
+        }
+    )
 
 
 def _is_ball_zero(number: sympy.Expr, needed: float) -> bool | None:

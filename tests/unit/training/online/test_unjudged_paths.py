@@ -26,7 +26,7 @@ GOLDS = {
 COMPLETIONS = [
     ("math", "\\boxed{(x-1)(x+1)}", 1.0),
     ("math", "\\boxed{x}", 0.0),
-    ("math", "\\boxed{|(x+y+z+w+a+b+c)^{60}|}", None),
+    ("math", "\\boxed{\\int_0^1 (x+y+z+w+a+b+c)^{60} dx}", None),
     ("unreadable", "\\boxed{x}", None),
     ("broken", "3+2=5", None),
     ("math", "no answer", 0.0),

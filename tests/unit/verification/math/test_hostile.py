@@ -69,10 +69,12 @@ def test_two_hundred_hostile_items_among_two_thousand():
 
 @pytest.mark.parametrize("name", CHEAP)
 def test_cheap_ones_are_settled(judge, name):
-    """Against a gold of another value they are wrong or unreadable, never a matter of deadlines."""
-    (verdict,) = judge.judge([(MathGold(answer="7\\sqrt{3}"), CHEAP[name])])
+    """Against a number they are wrong or unreadable, against a formula at most open by size."""
+    (verdict,) = judge.judge([(MathGold(answer="7"), CHEAP[name])])
     assert verdict.status in {Status.WRONG, Status.UNPARSED}
     assert (verdict.strict, verdict.lenient) == (False, False)
+    (verdict,) = judge.judge([(MathGold(answer="7\\sqrt{3}"), CHEAP[name])])
+    assert verdict.lenient is False or (verdict.detail or "").startswith("the answer is ")
 
 
 @pytest.mark.parametrize("name", SLOW)
