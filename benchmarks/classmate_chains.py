@@ -19,11 +19,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
-
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.processes import run_measured
 from flows.cli.tables import print_table
+from flows.terminal import console
 from pipeline_lib.classmate.probe.chains import Chain, read_chains
 from pipeline_lib.classmate.probe.figures import ByKept, ProbedChain, mean_curves
 from pipeline_lib.classmate.probe.page import curve_tables
@@ -204,12 +203,12 @@ def _by_kept(row: Row) -> ByKept:
 
 def print_curves(source: pathlib.Path, output: pathlib.Path) -> None:
     """Print the curves over all, right and wrong chains."""
-    console = Console(width=150)
+    console.width = 150
     for name, chains in by_verdict(source, output).items():
         console.print(f"{len(chains)} chains: {name}")
         if chains:
             for table in curve_tables(chains, mean_curves(chains, EvaluateParams(), seed=SEED)):
-                print_table(console, table)
+                print_table(table)
 
 
 def main() -> None:

@@ -23,12 +23,17 @@ class PlainConsole(Console):
             else:
                 yield Segment(printable(segment.text), segment.style)
 
-    def say(self, text: str) -> None:
-        """Print ``text`` as it is, in lines that are not wrapped."""
-        self.print(text, markup=False, highlight=False, soft_wrap=True)
+
+console = PlainConsole()
+"""Of all commands."""
+
+
+def say(text: str) -> None:
+    """Print ``text`` as it is, in lines that are not wrapped."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def complain(message: str) -> None:
     """Print the reason why a command ends, in one line on stderr."""
-    console = PlainConsole(stderr=True, soft_wrap=True, highlight=False)
-    console.print(f"reasonloop: {one_line(message)}", markup=False)
+    errors = PlainConsole(stderr=True, soft_wrap=True, highlight=False)
+    errors.print(f"reasonloop: {one_line(message)}", markup=False)

@@ -7,12 +7,9 @@ from cyclopts import Parameter
 
 from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions
 from flows.cli.progress import progress_bar
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.adaptive.countdown.data_folder import generate_data
 from pipeline_lib.adaptive.countdown.sequences import KINDS
-
-console = PlainConsole()
-_say = console.say
 
 
 def generate(
@@ -32,7 +29,7 @@ def generate(
         reasonloop apr generate --output data/apr4 --set adaptive.data.countdown.num_numbers=4
     """
     loaded = params.load()
-    with progress_bar(console, "generate") as moved:
+    with progress_bar("generate") as moved:
         manifest = generate_data(
             loaded.adaptive.data,
             output.resolve(),
@@ -43,5 +40,5 @@ def generate(
     counts = manifest.counts
     for kind in KINDS:
         solved = counts[f"{kind}_solved"] / counts[f"{kind}_problems"]
-        _say(f"{kind}: {counts[f'{kind}_rows']:.0f} sequences, {solved:.1%} of the problems solved")
-    _say(f"data: {output}, digest {manifest.digest[:16]}")
+        say(f"{kind}: {counts[f'{kind}_rows']:.0f} sequences, {solved:.1%} of the problems solved")
+    say(f"data: {output}, digest {manifest.digest[:16]}")

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions, read_list
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.kinds.line_fields import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
@@ -18,9 +18,6 @@ from pipeline_lib.storage.files import check_output
 
 if TYPE_CHECKING:
     from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting
-
-console = PlainConsole()
-_say = console.say
 
 
 @Parameter(name="*")
@@ -177,7 +174,7 @@ def evaluate(
     evaluation.check_models(folders, runtime.url)
     setting = sweep.setting(loaded, folders[0], runtime)
     found = problem_source.read_source(source.data, source.problems, source.split)
-    with progress_bar(console, "apr evaluate") as moved:
+    with progress_bar("apr evaluate") as moved:
         evaluated = evaluation.evaluate_models(
             {str(model): folder for model, folder in zip(models, folders, strict=True)},
             found,
@@ -186,9 +183,9 @@ def evaluate(
             on_progress=moved,
         )
     for table in tables.evaluation_tables(evaluated):
-        print_table(console, table)
+        print_table(table)
     for name in (evaluation.METRICS_NAME, evaluation.ROLLOUTS_NAME, evaluation.REPORT_NAME):
-        _say(str(output / name))
+        say(str(output / name))
 
 
 def trace(  # noqa: PLR0913 - one argument per option
@@ -246,7 +243,7 @@ def trace(  # noqa: PLR0913 - one argument per option
         ),
     )
     for line in drawn.lines():
-        _say(line)
+        say(line)
     if html is not None:
         tracing.write_trace_page(html, folder, drawn)
-        _say(str(html))
+        say(str(html))

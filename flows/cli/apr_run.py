@@ -7,12 +7,10 @@ from rich.table import Table
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_WORKSPACE, ParamsOptions, WorkspaceOptions
 from flows.cli.orchestrated import orchestrated
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.adaptive.preflight import check_stages
 from pipeline_lib.reporting.wording import points
 from pipeline_lib.storage.files import read_json
-
-console = PlainConsole()
 
 
 def run(
@@ -30,7 +28,7 @@ def run(
     """
     loaded = params.load(*options.overrides)
     check_stages(loaded.adaptive)
-    with orchestrated(options.workspace.resolve(), loaded, console, uses_engine=False) as started:
+    with orchestrated(options.workspace.resolve(), loaded, uses_engine=False) as started:
         from flows.adaptive import run_adaptive  # noqa: PLC0415 - see `orchestrated`
 
         run_adaptive(started)
@@ -39,7 +37,7 @@ def run(
     console.print(_accuracies(metrics["models"]), markup=False)
     console.print(_differences(metrics["paired"]), markup=False)
     for name in ("metrics.json", "report.html"):
-        console.print(str(folder / name), markup=False, highlight=False, soft_wrap=True)
+        say(str(folder / name))
 
 
 def _accuracies(models: Iterable[Mapping[str, Any]]) -> Table:

@@ -8,10 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
-from flows.terminal import PlainConsole
+from flows.terminal import say
 
-console = PlainConsole()
-_say = console.say
 _BATCH = 16
 
 
@@ -82,6 +80,6 @@ def solve(  # noqa: PLR0913 - one argument per option
     log_folder = workspace.resolve() / "logs"
     with started_engine(model, loaded.serve, log_folder=log_folder, batch_size=_BATCH) as drawing:
         answer = solving.solve(drawing, question, setting)
-    _say(answer.text)
+    say(answer.text)
     for line in solving.account(answer.rollout):
-        _say(line)
+        say(line)

@@ -8,10 +8,7 @@ from cyclopts import Parameter, validators
 
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
 from flows.cli.progress import progress_bar
-from flows.terminal import PlainConsole
-
-console = PlainConsole()
-_say = console.say
+from flows.terminal import say
 
 Minutes = Annotated[
     float | None,
@@ -57,7 +54,7 @@ def train(
 
     output = output.resolve()
     trackers = trackers_beside(output, loaded.execution.report_to)
-    with progress_bar(console, f"train {kind}") as moved:
+    with progress_bar(f"train {kind}") as moved:
         manifest = train_on_traces(
             data.resolve(),
             kind,
@@ -69,9 +66,9 @@ def train(
             trackers=trackers,
         )
     record = read_record(output)
-    _say(f"sequences: {record.sequences}, and {record.dropped} longer than {record.window} tokens")
+    say(f"sequences: {record.sequences}, and {record.dropped} longer than {record.window} tokens")
     tokens = manifest.counts["trained_tokens"]
-    _say(f"model: {output}, {tokens:.0f} trained tokens, digest {manifest.digest[:16]}")
+    say(f"model: {output}, {tokens:.0f} trained tokens, digest {manifest.digest[:16]}")
 
 
 def rl(
@@ -104,12 +101,12 @@ def rl(
 
     output = output.resolve()
     trackers = trackers_beside(output, loaded.execution.report_to)
-    with progress_bar(console, "rl") as moved:
+    with progress_bar("rl") as moved:
 
         def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
             moved(step, total)
             shown = [text.format(metrics[name]) for name, text in _SHOWN.items() if name in metrics]
-            _say(f"step {step} of {total}: {', '.join(shown)}")
+            say(f"step {step} of {total}: {', '.join(shown)}")
 
         manifest = train_by_rl(
             model.resolve(),
@@ -122,7 +119,7 @@ def rl(
             trackers=trackers,
         )
     tokens = manifest.counts["drawn_tokens"]
-    _say(
+    say(
         f"model: {output}, {tokens:.0f} tokens of drawn sequences with their prompts, digest {manifest.digest[:16]}"
     )
 

@@ -8,11 +8,9 @@ from rich.table import Table
 
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.loop.build_file import build_file
 from pipeline_lib.params.train import Method
-
-console = PlainConsole()
 
 
 def build(
@@ -33,12 +31,10 @@ def build(
         reasonloop build paths.jsonl --method dpo --output pairs.jsonl
     """
     loaded = params.load()
-    with progress_bar(console, f"judge {source.name}") as moved:
+    with progress_bar(f"judge {source.name}") as moved:
         built = build_file(source, output, method, loaded, workers=workers, on_progress=moved)
     table = Table("", "", show_header=False, box=None, pad_edge=False)
     for name, count in built.data.counts.items():
         table.add_row(name.replace("_", " "), f"{count:g}")
     console.print(table)
-    console.print(
-        f"{built.num_rows} rows: {output}\ndata card: {built.card}", markup=False, soft_wrap=True
-    )
+    say(f"{built.num_rows} rows: {output}\ndata card: {built.card}")

@@ -9,15 +9,12 @@ from rich.table import Table
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
 from flows.cli.orchestrated import orchestrated
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.storage.files import read_json
 
 if TYPE_CHECKING:
     from pipeline_lib.classmate.draw_files import AskedPrefix, DrawRecord
-
-console = PlainConsole()
-_say = console.say
 
 
 def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
@@ -37,15 +34,15 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
     check_has_peer(loaded.classmate)
     check_settings(loaded)
-    with orchestrated(options.workspace.resolve(), loaded, console) as started:
+    with orchestrated(options.workspace.resolve(), loaded) as started:
         from flows.classmate import run_classmate  # noqa: PLC0415 - see `orchestrated`
 
         run_classmate(started)
     folders = started.workspace.classmate
     for sentence in read_json(folders.metrics)["headline"]:
-        _say(sentence)
+        say(sentence)
     for path in (folders.metrics, folders.report):
-        _say(str(path))
+        say(str(path))
 
 
 def show(
@@ -82,9 +79,9 @@ def show(
     chosen = problem or ids[0]
     if chosen not in ids:
         raise BadInputError(f"--problem {chosen}: is not in this draw; there are {', '.join(ids)}")
-    _say(f"step {draw.step}, problem {chosen}")
+    say(f"step {draw.step}, problem {chosen}")
     for name, value in draw.figures.items():
-        _say(f"  {name} {value:.3f}")
+        say(f"  {name} {value:.3f}")
     paths = [path for path in draw.paths if path.problem_id == chosen]
     asked = {one.prefix: one for one in draw.prefixes if one.problem_id == chosen}
     table = Table("path", "prefix", "peer", "continuation", "score", box=None, pad_edge=False)
@@ -112,7 +109,7 @@ def _read_draw(folder: pathlib.Path, step: int | None) -> "DrawRecord":
         raise BadInputError(f"--step {step}: is not kept; there are {min(files)} to {max(files)}")
     path = files[max(files) if step is None else step]
     draw = read_draw(path)
-    _say(f"training {path.parent}")
+    say(f"training {path.parent}")
     return draw
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, Engine, ParamsOptions
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.line_fields import line_error
 from pipeline_lib.params.classmate import ClassmateParams, PeerParams
@@ -19,8 +19,6 @@ from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.storage.files import check_output
 
 _DEFAULTS = ClassmateParams()
-console = PlainConsole()
-_say = console.say
 
 
 @Parameter(name="*")
@@ -176,7 +174,7 @@ def probe(
         verify=loaded.verify,
         level=loaded.evaluate.confidence_level,
     )
-    with progress_bar(console, "classmate probe") as moved:
+    with progress_bar("classmate probe") as moved:
         probed = probe_chains(
             chains,
             output,
@@ -189,15 +187,15 @@ def probe(
     if html is not None:
         page.write_page(html, probed, curves)
     for table in page.curve_tables(probed, curves):
-        print_table(console, table)
-    print_table(console, page.lift_table(step_lifts(probed)))
+        print_table(table)
+    print_table(page.lift_table(step_lifts(probed)))
     models = {f"classmate {peer.name}": peer.model for peer in checked}
     problems = list({chain.problem.id: chain.problem for chain in chains}.values())
     for note in (*trained_on(models, problems), *missing_notes(probed)):
-        _say(note)
+        say(note)
     for path in (output, html):
         if path is not None:
-            _say(str(path))
+            say(str(path))
 
 
 def _check_files(source: pathlib.Path, output: pathlib.Path, html: pathlib.Path | None) -> None:

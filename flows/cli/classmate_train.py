@@ -9,13 +9,11 @@ from flows.classmate_peers import inexact_note, opened_peers
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.loop.preflight import check_trackers
 from pipeline_lib.params.whole import ExecutionParams
 
-console = PlainConsole()
-_say = console.say
 _PROCESSES = ExecutionParams(runner="thread")
 """Peers are processes of this machine."""
 
@@ -61,7 +59,7 @@ def train(
     check_training_output(output, [base, *(peer.model for peer in peers)])
     training = ActorTraining(
         base=base,
-        problems=load_problems(loaded.classmate.prepare, "train", seed=loaded.seed, say=_say),
+        problems=load_problems(loaded.classmate.prepare, "train", seed=loaded.seed, say=say),
         output=output,
         draws=output.with_name(f"{output.name}.draws"),
         trackers=output.with_name(f"{output.name}.trackers"),
@@ -69,17 +67,17 @@ def train(
     )
     logs = output.with_name(f"{output.name}.peers")
     if (note := inexact_note(peers)) is not None:
-        _say(note)
+        say(note)
     with (
         opened_peers(peers, _PROCESSES, root=logs) as opened,
-        progress_bar(console, "classmate train") as moved,
+        progress_bar("classmate train") as moved,
     ):
         summary = train_actor(training, opened, progress=moved)
         notes = failure_notes(training, opened)
-    _say(f"model: {output}, {summary.steps} steps, digest {summary.digest[:16]}")
+    say(f"model: {output}, {summary.steps} steps, digest {summary.digest[:16]}")
     for note in notes:
-        _say(note)
-    _say("last step: " + ", ".join(f"{name} {value:.3g}" for name, value in summary.last.items()))
+        say(note)
+    say("last step: " + ", ".join(f"{name} {value:.3g}" for name, value in summary.last.items()))
 
 
 def evaluate(
@@ -135,11 +133,11 @@ def evaluate(
     named = (*classmate.classmate_model_name_or_path_list, *classmate.held_out)
     with (
         opened_peers(named, _PROCESSES, root=output) as peers,
-        progress_bar(console, "classmate evaluate") as moved,
+        progress_bar("classmate evaluate") as moved,
     ):
         found = evaluate_policies(
             models,
-            load_problems(classmate.prepare, "test", seed=loaded.seed, say=_say),
+            load_problems(classmate.prepare, "test", seed=loaded.seed, say=say),
             EvaluatedPeers.divided(peers, held_out=classmate.held_out),
             files,
             loaded,
@@ -147,11 +145,11 @@ def evaluate(
             on_progress=lambda _name, done, total: moved(done, total),
         )
     for table in found.tables[:2]:
-        print_table(console, table)
+        print_table(table)
     for sentence in found.sentences:
-        _say(sentence)
+        say(sentence)
     for path in (files.metrics, files.report):
-        _say(str(path))
+        say(str(path))
 
 
 def _named(text: str) -> tuple[str, str]:

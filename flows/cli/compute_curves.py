@@ -13,13 +13,11 @@ from flows.cli.options import (
 )
 from flows.cli.orchestrated import orchestrated
 from flows.cli.tables import print_table
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.reporting.curve_files import REPORT_NAME, read_curves
 from pipeline_lib.reporting.curve_plots import curve_table
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.test_time.preflight import PolicyName, check_finished
-
-console = PlainConsole()
 
 
 def compute_curves(
@@ -67,11 +65,11 @@ def compute_curves(
     policies: tuple[PolicyName, ...] = ("base", "trained") if policy == "both" else (policy,)
     workspace = Workspace(options.workspace.resolve())
     check_finished(workspace, loaded, policies)
-    with orchestrated(workspace.root, loaded, console) as run:
+    with orchestrated(workspace.root, loaded) as run:
         from flows.compute_curves import run_compute_curves  # noqa: PLC0415 - see `orchestrated`
 
         run_compute_curves(run, policies)
     for curves in read_curves(workspace):
         if curves.policy in policies:
-            print_table(console, curve_table(curves))
-    console.print(f"\ncurves:     {workspace.reports / REPORT_NAME}", soft_wrap=True, markup=False)
+            print_table(curve_table(curves))
+    say(f"\ncurves:     {workspace.reports / REPORT_NAME}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params_file import PARAMS_FILE, load_params, set_param
 from pipeline_lib.storage.folders import replaced
@@ -18,7 +18,6 @@ _SOURCE_KEY = "prepare.source"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LINKS = ["hardlink", "symlink"]
 """Kinds of DVC's links, the first that the file system has. A reflink in front would end in copies."""
-console = PlainConsole()
 
 
 def import_(
@@ -63,7 +62,7 @@ def import_(
         f"{params_file.name}: {_SOURCE_KEY} is {shown}; prepare.dataset is {dataset}",
         f"to share it: git add {shown}.dvc {params_file.name}, then dvc push",
     ):
-        console.print(line, markup=False, soft_wrap=True)
+        say(line)
 
 
 def _checked_name(name: str) -> str:

@@ -8,13 +8,12 @@ from cyclopts import Parameter
 from flows import server
 from flows.prefect_file import PREFECT_FILE, read_prefect_file
 from flows.systemd import units
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.errors import BadInputError
 
 if TYPE_CHECKING:
     from flows.registration import Registered
 
-console = PlainConsole()
 _UNTOUCHED = {"same": "unchanged", "not wanted": "not set  "}
 _DONE = {"missing": "created  ", "different": "changed  ", **_UNTOUCHED}
 _PLANNED = {"missing": "to create", "different": "to change", **_UNTOUCHED}
@@ -69,27 +68,19 @@ def deploy(
         # Pools and channels last: what uses them goes first.
         for one in reversed(wanted) if remove else wanted:
             if remove:
-                _say("removed  " if one.remove(client) else "not there", one)
+                say(f"{'removed  ' if one.remove(client) else 'not there'} {one.title}")
                 continue
             state = one.state(client)
             if state not in _UNTOUCHED and not dry_run:
                 one.write(client)
-            _say((_PLANNED if dry_run else _DONE)[state], one)
+            say(f"{(_PLANNED if dry_run else _DONE)[state]} {one.title}")
     _say_next(ui_url, definitions.pools, remove=remove)
 
 
-def _say(done: str, one: "Registered") -> None:
-    console.print(f"{done} {one.title}", markup=False, highlight=False, soft_wrap=True)
-
-
 def _say_next(ui_url: str, pools: list[str], *, remove: bool) -> None:
-    console.print(f"\nPrefect UI: {ui_url}", soft_wrap=True)
-    if not remove:
-        for pool in pools:
-            console.print(
-                f"a worker runs them: PREFECT_API_URL={ui_url}/api prefect worker start --pool {pool} "
-                "--type process",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
+    say(f"\nPrefect UI: {ui_url}")
+    for pool in [] if remove else pools:
+        say(
+            f"a worker runs them: PREFECT_API_URL={ui_url}/api prefect worker start --pool {pool} "
+            "--type process"
+        )

@@ -12,13 +12,11 @@ from rich.markup import escape
 from flows.cli import machine_checks, service_checks
 from flows.cli.finding import Finding
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
-from flows.terminal import PlainConsole
+from flows.terminal import console
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import PARAMS_FILE
 
 _MARKS = {True: "[green]ok      [/]", False: "[red]missing [/]", None: "[yellow]optional[/]"}
-
-console = PlainConsole()
 
 
 def doctor(

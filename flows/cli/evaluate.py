@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.arc_score import score_submission, solutions_of, submission_of
 from pipeline_lib.evaluation.result import evaluate_policies
@@ -18,8 +18,6 @@ from pipeline_lib.records import Group
 from pipeline_lib.reporting.headline import make_headline
 from pipeline_lib.reporting.tables import paired_table, policy_table, score_table
 from pipeline_lib.verification.lines.files import groups_from_lines
-
-console = PlainConsole()
 
 
 def evaluate(
@@ -47,14 +45,14 @@ def evaluate(
 
 
 def _judged(source: pathlib.Path, params: Params, *, workers: int) -> list[Group]:
-    with progress_bar(console, f"judge {source.name}") as moved:
+    with progress_bar(f"judge {source.name}") as moved:
         return groups_from_lines(source, params.verify, workers=workers, on_progress=moved)
 
 
 def _print_scores(groups: list[Group], params: Params) -> None:
     summary = evaluate_groups(groups, params.evaluate, seed=params.seed)
-    print_table(console, policy_table(summary))
-    console.print(
+    print_table(policy_table(summary))
+    say(
         f"{summary.num_paths} paths, {summary.num_unscored} not scored; "
         f"{summary.truncated_fraction:.1%} truncated, "
         f"{summary.mean_completion_tokens:.1f} tokens each"
@@ -70,20 +68,19 @@ def _print_arc_score(groups: list[Group]) -> None:
     try:
         score = score_submission(submission_of(groups), solutions_of(problems))
     except BadInputError as error:
-        console.print(f"no ARC Prize score: {error}", markup=False, soft_wrap=True)
+        say(f"no ARC Prize score: {error}")
         return
-    console.print(
+    say(
         f"ARC Prize score: {score.pass_at_2:.1%} of {len(score.puzzles)} puzzles, with the first two "
-        "paths per test input as attempts",
-        soft_wrap=True,
+        "paths per test input as attempts"
     )
 
 
 def _print_comparison(before: list[Group], after: list[Group], params: Params) -> None:
     result = evaluate_policies(before, after, params.evaluate, seed=params.seed)
-    print_table(console, score_table(result.summaries))
-    print_table(console, paired_table(result.comparison))
+    print_table(score_table(result.summaries))
+    print_table(paired_table(result.comparison))
     found = make_headline(result.comparison)
     console.print(found.title, style="bold")
     for sentence in found.sentences:
-        console.print(sentence)
+        say(sentence)

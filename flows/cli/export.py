@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.collaborative.message_cache import published_rows, read_cache
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.exports.evaluated_policy import read_policies
@@ -16,8 +16,6 @@ from pipeline_lib.reporting.finished_run import read_finished_run
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.storage.files import check_output, write_json, write_json_lines
 from pipeline_lib.storage.workspace import Workspace
-
-console = PlainConsole()
 
 Run = Annotated[pathlib.Path, Parameter(name="--workspace", help="Folder of the finished run.")]
 Folder = Annotated[
@@ -53,12 +51,8 @@ def inspect(
         ) from error
     for policy in read_policies(root, loaded):
         write_inspect_log(policy, targets[policy.name])
-        console.print(
-            f"{policy.summary.num_paths} paths: {targets[policy.name]}",
-            markup=False,
-            soft_wrap=True,
-        )
-    console.print(f"to look at them: inspect view --log-dir {folder}", markup=False, soft_wrap=True)
+        say(f"{policy.summary.num_paths} paths: {targets[policy.name]}")
+    say(f"to look at them: inspect view --log-dir {folder}")
 
 
 def lm_eval(
@@ -79,7 +73,7 @@ def lm_eval(
     for policy in read_policies(root, loaded):
         target = folder / policy.name / results_name(policy.evaluated_at)
         write_json(target, lm_eval_results(policy, loaded))
-        console.print(f"{policy.name}: {target}", markup=False, soft_wrap=True)
+        say(f"{policy.name}: {target}")
 
 
 def policy(
@@ -97,7 +91,7 @@ def policy(
     loaded, root = params.load(), Workspace(workspace.resolve())
     card = model_card(read_finished_run(root, loaded), loaded)
     export_policy(root.policy(loaded.rounds, rounds=loaded.rounds), card, output)
-    console.print(f"policy and card: {output}", markup=False, soft_wrap=True)
+    say(f"policy and card: {output}")
 
 
 def pacore_cache(
@@ -118,7 +112,7 @@ def pacore_cache(
     check_output(output, source=paths)
     rows = published_rows(read_cache(paths, kind=params.load().pacore.kind))
     write_json_lines(output, rows)
-    console.print(f"{len(rows)} questions: {output}", markup=False, soft_wrap=True)
+    say(f"{len(rows)} questions: {output}")
 
 
 def model(
@@ -150,8 +144,4 @@ def model(
     from pipeline_lib.training.weights.export import export_model  # noqa: PLC0415 - torch is slow
 
     done = export_model(source, output, on_top=adapter, dtype=dtype)
-    console.print(
-        f"{done.num_weights:,} weights in {done.dtype}, {len(adapter)} adapters merged: {output}",
-        markup=False,
-        soft_wrap=True,
-    )
+    say(f"{done.num_weights:,} weights in {done.dtype}, {len(adapter)} adapters merged: {output}")

@@ -5,9 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from flows.terminal import PlainConsole
-
-console = PlainConsole()
+from flows.terminal import say
 
 
 def import_model(
@@ -37,8 +35,6 @@ def import_model(
     from pipeline_lib.training.weights.gguf_import import import_gguf  # noqa: PLC0415 - torch is slow
 
     done = import_gguf(file.resolve(), output, dtype=dtype, sha256=sha256)
-    console.print(
-        f"{done.name}: {done.num_weights:,} weights in {done.dtype} (from {done.source_types}): {output}",
-        markup=False,
-        soft_wrap=True,
+    say(
+        f"{done.name}: {done.num_weights:,} weights in {done.dtype} (from {done.source_types}): {output}"
     )

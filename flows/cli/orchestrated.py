@@ -1,30 +1,24 @@
 """The frame of a command that runs a flow: admission, Prefect server, watchdogs, progress."""
 
 import pathlib
-import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
-
-from rich.console import Console
 
 from flows import server
 from flows.admission import admitted
 from flows.cli.progress import shown_progress
+from flows.cli.serving import exit_on_sigterm
+from flows.terminal import console, say
 from flows.watch import SERVER_POLL_S, server_problem, watched
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import Params
 from pipeline_lib.stages.stage import Run
-
-TERMINATED = 143
 
 
 @contextmanager
 def orchestrated(
     root: pathlib.Path,
     params: Params,
-    console: Console,
     *,
     uses_engine: bool = True,
     draws: bool = True,
@@ -38,9 +32,9 @@ def orchestrated(
         BadInputError: the params name something that cannot be used.
         ReasonloopError: another process works in the workspace, or no server can be started.
     """
-    signal.signal(signal.SIGTERM, _terminate)
+    exit_on_sigterm()
     run = Run(root=root, params=params)
-    with admitted(run, uses_engine=uses_engine, draws=draws), served(console):
+    with admitted(run, uses_engine=uses_engine, draws=draws), served():
         from prefect import tags  # noqa: PLC0415 - see above
 
         from flows.run_guard import RUN_TAG  # noqa: PLC0415 - as above
@@ -50,18 +44,14 @@ def orchestrated(
 
 
 @contextmanager
-def served(console: Console) -> Iterator[None]:
+def served() -> Iterator[None]:
     """A Prefect server for the block, which is left by SystemExit if the server dies.
 
     Raises:
         ReasonloopError: no server can be started.
     """
-    signal.signal(signal.SIGTERM, _terminate)
-    console.print(f"Prefect UI: {server.ensure()}", soft_wrap=True)
+    exit_on_sigterm()
+    say(f"Prefect UI: {server.ensure()}")
     gone = server_problem(environment("PREFECT_API_URL") or "")
     with watched(gone, poll_s=SERVER_POLL_S):
         yield
-
-
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    sys.exit(TERMINATED)

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.table import Table
 
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.loading import load_evaluation_set
 from pipeline_lib.problems.overlap import OverlapReport, overlap_report
@@ -20,7 +20,6 @@ from pipeline_lib.storage.workspace import Workspace
 
 _TRAINED_ON = ("train", "bootstrap")
 _OWN = "held-out problems of this run"
-console = PlainConsole()
 
 
 def overlap(
@@ -50,7 +49,7 @@ def overlap(
     reports = {name: overlap_report(train, problems) for name, problems in sets.items()}
     write_json(target, {name: dataclasses.asdict(found) for name, found in reports.items()})
     _print(reports)
-    console.print(f"shared words: {target}", markup=False, soft_wrap=True)
+    say(f"shared words: {target}")
 
 
 def _stored(place: Workspace, splits: Sequence[str]) -> list[Problem]:

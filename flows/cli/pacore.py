@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
-from flows.cli.pacore_engine import DEFAULT_WORKERS, WorkerOptions, console, opened_engine
+from flows.cli.pacore_engine import DEFAULT_WORKERS, WorkerOptions, opened_engine
 from flows.cli.progress import progress_bar
+from flows.terminal import say
 from pipeline_lib.collaborative.batch import solve_file
 from pipeline_lib.collaborative.consensus import Method
 from pipeline_lib.collaborative.consensus_file import ConsensusRule, consensus_of_file
@@ -123,13 +124,13 @@ def solve(
     answer, cost = solution.answers[0], solution.cost
     if answer.error:
         raise ReasonloopError(f"the last call failed: {answer.error}")
-    _say(f"\n{answer.text}\n")
-    _say(
+    say(f"\n{answer.text}\n")
+    say(
         f"{cost.calls} calls, {cost.failed_calls} failed; {cost.prompt_tokens} prompt and "
         f"{cost.completion_tokens} drawn tokens, {cost.critical_tokens} in sequence"
     )
     if answer.finish_reason.value == "length":
-        _say(f"the answer was cut off at pacore.max_new_tokens={setting.decoding.max_new_tokens}")
+        say(f"the answer was cut off at pacore.max_new_tokens={setting.decoding.max_new_tokens}")
 
 
 class _RoundPrinter:
@@ -151,10 +152,10 @@ class _RoundPrinter:
             *([f"{drawn.num_failed} failed"] if drawn.num_failed else []),
             *([f"{drawn.dropped} references did not fit"] if drawn.dropped else []),
         ]
-        _say(f"round {self._number} of {self._num_rounds}: {'; '.join(parts)}")
+        say(f"round {self._number} of {self._num_rounds}: {'; '.join(parts)}")
         for path, message in enumerate(drawn.messages):
             if message is not None:
-                _say(f"  {path + 1}: {one_line(message, most=_MESSAGE_CHARACTERS)}")
+                say(f"  {path + 1}: {one_line(message, most=_MESSAGE_CHARACTERS)}")
 
 
 def batch(
@@ -187,16 +188,16 @@ def batch(
     workers.check(engine=rounds.engine)
     loaded = rounds.load(params)
     opening = opened_engine(model, loaded, workers, log_folder=output.resolve().parent / "logs")
-    with progress_bar(console, "pacore") as moved:
+    with progress_bar("pacore") as moved:
         solved = solve_file(source, output, opening=opening, params=loaded, on_progress=moved)
     continued = (
         f", {solved.num_continued} from the interrupted command" if solved.num_continued else ""
     )
-    _say(
+    say(
         f"{solved.num_questions} questions{continued}: {solved.calls} calls, "
         f"{solved.failed_calls} failed, {solved.tokens} tokens"
     )
-    _say(f"answers: {output}")
+    say(f"answers: {output}")
     if solved.errors:
         raise ReasonloopError(
             f"{len(solved.errors)} of {solved.num_questions} questions have no answer "
@@ -243,11 +244,8 @@ def consensus(
         borda_power=loaded.test_time.borda_power,
     )
     found = consensus_of_file(source, output, rule, loaded.verify)
-    _say(
+    say(
         f"{found.num_questions} questions, {found.num_texts} texts: {found.num_tied} tied, "
         f"{found.num_unanswered} without an answer"
     )
-    _say(f"consensus: {output}")
-
-
-_say = console.say
+    say(f"consensus: {output}")

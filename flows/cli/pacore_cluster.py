@@ -15,15 +15,13 @@ from flows.cli.serving import exit_on_sigterm
 from flows.loopback import LOOPBACK
 from flows.pacore_actor import WorkerOrder, own_variables
 from flows.pacore_master import Master, running_head, running_node
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.serving.engines.table import check_installed
 
 _PORT = 6400
 _POLL_S = 0.5
 _NODE_ID = re.compile(r"[\w.-]+")
-console = PlainConsole()
-_say = console.say
 
 Workspace = Annotated[pathlib.Path, Parameter(help="Logs are written to logs/ in this folder.")]
 
@@ -89,13 +87,13 @@ def master(
     place = Master(host=host, port=port)
     exit_on_sigterm()
     with running_head(place, log_folder=workspace.resolve() / "logs") as head:
-        _say(f"master:  {place.address}")
-        _say(f"worker:  reasonloop pacore worker MODEL --master {place.address} --node-id 1")
-        _say(
+        say(f"master:  {place.address}")
+        say(f"worker:  reasonloop pacore worker MODEL --master {place.address} --node-id 1")
+        say(
             "batch:   reasonloop pacore batch MODEL questions.jsonl --output answers.jsonl "
             f"--master {place.address}"
         )
-        _say("serving; Ctrl-C stops it")
+        say("serving; Ctrl-C stops it")
         while head.exit_code is None:
             time.sleep(_POLL_S)
         raise ReasonloopError(f"Ray {head.exit_summary}")
@@ -145,6 +143,6 @@ def worker(
         connected(cluster, node_folder=folder),
         serving_worker(order) as wait,
     ):
-        _say(f"worker {place.node_id} of {cluster.address} draws with {model}; Ctrl-C stops it")
+        say(f"worker {place.node_id} of {cluster.address} draws with {model}; Ctrl-C stops it")
         while True:
             wait()

@@ -9,15 +9,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from flows.pacore_master import Master
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.collaborative.worker_pool import WorkerPool, open_pool
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.serving.chat_model import ChatModel
 from pipeline_lib.serving.started_engine import started_engine
-
-console = PlainConsole()
-_say = console.say
 
 
 @Parameter(name="*")
@@ -106,4 +103,4 @@ def worker_pool(model: str, params: Params, workers: WorkerOptions) -> Iterator[
 def _report(pool: WorkerPool) -> None:
     counts = sorted(pool.table.calls_by_worker.items())
     shown = ", ".join(f"{calls} by {node_id}" for node_id, calls in counts)
-    _say(f"calls of workers: {shown or 'none'}; {pool.table.lost_calls} lost and sent again")
+    say(f"calls of workers: {shown or 'none'}; {pool.table.lost_calls} lost and sent again")

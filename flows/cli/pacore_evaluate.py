@@ -18,7 +18,7 @@ from flows.cli.options import (
 from flows.cli.orchestrated import orchestrated
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.splits import split_notes
 from pipeline_lib.stages.stage import Run
@@ -26,8 +26,6 @@ from pipeline_lib.storage.files import read_json
 
 if TYPE_CHECKING:
     from pipeline_lib.collaborative.evaluation.result import PacoreResult
-
-console = PlainConsole()
 
 
 def evaluate(
@@ -70,9 +68,9 @@ def evaluate(
 
     splits = evaluation.read_splits(loaded)
     if (note := split_notes(asdict(splits.report)).get("test")) is not None:
-        console.say(note)
+        say(note)
     files = evaluation.EvaluationFiles(folder=output)
-    with progress_bar(console, "pacore evaluate") as moved:
+    with progress_bar("pacore evaluate") as moved:
         results = evaluation.evaluate_models(
             {model: model for model in models},
             splits.test,
@@ -82,7 +80,7 @@ def evaluate(
             on_progress=moved,
         )
     for one in results:
-        print_table(console, comparison.point_table(one))
+        print_table(comparison.point_table(one))
         _print_comparison(one)
     _print_files(files.metrics, files.report)
 
@@ -103,7 +101,7 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
     from pipeline_lib.collaborative.policy_messages import check_source  # noqa: PLC0415 - torch is slow
 
     check_source(Run(root=root, params=loaded))
-    with orchestrated(root, loaded, console) as started:
+    with orchestrated(root, loaded) as started:
         from flows.pacore import run_pacore  # noqa: PLC0415 - see `orchestrated`
 
         run_pacore(started)
@@ -118,13 +116,13 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 def _print_comparison(result: "PacoreResult") -> None:
     from pipeline_lib.collaborative.evaluation import comparison  # noqa: PLC0415 - scipy is slow
 
-    print_table(console, comparison.against_table(result))
-    print_table(console, comparison.reference_table(result))
-    print_table(console, comparison.last_call_table(result))
+    print_table(comparison.against_table(result))
+    print_table(comparison.reference_table(result))
+    print_table(comparison.last_call_table(result))
     for sentence in comparison.headline(result):
-        console.print(sentence, markup=False, soft_wrap=True)
+        say(sentence)
 
 
 def _print_files(*files: pathlib.Path) -> None:
     for path in files:
-        console.print(str(path), markup=False, soft_wrap=True)
+        say(str(path))

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, Engine, ParamsOptions
 from flows.cli.pacore_engine import DEFAULT_WORKERS, WorkerOptions, worker_pool
 from flows.cli.serving import RestartReport, exit_on_sigterm
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.collaborative.gateway.server import run_gateway
 from pipeline_lib.collaborative.worker_pool import WorkerPool
 from pipeline_lib.params.pacore import PRESETS
@@ -24,8 +24,6 @@ from pipeline_lib.serving.running_engine import serving_engine
 from pipeline_lib.serving.supervisor.ports import lease_port
 
 _PORT = 8200
-console = PlainConsole()
-_say = console.say
 
 
 def serve(
@@ -92,12 +90,12 @@ def _engine(
     served = params.serve
     if engine_named(served.engine).is_external:
         served = served.model_copy(update={"model": model})
-    _say(f"starting {served.engine}; its output goes to {log_folder}")
+    say(f"starting {served.engine}; its output goes to {log_folder}")
     with serving_engine(served, model=model, log_folder=log_folder) as running:
         # transformers, which takes seconds to import.
         from pipeline_lib.serving.connect import connect  # noqa: PLC0415
 
-        report = RestartReport(engine=running, console=console)
+        report = RestartReport(engine=running)
         yield connect(running.endpoint, served, model=model), report.update
 
 
@@ -112,12 +110,12 @@ def _show(model: str, port: int) -> None:
         "model": f"{model}:low",
         "messages": [{"role": "user", "content": "What is 6 times 7?"}],
     }
-    _say(f"base URL: {base_url}")
+    say(f"base URL: {base_url}")
     for name in (model, *(f"{model}:{preset}" for preset in PRESETS)):
-        _say(f"model:    {name}")
-    _say(
+        say(f"model:    {name}")
+    say(
         f"""
 curl {base_url}/chat/completions -H 'Content-Type: application/json' -d '{json.dumps(body)}'
 """
     )
-    _say("serving; Ctrl-C stops it")
+    say("serving; Ctrl-C stops it")

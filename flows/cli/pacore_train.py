@@ -9,14 +9,12 @@ from rich.table import Table
 
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.collaborative.message_cache import read_cache
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.loop.preflight import check_trackers
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.storage.folders import replaced
-
-console = PlainConsole()
 
 
 def base(
@@ -41,7 +39,7 @@ def base(
 
     with replaced(output) as fresh:
         write_compact_chat(policy, fresh)
-    console.print(f"model: {output}", markup=False, highlight=False, soft_wrap=True)
+    say(f"model: {output}")
 
 
 def train(
@@ -84,7 +82,7 @@ def train(
     cached = read_cache(cache, kind=loaded.pacore.kind, ask=ask)
     questions = judge_cache(cached, loaded, workers=workers)
 
-    with progress_bar(console, "pacore train") as moved:
+    with progress_bar("pacore train") as moved:
         trained = train_synthesizer(base, questions, output, loaded, progress=moved)
     table = Table("", "", show_header=False, box=None, pad_edge=False)
     for name, count in trained.episodes.counts.items():
@@ -97,4 +95,4 @@ def train(
         f"episodes: {trained.rows}",
         f"data card: {trained.card}",
     ):
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(text)

@@ -19,6 +19,7 @@ from rich.progress import (
 )
 
 from flows.polling import polled
+from flows.terminal import console
 from pipeline_lib.telemetry import Event, WorkFollower, work_label
 
 _REFRESH_S = 0.25
@@ -31,7 +32,7 @@ class Moved(Protocol):
 
 
 @contextmanager
-def progress_bar(console: Console, title: str) -> Iterator[Moved]:
+def progress_bar(title: str) -> Iterator[Moved]:
     """Yield the callback of a bar, which is removed at the end."""
     columns = (
         TextColumn("{task.description}", markup=False),

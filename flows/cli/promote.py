@@ -17,7 +17,7 @@ from flows import server
 from flows.cli.orchestrated import served
 from flows.cli.tables import print_table
 from flows.polling import polled
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.promotion.candidate import check_candidate
 from pipeline_lib.promotion.releases import Releases
@@ -34,8 +34,6 @@ PATIENCE_S = 60.0
 """Longest wait for the end of a run that was answered."""
 _POLL_S = 1.0
 _INSTEAD = Group("Instead of a new promotion", validator=mutually_exclusive)
-console = PlainConsole()
-_say = console.say
 
 
 def promote(
@@ -77,9 +75,9 @@ def promote(
     place = Workspace(workspace.resolve())
     store = Releases((releases or place.releases).resolve())
     if list_:
-        print_table(console, release_table(store.all(), store.current()))
+        print_table(release_table(store.all(), store.current()))
     elif back:
-        console.print(f"{store.back().name} is the released policy again", highlight=False)
+        say(f"{store.back().name} is the released policy again")
     elif approve or reject:
         _answer(place, "approve" if approve else "reject")
     else:
@@ -88,7 +86,7 @@ def promote(
 
 def _promote(workspace: Workspace, store: Releases) -> None:
     check_candidate(workspace)
-    with served(console):
+    with served():
         from flows.offers import end_cancelled  # noqa: PLC0415 - see `orchestrated`
         from flows.promote import promote as flow  # noqa: PLC0415
 
@@ -107,7 +105,7 @@ def _promote(workspace: Workspace, store: Releases) -> None:
         state.result()
     if state.is_cancelled():
         raise ReasonloopError(str(state.message))
-    _say(str(state.message))
+    say(str(state.message))
 
 
 class _Shown:
@@ -152,7 +150,7 @@ class _Shown:
             self._is_shown = True
             console.print(Markdown(waiting.description))
             again = f"reasonloop promote --workspace {shlex.quote(self._root)}"
-            _say(f"\nwaits for: {again} --approve (or --reject)")
+            say(f"\nwaits for: {again} --approve (or --reject)")
 
 
 def _answer(workspace: Workspace, decision: "Answer") -> None:
@@ -170,12 +168,12 @@ def _answer(workspace: Workspace, decision: "Answer") -> None:
                 f"{workspace.root}: no promotion waits for an answer; begin one with the same "
                 f"command without --{decision}"
             )
-        _say(waiting.title)
+        say(waiting.title)
         offers.answer(client, waiting, decision, workspace=workspace)
         state = offers.final_state(client, waiting, patience_s=PATIENCE_S)
     if state is None:
-        _say(f"answered ({decision}); the run ends once a worker has gone on with it")
+        say(f"answered ({decision}); the run ends once a worker has gone on with it")
     elif state.is_completed() or decision == "reject":
-        _say(str(state.message))
+        say(str(state.message))
     else:
         raise ReasonloopError(str(state.message))

@@ -8,15 +8,13 @@ from rich.table import Table
 
 from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions
 from flows.cli.progress import progress_bar
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.latent.data import arc_builder, arc_source, synthetic_folder
 from pipeline_lib.latent.data.augmentation import NUM_DIHEDRALS
 from pipeline_lib.latent.data.board_builder import BoardKind, BoardOptions, build_boards
 from pipeline_lib.latent.data.maze_builder import Maze
 from pipeline_lib.latent.data.sudoku_builder import Sudoku
 from pipeline_lib.storage.manifests import Manifest
-
-console = PlainConsole()
 
 _AT_LEAST_ZERO = validators.Number(gte=0)
 Output = Annotated[
@@ -86,14 +84,10 @@ def build_arc(  # noqa: PLR0913 - the options of a command
         test_set=test_set_name, num_aug=num_aug, seed=seed, max_side=max_side
     )
     read = [arc_source.read_subset(source, subset) for subset in subsets]
-    with progress_bar(console, "build ARC") as moved:
+    with progress_bar("build ARC") as moved:
         manifest = arc_builder.build_arc(read, options, output.resolve(), on_progress=moved)
     _show(output, manifest)
-    console.print(
-        f"transductive: the demonstrations of {test_set_name} are among the training examples",
-        markup=False,
-        soft_wrap=True,
-    )
+    say(f"transductive: the demonstrations of {test_set_name} are among the training examples")
 
 
 def build_sudoku(
@@ -171,7 +165,7 @@ def build_synthetic(
         loaded.latent.data, output.resolve(), seed=loaded.seed
     )
     counts = ", ".join(f"{count:.0f} {name}" for name, count in manifest.counts.items())
-    console.print(f"data: {output} ({counts} examples)", markup=False, soft_wrap=True)
+    say(f"data: {output} ({counts} examples)")
 
 
 def _build_boards(
@@ -181,7 +175,7 @@ def _build_boards(
     options: BoardOptions,
     output: pathlib.Path,
 ) -> None:
-    with progress_bar(console, title) as moved:
+    with progress_bar(title) as moved:
         manifest = build_boards(source, kind, options, output.resolve(), on_progress=moved)
     _show(output, manifest)
 
@@ -191,4 +185,4 @@ def _show(output: pathlib.Path, manifest: Manifest) -> None:
     for name, count in manifest.counts.items():
         table.add_row(name.replace("_", " "), f"{count:.0f}")
     console.print(table, markup=False)
-    console.print(f"data: {output}", markup=False, soft_wrap=True)
+    say(f"data: {output}")

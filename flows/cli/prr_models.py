@@ -18,7 +18,7 @@ from flows.cli.options import (
 from flows.cli.orchestrated import orchestrated
 from flows.cli.progress import progress_bar
 from flows.ranks import run_ranks
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.statistics.intervals import wilson_interval
 from pipeline_lib.params.environment import environment
@@ -28,8 +28,7 @@ from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.training.tracking.step_log import open_trackers
 
 # Each rank runs the command; rank 0 prints.
-console = PlainConsole(quiet=environment("RANK") not in {None, "0"})
-_say = console.say
+console.quiet = environment("RANK") not in {None, "0"}
 
 Data = Annotated[
     pathlib.Path, Parameter(help="Folder in the format of TRM and HRM, with train/ and test/.")
@@ -81,7 +80,7 @@ def train(
         phase="latent",
         facts=loaded.latent.model_dump(mode="json"),
     )
-    with trackers as log_step, progress_bar(console, "train") as moved:
+    with trackers as log_step, progress_bar("train") as moved:
 
         def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
             moved(step, total)
@@ -95,7 +94,7 @@ def train(
             max_seconds=None if minutes is None else 60 * minutes,
             progress=progress,
         )
-    _say(f"model: {output}, {manifest.counts['steps']:.0f} steps, digest {manifest.digest[:16]}")
+    say(f"model: {output}, {manifest.counts['steps']:.0f} steps, digest {manifest.digest[:16]}")
 
 
 def evaluate(
@@ -124,7 +123,7 @@ def evaluate(
     loaded = params.load()
     from pipeline_lib.latent.runs import EvaluationPaths, evaluate_on  # noqa: PLC0415 - torch is slow
 
-    with progress_bar(console, "evaluate") as moved:
+    with progress_bar("evaluate") as moved:
         evaluate_on(
             EvaluationPaths(
                 data=data.resolve(),
@@ -167,7 +166,7 @@ def show(
         seed=loaded.seed,
         count=examples,
     )
-    _say(f"{drawn} pictures: {output / 'report.html'}")
+    say(f"{drawn} pictures: {output / 'report.html'}")
 
 
 def run(
@@ -181,7 +180,7 @@ def run(
         reasonloop prr run --workspace /tmp/trial --set latent.data.task=sudoku4-two
     """
     loaded = params.load(*options.overrides)
-    with orchestrated(options.workspace.resolve(), loaded, console, uses_engine=False) as started:
+    with orchestrated(options.workspace.resolve(), loaded, uses_engine=False) as started:
         from flows.latent import latent  # noqa: PLC0415 - see `orchestrated`
 
         latent(started)
@@ -200,22 +199,22 @@ def print_figures(folder: pathlib.Path) -> None:
         console.print(table, markup=False)
     if (arc := content.get("arc")) is not None:
         _print_arc(arc)
-        _say(f"submission: {folder / 'submission.json'}")
-    _say(f"report: {folder / 'report.html'}")
+        say(f"submission: {folder / 'submission.json'}")
+    say(f"report: {folder / 'report.html'}")
 
 
 def _print_arc(arc: dict[str, Any]) -> None:
     """Votes and the score of the submission, where test outputs are known."""
     if "unscored" in arc:
-        _say(arc["unscored"])
+        say(arc["unscored"])
     else:
         for voters in ("picked", "all"):
             ranked = sorted(arc[voters].items(), key=lambda share: int(share[0].split("@")[1]))
             shares = ", ".join(f"{name} {share:.1%}" for name, share in ranked)
-            _say(f"votes of {voters}: {shares}")
+            say(f"votes of {voters}: {shares}")
         scores = {name: share for name, share in arc["submission"].items() if name != "voters"}
-        _say(", ".join(f"{name} {share:.1%}" for name, share in scores.items()))
-    _say(arc["setting"])
+        say(", ".join(f"{name} {share:.1%}" for name, share in scores.items()))
+    say(arc["setting"])
 
 
 def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from flows import server
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
 from flows.cli.orchestrated import orchestrated
 from flows.cli.tables import print_table
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.metrics_file import StageCosts, TokenCount
@@ -14,8 +14,6 @@ from pipeline_lib.reporting.run_compute import RunCompute
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage.files import read_json
 from pipeline_lib.storage.workspace import Workspace
-
-console = PlainConsole()
 
 
 def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
@@ -31,12 +29,12 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
     """
     loaded = params.load(*options.overrides)
     root = options.workspace.resolve()
-    with orchestrated(root, loaded, console) as run:
+    with orchestrated(root, loaded) as run:
         from flows.post_training import run_post_training  # noqa: PLC0415 - see `orchestrated`
 
         run_post_training(run)
     _print_summary(Workspace(root))
-    console.print(f"Prefect UI: {server.ensure()}", soft_wrap=True)
+    say(f"Prefect UI: {server.ensure()}")
 
 
 def _print_summary(workspace: Workspace) -> None:
@@ -52,16 +50,14 @@ def _print_summary(workspace: Workspace) -> None:
         tokens={name: TokenCount(**spent) for name, spent in figures["tokens"].items()},
         peaks_mib=figures["peak_mib"],
     )
-    print_table(console, tables.score_table(result.summaries))
+    print_table(tables.score_table(result.summaries))
     for table in tables.paired_tables(result):
-        print_table(console, table)
+        print_table(table)
     spent = TypeAdapter(RunCompute).validate_python(figures["compute"])
-    print_table(console, tables.run_compute_table(spent))
-    print_table(console, tables.cost_table(costs))
+    print_table(tables.run_compute_table(spent))
+    print_table(tables.cost_table(costs))
     console.print(f"\n[bold]{figures['headline']['title']}[/]")
     for sentence in figures["headline"]["sentences"]:
-        console.print(sentence)
-    console.print(
-        f"\nreport:     {workspace.reports / 'report.html'}", soft_wrap=True, markup=False
-    )
-    console.print(f"metrics:    {workspace.metrics}", soft_wrap=True, markup=False)
+        say(sentence)
+    say(f"\nreport:     {workspace.reports / 'report.html'}")
+    say(f"metrics:    {workspace.metrics}")

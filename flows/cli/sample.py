@@ -7,11 +7,9 @@ from cyclopts import Parameter
 
 from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions
 from flows.cli.progress import progress_bar
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.loop.sample_file import SampledSplit, sample_to_file
-
-console = PlainConsole()
 
 
 def sample(
@@ -45,15 +43,11 @@ def sample(
     more = [f"sample.num_paths={num_paths}"] if num_paths is not None else []
     more += [f"prepare.{split}_problems={problems}"] if problems is not None else []
     loaded = params.load(*more)
-    with progress_bar(console, "sample") as moved:
+    with progress_bar("sample") as moved:
         sampled = sample_to_file(model, output, loaded, split=split, on_progress=moved)
-    console.print(
-        f"{sampled.num_drawn} problems x {loaded.sample.num_paths} paths: {output}",
-        markup=False,
-        soft_wrap=True,
-    )
+    say(f"{sampled.num_drawn} problems x {loaded.sample.num_paths} paths: {output}")
     if sampled.note is not None:
-        console.say(sampled.note)
+        say(sampled.note)
     if sampled.budget_reached:
         raise BudgetReachedError(
             f"{sampled.budget_reached}; {sampled.num_drawn} of {sampled.num_problems} problems are "

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, Engine, ParamsOptions
 from flows.cli.serving import RestartReport, exit_on_sigterm
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
@@ -24,8 +24,6 @@ _POLL_S = 0.5
 _PROMPT = "2,3,7=42\n"
 _QUESTION = "What is 6 times 7?"
 _MAX_TOKENS = 32
-console = PlainConsole()
-_say = console.say
 
 
 def serve(
@@ -93,7 +91,7 @@ def serve_until_signal(
     is_external = engine_named(params.engine).is_external
     if is_external:
         params = params.model_copy(update={"model": model})
-    _say(f"starting {params.engine}; its output goes to {log_folder}")
+    say(f"starting {params.engine}; its output goes to {log_folder}")
     with serving_engine(
         params,
         model=model,
@@ -133,9 +131,9 @@ def _has_chat_template(model: str) -> bool:
 def _show(endpoints: Sequence[Endpoint], *, chats: bool) -> None:
     """Print the address and example requests, for the chat route if the model has a template for it."""
     last = endpoints[-1]
-    _say(f"base URL: {last.base_url}")
+    say(f"base URL: {last.base_url}")
     for endpoint in endpoints:
-        _say(f"model:    {endpoint.model}")
+        say(f"model:    {endpoint.model}")
     messages = [{"role": "user", "content": _QUESTION}]
     asked: dict[str, object] = {"messages": messages} if chats else {"prompt": _PROMPT}
     body = {"model": last.model, **asked, "max_tokens": _MAX_TOKENS}
@@ -145,7 +143,7 @@ def _show(endpoints: Sequence[Endpoint], *, chats: bool) -> None:
         if chats
         else ("completions", "completions", "text")
     )
-    _say(
+    say(
         f"""
 curl {last.base_url}/{route} -H 'Content-Type: application/json' -d '{json.dumps(body)}'
 
@@ -159,8 +157,8 @@ print(answer.choices[0].{text})
 
 def _follow(engine: RunningEngine) -> None:
     """Report restarts, until the supervisor stops restarting the engine."""
-    _say("serving; Ctrl-C stops it")
-    report = RestartReport(engine=engine, console=console)
+    say("serving; Ctrl-C stops it")
+    report = RestartReport(engine=engine)
     while True:
         time.sleep(_POLL_S)
         report.update()

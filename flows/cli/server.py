@@ -5,10 +5,9 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from flows import server
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.errors import BadInputError
 
-console = PlainConsole()
 _PORT = validators.Number(gte=1, lt=2**16)
 
 
@@ -35,7 +34,7 @@ def start(
         raise BadInputError(
             "--port: only with --foreground; a server in the background takes a free one"
         )
-    console.print(f"Prefect UI: {server.ensure()}")
+    say(f"Prefect UI: {server.ensure()}")
 
 
 def status() -> None:
@@ -46,7 +45,7 @@ def status() -> None:
         reasonloop server status
     """
     found = server.find()
-    console.print(f"running, process {found.pid}, UI: {found.ui_url}" if found else "not running")
+    say(f"running, process {found.pid}, UI: {found.ui_url}" if found else "not running")
 
 
 def stop() -> None:
@@ -56,4 +55,4 @@ def stop() -> None:
 
         reasonloop server stop
     """
-    console.print("stopped" if server.stop() else "there was none to stop")
+    say("stopped" if server.stop() else "there was none to stop")

@@ -1,11 +1,11 @@
-"""Shared by commands that serve until a signal: exit on SIGTERM, and messages about engine restarts."""
+"""Shared by commands that run long: exit on SIGTERM, and messages about engine restarts."""
 
 import signal
 import sys
 from dataclasses import dataclass
 from types import FrameType
 
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.serving.running_engine import RunningEngine
 
 
@@ -15,7 +15,7 @@ def exit_on_sigterm() -> None:
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    # A second SIGTERM would interrupt the shutdown of the engine.
+    # A second SIGTERM would interrupt the shutdown of engines and flows.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + signal.SIGTERM)
 
@@ -25,7 +25,6 @@ class RestartReport:
     """Prints each restart of an engine once."""
 
     engine: RunningEngine
-    console: PlainConsole
     _shown: int = 0
 
     def update(self) -> None:
@@ -36,7 +35,5 @@ class RestartReport:
         """
         self.engine.check()
         for reason in self.engine.restart_reasons[self._shown :]:
-            self.console.print(
-                f"engine restarted: {reason}", markup=False, highlight=False, soft_wrap=True
-            )
+            say(f"engine restarted: {reason}")
             self._shown += 1

@@ -2,13 +2,10 @@
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions, StageName
 from flows.cli.orchestrated import orchestrated
-from flows.terminal import PlainConsole
 from pipeline_lib.stages.adaptive import ADAPTIVE
 from pipeline_lib.stages.classmate import CLASSMATE
 from pipeline_lib.stages.latent import LATENT
 from pipeline_lib.stages.systems import STAGES
-
-console = PlainConsole()
 
 
 def stage(
@@ -28,7 +25,7 @@ def stage(
     uses_engine = STAGES[name] not in (*ADAPTIVE, *LATENT)
     root = options.workspace.resolve()
     draws = "serve.engine" in STAGES[name].params
-    with orchestrated(root, loaded, console, uses_engine=uses_engine, draws=draws) as run:
+    with orchestrated(root, loaded, uses_engine=uses_engine, draws=draws) as run:
         if STAGES[name].is_one_task:
             from flows.one_stage import run_one_task_stage  # noqa: PLC0415 - see `orchestrated`
 

@@ -10,7 +10,7 @@ import yaml
 from cyclopts import Parameter
 from rich.table import Table
 
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.stages.keys import import_closure, source_file
 from pipeline_lib.stages.stage import Stage
@@ -85,11 +85,10 @@ def stages(
         reasonloop stages
         reasonloop stages --write-dvc
     """
-    console = PlainConsole()
     if write_dvc:
         for name, file in DVC_FILES.items():
             write_text(file.path, dvc_text(name))
-            console.print(f"written: {file.path}", soft_wrap=True)
+            say(f"written: {file.path}")
         return
     for name, system in SYSTEMS.items():
         table = Table(

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
-from flows.terminal import PlainConsole
+from flows.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.storage.workspace import Workspace
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pipeline_lib.streams.kafka import Cluster
 
 GROUP = "reasonloop-verify"
-console = PlainConsole()
 
 
 @Parameter(name="*")
@@ -75,11 +74,11 @@ def verify(
     loaded = params.load()
     topics = Topics(source=source, target=target)
     stopped = _stop_on_signals()
-    console.print(f"{source} -> {target}; SIGTERM or Ctrl-C stops it", markup=False)
+    say(f"{source} -> {target}; SIGTERM or Ctrl-C stops it")
     counts = verify_stream(
         cluster, topics, loaded.verify, group=group, workers=workers, stopped=stopped
     )
-    console.print(f"{counts.judged} judged, {counts.refused} refused", markup=False)
+    say(f"{counts.judged} judged, {counts.refused} refused")
 
 
 def publish(
@@ -106,13 +105,9 @@ def publish(
     producer = cluster.producer()
     for topic in (topics.paths, topics.verdicts):
         cluster.require_topic(producer, topic)
-    with progress_bar(console, "publish") as moved:
+    with progress_bar("publish") as moved:
         sent = publish_run(Workspace(workspace.resolve()), Sender(producer), topics, on_shard=moved)
-    console.print(
-        f"{sent.paths} paths to {topics.paths}, {sent.verdicts} verdicts to {topics.verdicts}",
-        markup=False,
-        soft_wrap=True,
-    )
+    say(f"{sent.paths} paths to {topics.paths}, {sent.verdicts} verdicts to {topics.verdicts}")
 
 
 def _stop_on_signals() -> Callable[[], bool]:

@@ -1,12 +1,12 @@
 """Tables of the report on a console."""
 
-from rich.console import Console
 from rich.table import Table
 
+from flows.terminal import console
 from pipeline_lib.reporting.tables import Table as ReportTable
 
 
-def print_table(console: Console, table: ReportTable) -> None:
+def print_table(table: ReportTable) -> None:
     """Print one of the report's tables."""
     shown = Table(*table.columns, title=table.caption, title_justify="left", box=None)
     for row in table.rows:

@@ -8,12 +8,11 @@ from rich.table import Table
 
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
-from flows.terminal import PlainConsole
+from flows.terminal import console, say
 from pipeline_lib.verification.lines.files import verify_lines
 from pipeline_lib.verification.lines.summary import FormatAudit, LabelAgreement, LineSummary
 
 _SHOWN_DISAGREEMENTS = 10
-console = PlainConsole()
 
 
 def verify(
@@ -40,14 +39,14 @@ def verify(
         reasonloop verify answers.jsonl --output verdicts.jsonl --workers 2
     """
     loaded = params.load()
-    with progress_bar(console, "verify") as moved:
+    with progress_bar("verify") as moved:
         summary = verify_lines(source, output, loaded.verify, workers=workers, on_progress=moved)
     _print_summary(summary)
     if summary.agreement:
         _print_agreement(summary.agreement)
     if audit:
         _print_audit(summary.audit)
-    console.print(f"verdicts: {output}", markup=False, soft_wrap=True)
+    say(f"verdicts: {output}")
 
 
 def _print_summary(summary: LineSummary) -> None:
@@ -56,7 +55,7 @@ def _print_summary(summary: LineSummary) -> None:
         table.add_row(status, str(count))
     console.print(table)
     if summary.num_scored:
-        console.print(
+        say(
             f"right: {summary.num_strict} strict ({summary.strict_rate:.1%}), "
             f"{summary.num_lenient} lenient ({summary.lenient_rate:.1%}) "
             f"of {summary.num_scored} scored; {summary.num_lines - summary.num_scored} not scored"
@@ -64,7 +63,7 @@ def _print_summary(summary: LineSummary) -> None:
 
 
 def _print_agreement(agreement: LabelAgreement) -> None:
-    console.print(
+    say(
         f"labels: lenient score agrees on {agreement.num_agree} of {agreement.num_labelled} "
         f"({agreement.rate:.2%}); {agreement.num_refused_but_right} labelled wrong are right"
     )
@@ -72,12 +71,12 @@ def _print_agreement(agreement: LabelAgreement) -> None:
     if shown:
         more = len(agreement.disagreeing_ids) - len(shown)
         rest = f" and {more} more" if more else ""
-        console.print(f"disagreements: {', '.join(shown)}{rest}", markup=False, soft_wrap=True)
+        say(f"disagreements: {', '.join(shown)}{rest}")
 
 
 def _print_audit(audit: FormatAudit) -> None:
-    console.print(f"refused by the strict score alone: {audit.num_refused} {dict(audit.by_rule)}")
+    say(f"refused by the strict score alone: {audit.num_refused} {dict(audit.by_rule)}")
     for sample in audit.samples:
         # A terminal cannot show the lone surrogates of model output.
         tail = " ".join(sample.tail.split()).encode("utf-8", "backslashreplace").decode()
-        console.print(f"  {sample.id} [{sample.rule}] ... {tail}", markup=False, soft_wrap=True)
+        say(f"  {sample.id} [{sample.rule}] ... {tail}")
