@@ -4,10 +4,17 @@ import pathlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 from pydantic import ValidationError
 
-from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions, read_list
+from flows.cli.options import (
+    AT_LEAST_ONE,
+    AT_LEAST_ZERO,
+    DEFAULT_PARAMS,
+    ParamsOptions,
+    Temperature,
+    read_list,
+)
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
 from flows.terminal import say
@@ -201,19 +208,17 @@ def trace(  # noqa: PLR0913 - one argument per option
         Parameter(
             help="Children per spawn that a parallel model is asked for; 0: no condition. Default: none if the "
             "model was trained so, else the most of its training.",
-            validator=validators.Number(gte=0),
+            validator=AT_LEAST_ZERO,
         ),
     ] = None,
     tokens: Annotated[
         int | None,
         Parameter(
             help="Tokens that a serial model is asked for; 0 and default as for --children.",
-            validator=validators.Number(gte=0),
+            validator=AT_LEAST_ZERO,
         ),
     ] = None,
-    temperature: Annotated[
-        float, Parameter(help="0 is greedy.", validator=validators.Number(gte=0))
-    ] = 0.0,
+    temperature: Temperature = 0.0,
     runtime: RuntimeOptions = DEFAULT_RUNTIME,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:

@@ -26,7 +26,7 @@ def run(
         reasonloop apr run
         reasonloop apr run --workspace /tmp/trial --set adaptive.sft.tokens=4000000
     """
-    loaded = params.load(*options.overrides)
+    loaded = params.load(options.given)
     check_stages(loaded.adaptive)
     with orchestrated(options.workspace.resolve(), loaded, uses_engine=False) as started:
         from flows.adaptive import run_adaptive  # noqa: PLC0415 - see `orchestrated`

@@ -1,13 +1,21 @@
 """`reasonloop apr solve`."""
 
-import json
-import pathlib
 from dataclasses import dataclass
 from typing import Annotated
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 
-from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
+from flows.cli.options import (
+    AT_LEAST_ONE,
+    AT_LEAST_ZERO,
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    EngineLogs,
+    EngineOption,
+    Model,
+    ParamsOptions,
+    Temperature,
+)
 from flows.terminal import say
 
 _BATCH = 16
@@ -21,7 +29,7 @@ class LimitOptions:
     children: Annotated[int, Parameter(help="Children of one spawn.", validator=AT_LEAST_ONE)] = 8
     depth: Annotated[
         int,
-        Parameter(help="Generations of children; 0: none.", validator=validators.Number(gte=0)),
+        Parameter(help="Generations of children; 0: none.", validator=AT_LEAST_ZERO),
     ] = 1
     draws: Annotated[int, Parameter(help="Draws of one thread.", validator=AT_LEAST_ONE)] = 4
     max_tokens: Annotated[int, Parameter(help="Tokens of one draw.", validator=AT_LEAST_ONE)] = 512
@@ -34,22 +42,14 @@ DEFAULT_LIMITS = LimitOptions()
 
 
 def solve(  # noqa: PLR0913 - one argument per option
-    model: Annotated[
-        str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
-    ],
+    model: Model,
     question: Annotated[str, Parameter(help="The question, as the user would ask it.")],
     /,
     *,
     limits: LimitOptions = DEFAULT_LIMITS,
-    temperature: Annotated[
-        float, Parameter(help="0 is greedy.", validator=validators.Number(gte=0))
-    ] = 0.0,
-    engine: Annotated[
-        Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
-    ] = None,
-    workspace: Annotated[
-        pathlib.Path, Parameter(help="The log of a server is written to logs/ in this folder.")
-    ] = DEFAULT_RUN.workspace,
+    temperature: Temperature = 0.0,
+    engine: EngineOption = None,
+    workspace: EngineLogs = DEFAULT_RUN.workspace,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Answer one question with a language model that may spawn threads for parts of the work.
@@ -59,8 +59,7 @@ def solve(  # noqa: PLR0913 - one argument per option
         reasonloop apr solve models/smollm2 "What is 17 * 23, and what is 19 * 29?"
         reasonloop apr solve NAME "..." --engine url --set serve.url=http://host:8000/v1 --depth 2
     """
-    more = [] if engine is None else [f"serve.engine={json.dumps(engine)}"]
-    loaded = params.load(*more)
+    loaded = params.load({"serve.engine": engine})
     from pipeline_lib.adaptive import solve as solving  # noqa: PLC0415 - torch is slow
     from pipeline_lib.adaptive.runtime import Limits  # noqa: PLC0415 - as above
     from pipeline_lib.serving.chat_model import Decoding  # noqa: PLC0415 - as above

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter, validators
 
-from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
+from flows.cli.options import DEFAULT_PARAMS, ModelFolder, ParamsOptions
 from flows.cli.progress import progress_bar
 from flows.terminal import say
 
@@ -34,7 +34,7 @@ def train(
     /,
     *,
     kind: Annotated[Literal["parallel", "serial"], Parameter(help="Traces to train on.")],
-    output: Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")],
+    output: ModelFolder,
     minutes: Minutes = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
@@ -81,7 +81,7 @@ def rl(
         pathlib.Path,
         Parameter(help="Folder of `reasonloop apr generate`; its training problems are used."),
     ],
-    output: Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")],
+    output: ModelFolder,
     minutes: Minutes = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:

@@ -4,11 +4,11 @@ import pathlib
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
-from flows.terminal import console, say
+from flows.cli.tables import print_counts
+from flows.terminal import say
 from pipeline_lib.loop.build_file import build_file
 from pipeline_lib.params.train import Method
 
@@ -33,8 +33,5 @@ def build(
     loaded = params.load()
     with progress_bar(f"judge {source.name}") as moved:
         built = build_file(source, output, method, loaded, workers=workers, on_progress=moved)
-    table = Table("", "", show_header=False, box=None, pad_edge=False)
-    for name, count in built.data.counts.items():
-        table.add_row(name.replace("_", " "), f"{count:g}")
-    console.print(table)
+    print_counts(built.data.counts)
     say(f"{built.num_rows} rows: {output}\ndata card: {built.card}")

@@ -29,7 +29,7 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
         reasonloop classmate run --profile classmate-smoke --workspace /tmp/trial
         reasonloop classmate run --workspace /tmp/blind --set classmate.bonus=blind
     """
-    loaded = params.load(*options.overrides)
+    loaded = params.load(options.given)
     from pipeline_lib.classmate.preflight import check_has_peer, check_settings  # noqa: PLC0415 - after the params
 
     check_has_peer(loaded.classmate)

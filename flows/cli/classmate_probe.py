@@ -7,7 +7,15 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 from pydantic import ValidationError
 
-from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, Engine, ParamsOptions
+from flows.cli.options import (
+    AT_LEAST_ONE,
+    DEFAULT_PARAMS,
+    Engine,
+    LinesFile,
+    ParamsOptions,
+    Temperature,
+    read_named,
+)
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
 from flows.terminal import say
@@ -54,28 +62,20 @@ class PeerOptions:
         """
         if self.url is not None and self.engine not in {None, "url"}:
             raise BadInputError(f"--engine {self.engine} --url {self.url}: give one of them")
+        form = "NAME=MODEL, as in small=models/small"
         given = {"engine": self.engine, "tokenizer": self.tokenizer}
         if self.url is not None:
             given |= {"engine": "url", "url": self.url}
         changes = {name: value for name, value in given.items() if value is not None}
         try:
             own = ServeParams.model_validate(serve.model_dump() | changes)
-            listed = [
-                {"name": name, "model": model, "serve": own}
-                for name, model in map(_named, self.classmate)
-            ]
+            named = [read_named(one, form, option="--classmate ") for one in self.classmate]
+            listed = [{"name": name, "model": model, "serve": own} for name, model in named]
             return ClassmateParams.model_validate(
                 {"classmate_model_name_or_path_list": listed}
             ).classmate_model_name_or_path_list
         except ValidationError as error:
             raise line_error(error, where="--classmate") from None
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, equals, model = text.partition("=")
-    if not (name and equals and model):
-        raise BadInputError(f"--classmate {text}: give NAME=MODEL, as in small=models/small")
-    return name, model
 
 
 @Parameter(name="*")
@@ -96,9 +96,7 @@ class DrawOptions:
     max_new_tokens: Annotated[int, Parameter(help="Of a continuation.", validator=AT_LEAST_ONE)] = (
         _DEFAULTS.max_new_tokens
     )
-    temperature: Annotated[
-        float, Parameter(help="0 is greedy.", validator=validators.Number(gte=0))
-    ] = _DEFAULTS.temperature
+    temperature: Temperature = _DEFAULTS.temperature
     top_p: Annotated[
         float, Parameter(help="Above 0, at most 1.", validator=validators.Number(gt=0, lte=1))
     ] = _DEFAULTS.top_p
@@ -135,7 +133,7 @@ def probe(
     /,
     *,
     peers: PeerOptions,
-    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
+    output: LinesFile,
     html: Annotated[
         pathlib.Path | None,
         Parameter(help="Page with the curve, the steps by lift and the chains."),

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from flows.classmate_peers import inexact_note, opened_peers
-from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
+from flows.cli.options import DEFAULT_PARAMS, ModelFolder, ParamsOptions, read_named
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
 from flows.terminal import say
@@ -24,7 +24,7 @@ def train(
     ],
     /,
     *,
-    output: Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")],
+    output: ModelFolder,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     r"""Train an actor with the peers that the params name, or plainly with none and the weight 0.
@@ -113,7 +113,8 @@ def evaluate(
     from pipeline_lib.classmate.preflight import check_peers  # noqa: PLC0415 - after the params
 
     check_peers(loaded.classmate)
-    models = dict(map(_named, policies))
+    form = "NAME=MODEL, as in plain=models/plain"
+    models = dict(read_named(policy, form) for policy in policies)
     if len(models) < len(policies):
         raise BadInputError(f"{' '.join(policies)}: a name is given twice; rename one")
     from pipeline_lib.classmate.evaluation.evaluate import (  # noqa: PLC0415 - scipy is slow
@@ -150,10 +151,3 @@ def evaluate(
         say(sentence)
     for path in (files.metrics, files.report):
         say(str(path))
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, equals, model = text.partition("=")
-    if not (name and equals and model) or "/" in name:
-        raise BadInputError(f"{text}: give NAME=MODEL, as in plain=models/plain")
-    return name, model

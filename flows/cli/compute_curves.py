@@ -4,13 +4,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from flows.cli.options import (
-    AT_LEAST_ONE,
-    DEFAULT_PARAMS,
-    DEFAULT_RUN,
-    ParamsOptions,
-    RunOptions,
-)
+from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
 from flows.cli.orchestrated import orchestrated
 from flows.cli.tables import print_table
 from flows.terminal import say
@@ -61,7 +55,7 @@ def compute_curves(
     if max_paths is not None:
         powers = [2**power for power in range(max_paths.bit_length()) if 2**power < max_paths]
         more.append(f"test_time.budgets={[*powers, max_paths]}")
-    loaded = params.load(*options.overrides, *more)
+    loaded = params.load(options.given, *more)
     policies: tuple[PolicyName, ...] = ("base", "trained") if policy == "both" else (policy,)
     workspace = Workspace(options.workspace.resolve())
     check_finished(workspace, loaded, policies)

@@ -38,7 +38,7 @@ def doctor(
     """
     # An installed wheel has no params.yaml, and the models have the same defaults.
     without_file = params == DEFAULT_PARAMS and not PARAMS_FILE.exists()
-    loaded = Params() if without_file else params.load(*options.overrides)
+    loaded = Params() if without_file else params.load(options.given)
     findings = list(_findings(options, loaded))
     ok = all(finding.ok is not False for finding in findings)
     if as_json:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
+from flows.cli.options import DEFAULT_PARAMS, LinesFile, ParamsOptions
 from flows.terminal import say
 from pipeline_lib.collaborative.message_cache import published_rows, read_cache
 from pipeline_lib.errors import BadInputError
@@ -100,7 +100,7 @@ def pacore_cache(
     ],
     /,
     *,
-    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
+    output: LinesFile,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Write responses as a message cache of PaCoRe: `conversation`, `responses`, `ground_truth`.

@@ -5,6 +5,7 @@ import math
 import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from cyclopts import Parameter, validators
@@ -22,6 +23,23 @@ if TYPE_CHECKING:
 else:
     # Choices at run time; a type checker accepts literal values only.
     Engine = Literal[tuple(ENGINES)]
+
+AT_LEAST_ZERO = validators.Number(gte=0)
+AT_LEAST_ONE = validators.Number(gte=1)
+PORT = validators.Number(gte=1, lte=65535)
+Workers = Annotated[int, Parameter(help="Verifier processes.", validator=AT_LEAST_ONE)]
+Model = Annotated[
+    str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
+]
+EngineOption = Annotated[
+    Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
+]
+EngineLogs = Annotated[
+    pathlib.Path, Parameter(help="The engine's output is written to logs/ in this folder.")
+]
+ModelFolder = Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")]
+LinesFile = Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")]
+Temperature = Annotated[float, Parameter(help="0 is greedy.", validator=AT_LEAST_ZERO)]
 
 
 @Parameter(name="*")
@@ -45,11 +63,13 @@ class ParamsOptions:
         ),
     ] = ()
 
-    def load(self, *more: str) -> Params:
-        """Read and check the params; ``more`` are further overrides."""
-        return load_params(
-            self.params_file, profile=self.profile, overrides=[*self.overrides, *more]
-        )
+    def load(self, given: Mapping[str, object] = MappingProxyType({}), *more: str) -> Params:
+        """Read and check the params; options that are ``given``, by key, and ``more`` override them."""
+        options = [
+            f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None
+        ]
+        overrides = [*self.overrides, *options, *more]
+        return load_params(self.params_file, profile=self.profile, overrides=overrides)
 
 
 @Parameter(name="*")
@@ -77,11 +97,9 @@ class WorkspaceOptions:
     ] = None
 
     @property
-    def overrides(self) -> list[str]:
-        """Runner and cluster as overrides of the params."""
-        return _overrides(
-            {"execution.runner": self.runner, "execution.ray_address": self.ray_address}
-        )
+    def given(self) -> dict[str, object]:
+        """The options by their keys in the params; None: not given."""
+        return {"execution.runner": self.runner, "execution.ray_address": self.ray_address}
 
 
 @Parameter(name="*")
@@ -89,20 +107,13 @@ class WorkspaceOptions:
 class RunOptions(WorkspaceOptions):
     """Options for the workspace, runner, cluster and engine of a run."""
 
-    engine: Annotated[
-        Engine | None,
-        Parameter(help="Rollout engine; default: serve.engine of the params file."),
-    ] = None
+    engine: EngineOption = None
 
     @property
     @override
-    def overrides(self) -> list[str]:
-        """Runner, cluster and engine as overrides of the params."""
-        return [*super().overrides, *_overrides({"serve.engine": self.engine})]
-
-
-def _overrides(given: Mapping[str, str | None]) -> list[str]:
-    return [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
+    def given(self) -> dict[str, object]:
+        """The options by their keys in the params; None: not given."""
+        return {**super().given, "serve.engine": self.engine}
 
 
 DEFAULT_PARAMS = ParamsOptions()
@@ -114,10 +125,6 @@ if TYPE_CHECKING:
 else:
     StageName = Literal[tuple(STAGES)]
 Number = TypeVar("Number", int, float)
-
-AT_LEAST_ONE = validators.Number(gte=1)
-PORT = validators.Number(gte=1, lte=65535)
-Workers = Annotated[int, Parameter(help="Verifier processes.", validator=AT_LEAST_ONE)]
 
 
 def read_list(name: str, text: str | None, kind: type[Number], *, low: float) -> tuple[Number, ...]:
@@ -135,3 +142,20 @@ def read_list(name: str, text: str | None, kind: type[Number], *, low: float) ->
     raise BadInputError(
         f"--{name} {text}: give different numbers from {low:g} on, separated by commas"
     )
+
+
+def read_named(text: str, form: str, *, option: str = "") -> tuple[str, str]:
+    """Name and value of an argument.
+
+    Args:
+        text: as given.
+        form: what it should be, as in ``NAME=FOLDER``.
+        option: its option, with a space, as in ``--lora ``.
+
+    Raises:
+        BadInputError: it has no name or no value; a path is no name.
+    """
+    name, _, value = text.partition("=")
+    if not name or not value or "/" in name:
+        raise BadInputError(f"{option}{text}: give {form}")
+    return name, value

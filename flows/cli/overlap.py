@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.table import Table
 
+from flows.cli.options import read_named
 from flows.terminal import console, say
-from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.loading import load_evaluation_set
 from pipeline_lib.problems.overlap import OverlapReport, overlap_report
 from pipeline_lib.records import Problem
@@ -57,9 +57,7 @@ def _stored(place: Workspace, splits: Sequence[str]) -> list[Problem]:
 
 
 def _loaded(named: str) -> tuple[str, list[Problem]]:
-    name, _, source = named.partition("=")
-    if not source:
-        raise BadInputError(f"{named}: expected NAME=FOLDER, as in gsm8k=data/gsm8k")
+    name, source = read_named(named, "NAME=FOLDER, as in gsm8k=data/gsm8k")
     return named, load_evaluation_set(name, source)
 
 

@@ -1,6 +1,5 @@
 """`reasonloop pacore solve`, `batch` and `consensus`."""
 
-import json
 import pathlib
 import time
 from dataclasses import dataclass
@@ -8,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, DEFAULT_RUN, Engine, ParamsOptions
+from flows.cli.options import (
+    AT_LEAST_ONE,
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    EngineLogs,
+    EngineOption,
+    LinesFile,
+    Model,
+    ParamsOptions,
+)
 from flows.cli.pacore_engine import DEFAULT_WORKERS, WorkerOptions, opened_engine
 from flows.cli.progress import progress_bar
 from flows.terminal import say
@@ -32,10 +40,6 @@ else:
 
 _MESSAGE_CHARACTERS = 100
 
-Model = Annotated[
-    str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
-]
-
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +56,7 @@ class RoundOptions:
     compaction: Annotated[Compaction | None, Parameter(help="What later rounds see of a path.")] = (
         None
     )
-    engine: Annotated[
-        Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
-    ] = None
+    engine: EngineOption = None
 
     def load(self, params: ParamsOptions) -> Params:
         """The params with these options as overrides.
@@ -72,10 +74,7 @@ class RoundOptions:
         }
         # Widths that are given replace a population of the params.
         rounds = ["pacore.rsa=null"] if widths is not None else []
-        return params.load(
-            *(f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None),
-            *rounds,
-        )
+        return params.load(given, *rounds)
 
 
 def _widths(text: str | None) -> list[int] | None:
@@ -96,9 +95,7 @@ def solve(
     /,
     *,
     rounds: RoundOptions = DEFAULT_ROUNDS,
-    workspace: Annotated[
-        pathlib.Path, Parameter(help="The log of a server is written to logs/ in this folder.")
-    ] = DEFAULT_RUN.workspace,
+    workspace: EngineLogs = DEFAULT_RUN.workspace,
     workers: WorkerOptions = DEFAULT_WORKERS,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
@@ -169,7 +166,7 @@ def batch(
     ],
     /,
     *,
-    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
+    output: LinesFile,
     rounds: RoundOptions = DEFAULT_ROUNDS,
     workers: WorkerOptions = DEFAULT_WORKERS,
     params: ParamsOptions = DEFAULT_PARAMS,
@@ -214,7 +211,7 @@ def consensus(
     ],
     /,
     *,
-    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
+    output: LinesFile,
     method: Annotated[Method, Parameter(help="Rule of the consensus.")] = Method.MAJORITY,
     score: Annotated[
         str | None, Parameter(help="Column of scores; default: probability per token.")

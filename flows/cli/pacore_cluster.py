@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, Engine, ParamsOptions
+from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, EngineOption, Model, ParamsOptions
 from flows.cli.serving import exit_on_sigterm
 from flows.loopback import LOOPBACK
 from flows.pacore_actor import WorkerOrder, own_variables
@@ -100,15 +100,11 @@ def master(
 
 
 def worker(
-    model: Annotated[
-        str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
-    ],
+    model: Model,
     /,
     *,
     place: WorkerPlace,
-    engine: Annotated[
-        Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
-    ] = None,
+    engine: EngineOption = None,
     workspace: Workspace = DEFAULT_RUN.workspace,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
@@ -122,7 +118,7 @@ def worker(
         reasonloop pacore worker NAME --master 10.0.0.5:6400 --node-id 2 --engine vllm
         reasonloop pacore worker NAME --master 10.0.0.5:6400 --node-id 3 --engine url --set serve.url=URL
     """
-    loaded = params.load(*([f"serve.engine={engine}"] if engine is not None else []))
+    loaded = params.load({"serve.engine": engine})
     check_installed(loaded.serve)
     cluster = place.load()
     log_folder = workspace.resolve() / "logs"

@@ -10,7 +10,7 @@ from flows.cli.options import (
     AT_LEAST_ONE,
     DEFAULT_PARAMS,
     DEFAULT_RUN,
-    Engine,
+    EngineOption,
     ParamsOptions,
     RunOptions,
     Workers,
@@ -41,9 +41,7 @@ def evaluate(
     problems: Annotated[
         int | None, Parameter(help="How many test problems.", validator=AT_LEAST_ONE)
     ] = None,
-    engine: Annotated[
-        Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
-    ] = None,
+    engine: EngineOption = None,
     workers: Workers = 2,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
@@ -60,9 +58,7 @@ def evaluate(
     """
     if len(set(models)) < len(models):
         raise BadInputError(f"{' '.join(models)}: a model is given twice")
-    more = [f"prepare.test_problems={problems}"] if problems is not None else []
-    more += [f"serve.engine={engine}"] if engine is not None else []
-    loaded = params.load(*more)
+    loaded = params.load({"prepare.test_problems": problems, "serve.engine": engine})
     from pipeline_lib.collaborative.evaluation import comparison  # noqa: PLC0415 - scipy is slow
     from pipeline_lib.collaborative.evaluation import evaluate as evaluation  # noqa: PLC0415
 
@@ -96,7 +92,7 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
         reasonloop pacore run
         reasonloop pacore run --workspace /tmp/trial --set pacore.train.method=grpo
     """
-    loaded = params.load(*options.overrides)
+    loaded = params.load(options.given)
     root = options.workspace.resolve()
     from pipeline_lib.collaborative.policy_messages import check_source  # noqa: PLC0415 - torch is slow
 

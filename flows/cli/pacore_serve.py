@@ -9,7 +9,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, Engine, ParamsOptions
+from flows.cli.options import (
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    PORT,
+    EngineLogs,
+    EngineOption,
+    Model,
+    ParamsOptions,
+)
 from flows.cli.pacore_engine import DEFAULT_WORKERS, WorkerOptions, worker_pool
 from flows.cli.serving import RestartReport, exit_on_sigterm
 from flows.terminal import say
@@ -27,20 +35,14 @@ _PORT = 8200
 
 
 def serve(
-    model: Annotated[
-        str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
-    ],
+    model: Model,
     /,
     *,
-    engine: Annotated[
-        Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
-    ] = None,
+    engine: EngineOption = None,
     port: Annotated[
         int, Parameter(help="First port to try; the next free one is used.", validator=PORT)
     ] = _PORT,
-    workspace: Annotated[
-        pathlib.Path, Parameter(help="The engine's output is written to logs/ in this folder.")
-    ] = DEFAULT_RUN.workspace,
+    workspace: EngineLogs = DEFAULT_RUN.workspace,
     workers: WorkerOptions = DEFAULT_WORKERS,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
@@ -58,7 +60,7 @@ def serve(
         reasonloop pacore serve models/smollm2 --master 127.0.0.1:6400
     """
     workers.check(engine=engine)
-    loaded = params.load(*([f"serve.engine={engine}"] if engine is not None else []))
+    loaded = params.load({"serve.engine": engine})
     exit_on_sigterm()
     log_folder = workspace.resolve() / "logs"
     # First, so that the engine takes another port.

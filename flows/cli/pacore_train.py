@@ -5,11 +5,11 @@ from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.table import Table
 
-from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
+from flows.cli.options import DEFAULT_PARAMS, ModelFolder, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
-from flows.terminal import console, say
+from flows.cli.tables import print_counts
+from flows.terminal import say
 from pipeline_lib.collaborative.message_cache import read_cache
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.loop.preflight import check_trackers
@@ -53,7 +53,7 @@ def train(
     ],
     /,
     *,
-    output: Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")],
+    output: ModelFolder,
     workers: Workers = 2,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
@@ -84,10 +84,7 @@ def train(
 
     with progress_bar("pacore train") as moved:
         trained = train_synthesizer(base, questions, output, loaded, progress=moved)
-    table = Table("", "", show_header=False, box=None, pad_edge=False)
-    for name, count in trained.episodes.counts.items():
-        table.add_row(name.replace("_", " "), str(count))
-    console.print(table)
+    print_counts(trained.episodes.counts)
     last = ", ".join(f"{name} {value:.3g}" for name, value in trained.summary.last.items())
     for text in (
         f"model: {output}, {trained.summary.steps} steps, digest {trained.summary.digest[:16]}",

@@ -4,11 +4,11 @@ import pathlib
 from typing import Annotated
 
 from cyclopts import Parameter, validators
-from rich.table import Table
 
-from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions
+from flows.cli.options import AT_LEAST_ONE, AT_LEAST_ZERO, DEFAULT_PARAMS, ParamsOptions
 from flows.cli.progress import progress_bar
-from flows.terminal import console, say
+from flows.cli.tables import print_counts
+from flows.terminal import say
 from pipeline_lib.latent.data import arc_builder, arc_source, synthetic_folder
 from pipeline_lib.latent.data.augmentation import NUM_DIHEDRALS
 from pipeline_lib.latent.data.board_builder import BoardKind, BoardOptions, build_boards
@@ -16,7 +16,6 @@ from pipeline_lib.latent.data.maze_builder import Maze
 from pipeline_lib.latent.data.sudoku_builder import Sudoku
 from pipeline_lib.storage.manifests import Manifest
 
-_AT_LEAST_ZERO = validators.Number(gte=0)
 Output = Annotated[
     pathlib.Path,
     Parameter(name="--output", help="Folder to write; an earlier build is replaced."),
@@ -57,7 +56,7 @@ def build_arc(  # noqa: PLR0913 - the options of a command
     num_aug: Annotated[
         int,
         Parameter(
-            help="Augmented versions per puzzle, besides the original.", validator=_AT_LEAST_ZERO
+            help="Augmented versions per puzzle, besides the original.", validator=AT_LEAST_ZERO
         ),
     ] = 1000,
     seed: Seed = 42,
@@ -99,7 +98,7 @@ def build_sudoku(
         int,
         Parameter(
             help="Augmented versions per training board, besides the original.",
-            validator=_AT_LEAST_ZERO,
+            validator=AT_LEAST_ZERO,
         ),
     ] = 0,
     subsample_size: Subsample = None,
@@ -181,8 +180,5 @@ def _build_boards(
 
 
 def _show(output: pathlib.Path, manifest: Manifest) -> None:
-    table = Table("", "", show_header=False, box=None, pad_edge=False)
-    for name, count in manifest.counts.items():
-        table.add_row(name.replace("_", " "), f"{count:.0f}")
-    console.print(table, markup=False)
+    print_counts(manifest.counts)
     say(f"data: {output}")

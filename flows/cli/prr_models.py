@@ -12,6 +12,7 @@ from flows.cli.options import (
     AT_LEAST_ONE,
     DEFAULT_PARAMS,
     DEFAULT_WORKSPACE,
+    ModelFolder,
     ParamsOptions,
     WorkspaceOptions,
 )
@@ -41,7 +42,7 @@ def train(
     data: Data,
     /,
     *,
-    output: Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")],
+    output: ModelFolder,
     minutes: Annotated[
         float | None,
         Parameter(
@@ -179,7 +180,7 @@ def run(
         reasonloop prr run
         reasonloop prr run --workspace /tmp/trial --set latent.data.task=sudoku4-two
     """
-    loaded = params.load(*options.overrides)
+    loaded = params.load(options.given)
     with orchestrated(options.workspace.resolve(), loaded, uses_engine=False) as started:
         from flows.latent import latent  # noqa: PLC0415 - see `orchestrated`
 

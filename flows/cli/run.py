@@ -27,7 +27,7 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
         reasonloop run --workspace /tmp/trial --profile smoke --set train.lr=1e-4
         reasonloop run --engine vllm
     """
-    loaded = params.load(*options.overrides)
+    loaded = params.load(options.given)
     root = options.workspace.resolve()
     with orchestrated(root, loaded) as run:
         from flows.post_training import run_post_training  # noqa: PLC0415 - see `orchestrated`

@@ -1,11 +1,10 @@
 """`reasonloop sample`: paths for the problems of a data set, as JSON lines."""
 
-import pathlib
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ParamsOptions
+from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, LinesFile, Model, ParamsOptions
 from flows.cli.progress import progress_bar
 from flows.terminal import say
 from pipeline_lib.errors import BudgetReachedError
@@ -13,12 +12,10 @@ from pipeline_lib.loop.sample_file import SampledSplit, sample_to_file
 
 
 def sample(
-    model: Annotated[
-        str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
-    ],
+    model: Model,
     /,
     *,
-    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
+    output: LinesFile,
     num_paths: Annotated[
         int | None, Parameter(help="Paths per problem.", validator=AT_LEAST_ONE)
     ] = None,
@@ -40,9 +37,8 @@ def sample(
         reasonloop sample models/policy --output paths.jsonl --set serve.engine=vllm
         reasonloop sample NAME --output paths.jsonl --set serve.engine=url --set serve.url=http://host:8000/v1
     """
-    more = [f"sample.num_paths={num_paths}"] if num_paths is not None else []
-    more += [f"prepare.{split}_problems={problems}"] if problems is not None else []
-    loaded = params.load(*more)
+    given = {"sample.num_paths": num_paths, f"prepare.{split}_problems": problems}
+    loaded = params.load(given)
     with progress_bar("sample") as moved:
         sampled = sample_to_file(model, output, loaded, split=split, on_progress=moved)
     say(f"{sampled.num_drawn} problems x {loaded.sample.num_paths} paths: {output}")

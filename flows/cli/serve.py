@@ -8,7 +8,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, Engine, ParamsOptions
+from flows.cli.options import (
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    PORT,
+    EngineLogs,
+    EngineOption,
+    ParamsOptions,
+    read_named,
+)
 from flows.cli.serving import RestartReport, exit_on_sigterm
 from flows.terminal import say
 from pipeline_lib.errors import BadInputError
@@ -35,9 +43,7 @@ def serve(
     ],
     /,
     *,
-    engine: Annotated[
-        Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
-    ] = None,
+    engine: EngineOption = None,
     port: Annotated[
         int | None, Parameter(help="First port to try; the next free one is used.", validator=PORT)
     ] = None,
@@ -45,9 +51,7 @@ def serve(
         tuple[str, ...],
         Parameter(negative="", help="A LoRA adapter as NAME=FOLDER; repeatable."),
     ] = (),
-    workspace: Annotated[
-        pathlib.Path, Parameter(help="The engine's output is written to logs/ in this folder.")
-    ] = DEFAULT_RUN.workspace,
+    workspace: EngineLogs = DEFAULT_RUN.workspace,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Serve a model to any OpenAI client, on this machine only, until Ctrl-C.
@@ -60,9 +64,7 @@ def serve(
         reasonloop serve models/base --engine vllm --port 8400 --lora policy=adapters/round-1
         reasonloop serve NAME --engine url --set serve.url=http://host:8000/v1
     """
-    more = [f"serve.engine={engine}"] if engine is not None else []
-    more += [f"serve.port={port}"] if port is not None else []
-    loaded = params.load(*more)
+    loaded = params.load({"serve.engine": engine, "serve.port": port})
     log_folder = workspace.resolve() / "logs"
     serve_until_signal(model, loaded.serve, lora=lora, log_folder=log_folder)
 
@@ -113,9 +115,7 @@ def _read_all(texts: Sequence[str]) -> list[Adapter]:
 
 
 def _read(text: str) -> Adapter:
-    name, equals, folder = text.partition("=")
-    if not (name and equals and folder):
-        raise BadInputError(f"--lora {text}: give NAME=FOLDER")
+    name, folder = read_named(text, "NAME=FOLDER", option="--lora ")
     return read_adapter(name, pathlib.Path(folder), model_identity(folder))
 
 

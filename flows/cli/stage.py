@@ -21,7 +21,7 @@ def stage(
 
         reasonloop stage sample
     """
-    loaded = params.load(*options.overrides)
+    loaded = params.load(options.given)
     uses_engine = STAGES[name] not in (*ADAPTIVE, *LATENT)
     root = options.workspace.resolve()
     draws = "serve.engine" in STAGES[name].params

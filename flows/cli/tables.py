@@ -1,5 +1,7 @@
 """Tables of the report on a console."""
 
+from collections.abc import Mapping
+
 from rich.table import Table
 
 from flows.terminal import console
@@ -12,3 +14,11 @@ def print_table(table: ReportTable) -> None:
     for row in table.rows:
         shown.add_row(*row)
     console.print(shown, markup=False)
+
+
+def print_counts(counts: Mapping[str, float]) -> None:
+    """Print counts with their names, as of a manifest."""
+    shown = Table("", "", show_header=False, box=None, pad_edge=False)
+    for name, count in counts.items():
+        shown.add_row(name.replace("_", " "), f"{count:.12g}")
+    console.print(shown)

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.table import Table
 
-from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
+from flows.cli.options import DEFAULT_PARAMS, LinesFile, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
 from flows.terminal import console, say
 from pipeline_lib.verification.lines.files import verify_lines
@@ -19,7 +19,7 @@ def verify(
     source: Annotated[pathlib.Path, Parameter(help="Answers to judge, as JSON lines.")],
     /,
     *,
-    output: Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")],
+    output: LinesFile,
     workers: Workers = 2,
     audit: Annotated[
         bool, Parameter(negative="", help="Show answers that only the strict score refuses.")

@@ -65,7 +65,7 @@ def test_every_evaluation_set_is_compared(reference_data, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("named", "words"),
-    [("gsm8k", "expected NAME=FOLDER"), ("poems=/tmp", "data set 'poems' is unknown")],
+    [("gsm8k", "give NAME=FOLDER"), ("poems=/tmp", "data set 'poems' is unknown")],
 )
 def test_a_set_that_cannot_be_read_is_one_line(tmp_path, capsys, named, words):
     """The line has name and remedy; exit code 2, no report."""
