@@ -3,12 +3,10 @@
 import sys
 from typing import Annotated
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 
-from flows.cli.options import AT_LEAST_ONE
-from flows.kuberay import JobRequest, Machine, manifest, ray_job
-
-_WHOLE = validators.Number(gte=0)
+from flows.cli.options import AT_LEAST_ONE, AT_LEAST_ZERO
+from flows.kuberay import manifest, read_request
 
 
 def kuberay(  # noqa: PLR0913 - one argument per option
@@ -25,7 +23,7 @@ def kuberay(  # noqa: PLR0913 - one argument per option
     workers: Annotated[int, Parameter(help="Worker pods.", validator=AT_LEAST_ONE)] = 2,
     cpus: Annotated[int, Parameter(help="CPUs of a worker.", validator=AT_LEAST_ONE)] = 8,
     memory_gib: Annotated[int, Parameter(help="GiB of a worker.", validator=AT_LEAST_ONE)] = 32,
-    gpus: Annotated[int, Parameter(help="GPUs of a worker.", validator=_WHOLE)] = 0,
+    gpus: Annotated[int, Parameter(help="GPUs of a worker.", validator=AT_LEAST_ZERO)] = 0,
     head_cpus: Annotated[int, Parameter(help="CPUs of the head.", validator=AT_LEAST_ONE)] = 4,
     head_memory_gib: Annotated[
         int, Parameter(help="GiB of the head, which trains where no worker has a GPU.")
@@ -41,15 +39,17 @@ def kuberay(  # noqa: PLR0913 - one argument per option
         reasonloop kuberay --image registry/reasonloop:1 --claim shared --gpus 1
         --api-url http://prefect:4200/api -- --profile smoke | kubectl apply -f -
     """
-    request = JobRequest(
-        name=name,
-        namespace=namespace,
-        image=image,
-        claim=claim,
-        api_url=api_url,
-        head=Machine(cpus=head_cpus, memory_gib=head_memory_gib),
-        worker=Machine(cpus=cpus, memory_gib=memory_gib, gpus=gpus),
-        num_workers=workers,
-        secret=secret,
+    request = read_request(
+        {
+            "name": name,
+            "namespace": namespace,
+            "image": image,
+            "claim": claim,
+            "api_url": api_url,
+            "head": {"cpus": head_cpus, "memory_gib": head_memory_gib},
+            "worker": {"cpus": cpus, "memory_gib": memory_gib, "gpus": gpus},
+            "num_workers": workers,
+            "secret": secret,
+        }
     )
-    sys.stdout.write(manifest(ray_job(request, run_arguments)))
+    sys.stdout.write(manifest(request, run_arguments))
