@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.data.dataset_files import PuzzleSet
@@ -23,7 +24,6 @@ from pipeline_lib.latent.evaluation.branch_answers import (
 )
 from pipeline_lib.latent.evaluation.branch_metrics import BranchCounts, compute_metrics, count_batch
 from pipeline_lib.latent.model.batches import evaluation_batches
-from pipeline_lib.latent.model.numerics import noise_of_rows
 from pipeline_lib.latent.model.prr import PrrModel
 from pipeline_lib.latent.model.trm import TrmModel
 from pipeline_lib.params.latent import LatentEvaluateParams
@@ -67,9 +67,11 @@ def predict_batches(
             steps=params.steps,
             noise=params.noise,
             rollouts=params.rollouts,
-            generator=noise_of_rows(
-                [child_seed(seed, "evaluate", place) for place in places], device
-            ),
+            # On a GPU too, torch draws there by seed and count of draws (Philox): nothing is copied.
+            generator=[
+                torch.Generator(device).manual_seed(child_seed(seed, "evaluate", place))
+                for place in places
+            ],
         )
         yield PredictedBatch(
             start=part.start,
