@@ -10,6 +10,7 @@ Our own cost is the process's seconds, those of the script included.
 import time
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
+from benchmarks.lib.scripted_draws import run_on_scripted_clock
 from benchmarks.lib.scripted_threads import (
     longest_chain_s,
     scripted_draws,
@@ -18,7 +19,6 @@ from benchmarks.lib.scripted_threads import (
 )
 from pipeline_lib.adaptive.rollout import Rollout
 from pipeline_lib.adaptive.scheduler import run_rollouts
-from pipeline_lib.serving.scripted_draws import run_on_scripted_clock
 
 BOUNDS = (16, 64, 256, 1024)
 

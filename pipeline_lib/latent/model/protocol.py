@@ -1,16 +1,13 @@
-"""Interface of latent models: batches in, a training loss or K answers out.
+"""What latent models take and give: batches in, a training loss or K answers out.
 
 Axes: B rows of a batch, K branches, L positions of a sequence, V tokens of the vocabulary.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
-
-from pipeline_lib.latent.model.numerics import NoiseSource
 
 IGNORED_LABEL = 0
 """Label of positions without loss and score; equal to the padding token."""
@@ -76,40 +73,3 @@ class StepOutput:
     """Detached scalars to log."""
     carry: Carry | None
     """Input of the next step; None for a stateless model."""
-
-
-class LatentModel(Protocol):
-    """A `torch.nn.Module` that solves puzzles by recursion in latent space."""
-
-    def training_step(
-        self,
-        batch: Batch,
-        *,
-        carry: Carry | None,
-        progress: float,
-        generator: torch.Generator | None,
-    ) -> StepOutput:
-        """Loss of ``batch``. ``progress`` in [0, 1] is the completed share of training.
-
-        All randomness comes from ``generator``, or from torch's default one.
-        """
-        ...
-
-    def predict(
-        self,
-        batch: Batch,
-        *,
-        steps: int | None = None,
-        noise: float = 0.0,
-        rollouts: int = 1,
-        generator: NoiseSource = None,
-    ) -> BranchOutput:
-        """Predict without gradients; deterministic with ``noise`` 0.
-
-        ``steps`` overrides the trained number of recursion (or supervision) steps. ``noise`` is the
-        standard deviation of Gaussian noise added to the latents at every step; each of
-        ``rollouts`` runs gives all K branches, so the output holds K x rollouts answers. With one
-        generator per row, a row's answers are independent of the batch, and the answers of fewer
-        rollouts are a prefix of those of more.
-        """
-        ...

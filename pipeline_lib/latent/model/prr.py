@@ -34,7 +34,7 @@ from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
 
 
 class PrrModel(nn.Module):
-    """Parallel latent branches; implements `protocol.LatentModel`."""
+    """Parallel latent branches: a question, K answers with scores."""
 
     def __init__(self, params: LatentModelParams, sizes: Sizes, *, loss: LatentLossParams) -> None:
         super().__init__()
@@ -100,7 +100,18 @@ class PrrModel(nn.Module):
         rollouts: int = 1,
         generator: NoiseSource = None,
     ) -> BranchOutput:
-        """K x rollouts answers per row; rollout r gives branches r K to r K + K - 1."""
+        """K x rollouts answers per row; rollout r gives branches r K to r K + K - 1.
+
+        Without gradients; deterministic with ``noise`` 0.
+
+        Args:
+            batch: the examples.
+            steps: of recursion; None: as trained.
+            noise: standard deviation of the Gaussian noise that is added to the latents at every step.
+            rollouts: runs, each of which gives all K branches.
+            generator: of the noise. With one per row a row's answers are independent of the batch, and those of
+                fewer rollouts are a prefix of those of more.
+        """
         steps = steps or self.params.steps
         with autocast(batch.inputs_BL.device, self.params.precision):
             embedded_BSD = self._embed(batch)

@@ -39,7 +39,7 @@ class LatentState:
 
 
 class TrmModel(nn.Module):
-    """Tiny recursive model; implements `protocol.LatentModel`."""
+    """Tiny recursive model, with the methods of `PrrModel`."""
 
     def __init__(self, params: LatentModelParams, sizes: Sizes) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class TrmModel(nn.Module):
         batch: Batch,
         *,
         carry: Carry | None,
-        progress: float,  # noqa: ARG002 - of the protocol; TRM has no schedule
+        progress: float,  # noqa: ARG002 - as for PRR; TRM has no schedule
         generator: torch.Generator | None,
     ) -> StepOutput:
         """One supervision step on the carried rows; halted ones are replaced from ``batch``."""
@@ -104,7 +104,7 @@ class TrmModel(nn.Module):
         rollouts: int = 1,
         generator: NoiseSource = None,
     ) -> BranchOutput:
-        """One answer per rollout, after ``steps`` (default ``max_steps``) supervision steps."""
+        """One answer per rollout, after ``steps`` (default ``max_steps``) supervision steps; else as for PRR."""
         steps = steps or self.params.trm.max_steps
         with autocast(batch.inputs_BL.device, self.params.precision):
             embedded_BSD = self._embed(batch)

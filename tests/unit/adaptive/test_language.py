@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.lib.scripted import ScriptedModel
+from benchmarks.lib.scripted_draws import ScriptedDraws, run_on_scripted_clock
 from pipeline_lib.adaptive.draw_text import TextTokens
 from pipeline_lib.adaptive.language import (
     ANSWER,
@@ -22,8 +24,6 @@ from pipeline_lib.adaptive.runtime import Limits, Runtime
 from pipeline_lib.adaptive.scheduler import run_rollout
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.scripted import ScriptedModel
-from pipeline_lib.serving.scripted_draws import ScriptedDraws, run_on_scripted_clock
 
 SHARED, APART = TagGrammar(shares_prefix=True), TagGrammar(shares_prefix=False)
 BLOCK = "<spawn>\n<task>add 1 and 2</task>\n<task> multiply 3 and 4 </task>\n</spawn>"

@@ -6,12 +6,12 @@ from collections import Counter
 import pytest
 
 from benchmarks.apr_scheduler import measure
+from benchmarks.lib.scripted_draws import run_on_scripted_clock
 from benchmarks.lib.scripted_threads import scripted_draws, scripted_roots, scripted_runtime
 from pipeline_lib.adaptive.rollout import End, Event, Role, Root
 from pipeline_lib.adaptive.scheduler import run_rollouts
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.scripted_draws import run_on_scripted_clock
 from tests.unit.adaptive.word_draws import WordDraws, outputs, roll
 
 PARENTS = 1000

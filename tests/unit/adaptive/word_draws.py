@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from benchmarks.lib.scripted_draws import run_on_scripted_clock
 from benchmarks.lib.scripted_threads import BracketGrammar
 from pipeline_lib.adaptive.draw_text import TextTokens
 from pipeline_lib.adaptive.rollout import Rollout, Root
@@ -12,7 +13,6 @@ from pipeline_lib.adaptive.runtime import Limits, Runtime
 from pipeline_lib.adaptive.scheduler import run_rollouts
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Completion, Decoding
-from pipeline_lib.serving.scripted_draws import run_on_scripted_clock
 from pipeline_lib.serving.stop_strings import find_stop
 
 END = 0

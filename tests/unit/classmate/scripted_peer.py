@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.classmate.peer import Question
 from pipeline_lib.serving.chat_model import Completion, Decoding, Request
-from pipeline_lib.serving.scripted import ScriptedModel
 
 
 @dataclass(slots=True, kw_only=True)

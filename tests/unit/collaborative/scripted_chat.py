@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.collaborative.plan import make_plan
 from pipeline_lib.collaborative.rounds import Setting
 from pipeline_lib.collaborative.solution import Question
 from pipeline_lib.collaborative.synthesis import synthesis_in_words
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.serving.chat_model import Conversation, Decoding, Message, Role
-from pipeline_lib.serving.scripted import ScriptedModel
 from tests.unit.serving.scripted_server import Body, Reply
 
 TURNS = [

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.collaborative.drive import solve_in_lockstep
 from pipeline_lib.collaborative.plan import make_plan
 from pipeline_lib.collaborative.rounds import Calls, advance, solve
@@ -13,7 +14,6 @@ from pipeline_lib.collaborative.solution import Question
 from pipeline_lib.collaborative.synthesis import synthesis_in_words
 from pipeline_lib.params.pacore import PRESETS, EarlyStop, PacoreParams, Rsa
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.scripted import ScriptedModel
 from tests.unit.collaborative.scripted_chat import (
     TURNS,
     PlainTurns,

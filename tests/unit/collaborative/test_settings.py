@@ -2,13 +2,13 @@
 
 import pytest
 
+from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.collaborative.settings import check_lengths, open_setting
 from pipeline_lib.collaborative.solution import Question
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.pacore import Compaction, EarlyStop, PacoreParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.serving.chat_model import Message
-from pipeline_lib.serving.scripted import ScriptedModel
 from tests.unit.collaborative.scripted_chat import PlainTurns, text_of
 
 PLAIN = PlainTurns()

@@ -1,11 +1,11 @@
 """Paths: seeded by name, in order, with their provenance; failures are data."""
 
+from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.records import FinishReason, Path, Problem
 from pipeline_lib.sampling.paths import KIND, path_counts, sample_paths
 from pipeline_lib.seeding import consecutive_seeds
-from pipeline_lib.serving.scripted import ScriptedModel
 from pipeline_lib.storage.shards import read_shard, write_shard
 
 PROBLEMS = [

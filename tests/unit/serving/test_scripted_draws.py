@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from benchmarks.lib.scripted import ScriptedModel
+from benchmarks.lib.scripted_draws import ScriptedDraws, run_on_scripted_clock
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.scripted import ScriptedModel
-from pipeline_lib.serving.scripted_draws import ScriptedDraws, run_on_scripted_clock
 
 
 def test_the_clock_jumps_to_the_next_timer():

@@ -2,11 +2,11 @@
 
 from contextlib import nullcontext
 
+from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.classmate.evaluation import paths
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import SampleParams, VerifyParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.serving.scripted import ScriptedModel
 from pipeline_lib.verification.dispatch import open_verifier
 from tests.unit.classmate.tiny_training import PROBLEMS
 

@@ -1,9 +1,9 @@
 """Search settings on a scripted model; tokens are separated by spaces."""
 
+from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.evaluation.search.problem import SearchProblem, SearchSetting
 from pipeline_lib.params.evaluate import StrategyParams
 from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.scripted import ScriptedModel
 
 
 def setting(answer, *, logprob=None, max_new_tokens=20, scorer=None, **compute):

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
+from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.serving.chat_model import Completion, Decoding, Request
-from pipeline_lib.serving.scripted import ScriptedModel
 
 _T = TypeVar("_T")
 
