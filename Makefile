@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SERVE := .venv-serve
-DEVICE ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
+DEVICE ?= $(if $(wildcard /proc/driver/nvidia/version)$(shell command -v nvidia-smi),cuda,cpu)
 SOURCES := flows tasks pipeline_lib tests benchmarks
 
 .PHONY: help install demo model test suite test-slow test-gpu faults mutants check lint types format experiments serve-env docs clean

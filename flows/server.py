@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Annotated, NoReturn
 
 import httpx
@@ -48,24 +47,15 @@ QUIET_ENVIRONMENT = {
 }
 
 
-class _Record(BaseModel):
-    """``server.json``."""
+class LocalServer(BaseModel):
+    """A server that `ensure` started, as in ``server.json``. The start time detects a re-used process id."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
     pid: Annotated[int, Field(gt=0, lt=2**31)]
     started: float
-    port: Annotated[int, Field(gt=0, lt=2**16)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalServer:
-    """A server that `ensure` started. The start time detects a re-used process id."""
-
-    pid: int
-    started: float
     """Seconds since the epoch, as the process table gives it."""
-    port: int
+    port: Annotated[int, Field(gt=0, lt=2**16)]
 
     @property
     def api_url(self) -> str:
@@ -116,10 +106,9 @@ def find() -> LocalServer | None:
 def _recorded() -> LocalServer | None:
     """The server in server.json; None if the file is damaged, as after a power failure."""
     try:
-        content = _Record.model_validate(read_json(_record()))
+        return LocalServer.model_validate(read_json(_record()))
     except (BadInputError, ValidationError):
         return None
-    return LocalServer(pid=content.pid, started=content.started, port=content.port)
 
 
 def answers(api_url: str) -> bool:
@@ -149,8 +138,14 @@ def ensure() -> str:
     if configured:
         return configured.removesuffix("/api")
     with _start_lock():
-        server = find() or _start()
-        _wait_until_ready(server)
+        found = find()
+        server = found or _start()
+        try:
+            _wait_until_ready(server)
+        except ReasonloopError:
+            if found is None:
+                stop()
+            raise
     os.environ["PREFECT_API_URL"] = server.api_url
     return server.ui_url
 
@@ -199,7 +194,7 @@ def become(port: int | None) -> NoReturn:
 
 def _recorded_as(pid: int, port: int) -> LocalServer:
     server = LocalServer(pid=pid, started=psutil.Process(pid).create_time(), port=port)
-    write_json(_record(), {"pid": server.pid, "started": server.started, "port": server.port})
+    write_json(_record(), server.model_dump())
     return server
 
 

@@ -15,6 +15,7 @@ from flows.cli.finding import Finding, answer_of, existing_folder
 from pipeline_lib.errors import reason_of
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.serving.gpus import gpu_names
 from pipeline_lib.verification.code.judge import probe_tiers
 
 _PACKAGES = ("prefect", "prefect-ray", "ray", "dvc", "torch", "transformers", "trl", "peft")
@@ -90,14 +91,12 @@ def _reach(tier: str) -> str:
 
 
 def gpu() -> Iterator[Finding]:
-    """CUDA devices."""
-    client = shutil.which("nvidia-smi")
-    query = "--query-gpu=name,memory.total"
-    answer = answer_of([client, query, "--format=csv,noheader"]) if client else None
+    """CUDA devices that this environment's torch can use."""
+    names = gpu_names()
     yield Finding(
         what="GPU",
-        ok=True if answer else None,
-        detail=answer or "none; the embedded engine uses the CPU",
+        ok=True if names else None,
+        detail="; ".join(names) or "none; the embedded engine uses the CPU",
         remedy="only for larger models",
     )
 

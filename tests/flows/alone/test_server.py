@@ -35,6 +35,20 @@ def test_concurrent_runs_share_one_server(tmp_path):
     assert not [process for process in family if process.is_running()]
 
 
+def test_a_server_that_starts_too_slowly_is_stopped(tmp_path, monkeypatch):
+    """One line names its process, which is gone, and its log; the next command starts another."""
+    monkeypatch.setenv("REASONLOOP_STATE", str(tmp_path))
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    silent = [sys.executable, "-c", "import time; time.sleep(600)"]
+    monkeypatch.setattr(server, "_command", lambda _port: silent)
+    monkeypatch.setattr(server, "START_TIMEOUT_S", 0.5)
+    with pytest.raises(ReasonloopError, match=r"does not answer; see .*server\.log") as refused:
+        server.ensure()
+    pid = int(str(refused.value).split("process ")[1].split(")")[0])
+    assert not psutil.pid_exists(pid)
+    assert server.find() is None
+
+
 @pytest.mark.fault("process id of a dead server in use again", "continues")
 def test_a_reused_process_id_is_not_the_server(tmp_path, monkeypatch):
     """A record whose process id now belongs to another process is ignored."""
