@@ -40,14 +40,7 @@ class ScriptedModel:
         text = self.answer(prompt, seed)
         prompt_tokens = len(prompt.split())
         if text is None:
-            return Completion(
-                text="",
-                finish_reason=FinishReason.ERROR,
-                prompt_tokens=prompt_tokens,
-                completion_tokens=0,
-                logprob=None,
-                error="the script gave no answer",
-            )
+            return Completion.failed("the script gave no answer", prompt_tokens=prompt_tokens)
         place = find_stop(text, decoding.stop)
         words = text[:place].split(" ")
         fits = len(words) <= decoding.max_new_tokens

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from pipeline_lib.classmate.peer import NO_ROOM, Question, failed_continuation
+from pipeline_lib.classmate.peer import NO_ROOM, Question
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.serve import ServeParams
@@ -50,7 +50,7 @@ class PeerBody:
         ]
         drawn = iter(self.engine.complete(requests, decoding) if requests else [])
         return [
-            [failed_continuation(problem)] * len(one.seeds)
+            [Completion.failed(problem)] * len(one.seeds)
             if problem is not None
             else [
                 replace(drawn_one, token_ids=None, token_logprobs=None) for drawn_one in next(drawn)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
-from pipeline_lib.classmate.peer import Peer, PeerFailedError, Question, failed_continuation
+from pipeline_lib.classmate.peer import Peer, PeerFailedError, Question
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.serving.chat_model import Completion, Decoding
 
@@ -107,7 +107,7 @@ class _Call:
 
 
 def _failed(questions: Sequence[Question], reason: str) -> Answers:
-    return [[failed_continuation(reason)] * len(question.seeds) for question in questions]
+    return [[Completion.failed(reason)] * len(question.seeds) for question in questions]
 
 
 def open_panel(peers: Sequence[Peer], params: ClassmateParams) -> Panel:

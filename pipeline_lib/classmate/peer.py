@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pipeline_lib.records import FinishReason, Problem
+from pipeline_lib.records import Problem
 from pipeline_lib.serving.chat_model import Completion, Decoding
 from pipeline_lib.terminal_text import one_line
 
@@ -56,18 +56,6 @@ class Peer(Protocol):
                 the next call.
         """
         ...
-
-
-def failed_continuation(reason: str) -> Completion:
-    """A continuation that could not be drawn."""
-    return Completion(
-        text="",
-        finish_reason=FinishReason.ERROR,
-        prompt_tokens=0,
-        completion_tokens=0,
-        logprob=None,
-        error=reason,
-    )
 
 
 def check_answer(found: object, questions: Sequence[Question]) -> list[list[Completion]]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from pipeline_lib.collaborative.worker_table import ActiveWorker, Patience, WorkerTable
 from pipeline_lib.collaborative.workers import WorkerLeavingError, WorkerLostError, WorkerModel
-from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Completion, Decoding, Request
 from pipeline_lib.serving.connection import EngineDownError
 from pipeline_lib.serving.session import OnDrawn, gather_all, ignore_drawn
@@ -106,7 +105,7 @@ class PoolSession:
             finally:
                 active.calls -= 1
                 self._announce()
-        return [_failed(f"its worker was lost {lost} times")] * len(request.seeds)
+        return [Completion.failed(f"its worker was lost {lost} times")] * len(request.seeds)
 
     def _model_of(self, request: Request) -> WorkerModel:
         [model, *_] = [one for one in self.served if request.model in {None, one.name}]
@@ -159,14 +158,3 @@ class PoolSession:
             self.table.update(await asyncio.to_thread(self.table.directory.find))
             self._announce()
             await asyncio.sleep(POLL_S)
-
-
-def _failed(reason: str) -> Completion:
-    return Completion(
-        text="",
-        finish_reason=FinishReason.ERROR,
-        prompt_tokens=0,
-        completion_tokens=0,
-        logprob=None,
-        error=reason,
-    )

@@ -63,6 +63,27 @@ class Completion:
     model: str | None = None
     """`Request.model`."""
 
+    @classmethod
+    def failed(
+        cls,
+        reason: str,
+        *,
+        prompt_tokens: int = 0,
+        latency_s: float = 0.0,
+        opens_request: bool = False,
+    ) -> Self:
+        """One that was not drawn, for ``reason``."""
+        return cls(
+            text="",
+            finish_reason=FinishReason.ERROR,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=0,
+            logprob=None,
+            error=reason,
+            latency_s=latency_s,
+            opens_request=opens_request,
+        )
+
 
 class Role(StrEnum):
     """Author of a message."""

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from openai import APIConnectionError, APIError, AsyncOpenAI, OpenAIError
 
-from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Completion, Decoding, Request
 from pipeline_lib.serving.connection import Connection
 from pipeline_lib.serving.dialects import Dialect, chat_fields, completion_fields, split_seeds
@@ -150,16 +149,8 @@ class Session:
         return None if self.connection.is_external else self.connection.endpoint.model
 
     def _failed(self, error: Exception, *, latency_s: float) -> Completion:
-        return Completion(
-            text="",
-            finish_reason=FinishReason.ERROR,
-            prompt_tokens=0,
-            completion_tokens=0,
-            logprob=None,
-            error=self.connection.describe(error),
-            latency_s=latency_s,
-            opens_request=True,
-        )
+        reason = self.connection.describe(error)
+        return Completion.failed(reason, latency_s=latency_s, opens_request=True)
 
     def _reader(self, on_delta: OnDelta) -> StreamReader:
         return StreamReader(model=self._expected_model, on_delta=on_delta)

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Completion, Decoding
 from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
 from pipeline_lib.serving.live.async_engine import AsyncEngine
@@ -161,7 +160,8 @@ class _Call:
             async for arrived in generation:
                 deltas += arrived
         except DrawFailedError as error:
-            return self._failed(str(error))
+            tokens = len(self.prompt.ids)
+            return Completion.failed(str(error), prompt_tokens=tokens, opens_request=True)
         finally:
             if generation.unfinished:
                 self.engine.cancel(generation)
@@ -177,17 +177,6 @@ class _Call:
             token_ids=whole.tokens,
             token_logprobs=whole.logprobs,
             stopped_by=whole.stopped_by,
-            opens_request=True,
-        )
-
-    def _failed(self, reason: str) -> Completion:
-        return Completion(
-            text="",
-            finish_reason=FinishReason.ERROR,
-            prompt_tokens=len(self.prompt.ids),
-            completion_tokens=0,
-            logprob=None,
-            error=reason,
             opens_request=True,
         )
 

@@ -2,13 +2,14 @@
 
 import pytest
 
-from pipeline_lib.classmate.peer import NO_ROOM, PeerFailedError, failed_continuation
+from pipeline_lib.classmate.peer import NO_ROOM, PeerFailedError
 from pipeline_lib.classmate.preflight import check_settings, check_training_output
 from pipeline_lib.classmate.training import check_room
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.params.whole import Params
+from pipeline_lib.serving.chat_model import Completion
 from pipeline_lib.storage import manifests
 from pipeline_lib.training.weights import policies
 from tests.unit.classmate.scripted_peer import ScriptedPeer
@@ -54,7 +55,7 @@ class Cramped(ScriptedPeer):
         reason = (
             f"{NO_ROOM}the prefix leaves 80 tokens, of max_new_tokens={decoding.max_new_tokens}"
         )
-        return [[failed_continuation(reason)] for _ in questions]
+        return [[Completion.failed(reason)] for _ in questions]
 
 
 class Late(ScriptedPeer):

@@ -6,11 +6,12 @@ import pytest
 
 from pipeline_lib.classmate.evaluation.continuations import continue_prefixes
 from pipeline_lib.classmate.evaluation.prefixes import Asked
-from pipeline_lib.classmate.peer import NO_ROOM, failed_continuation
+from pipeline_lib.classmate.peer import NO_ROOM
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Problem
+from pipeline_lib.serving.chat_model import Completion
 from pipeline_lib.verification.dispatch import open_verifier
 from tests.unit.classmate.scripted_peer import ScriptedPeer
 
@@ -87,7 +88,7 @@ class ShortPeer(ScriptedPeer):
 
     def answer(self, questions, *_, **__):
         self.calls.append(list(questions))
-        return [[failed_continuation(f"{NO_ROOM}3 tokens")] * len(one.seeds) for one in questions]
+        return [[Completion.failed(f"{NO_ROOM}3 tokens")] * len(one.seeds) for one in questions]
 
 
 def test_what_leaves_no_room_is_not_asked_again(ask):

@@ -2,14 +2,14 @@
 
 import pytest
 
-from pipeline_lib.classmate.peer import NO_ROOM, failed_continuation
+from pipeline_lib.classmate.peer import NO_ROOM
 from pipeline_lib.classmate.probe.chains import Chain
 from pipeline_lib.classmate.probe.continuations import ChainContinuations, Drawing, draw_group
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Problem
-from pipeline_lib.serving.chat_model import Decoding
+from pipeline_lib.serving.chat_model import Completion, Decoding
 from pipeline_lib.verification.dispatch import open_verifier
 from tests.unit.classmate.scripted_peer import ScriptedPeer
 
@@ -101,9 +101,7 @@ def test_a_question_that_leaves_no_room_does_not_stop_the_probe():
 
     class ShortPeer(ScriptedPeer):
         def answer(self, questions, *_, **__):
-            return [
-                [failed_continuation(f"{NO_ROOM}3 tokens")] * len(one.seeds) for one in questions
-            ]
+            return [[Completion.failed(f"{NO_ROOM}3 tokens")] * len(one.seeds) for one in questions]
 
     [found] = drawn(ShortPeer(name="p", write=None), [RIGHT])
     assert {one for own in rights(found.own) for one in own} == {None}
