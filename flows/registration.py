@@ -4,6 +4,7 @@ Prefect writes a deployment anew each time, which replaces its schedules and del
 So one that is equal already is left alone.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -105,7 +106,7 @@ class Deployed:
         found = self._find(client)
         if found is None:
             return "missing"
-        return "same" if _comparable(found) == self._wanted() else "different"
+        return "same" if _comparable(found, self._plain()) == self._wanted() else "different"
 
     def write(self, client: SyncPrefectClient) -> None:
         """Create or replace it.
@@ -170,23 +171,11 @@ class Deployed:
         }
 
 
-_PLAIN = (
-    "description",
-    "entrypoint",
-    "tags",
-    "parameters",
-    "job_variables",
-    "work_pool_name",
-    "parameter_openapi_schema",
-    "enforce_parameter_schema",
-)
-
-
-def _comparable(found: DeploymentResponse) -> dict[str, Any]:
+def _comparable(found: DeploymentResponse, names: Iterable[str]) -> dict[str, Any]:
     limit = found.global_concurrency_limit
     options = found.concurrency_options
     schedules = [one.schedule for one in found.schedules]
-    return {name: getattr(found, name) for name in _PLAIN} | {
+    return {name: getattr(found, name) for name in names} | {
         "schedules": [
             (one.cron, one.timezone) if isinstance(one, CronSchedule) else None for one in schedules
         ],

@@ -43,137 +43,122 @@ class Template:
     """First operand, sign, second operand, and the sentence around {step}."""
 
 
-def _one(question: str, sign: str, sentence: str) -> Template:
-    return Template(question=question, steps=(("a", sign, "b", sentence),))
-
-
 def _two(question: str, first: tuple[str, str], second: tuple[str, str, str, str]) -> Template:
     return Template(question=question, steps=(("a", first[0], "b", first[1]), second))
 
 
-_ONE_STEP = (
-    _one(
-        "{name} has {a} {thing}. {other} gives {name} {b} more. How many {thing} does {name} have now?",
-        "+",
-        "{name} has {step} {thing} now.",
+_STORIES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "+": (
+        (
+            "{name} has {a} {thing}. {other} gives {name} {b} more. How many {thing} does {name} have now?",
+            "{name} has {step} {thing} now.",
+        ),
+        (
+            "A shop sold {a} {thing} in the morning and {b} in the afternoon. How many {thing} did it sell that day?",
+            "The shop sold {step} {thing}.",
+        ),
+        (
+            "{name} walked {a} minutes to the station and then rode a bus for {b} minutes. How long was the trip in minutes?",
+            "The trip took {step} minutes.",
+        ),
+        (
+            "One shelf holds {a} {thing} and another holds {b}. How many {thing} are on both shelves together?",
+            "Both shelves hold {step} {thing}.",
+        ),
+        (
+            "{name} saved {a} dollars in May and {b} dollars in June. How many dollars did {name} save in the two months?",
+            "{name} saved {step} dollars.",
+        ),
+        (
+            "{name} read {a} pages on Monday and {b} pages on Tuesday. How many pages did {name} read altogether?",
+            "{name} read {step} pages.",
+        ),
     ),
-    _one(
-        "A shop sold {a} {thing} in the morning and {b} in the afternoon. How many {thing} did it sell that day?",
-        "+",
-        "The shop sold {step} {thing}.",
+    "-": (
+        (
+            "{name} had {a} {thing} and gave {b} of them to {other}. How many {thing} does {name} have left?",
+            "{name} has {step} {thing} left.",
+        ),
+        (
+            "There were {a} people on a train. At the next stop {b} got off and no one got on. How many people are on the train now?",
+            "There are {step} people on the train.",
+        ),
+        (
+            "A book has {a} pages. {name} has read {b} of them. How many pages are left to read?",
+            "There are {step} pages left.",
+        ),
+        (
+            "A post is {a} centimetres long, and {b} centimetres of it are in the ground. How many centimetres are above the ground?",
+            "{step} centimetres are above the ground.",
+        ),
+        (
+            "A baker made {a} {thing} and sold {b} of them before noon. How many {thing} were not sold by noon?",
+            "{step} {thing} were not sold.",
+        ),
+        (
+            "{name} has {a} dollars and buys a ticket for {b} dollars. How many dollars are left?",
+            "{name} has {step} dollars left.",
+        ),
     ),
-    _one(
-        "{name} walked {a} minutes to the station and then rode a bus for {b} minutes. How long was the trip in minutes?",
-        "+",
-        "The trip took {step} minutes.",
+    "*": (
+        (
+            "{name} buys {a} boxes with {b} {thing} in each. How many {thing} does {name} buy?",
+            "{name} buys {step} {thing}.",
+        ),
+        (
+            "A ticket costs {b} dollars. How many dollars do {a} tickets cost?",
+            "The tickets cost {step} dollars.",
+        ),
+        (
+            "{name} runs {b} kilometres every day. How many kilometres does {name} run in {a} days?",
+            "{name} runs {step} kilometres.",
+        ),
+        (
+            "A hall has {a} rows of {b} seats. How many seats are in the hall?",
+            "The hall has {step} seats.",
+        ),
+        (
+            "Each of {a} children picks {b} {thing}. How many {thing} do they pick together?",
+            "They pick {step} {thing}.",
+        ),
+        (
+            "A machine makes {b} {thing} an hour. How many {thing} does it make in {a} hours?",
+            "The machine makes {step} {thing}.",
+        ),
     ),
-    _one(
-        "One shelf holds {a} {thing} and another holds {b}. How many {thing} are on both shelves together?",
-        "+",
-        "Both shelves hold {step} {thing}.",
+    "/": (
+        (
+            "{name} shares {a} {thing} equally among {b} friends. How many {thing} does each friend get?",
+            "Each friend gets {step} {thing}.",
+        ),
+        (
+            "{a} {thing} are packed into boxes of {b}. How many boxes are filled?",
+            "{step} boxes are filled.",
+        ),
+        (
+            "{name} pays {a} dollars for {b} equal tickets. How many dollars does one ticket cost?",
+            "One ticket costs {step} dollars.",
+        ),
+        (
+            "A rope of {a} metres is cut into {b} pieces of the same length. How many metres long is each piece?",
+            "Each piece is {step} metres long.",
+        ),
+        (
+            "{name} plants {a} seeds in {b} equal rows. How many seeds are in a row?",
+            "There are {step} seeds in a row.",
+        ),
+        (
+            "A team of {b} people earns {a} dollars and divides it equally. How many dollars does each of them get?",
+            "Each of them gets {step} dollars.",
+        ),
     ),
-    _one(
-        "{name} saved {a} dollars in May and {b} dollars in June. How many dollars did {name} save in the two months?",
-        "+",
-        "{name} saved {step} dollars.",
-    ),
-    _one(
-        "{name} read {a} pages on Monday and {b} pages on Tuesday. How many pages did {name} read altogether?",
-        "+",
-        "{name} read {step} pages.",
-    ),
-    _one(
-        "{name} had {a} {thing} and gave {b} of them to {other}. How many {thing} does {name} have left?",
-        "-",
-        "{name} has {step} {thing} left.",
-    ),
-    _one(
-        "There were {a} people on a train. At the next stop {b} got off and no one got on. How many people are on the train now?",
-        "-",
-        "There are {step} people on the train.",
-    ),
-    _one(
-        "A book has {a} pages. {name} has read {b} of them. How many pages are left to read?",
-        "-",
-        "There are {step} pages left.",
-    ),
-    _one(
-        "A post is {a} centimetres long, and {b} centimetres of it are in the ground. How many centimetres are above the ground?",
-        "-",
-        "{step} centimetres are above the ground.",
-    ),
-    _one(
-        "A baker made {a} {thing} and sold {b} of them before noon. How many {thing} were not sold by noon?",
-        "-",
-        "{step} {thing} were not sold.",
-    ),
-    _one(
-        "{name} has {a} dollars and buys a ticket for {b} dollars. How many dollars are left?",
-        "-",
-        "{name} has {step} dollars left.",
-    ),
-    _one(
-        "{name} buys {a} boxes with {b} {thing} in each. How many {thing} does {name} buy?",
-        "*",
-        "{name} buys {step} {thing}.",
-    ),
-    _one(
-        "A ticket costs {b} dollars. How many dollars do {a} tickets cost?",
-        "*",
-        "The tickets cost {step} dollars.",
-    ),
-    _one(
-        "{name} runs {b} kilometres every day. How many kilometres does {name} run in {a} days?",
-        "*",
-        "{name} runs {step} kilometres.",
-    ),
-    _one(
-        "A hall has {a} rows of {b} seats. How many seats are in the hall?",
-        "*",
-        "The hall has {step} seats.",
-    ),
-    _one(
-        "Each of {a} children picks {b} {thing}. How many {thing} do they pick together?",
-        "*",
-        "They pick {step} {thing}.",
-    ),
-    _one(
-        "A machine makes {b} {thing} an hour. How many {thing} does it make in {a} hours?",
-        "*",
-        "The machine makes {step} {thing}.",
-    ),
-    _one(
-        "{name} shares {a} {thing} equally among {b} friends. How many {thing} does each friend get?",
-        "/",
-        "Each friend gets {step} {thing}.",
-    ),
-    _one(
-        "{a} {thing} are packed into boxes of {b}. How many boxes are filled?",
-        "/",
-        "{step} boxes are filled.",
-    ),
-    _one(
-        "{name} pays {a} dollars for {b} equal tickets. How many dollars does one ticket cost?",
-        "/",
-        "One ticket costs {step} dollars.",
-    ),
-    _one(
-        "A rope of {a} metres is cut into {b} pieces of the same length. How many metres long is each piece?",
-        "/",
-        "Each piece is {step} metres long.",
-    ),
-    _one(
-        "{name} plants {a} seeds in {b} equal rows. How many seeds are in a row?",
-        "/",
-        "There are {step} seeds in a row.",
-    ),
-    _one(
-        "A team of {b} people earns {a} dollars and divides it equally. How many dollars does each of them get?",
-        "/",
-        "Each of them gets {step} dollars.",
-    ),
+}
+"""Question and sentence of the answer, by the sign of the only step."""
+_ONE_STEP = tuple(
+    Template(question=question, steps=(("a", sign, "b", sentence),))
+    for sign, stories in _STORIES.items()
+    for question, sentence in stories
 )
-
 _TWO_STEP = (
     _two(
         "{name} has {a} {thing}, buys {b} more and then gives {c} to {other}. How many {thing} does {name} have in the end?",
@@ -259,60 +244,14 @@ _TWO_STEP = (
     ),
 )
 _NAMES = (
-    *(
-        "Ada",
-        "Ben",
-        "Carla",
-        "Deniz",
-        "Emil",
-        "Farah",
-        "Goran",
-        "Hana",
-        "Ivo",
-        "Jamal",
-        "Kira",
-        "Luca",
-    ),
-    *(
-        "Mina",
-        "Noah",
-        "Olga",
-        "Pavel",
-        "Rosa",
-        "Sami",
-        "Tara",
-        "Umar",
-        "Vera",
-        "Wim",
-        "Yuki",
-        "Zoe",
-    ),
+    *("Ada", "Ben", "Carla", "Deniz", "Emil", "Farah", "Goran", "Hana", "Ivo", "Jamal", "Kira"),
+    *("Luca", "Mina", "Noah", "Olga", "Pavel", "Rosa", "Sami", "Tara", "Umar", "Vera", "Wim"),
+    *("Yuki", "Zoe"),
 )
 _THINGS = (
-    *(
-        "apples",
-        "books",
-        "buttons",
-        "candles",
-        "cards",
-        "coins",
-        "cups",
-        "eggs",
-        "flowers",
-        "lemons",
-    ),
-    *(
-        "marbles",
-        "muffins",
-        "oranges",
-        "pears",
-        "pencils",
-        "plates",
-        "shells",
-        "stamps",
-        "stickers",
-        "toys",
-    ),
+    *("apples", "books", "buttons", "candles", "cards", "coins", "cups", "eggs", "flowers"),
+    *("lemons", "marbles", "muffins", "oranges", "pears", "pencils", "plates", "shells", "stamps"),
+    *("stickers", "toys"),
 )
 
 
