@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 EVENTS_FILE = pathlib.Path("telemetry") / "events.jsonl"
@@ -63,12 +64,10 @@ def record_work(
     )
 
 
-def step_recorder(
-    workspace: pathlib.Path, stage: str, **fields: Any
-) -> Callable[[int, int, Mapping[str, float]], None]:
-    """A function of step, total and metrics that records the steps of a training as work."""
+def step_recorder(workspace: pathlib.Path, stage: str, **fields: Any) -> Callable[..., None]:
+    """A function of step, total and, of a training, metrics that records steps as work."""
 
-    def record(step: int, total: int, _metrics: Mapping[str, float]) -> None:
+    def record(step: int, total: int, _metrics: Mapping[str, float] = MappingProxyType({})) -> None:
         record_work(workspace, stage, done=step, total=total, unit="step", **fields)
 
     return record

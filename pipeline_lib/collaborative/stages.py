@@ -60,9 +60,7 @@ def evaluate(run: Run) -> None:
         _files(run),
         run.params,
         workers=run.params.execution.workers,
-        on_progress=lambda done, total: record_work(
-            run.root, "pacore-evaluate", done=done, total=total, unit="step"
-        ),
+        on_progress=step_recorder(run.root, "pacore-evaluate"),
     )
 
 

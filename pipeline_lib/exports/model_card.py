@@ -17,8 +17,10 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.report import ReportInput
 from pipeline_lib.reporting.wording import level, percent
+from pipeline_lib.serving.identity import is_path
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import write_text
+from pipeline_lib.storage.folders import replaced
 
 CARD_NAME = "model_card.md"
 PUBLISHED_NAME = "README.md"
@@ -69,14 +71,12 @@ def export_policy(policy: pathlib.Path, card: str, output: pathlib.Path) -> None
         raise BadInputError(f"{output}: exists; remove it or choose another --output")
     manifest = manifests.read_manifest(policy)
     manifests.check(policy, manifest)
-    temporary = output.with_name(f".{output.name}.part")
-    shutil.rmtree(temporary, ignore_errors=True)
-    for name in manifest.files:
-        target = temporary / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(policy / name, target)
-    write_text(temporary / PUBLISHED_NAME, card)
-    temporary.rename(output)
+    with replaced(output) as fresh:
+        for name in manifest.files:
+            target = fresh / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(policy / name, target)
+        write_text(fresh / PUBLISHED_NAME, card)
 
 
 def _name(params: Params) -> str:
@@ -86,8 +86,7 @@ def _name(params: Params) -> str:
 def _base_model(params: Params) -> str | None:
     """A hub id; None for a local folder and for a model trained from scratch."""
     model = params.bootstrap.model
-    local = model is None or model.startswith((".", "/", "~")) or model.count("/") > 1
-    return None if local else model
+    return None if model is None or is_path(model) else model
 
 
 def _metadata(source: ReportInput, params: Params) -> ModelCardData:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_lib.latent.data.synthetic_folder import build_synthetic
 from pipeline_lib.latent.runs import EvaluationPaths, evaluate_on, train_on
-from pipeline_lib.telemetry import record_work
+from pipeline_lib.telemetry import record_work, step_recorder
 from pipeline_lib.training.tracking.step_log import open_trackers
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
@@ -30,10 +30,11 @@ def train(run: Run) -> None:
     """Train, or resume an interrupted training."""
     folders, params = run.workspace.latent, run.params.latent
     facts, report_to = params.model_dump(mode="json"), run.params.execution.report_to
+    record = step_recorder(run.root, "latent-train")
     with open_trackers(report_to, folders.trackers, phase="latent", facts=facts) as log_step:
 
         def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
-            record_work(run.root, "latent-train", done=step, total=total, unit="step")
+            record(step, total)
             log_step(step, total, metrics)
 
         train_on(_data(run), folders.model, params, seed=run.params.seed, progress=progress)
@@ -49,9 +50,7 @@ def evaluate(run: Run) -> None:
         ),
         run.params.latent,
         seed=run.params.seed,
-        progress=lambda done, total: record_work(
-            run.root, "latent-evaluate", done=done, total=total, unit="step"
-        ),
+        progress=step_recorder(run.root, "latent-evaluate"),
     )
 
 

@@ -25,6 +25,11 @@ def model_identity(source: str) -> str:
     return _digest(folder, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats))
 
 
+def is_path(model: str) -> bool:
+    """True if ``model`` can only be a folder: a hub id is NAME or OWNER/NAME."""
+    return model.startswith((".", "/", "~")) or model.count("/") > 1
+
+
 @functools.lru_cache(maxsize=8)
 def _digest(folder: pathlib.Path, files: tuple[tuple[pathlib.Path, int, int], ...]) -> str:
     """Cached by size and modification time, so that weights are read once per process."""

@@ -14,6 +14,7 @@ from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.endpoint import Endpoint
 from pipeline_lib.serving.engines.table import check_installed, engine_named
+from pipeline_lib.serving.identity import is_path
 from pipeline_lib.serving.supervisor.probes import NoAnswerError, Probes
 from pipeline_lib.serving.supervisor.supervised import start_supervised
 
@@ -106,8 +107,7 @@ def check_model(model: str) -> None:
     Raises:
         BadInputError: it is neither.
     """
-    is_path = model.startswith((".", "/", "~")) or model.count("/") > 1
-    if is_path and not pathlib.Path(model).is_dir():
+    if is_path(model) and not pathlib.Path(model).is_dir():
         raise BadInputError(f"model {model}: no such folder; give one, or a hub id")
 
 

@@ -11,7 +11,7 @@ from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting
 from pipeline_lib.adaptive.evaluation.problem_source import read_source
 from pipeline_lib.adaptive.model_record import read_record
 from pipeline_lib.adaptive.stages.chosen import ChosenConditions, write_chosen
-from pipeline_lib.telemetry import record_work
+from pipeline_lib.telemetry import step_recorder
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     from pipeline_lib.stages.stage import Run
@@ -35,9 +35,7 @@ def choose(run: Run) -> None:
             seed=run.params.seed,
         ),
         replaces=True,
-        on_progress=lambda done, total: record_work(
-            run.root, "adaptive-conditions", done=done, total=total, unit="step"
-        ),
+        on_progress=step_recorder(run.root, "adaptive-conditions"),
     )
     best = {
         kind: amount_of(

@@ -8,7 +8,7 @@ from pipeline_lib.adaptive.evaluation.evaluate import evaluate_models
 from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting
 from pipeline_lib.adaptive.evaluation.problem_source import read_source
 from pipeline_lib.adaptive.stages.chosen import read_chosen
-from pipeline_lib.telemetry import record_work
+from pipeline_lib.telemetry import step_recorder
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     from pipeline_lib.stages.stage import Run
@@ -36,7 +36,5 @@ def evaluate(run: Run) -> None:
             seed=run.params.seed,
         ),
         replaces=True,
-        on_progress=lambda done, total: record_work(
-            run.root, "adaptive-evaluate", done=done, total=total, unit="step"
-        ),
+        on_progress=step_recorder(run.root, "adaptive-evaluate"),
     )
