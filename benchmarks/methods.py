@@ -29,7 +29,7 @@ from benchmarks.lib.command_line import make_parser
 from benchmarks.lib.processes import Usage, run_measured
 from benchmarks.lib.seeds import mean_of, points
 from pipeline_lib.evaluation.comparison import compare
-from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
+from pipeline_lib.evaluation.result import read_result
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.storage.workspace import Workspace
 
@@ -156,8 +156,7 @@ def train_and_evaluate(job: Job) -> None:
 
 def compare_control(workspace: pathlib.Path) -> dict[str, Difference]:
     """Control minus base by k, on the paths of the evaluation."""
-    path = Workspace(workspace).evaluation_result / RESULT_NAME
-    result = EvaluationResult.from_json(path.read_text())
+    result = read_result(Workspace(workspace).evaluation_result)
     assert result.control is not None
     found = compare(result.base, result.control, EvaluateParams(ks=result.base.ks), seed=0)
     return {

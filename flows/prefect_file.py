@@ -9,7 +9,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.errors import BadInputError, first_fault, reason_of
 from pipeline_lib.repository import REPOSITORY
 
 PREFECT_FILE = REPOSITORY / "prefect.yaml"
@@ -77,8 +77,6 @@ def read_prefect_file(path: pathlib.Path) -> PrefectFile:
     try:
         return PrefectFile.model_validate(yaml.safe_load(path.read_text("utf-8")))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "(top level)"
-        raise BadInputError(f"{path}: {key}: {first['msg']}") from error
+        raise BadInputError(f"{path}: {first_fault(error, unnamed='(top level)')}") from error
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise BadInputError(f"{path}: {reason_of(error)}") from error

@@ -4,9 +4,12 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pipeline_lib.terminal_text import one_line
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _REASON_CHARACTERS = 300
 _NAME_CHARACTERS = 100
@@ -70,6 +73,14 @@ class SandboxUnavailableError(ReasonloopError):
 def reason_of(error: BaseException) -> str:
     """The message of another library's error on one line, or the name of its type if it has none."""
     return one_line(str(error), most=_REASON_CHARACTERS) or type(error).__name__
+
+
+def first_fault(error: "ValidationError", *, unnamed: str = "") -> str:
+    """Key and message of the first fault that pydantic found; ``unnamed`` is the key of one without."""
+    first = error.errors()[0]
+    key = ".".join(map(str, first["loc"])) or unnamed
+    fault = first["msg"].removeprefix("Value error, ")
+    return f"{key}: {fault}" if key else fault
 
 
 def suggestion(name: str, known: Iterable[str], *, prefix: str = "") -> str:

@@ -7,7 +7,7 @@ from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOpt
 from flows.cli.orchestrated import orchestrated
 from flows.cli.tables import print_table
 from flows.terminal import console, say
-from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
+from pipeline_lib.evaluation.result import read_result
 from pipeline_lib.reporting import tables
 from pipeline_lib.reporting.metrics_file import StageCosts, TokenCount
 from pipeline_lib.reporting.run_compute import RunCompute
@@ -39,9 +39,7 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
 def _print_summary(workspace: Workspace) -> None:
     """Scores, differences, compute, tokens, seconds, memory and headline of a finished run."""
-    result = EvaluationResult.from_json(
-        (workspace.evaluation_result / RESULT_NAME).read_text("utf-8")
-    )
+    result = read_result(workspace.evaluation_result)
     figures = read_json(workspace.metrics)
     found = figures["seconds"]
     costs = StageCosts(

@@ -3,11 +3,11 @@
 import pathlib
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipeline_lib.adaptive.countdown import lines
-from pipeline_lib.errors import BadInputError, CorruptArtifactError
-from pipeline_lib.storage.files import read_json
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.storage.files import read_checked
 
 RECORD_NAME = "threads.json"
 
@@ -54,11 +54,4 @@ def read_record(model: pathlib.Path) -> ThreadModelRecord:
     path = model / RECORD_NAME
     if not path.is_file():
         raise BadInputError(f"{model}: no model of threads; train one with `reasonloop apr train`")
-    try:
-        return ThreadModelRecord.model_validate(read_json(path))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = "".join(f"{name}: " for name in first["loc"])
-        raise CorruptArtifactError(
-            f"{path}: {place}{first['msg']}; mend it, or train the model again"
-        ) from error
+    return read_checked(path, ThreadModelRecord, remedy="mend it, or train the model again")

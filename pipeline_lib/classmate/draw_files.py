@@ -10,11 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from pipeline_lib.classmate.scoring import Continuation
-from pipeline_lib.kinds.line_fields import line_error
-from pipeline_lib.storage.files import read_json, write_json
+from pipeline_lib.storage.files import read_checked, read_json, write_json
 
 EmptySuccess = dict[str, dict[str, float]]
 """By peer and problem: success of continuations of the empty prefix."""
@@ -73,13 +70,7 @@ def read_draw(path: pathlib.Path) -> DrawRecord:
     Raises:
         BadInputError: it is missing or is no draw; the message names it.
     """
-    try:
-        return _DRAW.validate_python(read_json(path))
-    except ValidationError as error:
-        raise line_error(error, where=str(path)) from None
-
-
-_DRAW = TypeAdapter(DrawRecord)
+    return read_checked(path, DrawRecord, remedy="give the file of a draw")
 
 
 def write_draw(folder: pathlib.Path, record: DrawRecord) -> None:

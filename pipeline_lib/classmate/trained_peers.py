@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict
 
 from pipeline_lib.params.classmate import ClassmateParams
-from pipeline_lib.storage.files import read_json, write_json
+from pipeline_lib.storage.files import read_checked, write_json
 
 _FILE = "classmates.json"
 
@@ -40,4 +40,4 @@ def write_record(
 def read_record(model: str) -> TrainedPeers | None:
     """The record of a policy; None if it was trained without peers, or is no folder."""
     file = pathlib.Path(model) / _FILE
-    return TrainedPeers.model_validate(read_json(file)) if file.is_file() else None
+    return read_checked(file, TrainedPeers, remedy="train it again") if file.is_file() else None

@@ -1,15 +1,14 @@
 """Result of an evaluation of base, control and trained policy, serializable as JSON."""
 
+import pathlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Self
-
-from pydantic import TypeAdapter
 
 from pipeline_lib.evaluation.comparison import Comparison, compare
 from pipeline_lib.evaluation.summary import EvalSummary, evaluate_groups
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Group
+from pipeline_lib.storage.files import read_checked
 
 RESULT_NAME = "result.json"
 FURTHER_NAME = "further.json"
@@ -35,14 +34,14 @@ class EvaluationResult:
         found = {"base": self.base, "control": self.control, "trained": self.trained}
         return {name: summary for name, summary in found.items() if summary is not None}
 
-    def to_json(self) -> str:
-        """Serialize as JSON."""
-        return TypeAdapter(type(self)).dump_json(self, indent=1).decode()
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Inverse of :meth:`to_json`."""
-        return TypeAdapter(cls).validate_json(text)
+def read_result(folder: pathlib.Path) -> EvaluationResult:
+    """The result of an evaluation's folder.
+
+    Raises:
+        BadInputError: there is none, or it is damaged.
+    """
+    return read_checked(folder / RESULT_NAME, EvaluationResult, remedy="evaluate again")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +61,6 @@ class FurtherResults:
 
     temperatures: dict[float, EvaluationResult] = field(default_factory=dict)
     baselines: tuple[Baseline, ...] = ()
-
-    def to_json(self) -> str:
-        """Serialize as JSON."""
-        return TypeAdapter(type(self)).dump_json(self, indent=1).decode()
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Inverse of :meth:`to_json`."""
-        return TypeAdapter(cls).validate_json(text)
 
 
 def evaluate_policies(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, StrictStr, ValidationError
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, first_fault
 from pipeline_lib.terminal_text import one_line
 
 _SHOWN_CHARACTERS = 60
@@ -26,10 +26,7 @@ Name = Annotated[StrictStr, BeforeValidator(_number_as_text)]
 
 def line_error(error: ValidationError, *, where: str, unnamed: str = "") -> BadInputError:
     """The first fault of a line as one message: place, key and fault; ``unnamed`` is the key of one without."""
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"]) or unnamed
-    fault = first["msg"].removeprefix("Value error, ")
-    return BadInputError(f"{where}: {f'{key}: ' if key else ''}{fault}")
+    return BadInputError(f"{where}: {first_fault(error, unnamed=unnamed)}")
 
 
 @dataclass(frozen=True, slots=True)

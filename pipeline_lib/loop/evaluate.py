@@ -27,7 +27,7 @@ from pipeline_lib.evaluation.summary import evaluate_groups
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Unit, make_folder
 from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import write_text
+from pipeline_lib.storage.files import write_checked
 from pipeline_lib.traindata.groups import GroupTable
 from pipeline_lib.training.control_report import read_control_report
 
@@ -98,7 +98,7 @@ def compare(run: Run) -> None:
     def fill(fresh: pathlib.Path) -> None:
         first, *others = temperatures(run.params)
         results = {temperature: _evaluate(run, temperature) for temperature in (first, *others)}
-        write_text(fresh / RESULT_NAME, results[first].to_json())
+        write_checked(fresh / RESULT_NAME, results[first])
         further = FurtherResults(
             temperatures={temperature: results[temperature] for temperature in others},
             baselines=tuple(
@@ -108,7 +108,7 @@ def compare(run: Run) -> None:
             ),
         )
         if further != FurtherResults():
-            write_text(fresh / FURTHER_NAME, further.to_json())
+            write_checked(fresh / FURTHER_NAME, further)
 
     unit = Unit(workspace=run.root, stage="evaluate", key=key)
     make_folder(unit, workspace.evaluation_result, kind=KIND, fill=fill)

@@ -5,7 +5,15 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from pipeline_lib.params.paths import CountdownParams
-from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Section, Whole
+from pipeline_lib.params.sections import (
+    Count,
+    Fraction,
+    Positive,
+    Rate,
+    Section,
+    Whole,
+    check_heads,
+)
 
 
 class ThreadSearchParams(Section):
@@ -69,14 +77,7 @@ class AdaptiveModelParams(Section):
     num_layers: Count = 4
     num_heads: Count = 4
 
-    @model_validator(mode="after")
-    def _heads(self) -> "AdaptiveModelParams":
-        # Rotary embeddings need an even number of channels per head.
-        if self.hidden_size % (2 * self.num_heads):
-            raise ValueError(
-                f"hidden_size={self.hidden_size} is not a multiple of 2 x num_heads={self.num_heads}"
-            )
-        return self
+    _heads = model_validator(mode="after")(check_heads)
 
 
 class AdaptiveSftParams(Section):

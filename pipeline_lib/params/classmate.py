@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
+from pipeline_lib.errors import first_fault
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams, PrepareParams
-from pipeline_lib.params.sections import Count, Positive, Rate, Section
+from pipeline_lib.params.sections import Count, Positive, Rate, Section, check_heads
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import Method, TrainParams
 
@@ -55,14 +56,7 @@ class MadePeerParams(Section):
     num_heads: Count
     steps: Count
 
-    @model_validator(mode="after")
-    def _heads(self) -> "MadePeerParams":
-        # Rotary embeddings need an even number of channels per head.
-        if self.hidden_size % (2 * self.num_heads):
-            raise ValueError(
-                f"hidden_size={self.hidden_size} is not a multiple of 2 x num_heads={self.num_heads}"
-            )
-        return self
+    _heads = model_validator(mode="after")(check_heads)
 
 
 class ClassmateEvaluateParams(Section):
@@ -165,9 +159,7 @@ class ClassmateParams(Section):
             text = json.dumps(rows, default=lambda section: section.model_dump(mode="json"))
             return _PEERS.validate_json(text, strict=True)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ValueError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
+            raise ValueError(first_fault(error)) from None
 
     @property
     def used_recipes(self) -> tuple[MadePeerParams, ...]:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole
+from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole, check_heads
 
 
 class CountdownParams(Section):
@@ -86,14 +86,7 @@ class BootstrapParams(Section):
     threads: Count = 1
     """CPU threads of torch; part of the result, since they change the rounding of sums."""
 
-    @model_validator(mode="after")
-    def _heads(self) -> "BootstrapParams":
-        # Rotary embeddings need an even number of channels per head.
-        if self.hidden_size % (2 * self.num_heads):
-            raise ValueError(
-                f"hidden_size={self.hidden_size} is not a multiple of 2 x num_heads={self.num_heads}"
-            )
-        return self
+    _heads = model_validator(mode="after")(check_heads)
 
     @model_validator(mode="after")
     def _format(self) -> "BootstrapParams":

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline_lib.errors import BadInputError, reason_of
-from pipeline_lib.evaluation.result import RESULT_NAME, EvaluationResult
+from pipeline_lib.evaluation.result import EvaluationResult, read_result
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.promotion.evaluated import Cost, Evaluated, Tables
@@ -88,7 +88,7 @@ def _result(workspace: Workspace) -> EvaluationResult:
     check_candidate(workspace)
     folder = workspace.evaluation_result
     manifests.check(folder, manifests.read_manifest(folder))
-    return EvaluationResult.from_json((folder / RESULT_NAME).read_text("utf-8"))
+    return read_result(folder)
 
 
 def _tables(workspace: Workspace, policy: str) -> Tables:

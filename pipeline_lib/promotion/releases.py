@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from pipeline_lib.errors import BadInputError, CorruptArtifactError, ReasonloopError
+from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.promotion.evaluated import Cost, Evaluated, Tables
 from pipeline_lib.records import Interval
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import atomic_file, is_temporary, read_json, write_json
+from pipeline_lib.storage.files import atomic_file, is_temporary, read_checked, write_json
 from pipeline_lib.storage.folders import replaced
 
 CURRENT = "current"
@@ -128,10 +128,7 @@ class Releases:
         """
         folder = self.root / str(number)
         path = folder / _APART / _RECORD
-        try:
-            record = Record.model_validate(read_json(path))
-        except ValidationError as error:
-            raise CorruptArtifactError(f"{path}: {error.errors()[0]['msg']}") from error
+        record = read_checked(path, Record, remedy="mend it, or remove the release")
         return Release(folder=folder, record=record)
 
     def all(self) -> list[Release]:

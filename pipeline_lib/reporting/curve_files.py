@@ -11,7 +11,7 @@ from pipeline_lib.evaluation.curves.result import CURVES_NAME, ComputeCurves
 from pipeline_lib.reporting.curve_plots import curve_rows, plot_curves
 from pipeline_lib.reporting.report import csv_text
 from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import write_json, write_text
+from pipeline_lib.storage.files import read_checked, write_json, write_text
 from pipeline_lib.storage.workspace import Workspace
 
 POLICIES = ("base", "trained")
@@ -35,7 +35,8 @@ def read_curves(workspace: Workspace) -> list[ComputeCurves]:
         folder = workspace.compute_result(policy)
         if (folder / manifests.MANIFEST_NAME).is_file():
             manifests.check(folder, manifests.read_manifest(folder))
-            found.append(ComputeCurves.from_json((folder / CURVES_NAME).read_text("utf-8")))
+            remedy = "run compute-curves again"
+            found.append(read_checked(folder / CURVES_NAME, ComputeCurves, remedy=remedy))
     return found
 
 

@@ -7,9 +7,9 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.plan import evaluation_draws, temperatures
 from pipeline_lib.evaluation.result import (
     FURTHER_NAME,
-    RESULT_NAME,
     EvaluationResult,
     FurtherResults,
+    read_result,
 )
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
@@ -23,7 +23,7 @@ from pipeline_lib.reporting.run_compute import read_run_compute
 from pipeline_lib.sampling.accounting import arithmetic_of, engine_time, spent_in
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage import manifests, shards
-from pipeline_lib.storage.files import digest_json, read_json, read_json_lines
+from pipeline_lib.storage.files import digest_json, read_checked, read_json, read_json_lines
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import (
     Event,
@@ -101,7 +101,7 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
 def _result(workspace: Workspace, params: Params) -> EvaluationResult:
     folder = workspace.evaluation_result
     manifests.check(folder, manifests.read_manifest(folder))
-    result = EvaluationResult.from_json((folder / RESULT_NAME).read_text("utf-8"))
+    result = read_result(folder)
     if (result.control is not None) is not params.train.control:
         raise BadInputError(
             f"{folder}: made with train.control={result.control is not None}, asked for with "
@@ -117,9 +117,9 @@ def _result(workspace: Workspace, params: Params) -> EvaluationResult:
 
 def _further(workspace: Workspace, params: Params) -> FurtherResults:
     file = workspace.evaluation_result / FURTHER_NAME
-    found = (
-        FurtherResults.from_json(file.read_text("utf-8")) if file.is_file() else FurtherResults()
-    )
+    found = FurtherResults()
+    if file.is_file():
+        found = read_checked(file, FurtherResults, remedy="evaluate again")
     _, *further = temperatures(params)
     if set(found.temperatures) != set(further):
         raise BadInputError(

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.errors import ReasonloopError, first_fault
 from pipeline_lib.records import FinishReason
 from pipeline_lib.serving.chat_model import Completion
 
@@ -196,8 +196,4 @@ def _checked(parse: Callable[[], _Response]) -> _Response:
     try:
         return parse()
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise BadResponseError(
-            f"the response cannot be read: {f'{place}: ' if place else ''}{first['msg']}"
-        ) from error
+        raise BadResponseError(f"the response cannot be read: {first_fault(error)}") from error

@@ -10,10 +10,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedReader
-from typing import Any
+from typing import Any, TypeVar
 
-from pipeline_lib.errors import BadInputError, reason_of
+from pydantic import TypeAdapter, ValidationError
 
+from pipeline_lib.errors import BadInputError, CorruptArtifactError, first_fault, reason_of
+
+_Content = TypeVar("_Content")
 _CHUNK_BYTES = 1 << 20
 _MAX_LINE_BYTES = 256 << 20
 _DISK_FAILS = {errno.EIO, errno.ESTALE}
@@ -136,6 +139,25 @@ def read_json(path: pathlib.Path) -> Any:
     except (ValueError, RecursionError) as error:
         reason = reason_of(error)
         raise BadInputError(f"{path}: not JSON ({reason}); write it again or remove it") from error
+
+
+def read_checked(path: pathlib.Path, kind: type[_Content], *, remedy: str) -> _Content:
+    """Read a JSON file as ``kind``, a dataclass or a model of pydantic's.
+
+    Raises:
+        BadInputError: it is missing, unreadable or not JSON.
+        CorruptArtifactError: it has another content; the message names file, key and ``remedy``.
+    """
+    content = read_json(path)
+    try:
+        return TypeAdapter(kind).validate_python(content)
+    except ValidationError as error:
+        raise CorruptArtifactError(f"{path}: {first_fault(error)}; {remedy}") from error
+
+
+def write_checked(path: pathlib.Path, content: Any) -> None:
+    """Write a dataclass or a model of pydantic's as JSON for `read_checked`, atomically."""
+    write_text(path, TypeAdapter(type(content)).dump_json(content, indent=1).decode())
 
 
 def write_json_lines(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:

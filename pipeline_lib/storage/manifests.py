@@ -7,13 +7,14 @@ that the content depends on; a folder whose manifest has another key is not reus
 import pathlib
 from collections.abc import Iterable, Mapping
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from pipeline_lib.errors import BadInputError, CorruptArtifactError
 from pipeline_lib.storage.files import (
     digest_file,
     digest_json,
     is_temporary,
+    read_checked,
     read_json,
     write_json,
 )
@@ -92,13 +93,7 @@ def read_manifest(folder: pathlib.Path, *, manifest_name: str = MANIFEST_NAME) -
             f"{path}: schema version {version}, this program reads {SCHEMA_VERSION}; "
             "run the stage that wrote it again"
         )
-    try:
-        return Manifest.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise CorruptArtifactError(
-            f"{path}: {first['msg']}; run the stage that wrote it again"
-        ) from error
+    return read_checked(path, Manifest, remedy="run the stage that wrote it again")
 
 
 def check(folder: pathlib.Path, manifest: Manifest, *, names: Iterable[str] | None = None) -> None:

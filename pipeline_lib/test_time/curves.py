@@ -12,7 +12,7 @@ from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.stages.once import Unit, make_folder
 from pipeline_lib.storage import manifests, shards
-from pipeline_lib.storage.files import write_text
+from pipeline_lib.storage.files import write_checked
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.test_time.parts import STAGE, ComputePart
 from pipeline_lib.traindata.groups import read_groups
@@ -42,7 +42,7 @@ def write_curves(
     )
 
     def fill(fresh: pathlib.Path) -> None:
-        write_text(fresh / CURVES_NAME, _curves(drawn, searches, evaluate).to_json())
+        write_checked(fresh / CURVES_NAME, _curves(drawn, searches, evaluate))
 
     unit = Unit(workspace=drawn.workspace, stage=STAGE, key=key, label=f"curves {drawn.policy}")
     folder = Workspace(drawn.workspace).compute_result(drawn.policy)

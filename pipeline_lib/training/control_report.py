@@ -3,9 +3,7 @@
 import pathlib
 from dataclasses import asdict, dataclass
 
-from pydantic import TypeAdapter
-
-from pipeline_lib.storage.files import read_json, write_json
+from pipeline_lib.storage.files import read_checked, write_json
 
 REPORT_NAME = "control.json"
 
@@ -44,4 +42,4 @@ def read_control_report(folder: pathlib.Path) -> ControlReport:
     Raises:
         BadInputError: there is no report; the stage ``control`` writes it.
     """
-    return TypeAdapter(ControlReport).validate_python(read_json(folder / REPORT_NAME))
+    return read_checked(folder / REPORT_NAME, ControlReport, remedy="run the stage control again")

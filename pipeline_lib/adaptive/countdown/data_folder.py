@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from pipeline_lib.adaptive.countdown.sequences import KINDS, Kind
 from pipeline_lib.adaptive.countdown.traces import trace_rows
-from pipeline_lib.errors import BadInputError, CorruptArtifactError
+from pipeline_lib.errors import BadInputError, first_fault
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.line_fields import DistinctIds
 from pipeline_lib.params.adaptive import AdaptiveDataParams
@@ -24,7 +24,7 @@ from pipeline_lib.stages.keys import stage_key
 from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.files import (
     numbered_json_lines,
-    read_json,
+    read_checked,
     write_json,
     write_json_lines,
 )
@@ -259,13 +259,7 @@ def read_settings(data: pathlib.Path) -> DataSettings:
     Raises:
         BadInputError: the file is missing or damaged.
     """
-    path = data / SETTINGS_NAME
-    try:
-        return DataSettings.model_validate(read_json(path))
-    except ValidationError as error:
-        raise CorruptArtifactError(
-            f"{path}: {error.errors()[0]['msg']}; generate the data again"
-        ) from error
+    return read_checked(data / SETTINGS_NAME, DataSettings, remedy="generate the data again")
 
 
 def read_problems(path: pathlib.Path) -> list[ProblemLine]:
@@ -280,10 +274,8 @@ def read_problems(path: pathlib.Path) -> list[ProblemLine]:
         try:
             problem = ProblemLine.model_validate(value)
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
             raise BadInputError(
-                f"{path}:{number}: {place}: {first['msg']}; expected id, numbers and target"
+                f"{path}:{number}: {first_fault(error)}; expected id, numbers and target"
             ) from error
         ids.add(problem.id, path=path, number=number)
         problems.append(problem)

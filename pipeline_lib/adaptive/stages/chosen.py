@@ -2,10 +2,9 @@
 
 import pathlib
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
-from pipeline_lib.errors import CorruptArtifactError
-from pipeline_lib.storage.files import read_json, write_json
+from pipeline_lib.storage.files import read_checked, write_json
 
 _NAME = "conditions.json"
 
@@ -34,13 +33,7 @@ def read_chosen(
     Raises:
         CorruptArtifactError: the file is damaged.
     """
-    path = folder / _NAME
-    try:
-        chosen = ChosenConditions.model_validate(read_json(path))
-    except ValidationError as error:
-        raise CorruptArtifactError(
-            f"{path}: {error.errors()[0]['msg']}; delete it and run again"
-        ) from error
+    chosen = read_checked(folder / _NAME, ChosenConditions, remedy="delete it and run again")
     return ChosenConditions(
         parallel=chosen.parallel if children is None else children,
         serial=chosen.serial if tokens is None else tokens,

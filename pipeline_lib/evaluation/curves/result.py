@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
-
-from pydantic import TypeAdapter
+from typing import Any
 
 from pipeline_lib.evaluation.statistics.paired import PairedDifference
 from pipeline_lib.params.evaluate import Strategy
@@ -61,12 +59,3 @@ class ComputeCurves:
             (point for point in self.points if point.strategy is strategy),
             key=lambda point: point.budget,
         )
-
-    def to_json(self) -> str:
-        """Serialize as JSON."""
-        return TypeAdapter(type(self)).dump_json(self, indent=1).decode()
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Inverse of :meth:`to_json`."""
-        return TypeAdapter(cls).validate_json(text)

@@ -16,12 +16,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
-from pydantic import ValidationError as PydanticError
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.arc_grids import Challenge, read_challenge
 from pipeline_lib.problems.raw_row import RawRow
-from pipeline_lib.storage.files import digest_json, read_json
+from pipeline_lib.storage.files import digest_json, read_checked, read_json
 
 BLANK = "<blank>"
 """Name of identifier 0, shared by examples without a puzzle of their own."""
@@ -137,13 +136,7 @@ def read_set(folder: pathlib.Path, split: str) -> PuzzleSet:
 
 def _read_metadata(place: pathlib.Path) -> SetMetadata:
     path = place / METADATA_NAME
-    content = read_json(path)
-    try:
-        metadata = SetMetadata.model_validate(content)
-    except PydanticError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "content"
-        raise BadInputError(f"{path}: {key}: {first['msg']}; {_AGAIN}") from error
+    metadata = read_checked(path, SetMetadata, remedy=_AGAIN)
     if len(metadata.sets) != 1:
         raise BadInputError(
             f"{path}: sets: {', '.join(metadata.sets) or 'none'}; only one is supported"

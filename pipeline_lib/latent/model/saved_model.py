@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from pipeline_lib.errors import BadInputError, CorruptArtifactError
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.model.build import build_model
 from pipeline_lib.latent.model.protocol import Sizes
 from pipeline_lib.latent.model.prr import PrrModel
 from pipeline_lib.latent.model.trm import TrmModel
 from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
 from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import atomic_file, read_json, write_json, write_json_lines
+from pipeline_lib.storage.files import atomic_file, read_checked, write_json, write_json_lines
 from pipeline_lib.storage.folders import replaced
 from pipeline_lib.storage.manifests import Manifest
 
@@ -70,13 +70,7 @@ def read_config(folder: pathlib.Path) -> SavedConfig:
     """
     if not (folder / CONFIG_NAME).is_file():
         raise BadInputError(f"{folder}: no latent model; train one with `reasonloop prr train`")
-    try:
-        return SavedConfig.model_validate(read_json(folder / CONFIG_NAME))
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise CorruptArtifactError(
-            f"{folder / CONFIG_NAME}: {first['msg']}; train the model again"
-        ) from error
+    return read_checked(folder / CONFIG_NAME, SavedConfig, remedy="train the model again")
 
 
 def load_model(folder: pathlib.Path, *, device: torch.device) -> PrrModel | TrmModel:

@@ -10,7 +10,7 @@ from pipeline_lib.records import Group
 from pipeline_lib.reporting.run_compute import TrainingCompute
 from pipeline_lib.serving.identity import model_identity
 from pipeline_lib.storage import manifests, shards
-from pipeline_lib.storage.files import write_json, write_text
+from pipeline_lib.storage.files import write_checked, write_json, write_text
 from pipeline_lib.storage.workspace import RoundFolders, Workspace
 from pipeline_lib.telemetry import record_work
 from pipeline_lib.verification.judged_paths import verdict_rows
@@ -66,7 +66,7 @@ def finish(
             root, "evaluate", done=shard, total=2, key="of the trained", worker_seconds=0.5 * shard
         )
     result = evaluate_policies(before, after, PARAMS, seed=7)
-    write_text(workspace.evaluation_result / RESULT_NAME, result.to_json())
+    write_checked(workspace.evaluation_result / RESULT_NAME, result)
     manifests.seal(workspace.evaluation_result, kind="evaluation", key="compare")
     loop = {name: getattr(COMPUTE, name) for name in TrainingCompute.__dataclass_fields__}
     write_json(workspace.metrics, {"compute": {"loop": loop, "control": None}})

@@ -15,7 +15,7 @@ from pipeline_lib.reporting.curve_files import read_curves, write_curve_files
 from pipeline_lib.reporting.curve_plots import curve_rows, curve_table, plot_curves
 from pipeline_lib.reporting.report import write_report
 from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import write_text
+from pipeline_lib.storage.files import write_checked
 from pipeline_lib.storage.workspace import Workspace
 from tests.unit.evaluation.curves.test_estimates import LETTERS, PARAMS, curves_of, synthetic_input
 from tests.unit.reporting.demo_report import demo_input
@@ -84,7 +84,7 @@ def test_files_of_a_workspace(curves, tmp_path):
     with pytest.raises(BadInputError, match="compute-curves"):
         write_curve_files(workspace)
     folder = workspace.compute_result("trained")
-    write_text(folder / CURVES_NAME, curves.to_json())
+    write_checked(folder / CURVES_NAME, curves)
     manifests.seal(folder, kind="compute-curves", key="k")
     files = write_curve_files(workspace)
     assert list(json.loads(files.report.read_text("utf-8"))) == ["trained"]

@@ -6,6 +6,7 @@ from pipeline_lib.reporting.headline import make_headline, make_loop_headline
 from pipeline_lib.reporting.metrics_file import build_further_metrics
 from pipeline_lib.reporting.tables import temperature_table
 from pipeline_lib.reporting.wording import EMPTY
+from pipeline_lib.storage.files import read_checked, write_checked
 from tests.unit.evaluation.judged_groups import judged_group
 
 
@@ -181,7 +182,7 @@ def test_no_gain_at_any_temperature():
     assert "temperature" not in title
 
 
-def test_baselines_are_named():
+def test_baselines_are_named(tmp_path):
     """The untouched model at its temperature."""
     baseline = Baseline(
         name="untouched", temperature=0.7, summary=RISE.base, comparison=RISE.comparison
@@ -189,7 +190,8 @@ def test_baselines_are_named():
     further = FurtherResults(baselines=(baseline,))
     _, text = at_temperatures(RISE, further)
     assert "Over the untouched model at temperature 0.7: pass@1 rose from 37.5 %" in text
-    assert FurtherResults.from_json(further.to_json()) == further
+    write_checked(tmp_path / "further.json", further)
+    assert read_checked(tmp_path / "further.json", FurtherResults, remedy="") == further
     table = temperature_table(RISE, further, temperature=0.7)
     assert [row[:2] for row in table.rows] == [
         ("0.7", "untouched"),

@@ -23,6 +23,7 @@ from pipeline_lib.evaluation.selection import selectors, subsets
 from pipeline_lib.params.evaluate import Strategy, StrategyParams
 from pipeline_lib.records import Group, JudgedPath
 from pipeline_lib.sampling.compute_cost import Cost
+from pipeline_lib.storage.files import read_checked, write_checked
 from tests.unit.evaluation.judged_groups import judged_group
 
 CONTEXT = CurveContext(
@@ -218,10 +219,11 @@ def test_points_are_those_that_differ():
     ]
 
 
-def test_curves_survive_json():
+def test_curves_survive_json(tmp_path):
     """JSON round trip."""
     curves = curves_of(PARAMS, synthetic_input(PARAMS, LETTERS, LETTERS))
-    assert ComputeCurves.from_json(curves.to_json()) == curves
+    write_checked(tmp_path / "curves.json", curves)
+    assert read_checked(tmp_path / "curves.json", ComputeCurves, remedy="") == curves
 
 
 def test_no_problem_is_bad_input():
