@@ -48,7 +48,8 @@ def judge_answers(
         if error is not None:
             return Continuation(text=text, right=None, failure=error)
         verdict = next(verdicts)
-        failure = f"not judged: {verdict.status.value}" if verdict.strict is None else None
+        reason = verdict.detail or verdict.status.value
+        failure = f"not judged: {reason}" if verdict.strict is None else None
         return Continuation(text=text, right=verdict.strict, failure=failure)
 
     return {

@@ -1,16 +1,17 @@
 """Continuations of the prefixes of chains, drawn by one peer and judged."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from pipeline_lib.classmate.peer import NO_ROOM, Peer, Question
 from pipeline_lib.classmate.probe.chains import Chain
+from pipeline_lib.classmate.scoring import Continuation, Continuations, judge_answers
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.records import FinishReason, Row
+from pipeline_lib.records import Row
 from pipeline_lib.seeding import consecutive_seeds
-from pipeline_lib.serving.chat_model import Completion, Decoding
+from pipeline_lib.serving.chat_model import Decoding
 from pipeline_lib.storage.journal import Piece
-from pipeline_lib.verification.dispatch import Item, Verifier
+from pipeline_lib.verification.dispatch import Verifier
 
 _TIMEOUT_S = 24 * 3600.0
 """Of one call. A probe waits for slow peers; requests to a server have a time limit of their own."""
@@ -27,26 +28,12 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Continuation:
-    """One continuation, without its prefix."""
-
-    text: str
-    right: bool | None
-    """The strict verdict on prefix and continuation; None: not drawn, or not judged."""
-    error: str | None = None
-    """Why it was not drawn or judged."""
-
-
-Judged = Sequence[Sequence[Continuation]]
-"""By the number of kept steps, from 0."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChainContinuations:
     """The continuations of one chain by one peer."""
 
-    own: Judged
-    shuffled: Judged
+    own: Continuations
+    """By the number of kept steps, from 0."""
+    shuffled: Continuations
     """After prefixes of the chain's donor, for as many kept steps; the empty prefix is the chain's own. Empty
     without a donor."""
 
@@ -60,12 +47,18 @@ class ChainContinuations:
         return cls(own=_judged(piece["own"]), shuffled=_judged(piece["shuffled"]))
 
 
-def _rows(judged: Judged) -> list[list[Row]]:
-    return [[asdict(one) for one in found] for found in judged]
+def _rows(judged: Continuations) -> list[list[Row]]:
+    return [
+        [{"text": one.text, "right": one.right, "error": one.failure} for one in found]
+        for found in judged
+    ]
 
 
-def _judged(rows: Sequence[Sequence[Row]]) -> Judged:
-    return [[Continuation(**one) for one in found] for found in rows]
+def _judged(rows: Sequence[Sequence[Row]]) -> Continuations:
+    return [
+        [Continuation(text=one["text"], right=one["right"], failure=one["error"]) for one in found]
+        for found in rows
+    ]
 
 
 def draw_group(
@@ -88,9 +81,9 @@ def draw_group(
         for question in _questions(chain, donors.get(chain.id), drawing)
     ]
     answers = peer.answer(questions, drawing.decoding, timeout_s=_TIMEOUT_S)
-    judged = list(_judge(questions, answers, verifier))
+    judged = judge_answers({peer.name: questions}, {peer.name: answers}, verifier)[peer.name]
     every = [one for found in judged for one in found]
-    missed = [one.error or "" for one in every if one.right is None]
+    missed = [one.failure or "" for one in every if one.right is None]
     mended = [reason for reason in missed if not reason.startswith(NO_ROOM)]
     if len(missed) == len(every) and mended:
         raise ReasonloopError(
@@ -119,29 +112,3 @@ def _question(chain: Chain, prefix: str, drawing: Drawing, of: str, kept: int) -
     # No peer's name: all peers continue a prefix with the same seeds.
     seeds = consecutive_seeds(drawing.samples, drawing.seed, "probe", of, chain.id, kept)
     return Question(problem=chain.problem, prefix=prefix, seeds=tuple(seeds))
-
-
-def _judge(
-    questions: Sequence[Question], answers: Sequence[Sequence[Completion]], verifier: Verifier
-) -> Iterator[list[Continuation]]:
-    items = [
-        Item(gold=question.problem.gold, text=question.prefix + one.text)
-        for question, drawn in zip(questions, answers, strict=True)
-        for one in drawn
-        if _is_drawn(one)
-    ]
-    verdicts = iter(verifier.judge(items))
-    for drawn in answers:
-        found = []
-        for one in drawn:
-            if not _is_drawn(one):
-                found.append(Continuation(text="", right=None, error=one.error))
-                continue
-            verdict = next(verdicts)
-            error = None if verdict.strict is not None else verdict.detail or verdict.status.value
-            found.append(Continuation(text=one.text, right=verdict.strict, error=error))
-        yield found
-
-
-def _is_drawn(completion: Completion) -> bool:
-    return completion.finish_reason is not FinishReason.ERROR

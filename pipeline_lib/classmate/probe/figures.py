@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline_lib.classmate.probe.chains import Chain
-from pipeline_lib.classmate.probe.continuations import ChainContinuations, Judged
-from pipeline_lib.classmate.scoring import most_common_reasons
+from pipeline_lib.classmate.probe.continuations import ChainContinuations
+from pipeline_lib.classmate.scoring import Continuations, most_common_reasons
 from pipeline_lib.evaluation.statistics.intervals import score_interval, wilson_interval
 from pipeline_lib.evaluation.statistics.paired import paired_difference
 from pipeline_lib.params.evaluate import EvaluateParams
@@ -33,7 +33,7 @@ class ByKept:
     """Continuations that were not drawn or not judged."""
 
     @classmethod
-    def of(cls, judged: Judged, *, level: float) -> "ByKept":
+    def of(cls, judged: Continuations, *, level: float) -> "ByKept":
         """The figures of the continuations of one chain."""
         scores = [[one.right for one in found if one.right is not None] for found in judged]
         return cls(
@@ -102,7 +102,7 @@ def missing_notes(probed: Sequence[ProbedChain]) -> list[str]:
     notes = []
     for name in probed[0].own:
         reasons = Counter(
-            one.error or "not judged"
+            one.failure or "not judged"
             for chain in probed
             for found in (chain.continuations[name].own, chain.continuations[name].shuffled)
             for group in found

@@ -93,7 +93,7 @@ def test_a_continuation_that_was_not_drawn():
 
     [found] = drawn(ScriptedPeer(name="p", write=write), [RIGHT])
     assert rights(found.own) == [[False, None, False], [True] * 3, [True] * 3]
-    assert found.own[0][1].error == "the script gave no answer"
+    assert found.own[0][1].failure == "the script gave no answer"
 
 
 def test_a_question_that_leaves_no_room_does_not_stop_the_probe():
@@ -105,7 +105,7 @@ def test_a_question_that_leaves_no_room_does_not_stop_the_probe():
 
     [found] = drawn(ShortPeer(name="p", write=None), [RIGHT])
     assert {one for own in rights(found.own) for one in own} == {None}
-    assert found.own[0][0].error == f"{NO_ROOM}3 tokens"
+    assert found.own[0][0].failure == f"{NO_ROOM}3 tokens"
 
 
 def test_a_peer_that_draws_nothing_stops_the_probe():

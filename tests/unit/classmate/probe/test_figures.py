@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_lib.classmate.probe.chains import Chain
-from pipeline_lib.classmate.probe.continuations import ChainContinuations, Continuation
+from pipeline_lib.classmate.probe.continuations import ChainContinuations
 from pipeline_lib.classmate.probe.figures import (
     ByKept,
     ProbedChain,
@@ -14,6 +14,7 @@ from pipeline_lib.classmate.probe.figures import (
     missing_notes,
     step_lifts,
 )
+from pipeline_lib.classmate.scoring import Continuation
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Problem
