@@ -31,6 +31,7 @@ from typing import Any, cast
 import torch
 
 from benchmarks.lib.command_line import make_parser
+from benchmarks.lib.latent_presets import LATENT_PRESETS
 from pipeline_lib.evaluation.statistics.intervals import wilson_interval
 from pipeline_lib.latent.data.dataset_files import PuzzleSet
 from pipeline_lib.latent.data.synthetic_tasks import SyntheticTask, make_task
@@ -39,7 +40,6 @@ from pipeline_lib.latent.model.branches import core_passes
 from pipeline_lib.latent.model.saved_model import load_model
 from pipeline_lib.latent.training.train import LatentTraining, train_latent
 from pipeline_lib.params.latent import (
-    LATENT_PRESETS,
     LatentEvaluateParams,
     LatentLossParams,
     LatentModelParams,

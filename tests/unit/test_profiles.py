@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from pipeline_lib.params.latent import LATENT_PRESETS
+from benchmarks.lib.latent_presets import LATENT_PRESETS
 from pipeline_lib.params_file import load_params
 from pipeline_lib.repository import REPOSITORY
 

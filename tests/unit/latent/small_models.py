@@ -4,16 +4,12 @@ from typing import Any
 
 import torch
 
+from benchmarks.lib.latent_presets import LATENT_PRESETS
 from pipeline_lib.latent.model.build import build_model
 from pipeline_lib.latent.model.protocol import Batch, Sizes
 from pipeline_lib.latent.model.prr import PrrModel
 from pipeline_lib.latent.model.trm import TrmModel
-from pipeline_lib.params.latent import (
-    LATENT_PRESETS,
-    LatentLossParams,
-    LatentModelParams,
-    TrmParams,
-)
+from pipeline_lib.params.latent import LatentLossParams, LatentModelParams, TrmParams
 
 SIZES = Sizes(vocab_size=6, seq_len=7, num_puzzle_ids=4)
 SMALL: dict[str, Any] = {

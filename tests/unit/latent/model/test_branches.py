@@ -5,8 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.lib.latent_presets import LATENT_PRESETS
 from pipeline_lib.latent.model.branches import communicate, communication_steps, first_grad_step
-from pipeline_lib.params.latent import LATENT_PRESETS, LatentModelParams
+from pipeline_lib.params.latent import LatentModelParams
 
 BRIEF = LATENT_PRESETS["brief"].model
 

@@ -2,9 +2,10 @@
 
 import pytest
 
+from benchmarks.lib.latent_presets import LATENT_PRESETS
 from pipeline_lib.latent.model.build import build_model
 from pipeline_lib.latent.model.protocol import Sizes
-from pipeline_lib.params.latent import LATENT_PRESETS, LatentModelParams
+from pipeline_lib.params.latent import LatentModelParams
 
 ARC = Sizes(vocab_size=12, seq_len=900, num_puzzle_ids=3)
 SUDOKU = Sizes(vocab_size=11, seq_len=81, num_puzzle_ids=3)

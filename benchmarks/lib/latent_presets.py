@@ -1,0 +1,43 @@
+"""Settings of PRR and TRM by name, for benchmarks and tests; the profiles prr-brief and prr-trm hold them for runs."""
+
+from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
+from pipeline_lib.params.sections import Section
+
+
+class LatentPreset(Section):
+    """A model with its loss."""
+
+    model: LatentModelParams = LatentModelParams()
+    loss: LatentLossParams = LatentLossParams()
+
+
+LATENT_PRESETS = {
+    "ours": LatentPreset(),
+    "brief": LatentPreset(
+        model=LatentModelParams(
+            branch_vectors=False,
+            start_noise=0.1,
+            alpha=0.1,
+            scorer_reads="first",
+            scorer_certainty=False,
+            scorer_checks=False,
+        ),
+        loss=LatentLossParams(
+            best_of="soft_min",
+            floor=0,
+            tau_start=0.1,
+            tau_end=0.1,
+            restart_every=0,
+            ranking=1.0,
+            detach_scorer=False,
+            diversity=0.1,
+        ),
+    ),
+    "trm": LatentPreset(
+        model=LatentModelParams(kind="trm", width=512, heads=8, num_branches=1),
+    ),
+    "trm-mlp": LatentPreset(
+        model=LatentModelParams(kind="trm", width=512, heads=8, num_branches=1, mixer="mlp"),
+    ),
+}
+"""PRR as tuned here ("ours") and as first described ("brief"); TRM at its published sizes."""
