@@ -17,97 +17,64 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 
 INTERRUPTED = 130
 COMMANDS = (
-    "flows.cli.run:run",
-    "flows.cli.stage:stage",
-    "flows.cli.sample:sample",
-    "flows.cli.verify:verify",
-    "flows.cli.build:build",
-    "flows.cli.evaluate:evaluate",
-    "flows.cli.stage:report",
-    "flows.cli.compute_curves:compute_curves",
-    "flows.cli.promote:promote",
-    "flows.cli.serve:serve",
-    "flows.cli.overlap:overlap",
-    "flows.cli.import_model:import_model",
-    "flows.cli.stages:stages",
-    "flows.cli.kuberay:kuberay",
-    "flows.cli.doctor:doctor",
-    "flows.cli.deploy:deploy",
+    *("run:run", "stage:stage", "sample:sample", "verify:verify", "build:build"),
+    *("evaluate:evaluate", "stage:report", "compute_curves:compute_curves", "promote:promote"),
+    *("serve:serve", "overlap:overlap", "import_model:import_model", "stages:stages"),
+    *("kuberay:kuberay", "doctor:doctor", "deploy:deploy"),
 )
+"""Functions by their modules in this package."""
 GROUPS = {
     "server": (
         "The local Prefect server that runs are recorded on.",
-        ("flows.cli.server:start", "flows.cli.server:status", "flows.cli.server:stop"),
+        ("server:start", "server:status", "server:stop"),
     ),
     "data": (
         "Raw data from outside the repository, under DVC.",
-        ("flows.cli.data:import_",),
+        ("data:import_",),
     ),
     "prr": (
         "Parallel latent branches (PRR): data in the files of TRM and HRM, training, evaluation.",
         (
-            "flows.cli.prr_data:build_arc",
-            "flows.cli.prr_data:build_sudoku",
-            "flows.cli.prr_data:build_maze",
-            "flows.cli.prr_data:build_synthetic",
-            "flows.cli.prr_models:train",
-            "flows.cli.prr_models:evaluate",
-            "flows.cli.prr_models:show",
-            "flows.cli.prr_models:run",
+            *("prr_data:build_arc", "prr_data:build_sudoku", "prr_data:build_maze"),
+            *("prr_data:build_synthetic", "prr_models:train", "prr_models:evaluate"),
+            *("prr_models:show", "prr_models:run"),
         ),
     ),
     "pacore": (
         "Parallel paths, compacted and synthesized over rounds (PaCoRe).",
         (
-            "flows.cli.pacore:solve",
-            "flows.cli.pacore:batch",
-            "flows.cli.pacore:consensus",
-            "flows.cli.pacore_serve:serve",
-            "flows.cli.pacore_cluster:master",
-            "flows.cli.pacore_cluster:worker",
-            "flows.cli.pacore_train:base",
-            "flows.cli.pacore_train:train",
-            "flows.cli.pacore_evaluate:evaluate",
-            "flows.cli.pacore_evaluate:run",
+            *("pacore:solve", "pacore:batch", "pacore:consensus", "pacore_serve:serve"),
+            *("pacore_cluster:master", "pacore_cluster:worker", "pacore_train:base"),
+            *("pacore_train:train", "pacore_evaluate:evaluate", "pacore_evaluate:run"),
         ),
     ),
     "apr": (
         "A model that spawns and joins threads of its own (APR): traces, training, evaluation.",
         (
-            "flows.cli.apr_data:generate",
-            "flows.cli.apr_train:train",
-            "flows.cli.apr_train:rl",
-            "flows.cli.apr_evaluate:evaluate",
-            "flows.cli.apr_evaluate:trace",
-            "flows.cli.apr_solve:solve",
-            "flows.cli.apr_run:run",
+            *("apr_data:generate", "apr_train:train", "apr_train:rl", "apr_evaluate:evaluate"),
+            *("apr_evaluate:trace", "apr_solve:solve", "apr_run:run"),
         ),
     ),
     "classmate": (
         "Peers that continue a chain and share its reward (Classmate).",
         (
-            "flows.cli.classmate:run",
-            "flows.cli.classmate_train:train",
-            "flows.cli.classmate_train:evaluate",
-            "flows.cli.classmate_probe:probe",
-            "flows.cli.classmate:show",
+            *("classmate:run", "classmate_train:train", "classmate_train:evaluate"),
+            *("classmate_probe:probe", "classmate:show"),
         ),
     ),
     "stream": (
         "Verification over Kafka topics.",
-        ("flows.cli.stream:verify", "flows.cli.stream:publish"),
+        ("stream:verify", "stream:publish"),
     ),
     "export": (
         "A finished run, or a model, in the formats of other tools.",
         (
-            "flows.cli.export:inspect",
-            "flows.cli.export:lm_eval",
-            "flows.cli.export:policy",
-            "flows.cli.export:pacore_cache",
-            "flows.cli.export:model",
+            *("export:inspect", "export:lm_eval", "export:policy", "export:pacore_cache"),
+            *("export:model",),
         ),
     ),
 }
+"""Summary and functions of each group, likewise."""
 
 
 def build_app() -> App:
@@ -127,7 +94,7 @@ def build_app() -> App:
 
 
 def _register(app: App, commands: Sequence[str]) -> None:
-    for path in commands:
+    for path in (f"{__package__}.{command}" for command in commands):
         # Cyclopts lists a lazy command without a summary unless `help` is given, and then shows
         # `help` in place of the docstring; so it is the docstring.
         app.command(path, help=docstring(path))
