@@ -1,14 +1,14 @@
 """Prompts of a request to token ids, with limits on their length."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline_lib.errors import reason_of
 from pipeline_lib.serving.front.errors import ApiError
 from pipeline_lib.serving.front.schemas import Message
-from pipeline_lib.serving.tokens import encode_prompt, encode_text, render_chat
+from pipeline_lib.serving.tokens import encode_prompt, render_chat
 
 MAX_PROMPT_TOKENS = 1 << 20
 """Of all prompts of a request together."""
@@ -53,9 +53,9 @@ class PromptTokenizer:
             raise ApiError(400, f"the chat template refuses: {reason}", param="messages") from error
 
     def encode(
-        self, prompt: str | list[int], *, add_special_tokens: bool | None = None
+        self, prompt: str | list[int], by: Callable[[Any, str], list[int]] = encode_prompt
     ) -> list[int]:
-        """Token ids of one prompt; with None, of one that `render` made.
+        """Token ids of one prompt, of a text ``by`` a function of tokenizer and text.
 
         Raises:
             ApiError: 400; no tokens, too many, or one outside the vocabulary.
@@ -71,11 +71,7 @@ class PromptTokenizer:
             )
         if isinstance(prompt, str):
             with self._lock:  # tokenizers are not thread-safe
-                found = (
-                    encode_prompt(self.tokenizer, prompt)
-                    if add_special_tokens is None
-                    else encode_text(self.tokenizer, prompt, add_special_tokens=add_special_tokens)
-                )
+                found = by(self.tokenizer, prompt)
         else:
             found = prompt
         if not found:

@@ -41,7 +41,7 @@ from pipeline_lib.serving.live.generation import EngineStoppedError, Prompt, Que
 from pipeline_lib.serving.live.multi_lora import MultiLoraModel
 from pipeline_lib.serving.live.token_text import TokenDecoder
 from pipeline_lib.serving.middleware.host_guard import HostGuard, Hosts
-from pipeline_lib.serving.tokens import decode_token
+from pipeline_lib.serving.tokens import decode_token, encode_text
 
 MAX_PENDING = 4096
 
@@ -127,8 +127,8 @@ class Routes:
         return await _respond(pending, body, request)
 
     def _encode(self, body: CompletionRequest) -> list[list[int]]:
-        special = body.add_special_tokens
-        return [self.prompts.encode(prompt, add_special_tokens=special) for prompt in body.prompt]
+        by = partial(encode_text, add_special_tokens=body.add_special_tokens)
+        return [self.prompts.encode(prompt, by) for prompt in body.prompt]
 
     def _check(self, body: CompletionRequest | ChatRequest, *, prompts: int) -> None:
         """Refuse unknown models and too many completions before tokenization."""
