@@ -28,6 +28,7 @@ from pipeline_lib.evaluation.statistics.paired import (
 )
 from pipeline_lib.evaluation.statistics.pass_at_k import pass_at_k
 from pipeline_lib.evaluation.statistics.resampling import FEW_INFORMATIVE, num_informative
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Interval
 
 Floats = NDArray[np.float64]
@@ -112,10 +113,11 @@ def coverage(shape: str, num_problems: int, k: int, *, runs: int, resamples: int
     generator = np.random.default_rng([num_problems, k, *shape.encode()])
     above = below = 0
     width = telling = 0.0
+    params = EvaluateParams(resamples=resamples, confidence_level=LEVEL)
     for run in range(runs):
         chance_P = generator.beta(a, b, size=num_problems)
         values_P = scores(generator.binomial(NUM_PATHS, chance_P), k)
-        found = score_interval(values_P, resamples=resamples, level=LEVEL, seed=run)
+        found = score_interval(values_P, params, seed=run)
         above += found.low > truth
         below += found.high < truth
         width += found.high - found.low
@@ -142,15 +144,14 @@ def findings(
     truth = _true_gain(a, b, k, ease) if ease != 1 else 0.0
     generator = np.random.default_rng([num_problems, k, int(100 * ease), *shape.encode()])
     said: list[PairedDifference] = []
+    params = EvaluateParams(resamples=resamples, confidence_level=LEVEL)
     for run in range(runs):
         chance_P = generator.beta(a, b, size=num_problems)
         base_P, trained_P = (
             scores(generator.binomial(NUM_PATHS, chances_P), k)
             for chances_P in (chance_P, chance_P ** (1 / ease))
         )
-        said.append(
-            paired_difference(base_P, trained_P, resamples=resamples, level=LEVEL, seed=run)
-        )
+        said.append(paired_difference(base_P, trained_P, params, seed=run))
     return Findings(
         shape=shape,
         num_problems=num_problems,

@@ -182,3 +182,7 @@ class Interval:
     low: float
     high: float
     level: float = 0.95
+
+    def row(self) -> Row:
+        """As in files of metrics; the level is a setting there."""
+        return {"value": self.value, "low": self.low, "high": self.high}

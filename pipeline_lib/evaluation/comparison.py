@@ -64,11 +64,7 @@ def compare(
 
     def difference(base_P: Floats, trained_P: Floats, name: str) -> PairedDifference:
         return paired_difference(
-            base_P,
-            trained_P,
-            resamples=params.resamples,
-            level=params.confidence_level,
-            seed=child_seed(seed, "difference", name),
+            base_P, trained_P, params, seed=child_seed(seed, "difference", name)
         )
 
     strict = _values(pairs, params.ks, strict=True)

@@ -142,12 +142,7 @@ def _problem_score(group: Group, max_k: int) -> ProblemScore:
 
 
 def _interval(values: Sequence[float], params: EvaluateParams, seed: int, name: str) -> Interval:
-    return score_interval(
-        np.array(values),
-        resamples=params.resamples,
-        level=params.confidence_level,
-        seed=child_seed(seed, "interval", name),
-    )
+    return score_interval(np.array(values), params, seed=child_seed(seed, "interval", name))
 
 
 def _curve_ks(ks: Sequence[int]) -> list[int]:

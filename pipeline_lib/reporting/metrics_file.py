@@ -8,7 +8,6 @@ from pipeline_lib.evaluation.comparison import Comparison
 from pipeline_lib.evaluation.result import EvaluationResult, FurtherResults
 from pipeline_lib.evaluation.statistics.paired import PairedDifference
 from pipeline_lib.evaluation.summary import EvalSummary
-from pipeline_lib.records import Interval
 from pipeline_lib.reporting.run_compute import RunCompute
 
 Figures = dict[str, Any]
@@ -118,10 +117,10 @@ def _compared(result: EvaluationResult) -> Figures:
 def _policy(summary: EvalSummary) -> Figures:
     majority = summary.majority
     return {
-        **{f"pass_at_{k}": _bounds(found) for k, found in summary.strict.items()},
-        "lenient": {f"pass_at_{k}": _bounds(found) for k, found in summary.lenient.items()},
-        **({f"majority_at_{max(summary.ks)}": _bounds(majority)} if majority else {}),
-        "single_sample": _bounds(summary.single),
+        **{f"pass_at_{k}": found.row() for k, found in summary.strict.items()},
+        "lenient": {f"pass_at_{k}": found.row() for k, found in summary.lenient.items()},
+        **({f"majority_at_{max(summary.ks)}": majority.row()} if majority else {}),
+        "single_sample": summary.single.row(),
         "truncated_fraction": summary.truncated_fraction,
         "mean_completion_tokens": summary.mean_completion_tokens,
         "statuses": {status.value: count for status, count in summary.statuses.items()},
@@ -152,11 +151,7 @@ def _paired(comparison: Comparison) -> Figures:
 
 def _found(found: PairedDifference) -> Figures:
     return {
-        **_bounds(found.interval),
+        **found.interval.row(),
         "p_value": found.p_value,
         "finding": found.finding.value,
     }
-
-
-def _bounds(interval: Interval) -> Figures:
-    return {"value": interval.value, "low": interval.low, "high": interval.high}

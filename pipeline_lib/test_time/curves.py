@@ -80,8 +80,7 @@ def _curves(
             policy=drawn.policy,
             model=model_identity(drawn.model),
             num_left_out=source.num_left_out,
-            resamples=evaluate.resamples,
-            level=evaluate.confidence_level,
+            evaluate=evaluate,
             seed=drawn.seed,
         ),
     )

@@ -10,7 +10,6 @@ import numpy as np
 from pipeline_lib.adaptive.evaluation.figures import (
     DrawnRows,
     ModelSetting,
-    bounds,
     problem_scores,
 )
 from pipeline_lib.adaptive.evaluation.votes import any_sample_scores, consensus_scores
@@ -235,15 +234,14 @@ def _paired(
     return paired_difference(
         np.array([base[name] for name in names]),
         np.array([model[name] for name in names]),
-        resamples=params.resamples,
-        level=params.confidence_level,
+        params,
         seed=seed,
     )
 
 
 def _difference_row(found: PairedDifference) -> Row:
     return {
-        "difference": bounds(found.interval),
+        "difference": found.interval.row(),
         "p_value": found.p_value,
         "finding": found.finding.value,
     }

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
 from pipeline_lib.adaptive.evaluation.evaluated import Evaluated, estimate
-from pipeline_lib.adaptive.evaluation.figures import DrawnRows, bounds
+from pipeline_lib.adaptive.evaluation.figures import DrawnRows
 from pipeline_lib.adaptive.evaluation.page import write_page
 from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting, Plan, make_plans
 from pipeline_lib.adaptive.evaluation.problem_source import ProblemSource
@@ -156,7 +156,7 @@ def _write_files(
             "serial_samples": setting.serial_samples or setting.samples,
             "models": [one.row() for one in evaluated.models],
             "best": [
-                {**asdict(one.setting), "accuracy": bounds(one.accuracy)} for one in evaluated.best
+                {**asdict(one.setting), "accuracy": one.accuracy.row()} for one in evaluated.best
             ],
             "paired": [one.row() for one in evaluated.paired],
             "equal_tokens": [one.row() for one in evaluated.equal_tokens],

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -75,7 +74,7 @@ class ModelFigures:
             "problems": self.problems,
             "rollouts": self.rollouts,
             "failed": self.failed,
-            "accuracy": bounds(self.accuracy),
+            "accuracy": self.accuracy.row(),
             "any_sample_upper_bound": self.any_sample,
             "any_child_right": self.any_child_right,
             "claims": self.claims,
@@ -86,8 +85,8 @@ class ModelFigures:
                 {
                     "samples": one.samples,
                     "problems": one.problems,
-                    "consensus": bounds(one.consensus),
-                    "pass_upper_bound": bounds(one.any_sample),
+                    "consensus": one.consensus.row(),
+                    "pass_upper_bound": one.any_sample.row(),
                     "drawn_tokens": one.drawn_tokens,
                     "critical_tokens": one.critical_tokens,
                 }
@@ -150,14 +149,4 @@ def _accuracy(
     values = np.array([*scores.values()])
     if all(row["sample"] == 0 for row in rows):
         return wilson_interval(int(values.sum()), len(values), level=params.confidence_level)
-    return score_interval(
-        values,
-        resamples=params.resamples,
-        level=params.confidence_level,
-        seed=child_seed(seed, "apr", "accuracy"),
-    )
-
-
-def bounds(interval: Interval) -> dict[str, Any]:
-    """An interval as in metrics.json."""
-    return {"value": interval.value, "low": interval.low, "high": interval.high}
+    return score_interval(values, params, seed=child_seed(seed, "apr", "accuracy"))

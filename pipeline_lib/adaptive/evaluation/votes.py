@@ -66,8 +66,7 @@ def _vote(
     def interval(estimate: Callable[[Sequence[Row], int], float], name: str) -> Interval:
         return score_interval(
             np.array([estimate(group, k) for group in whole]),
-            resamples=params.resamples,
-            level=params.confidence_level,
+            params,
             seed=child_seed(seed, "apr", name, k),
         )
 

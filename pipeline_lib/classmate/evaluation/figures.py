@@ -91,8 +91,7 @@ class Estimates:
             return None
         return score_interval(
             np.array([*means.values()]),
-            resamples=self.params.resamples,
-            level=self.params.confidence_level,
+            self.params,
             seed=child_seed(self.seed, "classmate", *names),
         )
 
@@ -104,8 +103,7 @@ class Estimates:
         return paired_difference(
             np.array([base[name] for name in shared]),
             np.array([other[name] for name in shared]),
-            resamples=self.params.resamples,
-            level=self.params.confidence_level,
+            self.params,
             seed=child_seed(self.seed, "classmate", "difference", *names),
         )
 
@@ -259,9 +257,7 @@ def _known(scores: Scores, peer: str, asked: Asked) -> list[float]:
 
 def bounds(interval: Interval | None) -> dict[str, Any] | None:
     """As in the JSON file."""
-    if interval is None:
-        return None
-    return {"value": interval.value, "low": interval.low, "high": interval.high}
+    return None if interval is None else interval.row()
 
 
 def difference_bounds(difference: PairedDifference | None) -> dict[str, Any] | None:

@@ -201,8 +201,7 @@ def _by_problem(
 def _interval(scores: Mapping[str, float], evaluate: EvaluateParams, *, seed: int) -> Interval:
     return score_interval(
         np.array([*scores.values()]),
-        resamples=evaluate.resamples,
-        level=evaluate.confidence_level,
+        evaluate,
         seed=child_seed(seed, "probe", "success"),
     )
 
@@ -215,8 +214,7 @@ def _over(
     return paired_difference(
         np.array([empty[name] for name in both]),
         np.array([scores[name] for name in both]),
-        resamples=evaluate.resamples,
-        level=evaluate.confidence_level,
+        evaluate,
         seed=child_seed(seed, "probe", "difference"),
     ).interval
 

@@ -129,10 +129,7 @@ def _strategy_point(
 
 def _interval(scores_P: Floats, context: EstimateContext, name: str, count: int) -> Interval:
     return score_interval(
-        scores_P,
-        resamples=context.params.resamples,
-        level=context.params.confidence_level,
-        seed=child_seed(context.seed, "pacore", name, count),
+        scores_P, context.params, seed=child_seed(context.seed, "pacore", name, count)
     )
 
 
@@ -158,8 +155,7 @@ def _against(
         difference=paired_difference(
             votes.scores(vote.rule, vote.paths),
             _right(problems, name),
-            resamples=context.params.resamples,
-            level=context.params.confidence_level,
+            context.params,
             seed=child_seed(context.seed, "pacore-against", name, axis.value),
         ),
     )

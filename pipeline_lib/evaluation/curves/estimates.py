@@ -21,7 +21,7 @@ from pipeline_lib.evaluation.selection.subsets import mean_choice, mean_longest
 from pipeline_lib.evaluation.statistics.intervals import score_interval
 from pipeline_lib.evaluation.statistics.paired import PairedDifference, paired_difference
 from pipeline_lib.evaluation.statistics.pass_at_k import pass_at_k
-from pipeline_lib.params.evaluate import RESCORING, Strategy, StrategyParams
+from pipeline_lib.params.evaluate import RESCORING, EvaluateParams, Strategy, StrategyParams
 from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.seeding import child_seed
 
@@ -180,8 +180,8 @@ class CurveContext:
     policy: str
     model: str
     num_left_out: int
-    resamples: int
-    level: float
+    evaluate: EvaluateParams
+    """resamples and confidence_level."""
     seed: int
 
 
@@ -196,8 +196,7 @@ def _points(
         strict, lenient = (
             score_interval(
                 scores_PX[:, column],
-                resamples=context.resamples,
-                level=context.level,
+                context.evaluate,
                 seed=child_seed(context.seed, "compute", strategy.value, budget, name),
             )
             for name, scores_PX in (("strict", strict_PX), ("lenient", lenient_PX))
@@ -228,7 +227,6 @@ def _against_majority(
     return paired_difference(
         strict_PX[:, points.index(votes)],
         strict_PX[:, column],
-        resamples=context.resamples,
-        level=context.level,
+        context.evaluate,
         seed=child_seed(context.seed, "compute", strategy.value, budget, "against-majority"),
     )

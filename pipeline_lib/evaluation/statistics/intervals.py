@@ -5,24 +5,25 @@ from scipy import stats
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.evaluation.statistics import resampling
 from pipeline_lib.evaluation.statistics.resampling import Floats
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Interval
 
 _SCORE_SUPPORT = (0.0, 1.0)
 
 
-def score_interval(values_P: Floats, *, resamples: int, level: float, seed: int) -> Interval:
+def score_interval(values_P: Floats, params: EvaluateParams, *, seed: int) -> Interval:
     """Interval of the mean score over problems.
 
     Args:
         values_P: one score in [0, 1] per problem, such as its pass@k.
-        resamples: bootstrap resamples over problems.
-        level: confidence, e.g. 0.95.
+        params: resamples and confidence_level.
         seed: seed of this interval.
 
     Raises:
         BadInputError: there are no problems.
     """
-    drawn = resampling.resample(values_P, resamples=resamples, seed=seed)
+    drawn = resampling.resample(values_P, resamples=params.resamples, seed=seed)
+    level = params.confidence_level
     return resampling.compute_interval(drawn, level=level, support=_SCORE_SUPPORT, skewed=True)
 
 

@@ -12,6 +12,7 @@ from scipy import stats
 
 from pipeline_lib.evaluation.statistics import resampling
 from pipeline_lib.evaluation.statistics.resampling import Floats
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Interval
 
 _DIFFERENCE_SUPPORT = (-1.0, 1.0)
@@ -66,7 +67,7 @@ class Flip:
 
 
 def paired_difference(
-    base_P: Floats, trained_P: Floats, *, resamples: int, level: float, seed: int
+    base_P: Floats, trained_P: Floats, params: EvaluateParams, *, seed: int
 ) -> PairedDifference:
     """Mean of ``trained_P - base_P`` with its bootstrap interval and sign-flip p-value.
 
@@ -74,6 +75,7 @@ def paired_difference(
         BadInputError: there are no problems.
     """
     differences_P = trained_P - base_P
+    resamples, level = params.resamples, params.confidence_level
     drawn = resampling.resample(differences_P, resamples=resamples, seed=seed)
     return PairedDifference(
         base=float(base_P.mean()),

@@ -20,14 +20,14 @@ from pipeline_lib.evaluation.curves.path_measures import PathMeasure
 from pipeline_lib.evaluation.curves.result import ComputeCurves
 from pipeline_lib.evaluation.search import beam, problem, tree
 from pipeline_lib.evaluation.selection import selectors, subsets
-from pipeline_lib.params.evaluate import Strategy, StrategyParams
+from pipeline_lib.params.evaluate import EvaluateParams, Strategy, StrategyParams
 from pipeline_lib.records import Group, JudgedPath
 from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.storage.files import read_checked, write_checked
 from tests.unit.evaluation.judged_groups import judged_group
 
 CONTEXT = CurveContext(
-    policy="trained", model="digest", num_left_out=0, resamples=200, level=0.95, seed=3
+    policy="trained", model="digest", num_left_out=0, evaluate=EvaluateParams(resamples=200), seed=3
 )
 
 

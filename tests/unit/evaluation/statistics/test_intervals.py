@@ -13,11 +13,12 @@ from pipeline_lib.evaluation.statistics.intervals import (
 )
 from pipeline_lib.evaluation.statistics.resampling import Bootstrap, resample
 from pipeline_lib.evaluation.statistics.resampling import compute_interval as bootstrap_interval
+from pipeline_lib.params.evaluate import EvaluateParams
 
 
 def interval(values, *, seed=0, resamples=2000):
     values_P = np.array(values, dtype=float)
-    return score_interval(values_P, resamples=resamples, level=0.95, seed=seed)
+    return score_interval(values_P, EvaluateParams(resamples=resamples), seed=seed)
 
 
 def test_bootstrap_agrees_with_the_t_interval_on_a_symmetric_sample():

@@ -16,6 +16,7 @@ from pipeline_lib.evaluation.statistics.paired import (
     mcnemar,
     paired_difference,
 )
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Interval
 
 
@@ -23,8 +24,7 @@ def difference(base, trained, *, seed=0, resamples=2000):
     return paired_difference(
         np.array(base, dtype=float),
         np.array(trained, dtype=float),
-        resamples=resamples,
-        level=0.95,
+        EvaluateParams(resamples=resamples),
         seed=seed,
     )
 
