@@ -1,10 +1,11 @@
 """Python functions, decided by tests."""
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, StrictStr
+from pydantic import AliasChoices, BaseModel, Field, StrictStr, field_validator
 
 from pipeline_lib.kinds.kind import Kind
 
@@ -15,6 +16,23 @@ class CodeGold:
 
     entry_point: str
     tests: str
+    prompt: str = ""
+    """The head of the function, if texts may only complete it."""
+
+
+def given_beside(prompt: str, name: str) -> str:
+    """Source of the prompt's functions and classes other than ``name``; empty if there are none.
+
+    Some tests use them. They are taken from the prompt, so that a model cannot redefine them.
+
+    Raises:
+        SyntaxError: the prompt is not the head of a Python function.
+    """
+    body = ast.parse(f"{prompt}\n    pass\n").body
+    beside = [n for n in body if not (isinstance(n, ast.FunctionDef) and n.name == name)]
+    if not any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in beside):
+        return ""
+    return ast.unparse(ast.Module(body=beside, type_ignores=[])) + "\n\n"
 
 
 def entry_name(entry_point: str) -> str:
@@ -24,12 +42,29 @@ def entry_name(entry_point: str) -> str:
 
 class _Line(BaseModel):
     entry_point: StrictStr
-    tests: StrictStr
+    tests: Annotated[StrictStr, Field(validation_alias=AliasChoices("tests", "test"))]
+    prompt: StrictStr = ""
+
+    @field_validator("prompt")
+    @classmethod
+    def _is_head(cls, prompt: str) -> str:
+        try:
+            given_beside(prompt, "")
+        except SyntaxError as error:
+            raise ValueError(f"not the head of a Python function ({error.msg})") from error
+        return prompt
 
 
 def _read_line(row: Mapping[str, Any]) -> CodeGold:
     line = _Line.model_validate(row)
-    return CodeGold(entry_point=line.entry_point, tests=line.tests)
+    given = given_beside(line.prompt, entry_name(line.entry_point)) if line.prompt else ""
+    tests = line.tests if line.tests.startswith(given) else given + line.tests
+    return CodeGold(entry_point=line.entry_point, tests=tests, prompt=line.prompt)
+
+
+def _write_line(gold: CodeGold) -> dict[str, Any]:
+    prompt = {"prompt": gold.prompt} if gold.prompt else {}
+    return {"entry_point": gold.entry_point, "tests": gold.tests, **prompt}
 
 
 CODE = Kind(
@@ -40,5 +75,5 @@ CODE = Kind(
     judge="pipeline_lib.verification.code.pool:open_judge",
     show_gold=lambda gold: gold.tests,
     read_line=_read_line,
-    write_line=lambda gold: {"entry_point": gold.entry_point, "tests": gold.tests},
+    write_line=_write_line,
 )

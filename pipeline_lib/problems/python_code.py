@@ -7,7 +7,7 @@ import ast
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.code import CodeGold, given_beside
 from pipeline_lib.problems.data_set import BY_SPLIT, DataSet, one_per_row
 from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.records import Problem
@@ -27,7 +27,7 @@ def humaneval_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
     prompt = row.text("prompt")
     name = row.text("entry_point")
     try:
-        given = _given_beside(prompt, name)
+        given = given_beside(prompt, name)
     except SyntaxError as error:
         raise row.error("prompt", f"not the head of a Python function ({error.msg})") from error
     return Problem(
@@ -37,18 +37,6 @@ def humaneval_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
         source=source,
         solution=prompt + row.text("canonical_solution"),
     )
-
-
-def _given_beside(prompt: str, name: str) -> str:
-    """Source of the prompt's functions other than ``name``; empty if there are none.
-
-    Some tests call them. They are taken from the prompt, so that a model cannot redefine them.
-    """
-    body = ast.parse(f"{prompt}\n    pass\n").body
-    beside = [n for n in body if not (isinstance(n, ast.FunctionDef) and n.name == name)]
-    if not any(isinstance(node, ast.FunctionDef) for node in beside):
-        return ""
-    return ast.unparse(ast.Module(body=beside, type_ignores=[])) + "\n\n"
 
 
 def mbpp_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:

@@ -4,10 +4,12 @@ Nothing of the text is parsed or run in this process.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Self
 
 from pipeline_lib.kinds.code import CodeGold, entry_name
+from pipeline_lib.kinds.program import ProgramGold, agrees
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.answer_text import (
@@ -16,7 +18,7 @@ from pipeline_lib.verification.answer_text import (
     strip_reasoning,
     unix_lines,
 )
-from pipeline_lib.verification.sandbox.client import TestSuite
+from pipeline_lib.verification.sandbox.client import EXITED, RunReport, TestSuite
 from pipeline_lib.verification.sandbox.tiers import (
     OpenTier,
     TierReport,
@@ -26,6 +28,7 @@ from pipeline_lib.verification.sandbox.tiers import (
 
 MAX_PROGRAM_LENGTH = 1 << 20
 _DEFINITION = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)", re.MULTILINE)
+_READS_INPUT = re.compile(r"\binput\(|\bstdin\b|\bopen\(0")
 _WORD = re.compile(r"\w+")
 _QUOTES = ('"""', "'''")
 
@@ -44,21 +47,36 @@ class ExtractedCode:
         return self.rule in {"only_block", "bare"}
 
 
-def extract_code(text: str, entry_point: str) -> ExtractedCode | None:
+def extract_code(text: str, entry_point: str, *, prompt: str = "") -> ExtractedCode | None:
     """The last fenced block that defines ``entry_point``, else the last block, else the whole text.
 
     Reasoning is left out. Other blocks that define names which this one lacks are put before it. A
     byte-order mark and CRLF are accepted. None if the text is only white space.
+
+    Args:
+        text: A model's output.
+        entry_point: The function under test.
+        prompt: Precedes a program that does not define the function, which then completes it.
     """
+    name = entry_name(entry_point)
+    found = _extract(text, lambda block: name in _defined(block), name)
+    if found is None or not prompt or name in _defined(found.program):
+        return found
+    return replace(found, program=f"{prompt.rstrip()}\n{found.program}")
+
+
+def extract_program(text: str) -> ExtractedCode | None:
+    """As :func:`extract_code`, the last block that reads its input."""
+    return _extract(text, lambda block: _READS_INPUT.search(block) is not None, "")
+
+
+def _extract(text: str, is_wanted: Callable[[str], bool], name: str) -> ExtractedCode | None:
     unix = unix_lines(strip_reasoning(text))
     blocks = _whole_strings(unix)
     if not blocks:
         return ExtractedCode(program=unix, rule="bare") if unix.strip() else None
-    name = entry_name(entry_point)
-    index = max(
-        (i for i, block in enumerate(blocks) if name in _defined(block.content)),
-        default=len(blocks) - 1,
-    )
+    wanted = [number for number, block in enumerate(blocks) if is_wanted(block.content)]
+    index = wanted[-1] if wanted else len(blocks) - 1
     if not blocks[index].closed:
         rule = "open_block"
     else:
@@ -125,24 +143,49 @@ class CodeJudge:
         ``lenient`` judges the code wherever it stood. ``strict`` also asks that it stood in exactly
         one closed fenced block, or that the whole text is the program.
         """
-        code = extract_code(text, gold.entry_point)
-        if code is None or len(code.program) > MAX_PROGRAM_LENGTH:
-            what = "no code" if code is None else f"{len(code.program)} characters of code"
-            return Verdict(status=Status.MALFORMED, strict=False, lenient=False, detail=what)
+        code = extract_code(text, gold.entry_point, prompt=gold.prompt)
         suite = TestSuite(entry_point=gold.entry_point, tests=gold.tests)
-        report = self._opened.sandbox.run(code.program, suite)
-        status = report.status
-        right = status is Status.CORRECT
-        unjudged = status is Status.VERIFIER_ERROR or not report.is_conclusive
-        return Verdict(
-            status=status,
-            strict=None if unjudged else right and code.as_asked,
-            lenient=None if unjudged else right,
-            extracted=code.program,
-            rule=code.rule,
-            detail=report.detail or None,
-            seconds=report.seconds,
-        )
+        return _verdict(code, lambda program: self._opened.sandbox.run(program, suite))
+
+
+class ProgramJudge(CodeJudge):
+    """Judges programs that read standard input, each test in a process of its own."""
+
+    def judge(self, gold: ProgramGold, text: str) -> Verdict:  # type: ignore[override, explicit-override]
+        """Judge one text as `CodeJudge` does; the first test that fails decides."""
+        return _verdict(extract_program(text), lambda program: self._run(gold, program))
+
+    def _run(self, gold: ProgramGold, program: str) -> RunReport:
+        reports: list[RunReport] = []
+        for number, (given, wanted) in enumerate(gold.tests, start=1):
+            report = self._opened.sandbox.run(program, TestSuite(stdin=given))
+            if report.status is Status.CORRECT or report.detail == EXITED:
+                right = agrees(gold, wanted, report.output)
+                status = Status.CORRECT if right else Status.WRONG
+                detail = "" if right else f"another output in test {number}"
+                report = replace(report, status=status, detail=detail)
+            reports.append(report)
+            if report.status is not Status.CORRECT:
+                break
+        return replace(reports[-1], seconds=sum(report.seconds for report in reports))
+
+
+def _verdict(code: ExtractedCode | None, run: Callable[[str], RunReport]) -> Verdict:
+    if code is None or len(code.program) > MAX_PROGRAM_LENGTH:
+        what = "no code" if code is None else f"{len(code.program)} characters of code"
+        return Verdict(status=Status.MALFORMED, strict=False, lenient=False, detail=what)
+    report = run(code.program)
+    right = report.status is Status.CORRECT
+    unjudged = report.status is Status.VERIFIER_ERROR or not report.is_conclusive
+    return Verdict(
+        status=report.status,
+        strict=None if unjudged else right and code.as_asked,
+        lenient=None if unjudged else right,
+        extracted=code.program,
+        rule=code.rule,
+        detail=report.detail or None,
+        seconds=report.seconds,
+    )
 
 
 def probe_tiers(limits: CodeLimits) -> list[TierReport]:

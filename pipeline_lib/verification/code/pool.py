@@ -19,7 +19,7 @@ from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits, VerifyParams
 from pipeline_lib.verdicts import Verdict
-from pipeline_lib.verification.code.judge import CodeJudge
+from pipeline_lib.verification.code.judge import CodeJudge, ProgramJudge
 from pipeline_lib.verification.failures import timed_verdict
 from pipeline_lib.verification.sandbox.tiers import open_tier, reopen_tier
 from pipeline_lib.verification.stragglers import MAX_STRAGGLERS, seconds_to_slot
@@ -113,7 +113,9 @@ class _Run:
     started_s: float
 
 
-def open_code_pool(limits: CodeLimits, *, num_workers: int) -> CodePool:
+def open_code_pool(
+    limits: CodeLimits, *, num_workers: int, kind: type[CodeJudge] = CodeJudge
+) -> CodePool:
     """Open the best tier of the sandbox, or the one named by ``limits``, after one self-test.
 
     Raises:
@@ -121,8 +123,8 @@ def open_code_pool(limits: CodeLimits, *, num_workers: int) -> CodePool:
     """
     opened = open_tier(limits)
     return CodePool(
-        CodeJudge(opened),
-        lambda: CodeJudge(reopen_tier(opened, limits)),
+        kind(opened),
+        lambda: kind(reopen_tier(opened, limits)),
         num_workers=num_workers,
     )
 
@@ -130,3 +132,8 @@ def open_code_pool(limits: CodeLimits, *, num_workers: int) -> CodePool:
 def open_judge(params: VerifyParams, *, workers: int) -> CodePool:
     """Open the judge of code, with the limits of ``params``."""
     return open_code_pool(params.code, num_workers=workers)
+
+
+def open_program_judge(params: VerifyParams, *, workers: int) -> CodePool:
+    """Open the judge of programs that read standard input, with the limits of ``params``."""
+    return open_code_pool(params.code, num_workers=workers, kind=ProgramJudge)

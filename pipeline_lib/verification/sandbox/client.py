@@ -7,6 +7,7 @@ jail; it also ends when this process does.
 """
 
 import contextlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -39,6 +40,7 @@ _ANSWER_GRACE_S = 10.0
 _CLOSE_TIMEOUT_S = 2.0
 _ATTEMPTS = 2
 _KEPT_OUTPUT_BYTES = 64 << 10
+EXITED = "the candidate exited with 0"
 OUT_OF_TIME = "the clock ran out before its CPU seconds did"
 
 
@@ -56,12 +58,15 @@ class TestSuite:
 
     __test__ = False  # not pytest's
 
-    entry_point: str
-    tests: str
+    entry_point: str = ""
+    tests: str = ""
+    stdin: str | None = None
+    """The program is run as a process with this input, instead of tested."""
 
     def encoded(self) -> bytes:
         """JSON, as the examiner process reads it."""
-        return json.dumps({"entry_point": self.entry_point, "tests": self.tests}).encode()
+        fields = {"entry_point": self.entry_point, "tests": self.tests}
+        return json.dumps({**fields, "as_process": self.stdin is not None}).encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +76,7 @@ class RunReport:
     status: Status
     detail: str
     output: str
-    """The first 64 KiB of what the program printed."""
+    """The first 64 KiB of what the program printed; all of it if it was run as a process."""
     seconds: float
     is_conclusive: bool = True
     """False if the wall-clock limit was reached before the CPU limit."""
@@ -137,6 +142,7 @@ class JailedInterpreter:
             "jail": self._jail,
             "memory_bytes": self._memory_bytes,
             "own_path": str(PACKAGE_ROOT),
+            "packages": numpy_folders(),
             "control": remote.fileno(),
             "client_pidfd": own_pidfd,
         }
@@ -180,6 +186,8 @@ class JailedInterpreter:
             result_end,
             output,
         ]
+        if suite.stdin is not None:
+            sent.append(_memory_file(suite.stdin.encode("utf-8", "surrogatepass")))
         request = json.dumps({"timeout_s": self._timeout_s}).encode()
         try:
             socket.send_fds(self._control, [request], sent)
@@ -188,14 +196,16 @@ class JailedInterpreter:
             os.close(output)
             raise _InterpreterDiedError from error
         finally:
-            for descriptor in sent[:3]:
-                os.close(descriptor)
+            for descriptor in sent:
+                if descriptor != output:
+                    os.close(descriptor)
         with os.fdopen(result, "rb") as result_file, os.fdopen(output, "rb") as output_file:
             report = self._receive(wall_seconds(self._timeout_s) + _ANSWER_GRACE_S)
             # All writers have closed it or are dead by now, so this does not block.
             report["result"] = result_file.read().decode()
             output_file.seek(0)
-            report["output"] = output_file.read(_KEPT_OUTPUT_BYTES).decode("utf-8", "replace")
+            kept = output_file.read(_KEPT_OUTPUT_BYTES if suite.stdin is None else -1)
+            report["output"] = kept.decode("utf-8", "replace")
         return report
 
     def _receive(self, timeout_s: float) -> dict[str, Any]:
@@ -216,10 +226,20 @@ class JailedInterpreter:
         return message
 
 
+def numpy_folders() -> list[str]:
+    """NumPy and the libraries beside it, if it is installed."""
+    spec = importlib.util.find_spec("numpy")
+    if spec is None or spec.origin is None:
+        return []
+    folder = pathlib.Path(spec.origin).resolve().parent
+    return [str(one) for one in (folder, folder.with_name("numpy.libs")) if one.is_dir()]
+
+
 def _memory_file(content: bytes) -> int:
     descriptor = os.memfd_create("run")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(content)
+        file.seek(0)
     return descriptor
 
 
@@ -261,6 +281,8 @@ def _describe_exit(code: int | None) -> str:
     """The exit of a candidate that ended before its tests did."""
     if code is None:
         return GONE
+    if code == 0:
+        return EXITED
     if code < 0:
         return f"the candidate died of {signal.Signals(-code).name}"
     return f"the candidate exited with {code}"

@@ -110,8 +110,11 @@ class DockerSandbox:
     def _request(self, program: str, suite: TestSuite) -> bytes:
         source = program.encode("utf-8", "surrogatepass")
         tests = suite.encoded()
-        head = header(source, tests, timeout_s=self._timeout_s, memory_bytes=self._memory_bytes)
-        return head + source + tests
+        stdin = None if suite.stdin is None else suite.stdin.encode("utf-8", "surrogatepass")
+        head = header(
+            source, tests, stdin, timeout_s=self._timeout_s, memory_bytes=self._memory_bytes
+        )
+        return head + source + tests + (stdin or b"")
 
     def _answer(
         self, process: subprocess.Popen[bytes], name: str, request: bytes

@@ -7,6 +7,7 @@ from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.kinds.program import ProgramGold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,5 +55,16 @@ EXAMPLES = {
         right="```\n1 2\n3 4\n```",
         wrong="```\n1 2\n3 5\n```",
         no_answer="no grid",
+    ),
+    "program": Example(
+        gold=ProgramGold(tests=(("1 2\n", "3\n"), ("2 2\n", "4\n")), tolerance=1e-6),
+        line={
+            "tests": [{"input": "1 2\n", "output": "3\n"}, {"input": "2 2\n", "output": "4\n"}],
+            "checker": {"tolerance": 1e-6},
+        },
+        shown="1 2\n-> 3\n\n2 2\n-> 4\n",
+        right="```python\na, b = map(int, input().split())\nprint(a + b)\n```",
+        wrong="```python\na, b = map(int, input().split())\nprint(a - b)\n```",
+        no_answer="  ",
     ),
 }

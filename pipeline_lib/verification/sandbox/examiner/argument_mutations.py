@@ -8,8 +8,9 @@ with.
 import ast
 import re
 import sys
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -70,7 +71,7 @@ class ArgumentMutations:
 
 
 _ASKS_IDENTITY = re.compile(
-    rf"\bis\b|\.({'|'.join(sorted(_MUTATORS))})\(|\]\s*[-+*/%&|^@]{{0,2}}=[^=]|\bdel\b"
+    rf"\b(is|id)\b|\.({'|'.join(sorted(_MUTATORS))})\(|\]\s*[-+*/%&|^@]{{0,2}}=[^=]|\bdel\b"
 )
 
 
@@ -116,6 +117,8 @@ class _ReadNames:
     def is_identity_test(self, node: ast.AST) -> bool:
         """True for ``is`` between a result and what is neither a constant nor an argument."""
         match node:
+            case ast.Call(func=ast.Name(id="id")):
+                return True
             case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot()], comparators=[right]):
                 sides = [side for side in (left, right) if self._is_result(side)]
                 others = [side for side in (left, right) if not self._is_result(side)]
@@ -224,16 +227,19 @@ def _holds(value: object, wanted: object, depth: int) -> bool:
     return any(_holds(part, wanted, depth - 1) for part in parts)
 
 
-_OVERWRITERS: dict[type, Callable[[Any, Any], None]] = {
-    list: lambda target, content: target.__setitem__(slice(None), content),
-    bytearray: lambda target, content: target.__setitem__(slice(None), content),
-    dict: lambda target, content: (target.clear(), target.update(content))[0],
-    set: lambda target, content: (target.clear(), target.update(content))[0],
-}
-
-
-def overwrite(target: object, content: object) -> None:
+def overwrite(target: Any, content: Any) -> None:
     """Replace the content of a container by that of the candidate's copy, if the types agree."""
-    overwriter = _OVERWRITERS.get(type(target))
-    if overwriter is not None and type(content) is type(target):
-        overwriter(target, content)
+    if type(content) is not type(target):
+        return
+    if isinstance(target, tuple):
+        for part, other in zip(target, content, strict=False):
+            overwrite(part, other)
+    elif isinstance(target, list | bytearray | array):
+        target[:] = content
+    elif isinstance(target, dict | set | deque):
+        target.clear()
+        (target.extend if isinstance(target, deque) else target.update)(content)
+    elif type(target).__module__ == "numpy" and target.shape == content.shape:
+        target[...] = content
+    elif hasattr(target, "__dict__"):
+        vars(target).update(vars(content))

@@ -15,7 +15,9 @@ FILLED, CHECKED, DECIDE = "__filled__", "__checked__", "__decide__"
 """Names of functions of: an expected result of a call, an operand of an order, an altered assert."""
 _HOLDS = "__holds__"
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-_MAY_BE_VACUOUS = re.compile(r"[<>]|\b(min|max|sorted|zip)\b")
+_MAY_BE_VACUOUS = re.compile(r"[<>]|\b(min|max|sorted|zip|class)\b|\.assert")
+_EQUALS = re.compile(r"assert(?!.*[Nn]ot).*([Ee]qual|close)")
+_NEAR = frozenset({"isclose", "allclose", "array_equal", "array_equiv"})
 _VALUES = (
     *(ast.Constant, ast.Name, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.UnaryOp, ast.BinOp),
     *(ast.Attribute, ast.Subscript, ast.Load, ast.operator, ast.unaryop, ast.Slice),
@@ -60,7 +62,7 @@ def is_plain(tree: ast.Module, tests: str) -> bool:
             body = node.body
     asserts = [node.test for node in body if isinstance(node, ast.Assert)]
     num_everywhere = sum(isinstance(node, ast.Assert) for node in ast.walk(tree))
-    return len(asserts) == num_everywhere and all(
+    return 0 < len(asserts) == num_everywhere and all(
         isinstance(condition, ast.Constant)
         or (
             isinstance(condition, ast.Compare)
@@ -92,7 +94,22 @@ class _AssertRewriter(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> Any:  # type: ignore[explicit-override]
         if isinstance(node.test, ast.Constant):
             return node
-        condition = self.visit(_alter_condition(node.test))
+        found = _set(_call("bool", self.visit(_alter_condition(node.test))))
+        return self._decided([found], node)
+
+    def visit_Expr(self, node: ast.Expr) -> Any:  # type: ignore[explicit-override]
+        """A check of unittest or NumPy for equality is an assert, too."""
+        self.generic_visit(node)
+        match node.value:
+            case ast.Call(func=ast.Attribute(attr=name), args=[_, expected, *_] as given):
+                if _EQUALS.fullmatch(name):
+                    given[1] = _call(FAR, expected)
+                    return self._decided([node, _set(ast.Constant(value=True))], node)
+            case _:
+                pass
+        return node
+
+    def _decided(self, found: list[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
         # A comparison that raises with the altered value does not hold.
         nothing = ast.ExceptHandler(
             type=_name("Exception"), name=None, body=[_set(ast.Constant(value=False))]
@@ -100,8 +117,7 @@ class _AssertRewriter(ast.NodeTransformer):
         decide = _call(DECIDE, _name(_HOLDS))
         decide.args.append(ast.Constant(value=self.num_altered))
         self.num_altered += 1
-        found = _set(_call("bool", condition))
-        tried = ast.Try(body=[found], handlers=[nothing], orelse=[], finalbody=[])
+        tried = ast.Try(body=found, handlers=[nothing], orelse=[], finalbody=[])
         return [ast.copy_location(tried, node), ast.copy_location(ast.Expr(value=decide), node)]
 
     def visit_Compare(self, node: ast.Compare) -> ast.Compare:  # type: ignore[explicit-override]
@@ -119,6 +135,14 @@ def _alter_condition(test: ast.expr) -> ast.expr:
             name = FILLED if isinstance(expected, ast.Call) else ALTERED
             test.comparators = [_call(name, expected)]
             return test
+        case ast.Call(
+            func=ast.Attribute(attr=name) | ast.Name(id=name), args=[_, expected, *_]
+        ) if name in _NEAR:
+            test.args[1] = _call(FAR, expected)
+            return test
+        case ast.Call(func=ast.Attribute(value=ast.Compare() | ast.Call() as inner, attr="all")):
+            # Of an array; of nothing it is true whatever is expected.
+            return ast.Call(ast.Attribute(_alter_condition(inner), "all", ast.Load()), [], [])
         case ast.Compare(ops=[ast.In()], comparators=[expected]):
             test.comparators = [_call(APART, expected)]
             return test

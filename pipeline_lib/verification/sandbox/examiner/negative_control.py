@@ -194,7 +194,10 @@ def shift_far(value: Any) -> Any:
     """A number that differs from ``value`` by more than any tolerance."""
     if isinstance(value, float) and not math.isfinite(value):
         return 0.0
-    if isinstance(value, int | float | complex) and not isinstance(value, bool):
+    if isinstance(value, list | tuple) and value:
+        return type(value)(map(shift_far, value)) if type(value) in {list, tuple} else alter(value)
+    is_array = type(value).__module__ == "numpy" and value.dtype.kind in "iufc"
+    if is_array or (isinstance(value, int | float | complex) and not isinstance(value, bool)):
         return value + _FAR * (1 + abs(value))
     return alter(value)
 
@@ -205,7 +208,8 @@ def disjoint(container: Any) -> Any:
 
 
 def _extended(value: Any) -> list[Any]:
-    return [*value, alter(value[-1]) if value else "~"]
+    last = value[-1] if value else ""
+    return [*value, last if isinstance(last, list | tuple | dict | set) else alter(last)]
 
 
 _CHANGES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
@@ -221,6 +225,8 @@ _CHANGES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
 
 
 def _holds_nan(value: object, depth: int) -> bool:
+    if type(value).__module__ == "numpy":
+        value = value.tolist()  # type: ignore[attr-defined]
     if isinstance(value, float):
         return math.isnan(value)
     if depth == 0 or not isinstance(value, list | tuple | set):

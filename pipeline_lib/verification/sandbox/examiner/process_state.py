@@ -1,116 +1,175 @@
-"""Process state set by tests, which the program would share if both ran in one process.
+"""State of the tests' process that a program would share if both ran in one.
 
-The seed of ``random`` and the capture of standard output are replicated in the candidate. Other
-state is not, so a program that fails such tests is not shown to be wrong.
+What tests changed is found by looking at their process, not at their source. Of it the seed of
+``random``, standard input and output, arguments and environment are replicated in the candidate;
+attributes that tests replace by functions or plain values are, too. A program that fails tests
+that changed something else is not shown to be wrong.
 """
 
-import ast
 import contextlib
+import io
+import os
 import random
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
-_SEEDS = re.compile(r"\b(seed|setstate)\s*\(")
-_DRAWS = re.compile(r"\brandom\.(?!seed\b|setstate\b|getstate\b)\w+\s*\(")
-_SETTERS = frozenset(
-    [
-        "patch",
-        "setrecursionlimit",
-        "set_int_max_str_digits",
-        "getcontext",
-        "setcontext",
-        "localcontext",
-        "setlocale",
-        "chdir",
-        "putenv",
-        "open",
-        "catch_warnings",
-        "simplefilter",
-        "redirect_stderr",
-        "TemporaryDirectory",
-        "NamedTemporaryFile",
-        "mkdtemp",
-        "mkstemp",
-        "mkdir",
-        "makedirs",
-        "write_text",
-        "signal",
-        "setswitchinterval",
-        "setattr",
-        "getrefcount",
-        "tracemalloc",
-    ]
-)
+_environment = os.environ  # noqa: TID251 - that of the tests
+_SEEDERS = ("seed", "setstate")
+
+
+def _loggers(logging: Any) -> list[object]:
+    loggers = [logging.root, *logging.root.manager.loggerDict.values()]
+    return [(vars(one).get("level"), list(vars(one).get("handlers", ()))) for one in loggers]
+
+
+_WORD = re.compile(r"\w+")
+_INSIDE: dict[str, Callable[[Any], object]] = {
+    "decimal": lambda module: repr(module.getcontext()),
+    "locale": lambda module: module.setlocale(module.LC_ALL),
+    "csv": lambda module: (module.list_dialects(), module.field_size_limit()),
+    "logging": _loggers,
+    "os": lambda module: module.getcwd(),
+    "signal": lambda module: [module.getsignal(number) for number in range(1, 32)],
+    "sys": lambda module: (module.getrecursionlimit(), module.get_int_max_str_digits()),
+    "warnings": lambda module: list(module.filters),
+}
+"""State that is no attribute, by module."""
+_OWN = {"sys": {"stdin", "stdout", "stderr", "argv"}, "os": {"environ"}, "random": set(_SEEDERS)}
+"""Attributes that are replicated otherwise, or change by themselves."""
 
 
 class ProcessState:
     """Changes of process state since the last request to the candidate."""
 
     def __init__(self) -> None:
-        self._stdout = sys.stdout
-        self._captures_stdout = False
-        self._seeds = False
-        self._state: tuple[Any, ...] = ()
-        self._random: tuple[Any, ...] | None = None
+        self.is_lost = False
+        """True if a change was not replicated."""
+        self._stdout, self._stdin, self._stderr = sys.stdout, sys.stdin, sys.stderr
+        self._carried: dict[str, object] = {}
+        self._first: dict[str, Any] = {}
+        self._seeded = False
+        self._seeders = {name: getattr(random, name) for name in _SEEDERS}
+        self._tests = ""
+        self._draws = False
+        self._words: set[str] = set()
+        self._seen: dict[tuple[str, str], object] = {}
+        self._inside: dict[str, object] = {}
 
     def watch(self, tests: str) -> None:
-        """Note the state that these tests can set."""
-        self._seeds = _SEEDS.search(tests) is not None
-        if "random" in tests:
-            self._state = self._random = random.getstate()
+        """Note the state before the tests, of modules that they name."""
+        self._tests = tests
+        self._draws = "random" in tests
+        self._first = {
+            "argv": list(sys.argv),
+            "environ": dict(_environment),
+            "random": random.getstate() if self._draws else None,
+        }
+        self._carried = {"capture_stdout": False, "stdin": None, **self._first}
+        if self._draws:
+            # Tests may set the same seed again, which no look at the state would show.
+            for name, function in self._seeders.items():
+                setattr(random, name, self._noted(function))
+
+    def _noted(self, function: Callable[..., None]) -> Callable[..., None]:
+        def seed(*arguments: Any) -> None:
+            self._seeded = True
+            function(*arguments)
+
+        return seed
 
     @contextlib.contextmanager
     def as_at_first(self) -> Iterator[None]:
         """The state before the tests; random draws of the tests are then the same again."""
-        sys.stdout = self._stdout
-        if self._random is not None:
-            random.setstate(self._random)
+        self.restore()
         yield
-        sys.stdout = self._stdout
+        self.restore()
 
-    def changes(self) -> Iterator[tuple[str, object]]:
+    def restore(self) -> None:
+        """Set the state that was before the tests."""
+        sys.stdout, sys.stdin, sys.stderr = self._stdout, self._stdin, self._stderr
+        sys.argv = list(self._first["argv"])
+        if _environment != self._first["environ"]:
+            _environment.clear()
+            _environment.update(self._first["environ"])
+        if self._draws:
+            for name, function in self._seeders.items():
+                setattr(random, name, function)
+            random.setstate(self._first["random"])
+
+    def changes(self) -> Iterator[tuple[Any, ...]]:
         """Requests that replicate the changes in the candidate."""
-        captures = sys.stdout is not self._stdout
-        if captures is not self._captures_stdout:
-            self._captures_stdout = captures
-            yield "capture_stdout", captures
-        if self._seeds:
-            state = random.getstate()
-            if state != self._state:
-                self._state = state
+        now: dict[str, object] = {
+            "capture_stdout": sys.stdout is not self._stdout,
+            "stdin": _rest_of(sys.stdin) if sys.stdin is not self._stdin else None,
+            "argv": list(sys.argv),
+            "environ": dict(_environment),
+        }
+        for name, value in now.items():
+            if value != self._carried[name]:
+                self._carried[name] = value
+                yield name, value
+        if self._draws:
+            yield from self._random_changes()
+        yield from self._module_changes()
+
+    def look(self) -> "ProcessState":
+        """Look for changes after the last request."""
+        for _ in self.changes():
+            pass
+        return self
+
+    def _random_changes(self) -> Iterator[tuple[Any, ...]]:
+        state = random.getstate()
+        if self._seeded or state != self._carried["random"]:
+            # Numbers that the tests drew after the candidate had drawn others from the same seed.
+            self.is_lost = self.is_lost or (not self._seeded and "seed" in self._carried)
+            self._carried["random"] = state
+            if self._seeded or "seed" in self._carried:
+                self._carried["seed"] = True
                 yield "seed", state
+            self._seeded = False
+
+    def note_modules(self) -> None:
+        """Note the state of modules that are new; called around each import of the tests."""
+        self._words = self._words or set(_WORD.findall(self._tests))
+        for name in (self._words & sys.modules.keys() | {"builtins"}) - self._inside.keys():
+            module = sys.modules[name]
+            self._inside[name] = _INSIDE[name](module) if name in _INSIDE else None
+            self._seen.update(((o, a), v) for o, a, v in self._attributes(module))
+
+    def _module_changes(self) -> Iterator[tuple[Any, ...]]:
+        """Attributes of modules, and of their classes, that tests have replaced."""
+        for name, before in self._inside.items():
+            module = sys.modules[name]
+            now = _INSIDE[name](module) if name in _INSIDE else None
+            self.is_lost = self.is_lost or now != before
+            for owner, attribute, value in self._attributes(module):
+                if self._seen.get((owner, attribute), value) is value:
+                    continue
+                self._seen[owner, attribute] = value
+                if owner in sys.modules and (
+                    callable(value) or isinstance(value, int | float | str)
+                ):
+                    yield "patch", owner, attribute, value
+                else:
+                    self.is_lost = True
+
+    def _attributes(self, module: ModuleType) -> Iterator[tuple[str, str, object]]:
+        name = module.__name__
+        for attribute, value in list(vars(module).items()):
+            if attribute not in self._words or attribute in _OWN.get(name, ()):
+                continue
+            yield name, attribute, value
+            if isinstance(value, type | ModuleType):
+                inner_name = getattr(value, "__name__", "")
+                owner = inner_name if isinstance(value, ModuleType) else f"{name}.{inner_name}"
+                for inner in self._words & vars(value).keys():
+                    yield owner, inner, vars(value)[inner]
 
 
-def depends_on_local_state(tests: str) -> bool:
-    """True if tests set state, or draw random numbers after a seed, that is not replicated."""
-    if _SEEDS.search(tests) and _DRAWS.search(tests):
-        return True
-    try:
-        tree = ast.parse(tests)
-    except (SyntaxError, ValueError):
-        return True
-    return any(_sets_state(node) for node in ast.walk(tree))
-
-
-def _sets_state(node: ast.AST) -> bool:
-    match node:
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name in _SETTERS
-        case ast.Assign(targets=targets):
-            return any(_is_of_a_module(target) for target in targets)
-        case ast.AugAssign(target=target):
-            return _is_of_a_module(target)
-        case _:
-            return False
-
-
-def _is_of_a_module(target: ast.expr) -> bool:
-    """True if the target is an attribute or item of a module of the standard library."""
-    if not isinstance(target, ast.Attribute | ast.Subscript):
-        return False
-    root: ast.expr = target
-    while isinstance(root, ast.Attribute | ast.Subscript):
-        root = root.value
-    return isinstance(root, ast.Name) and root.id in sys.stdlib_module_names
+def _rest_of(stream: object) -> str | None:
+    """What is left to read."""
+    return stream.getvalue()[stream.tell() :] if isinstance(stream, io.StringIO) else None

@@ -7,8 +7,8 @@ occur in error messages of tests, and so in verdicts: do not rename them.
 
 import enum
 import re
-from collections.abc import Callable, Iterator
-from types import GeneratorType
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import FunctionType, GeneratorType
 from typing import Any, NoReturn, Protocol
 
 from pipeline_lib.verdicts import Status
@@ -19,19 +19,8 @@ CLASS_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
 _NAMES = ("_session", "number_", "_kind", "_role", "_given", "_origin")
 _UNARY = ["len", "bool", "str", "repr", "iter", "reversed", "neg", "pos", "abs", "invert", "index"]
 _BINARY = [
-    "add",
-    "sub",
-    "mul",
-    "matmul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "and_",
-    "or_",
-    "xor",
-    "lshift",
-    "rshift",
+    *("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow"),
+    *("and_", "or_", "xor", "lshift", "rshift"),
 ]
 _ITEMS = ["getitem", "setitem", "delitem"]
 _COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
@@ -65,6 +54,7 @@ class ProxySession(Protocol):
     """The part of the session that proxies use."""
 
     role: Role
+    was_questioned: bool
 
     def call(
         self,
@@ -110,7 +100,7 @@ class Opaque:
     @property
     def is_object(self) -> bool:
         """True if it is a result that is neither plain nor a function nor an iterator."""
-        others = ("function", "coroutine", "iterator")
+        others = ("function", "coroutine", "async", "iterator")
         return self._role is Role.RESULT and not self._kind.startswith(others)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -190,6 +180,10 @@ class Opaque:
         """The next item, or END."""
         return self._session.request("next", self, role=self._role)
 
+    def method_(self, name: str, *args: object) -> Any:
+        """Call a method of a generator."""
+        return self._session.request("method", self, name, *args, role=self._role)
+
     def judged_as_plain(self, use: str) -> BaseException:
         """End the run: wrong if a result is compared or used as a condition, else unscored."""
         is_verdict = use in {"comparison", "bool"} and self._role is Role.RESULT
@@ -227,7 +221,7 @@ for _name in _COMPARISONS:
 
 
 class EntryPoint:
-    """The function or class under test, as the tests see it."""
+    """The function or class under test, as the tests see it: they take it for a function."""
 
     def __init__(self, session: ProxySession, name: str) -> None:
         self._session = session
@@ -242,6 +236,7 @@ class EntryPoint:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
+            self._session.was_questioned = True
             raise AttributeError(name, name=name, obj=self)
         if self._session.role is not Role.TESTED:
             raise self._refusal(f"reads .{name}")
@@ -249,6 +244,10 @@ class EntryPoint:
 
     def __instancecheck__(self, _: object) -> NoReturn:
         raise self._refusal("isinstance")
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # type: ignore[explicit-override]
+        return EntryPoint if self._session.role is Role.TESTED else FunctionType
 
     @property
     def __signature__(self) -> NoReturn:
@@ -320,6 +319,14 @@ class Items:
             raise StopIteration
         return item
 
+    def send(self, value: object) -> Any:
+        """Resume the generator with a value."""
+        return self._iterator.method_("send", value)
+
+    def close(self) -> None:
+        """End the generator."""
+        self._iterator.method_("close")
+
     def _refuse(self, *_: object) -> NoReturn:
         raise self._iterator.judged_as_plain("comparison")
 
@@ -330,7 +337,20 @@ def make_proxy(session: ProxySession, number: int, kind: str, role: Role) -> obj
     """The proxy of one value: :class:`Items` for an iterator, else :class:`Opaque`."""
     made = Opaque(session, number, kind, role)
     category, _, name = kind.partition(":")
+    if category == "coroutine":
+        return _awaited(session, made)
+    if category == "async":
+        return _items_async(session, made)
     return Items(made, _ITERATORS.get(name, Iterator)) if category == "iterator" else made
+
+
+async def _awaited(session: ProxySession, coroutine: Opaque) -> Any:
+    return session.request("await", coroutine)
+
+
+async def _items_async(session: ProxySession, iterator: Opaque) -> AsyncIterator[Any]:
+    while (item := session.request("anext", iterator)) is not END:
+        yield item
 
 
 _ITERATORS: dict[str, type] = {

@@ -52,16 +52,16 @@ class Raised:
     attributes: dict[str, object]
 
 
-def rebuild_exception(raised: Raised) -> BaseException:
-    """An exception of the builtin class, or of a new subclass with the same name."""
+def rebuild_exception(raised: Raised, *, own: type | None) -> BaseException:
+    """An exception of the tests' ``own`` class, of the builtin one, or of a subclass of its name."""
     kind = getattr(builtins, raised.builtin, None)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         kind = RuntimeError
     made: BaseException = RuntimeError(raised.message)
     # UnicodeDecodeError and others need more than a message.
     with contextlib.suppress(TypeError, ValueError):
-        named = kind
-        if raised.name != kind.__name__:
+        named = own if own is not None and issubclass(own, kind) else kind
+        if named is kind and raised.name != kind.__name__:
             named = type(raised.name, (kind,), {"__str__": lambda _: raised.message})
         made = named(*raised.args)
     plain = {name: value for name, value in raised.attributes.items() if name[:2] != "__"}

@@ -102,6 +102,12 @@ class Replay:
 class _Reference:
     content: Any
 
+    @property
+    def has_values(self) -> bool:
+        """True for a record or an iterator; another object has no other value."""
+        first, second, *_ = self.content
+        return first in {"record", "member"} or str(second).startswith("iterator")
+
     def __call__(self) -> None:
         """Stand for a function, as a defaultdict asks for."""
 
@@ -122,11 +128,11 @@ def altered_reply(frame: bytes, change: Any) -> bytes | None:
 def _altered(answer: Any, change: Any) -> tuple[Any, ...] | None:
     match answer:
         case ("value", value):
-            return ("value", change(value))
-        case ("raised", *_) if change(1):
-            return ("raised", "RuntimeError", "RuntimeError", "~", ["~"], {})
-        case ("argument" | "raised", *_):
-            return ("value", "~")
+            is_object = isinstance(value, _Reference) and not value.has_values
+            return None if is_object else ("value", change(value))
+        case ("argument" | "raised" as what, *_):
+            other: tuple[Any, ...] = ("raised", "RuntimeError", "RuntimeError", "~", ["~"], {})
+            return other if what == "raised" and change(1) else ("value", "~")
         case ("mutated", _, [*args], {**kwargs}, reply):
             values = {name: change(value) for name, value in kwargs.items()}
             return (
@@ -136,6 +142,8 @@ def _altered(answer: Any, change: Any) -> tuple[Any, ...] | None:
                 values,
                 _altered(reply, change) or reply,
             )
+        case ("ask", number, [*values], options):
+            return ("ask", number, list(map(change, values)), options)
         case ("printed", str(text), inner):
             return ("printed", f"{text}~", _altered(inner, change) or inner)
         case _:

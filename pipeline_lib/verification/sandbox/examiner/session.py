@@ -3,6 +3,7 @@
 Every reply becomes plain data, a proxy, or the end of the run.
 """
 
+import itertools
 import re
 import sys
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from pipeline_lib.verification.sandbox.protocol.codec import (
     decode,
     encode,
 )
+from pipeline_lib.verification.sandbox.protocol.records import Records
 
 DETAIL_LENGTH = 300
 GONE = "the candidate closed its channel"
@@ -79,13 +81,34 @@ class Session:
         """True if a reply contained NaN, or a string with that word."""
         self.has_lost_mutation = False
         """True if an argument was mutated that tests read, though not as the result."""
+        self.was_questioned = False
+        """True if tests asked what the function itself is, which its proxy does not show."""
+        self.has_aliases = False
+        """True if two parts of an argument were one object, which no copy of it shows."""
         self.reads = ArgumentMutations("", "")
         self.state = ProcessState()
+        self.entry_point = ""
+        self.scope: dict[str, Any] = {}
+        """Names that the tests define."""
+        self._records = Records(
+            self._class_named, lambda kind: kind is self._class_named(kind.__name__)
+        )
+        self._lent: list[Any] = []
 
     @property
     def met_objects(self) -> bool:
         """True if a result was an object other than a function or an iterator."""
         return any(isinstance(v, Opaque) and v.is_object for v in self._proxies.values())
+
+    @property
+    def met_proxies(self) -> bool:
+        """True if a result remained in the candidate's process."""
+        return bool(self._proxies)
+
+    def _class_named(self, name: str) -> type | None:
+        found = self.scope.get(name)
+        is_own = isinstance(found, type) and found.__module__ == self.scope["__name__"]
+        return found if is_own else None
 
     def call(
         self,
@@ -96,6 +119,7 @@ class Session:
     ) -> Any:
         """Call a function of the candidate; copy mutations that tests read to the arguments."""
         self.num_calls += 1
+        self.has_aliases = self.has_aliases or _has_alias((args, kwargs), set())
         if self.may_leave_state:
             for change in self.state.changes():
                 self.request(*change)
@@ -137,7 +161,7 @@ class Session:
             case ("printed", str(text), (*inner,)) if inner:
                 sys.stdout.write(text)
                 return self._inner_value(tuple(inner), operands, role)
-            case ("end",) if operands[0] == "next":
+            case ("end",) if operands[0] in {"next", "anext"}:
                 return END
             case ("raised", str(), str(), str(), list(), dict()):
                 raise self._build_exception(answer)
@@ -179,11 +203,15 @@ class Session:
 
     def _build_exception(self, answer: tuple[Any, ...]) -> BaseException:
         _, builtin, name, message, args, attributes = answer
+        undefined = _UNDEFINED.match(message) if builtin == "NameError" else None
+        if undefined is not None and undefined[1] in self.scope:
+            return self.refuse(Status.VERIFIER_ERROR, f"only the tests define {undefined[1]!r}")
         missing = _MISSING.match(message) if builtin == "ModuleNotFoundError" else None
         if missing is not None and missing[1] in NOT_IN_JAIL:
             return self.refuse(Status.VERIFIER_ERROR, f"the jail has no {missing[1]}")
         error = rebuild_exception(
-            Raised(builtin=builtin, name=name, message=message, args=args, attributes=attributes)
+            Raised(builtin=builtin, name=name, message=message, args=args, attributes=attributes),
+            own=self._class_named(name),
         )
         error.add_note(name)
         self.last_raised = to_candidate_error(error)
@@ -194,10 +222,9 @@ class Session:
     def _refuse_reply(self, answer: tuple[Any, ...]) -> CandidateFaultError:
         match answer:
             case ("not_plain", str(what)):
-                # It nests too deeply, so Python could not compare it either.
-                return self.refuse(Status.WRONG, f"the candidate gave {what}")
+                return self.refuse(Status.VERIFIER_ERROR, f"the candidate gave {what}")
             case ("too_large",):
-                return self.refuse(Status.OUTPUT_LIMIT, "a value that is too large to return")
+                return self.refuse(Status.VERIFIER_ERROR, "a value that is too large to return")
             case ("malformed", str(what)):
                 return self.refuse(Status.MALFORMED, what)
             case ("none",):
@@ -209,7 +236,7 @@ class Session:
         if self.fault is not None:
             raise self.fault
         try:
-            self._channel.send(encode(operands, _number_of))
+            self._send(operands)
         except (NotPlainError, FrameTooLargeError) as error:
             detail = f"the tests pass {error}"
             raise self.refuse(Status.VERIFIER_ERROR, detail) from error
@@ -217,18 +244,63 @@ class Session:
             raise self.refuse(Status.TIMEOUT, "no call taken before the deadline") from error
         except ChannelClosedError as error:
             raise self.refuse(Status.CRASHED, GONE) from error
-        return self._decode_reply(lambda content: self._proxy(content, role))
+        while True:
+            answer = self._decode_reply(lambda content: self._proxy(content, role))
+            if answer[0] != "ask":
+                return answer
+            self._tell(answer)
+
+    def _send(self, value: object) -> None:
+        self._records.begin()
+        self._channel.send(encode(value, self._reference))
+
+    def _tell(self, answer: tuple[Any, ...]) -> None:
+        """Call a function that the tests have lent, or take the next item of an iterator."""
+        match answer:
+            case ("ask", int(number), [*args], {**kwargs}) if 0 <= number < len(self._lent):
+                lent = self._lent[number]
+            case _:
+                raise self.refuse(Status.CRASHED, NO_ANSWER)
+        told: tuple[Any, ...]
+        try:
+            told = (
+                "told",
+                list(itertools.islice(lent, 1))
+                if _iterates(lent)
+                else [lent(*args, **{str(name): value for name, value in kwargs.items()})],
+            )
+        except Exception as error:  # noqa: BLE001 - the program may catch it
+            kind = next(k.__name__ for k in type(error).__mro__ if k.__module__ == "builtins")
+            told = ("failed", kind, [str(one) for one in error.args])
+        try:
+            self._send(told)
+        except (NotPlainError, FrameTooLargeError) as error:
+            raise self.refuse(Status.VERIFIER_ERROR, f"the tests give {error}") from error
+
+    def _reference(self, value: object) -> Any:
+        """What stands for a value that is not plain; None if it cannot be sent."""
+        if isinstance(value, Opaque):
+            return value.number_
+        if (record := self._records.content(value)) is not None:
+            return record
+        if not callable(value) and not _iterates(value):
+            return None
+        if not any(one is value for one in self._lent):
+            self._lent.append(value)
+        number = next(n for n, one in enumerate(self._lent) if one is value)
+        return ["lent", number, _iterates(value)]
 
     def _decode_reply(self, reference: Callable[[Any], object]) -> tuple[Any, ...]:
         try:
             frame = self._channel.receive()
+            self._records.begin()
             self.lost_subclass = self.lost_subclass or SUBCLASS_MARK in frame
             self.sent_nan = self.sent_nan or b"NaN" in frame
             answer = decode(frame, reference)
         except TimeoutError as error:
             raise self.refuse(Status.TIMEOUT, "no answer before the deadline") from error
         except FrameTooLargeError as error:
-            raise self.refuse(Status.OUTPUT_LIMIT, f"a value too large ({error})") from error
+            raise self.refuse(Status.VERIFIER_ERROR, f"a value too large ({error})") from error
         except ChannelClosedError as error:
             raise self.refuse(Status.CRASHED, GONE) from error
         except NotPlainError as error:
@@ -241,45 +313,40 @@ class Session:
                 if number not in self._proxies:
                     self._proxies[number] = make_proxy(self, number, kind, role)
                 return self._proxies[number]
+            case ["lent", int(number)] if 0 <= number < len(self._lent):
+                return self._lent[number]
+            case [str(), *_]:
+                return self._records.made(content)
             case _:
                 raise NotPlainError("a reference that is none")
 
 
 NOT_IN_JAIL = frozenset(
     [
-        "cv2",
-        "gmpy2",
-        "joblib",
-        "jax",
-        "lxml",
-        "matplotlib",
-        "mpmath",
-        "networkx",
-        "nltk",
-        "numba",
-        "numpy",
-        "pandas",
-        "PIL",
-        "pydantic",
-        "pytest",
-        "regex",
-        "requests",
-        "scipy",
-        "seaborn",
-        "sklearn",
-        "skimage",
-        "sortedcontainers",
-        "statsmodels",
-        "sympy",
-        "tensorflow",
-        "torch",
-        "tqdm",
-        "yaml",
+        *("cv2", "gmpy2", "joblib", "jax", "lxml", "matplotlib", "mpmath", "networkx", "nltk"),
+        *("numba", "numpy", "pandas", "PIL", "pydantic", "regex", "requests", "scipy", "seaborn"),
+        *("sklearn", "skimage", "sortedcontainers", "statsmodels", "sympy", "tensorflow", "torch"),
+        *("tqdm", "yaml"),
     ]
 )
-"""Packages that an honest program may import elsewhere; the jail has only the standard library."""
+"""Packages that an honest program may import elsewhere; the jail has only the standard library and, outside docker, NumPy."""
+_UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 _MISSING = re.compile(r"No module named '(\w+)")
 
 
-def _number_of(value: object) -> int | None:
-    return value.number_ if isinstance(value, Opaque) else None
+def _iterates(value: object) -> bool:
+    return hasattr(type(value), "__next__") and not callable(value)
+
+
+def _has_alias(value: Any, seen: set[int]) -> bool:
+    """True if a container is there twice."""
+    kind = type(value)
+    if kind is tuple:
+        return any(_has_alias(part, seen) for part in value)
+    if kind is not list and kind is not dict:
+        return False
+    if id(value) in seen:
+        return True
+    seen.add(id(value))
+    parts = value if kind is list else value.values()
+    return any(_has_alias(part, seen) for part in parts)

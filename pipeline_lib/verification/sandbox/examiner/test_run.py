@@ -35,6 +35,8 @@ from pipeline_lib.verification.sandbox.examiner.session import Session
 
 _CATCHES = re.compile(r"\b(except|with)\b")
 _MODULE = "tests"
+_CLASS = re.compile(r"^class\s", re.MULTILINE)
+_DATA_MODULES = frozenset({"typing", "dataclasses", "enum", "collections", "__future__"})
 
 
 class TestRun:
@@ -77,7 +79,9 @@ class TestRun:
         session.reads = self.reads
         session.state.watch(self.tests)
         is_class = CLASS_NAME.fullmatch(self.entry_point) is not None
-        if session.request("load", self.entry_point, is_class) is True:
+        shared, prelude = self.shared
+        is_object = session.request("load", self.entry_point, is_class, shared, prelude)
+        if is_class and is_object is True:
             session.role = Role.TESTED
         candidate = EntryPoint(session, self.entry_point)
         scope: dict[str, Any] = {
@@ -85,6 +89,7 @@ class TestRun:
             "__builtins__": _Names(session) | names,
             self.entry_point: candidate,
         }
+        session.scope, session.entry_point = scope, re.escape(self.entry_point)
         if code is None:
             self._code = code = self._code or self.compiled()
         try:
@@ -93,10 +98,31 @@ class TestRun:
             if error.code or error is session.last_raised:
                 raise
         check: object = scope.get("check")
-        if isinstance(check, FunctionType):
+        if type(check) is FunctionType:
             check(*[candidate][: check.__code__.co_argcount])
         for case in self._uncalled(scope):
             case()
+
+    @functools.cached_property
+    def shared(self) -> tuple[list[str], str]:
+        """Names of the classes of the tests, and source of those that a program may use.
+
+        Of these the tests make arguments, or the prompt gives them: a test case or whatever else
+        knows the function under test is not among them.
+        """
+        if not _CLASS.search(self.tests):
+            return [], ""
+        body = ast.parse(self.tests).body
+        named = [node for node in body if isinstance(node, ast.ClassDef)]
+        known = re.compile(rf"\b(assert|{re.escape(self.entry_point)})\b")
+        given = [
+            source
+            for node in body
+            if (isinstance(node, ast.ClassDef) and all(map(_is_of_data, node.body)))
+            or (isinstance(node, ast.ImportFrom) and node.module in _DATA_MODULES)
+            if not known.search(source := ast.unparse(node))
+        ]
+        return [node.name for node in named], "\n".join(given)
 
     def recompile(self, tree: ast.Module) -> None:
         """Run ``tree`` from now on."""
@@ -119,11 +145,18 @@ class TestRun:
                 elif name.startswith("Test"):
                     yield from _methods(value, scope)
             elif (
-                isinstance(value, FunctionType)
+                type(value) is FunctionType
                 and value.__module__ == _MODULE
                 and len(re.findall(rf"\b{name}\b", self.tests)) == 1
             ):
                 yield from pytest_stand_in.calls(value, scope)
+
+
+def _is_of_data(node: ast.stmt) -> bool:
+    """True for a part of a class that only holds data."""
+    return isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr | ast.Pass) or (
+        isinstance(node, ast.FunctionDef) and node.name.startswith("__")
+    )
 
 
 def _run_test_case(case: Any) -> None:
@@ -166,9 +199,11 @@ class _Names(dict[str, Any]):
 
     def _import(self, name: str, *arguments: Any, **options: Any) -> Any:
         self._session.may_leave_state = True
+        self._session.state.note_modules()
         if name.partition(".")[0] == "pytest":
             return pytest_stand_in
         module = __import__(name, *arguments, **options)
+        self._session.state.note_modules()
         if name == "unittest":
             # It would look for cases in the module of the interpreter.
             module.main = lambda *_, **__: None  # type: ignore[attr-defined]

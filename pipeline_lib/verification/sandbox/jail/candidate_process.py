@@ -4,15 +4,22 @@ The examiner does not trust this process. Whatever the program does here, it can
 values, which it could also have returned.
 """
 
+import atexit
+import builtins
 import contextlib
+import functools
+import importlib
 import io
 import operator
 import os
 import random
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from types import (
+    AsyncGeneratorType,
     BuiltinFunctionType,
+    CodeType,
     CoroutineType,
     FunctionType,
     MethodType,
@@ -30,6 +37,7 @@ from pipeline_lib.verification.sandbox.protocol.codec import (
     decode,
     encode,
 )
+from pipeline_lib.verification.sandbox.protocol.records import Records
 
 MODULE = "candidate"
 _MESSAGE_LENGTH = 300
@@ -38,6 +46,12 @@ _KEPT_PRINT = 1 << 16
 _MUTABLE = (list, dict, set, bytearray)
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
 _ITERATORS_OF = frozenset({"builtins", "itertools", "_collections", "_csv"})
+_TYPES = ("typing",)
+_CUSTOMARY = (
+    *("typing", "collections", "itertools", "functools", "heapq", "bisect", "math", "string"),
+    *("random", "re", "datetime", "operator"),
+)
+"""Modules whose names the published programs of LeetCode use without an import."""
 _OPERATIONS: dict[str, Callable[..., object]] = {
     **{name: getattr(operator, name) for name in operator.__all__},
     "len": len,
@@ -55,7 +69,9 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
 
 def serve_calls(program: bytes, channel: Channel) -> NoReturn:
     """Answer requests in order; the process ends when the channel closes."""
-    candidate = CandidateServer(program)
+    candidate = CandidateServer(program, channel)
+    # A thread would be refused: its function is called when it starts.
+    vars(threading)["_start_new_thread"] = _call_now
     # The frames of this module must not reduce the recursion depth of the program.
     sys.setrecursionlimit(sys.getrecursionlimit() + _OWN_FRAMES)
     try:
@@ -69,15 +85,31 @@ def serve_calls(program: bytes, channel: Channel) -> NoReturn:
         os._exit(0)
 
 
+def _call_now(function: Any, args: Any, kwargs: Any = None) -> int:
+    function(*args, **(kwargs or {}))
+    lock = getattr(getattr(function, "__self__", None), "_tstate_lock", None)
+    if lock is not None and lock.locked():
+        # The end of a thread would have released it.
+        lock.release()
+    return threading.get_ident()
+
+
 class CandidateServer:
     """Executes requests on the program's module; non-plain values are referred to by number.
 
     Args:
         program: Source; executed by the first request.
+        channel: Connection to the tests, whose functions the program may call.
     """
 
-    def __init__(self, program: bytes) -> None:
+    def __init__(self, program: bytes, channel: Channel | None = None) -> None:
         self._program = program
+        self._channel = channel
+        self._entry: Any = None
+        self._shared: frozenset[str] = frozenset()
+        self._records = Records(self._class_named, self._is_shared)
+        self._lent: dict[int, Any] = {}
+        self._loop: Any = None
         self._module = ModuleType(MODULE)
         self._handed_out: list[object] = []
         self._numbers: dict[int, int] = {}
@@ -85,6 +117,7 @@ class CandidateServer:
         self._captures_stdout = False
         self._operations: dict[str, Callable[..., tuple[Any, ...]]] = {
             "load": self._load,
+            "run": self._run,
             "name": self._name,
             "call": self._call,
             "get": self._get,
@@ -93,21 +126,83 @@ class CandidateServer:
             "operate": self._operate,
             "capture_stdout": self._capture_stdout,
             "seed": self._seed,
+            "stdin": self._set_stdin,
+            "argv": lambda arguments: self._patch("sys", "argv", arguments),
+            "environ": self._set_environment,
+            "patch": self._patch,
+            "method": lambda target, name, *args: self._reply(getattr(target, name)(*args)),
+            "await": self._await,
+            "anext": self._anext,
         }
 
     def answer(self, request: bytes) -> bytes:
         """Execute one request and encode the reply; never raises for what the program does."""
-        operation, *operands = decode(request, self._handed_out.__getitem__)
+        operation, *operands = self._decode(request)
+        return self._answer(operation, operands)
+
+    def _answer(self, operation: str, operands: list[Any]) -> bytes:
         try:
             with self._redirect_stdout() as printed:
                 answer = self._operations[operation](*operands)
             if printed is not None:
                 answer = ("printed", printed.getvalue()[:_KEPT_PRINT], answer)
-            return encode(answer, self._describe_value)
+            return self._encode(answer, self._describe_value)
         except NotPlainError as error:
             return encode(("not_plain", str(error)), _zero)
         except BaseException as error:  # noqa: BLE001 - the program may raise anything
             return encode(("raised", *_describe_exception(error)), _zero)
+
+    def _encode(self, value: object, describe: Callable[[object], Any]) -> bytes:
+        self._records.begin()
+        return encode(value, lambda part: self._records.content(part) or describe(part))
+
+    def _decode(self, frame: bytes) -> Any:
+        self._records.begin()
+        return decode(frame, self._referred)
+
+    def _referred(self, content: Any) -> object:
+        match content:
+            case int():
+                return self._handed_out[content]
+            case ["lent", int(number), bool(iterates)]:
+                return self._lent.setdefault(number, self._borrow(number, iterates=iterates))
+            case _:
+                return self._records.made(content)
+
+    def _borrow(self, number: int, *, iterates: bool) -> Any:
+        """A function that calls one of the tests, or an iterator over an iterator of them."""
+
+        def lent(*args: object, **kwargs: object) -> Any:
+            return self._ask(number, args, kwargs)[0]
+
+        def items() -> Iterator[Any]:
+            while item := self._ask(number, (), {}):
+                yield item[0]
+
+        return items() if iterates else lent
+
+    def _ask(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The result in a list, which is empty at the end of an iterator."""
+        assert self._channel is not None
+        asked = ("ask", number, list(args), kwargs)
+        self._channel.send(self._encode(asked, self._describe_value))
+        while True:
+            operation, *operands = self._decode(self._channel.receive())
+            match operation, operands:
+                case "told", [[*told]]:
+                    return told
+                case "failed", [str(kind), list(values)]:
+                    raise getattr(builtins, kind)(*values)
+                case _:
+                    # Its function calls the program in turn.
+                    self._channel.send(self._answer(operation, operands))
+
+    def _class_named(self, name: str) -> type:
+        found = self._module.__dict__.get(name)
+        return found if isinstance(found, type) else type(name, (), {"__module__": MODULE})
+
+    def _is_shared(self, kind: type) -> bool:
+        return kind.__module__ == MODULE and kind.__name__ in self._shared
 
     def _redirect_stdout(self) -> contextlib.AbstractContextManager[io.StringIO | None]:
         if self._captures_stdout:
@@ -116,6 +211,9 @@ class CandidateServer:
 
     def _describe_value(self, value: object) -> list[object]:
         """Number and kind by which the examiner refers to a value that is not plain."""
+        for lent, function in self._lent.items():
+            if function is value:
+                return ["lent", lent]
         # Objects are kept alive, so an id is never reused.
         number = self._numbers.setdefault(id(value), len(self._handed_out))
         if number == len(self._handed_out):
@@ -127,37 +225,83 @@ class CandidateServer:
             return ("object", *self._describe_value(value))
         return ("value", value)
 
-    def _load(self, entry_point: str, is_class: bool) -> tuple[Any, ...]:  # noqa: FBT001
+    def _load(
+        self,
+        entry_point: str,
+        is_class: bool,  # noqa: FBT001
+        shared: list[str],
+        prelude: str,
+    ) -> tuple[Any, ...]:
         sys.modules[MODULE] = self._module
+        names = self._module.__dict__
+        self._shared = frozenset(shared)
         try:
             source = self._program.decode("utf-8", "surrogatepass")
             code = compile(source, f"<{MODULE}>", "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             return ("malformed", f"{type(error).__name__}: {error}"[:_MESSAGE_LENGTH])
-        exec(code, self._module.__dict__)  # noqa: S102 - the purpose of this jailed process
-        if not callable(self._module.__dict__.get(entry_point)):
-            return ("malformed", f"no function {entry_point!r} is defined")
-        self._keeps_subclasses = is_class and isinstance(self._module.__dict__[entry_point], type)
+        owner, _, method = entry_point.partition("().")
+        used = set(_names_in(code))
+        for name in used:
+            names.update(_customary(name, modules=_CUSTOMARY if owner == "Solution" else _TYPES))
+        if not used.isdisjoint(shared):
+            exec(prelude, names)  # noqa: S102 - classes of the tests
+        exec(code, names)  # noqa: S102 - the purpose of this jailed process
+        found = names.get(owner)
+        if not callable(found):
+            return ("malformed", f"no function {owner!r} is defined")
+        self._entry = getattr(found(), method) if method else found
+        self._keeps_subclasses = is_class and isinstance(found, type)
         return ("value", self._keeps_subclasses)
+
+    def _run(self) -> tuple[Any, ...]:
+        """Run the program as a process runs it, with the input on descriptor 0."""
+        try:
+            code = compile(self._program, "<program>", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            return ("malformed", f"{type(error).__name__}: {error}"[:_MESSAGE_LENGTH])
+        main = sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            exec(code, main.__dict__)  # noqa: S102 - the purpose of this jailed process
+        finally:
+            atexit._run_exitfuncs()  # noqa: SLF001 - as at the end of a process
+            sys.stdout.flush()
+        return ("value", None)
 
     def _name(self, name: str) -> tuple[Any, ...]:
         value = self._module.__dict__.get(name)
         return ("object", *self._describe_value(value)) if isinstance(value, type) else ("none",)
 
     def _call(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        function = self._module.__dict__[target] if isinstance(target, str) else target
+        function = self._entry if isinstance(target, str) else target
         given = [args, kwargs]
-        before = encode(given, _zero)
+        before = self._encode(given, _zero)
         # A copy: the program must not change which of its arguments it appears to return.
         all_given = [*args, *kwargs.values()]
         result = function(*args, **kwargs)
-        if encode(given, _zero) != before:
+        if self._encode(given, _zero) != before:
             return ("mutated", _position(result, all_given), *given, self._reply(result))
         position = _position(result, all_given)
         return self._reply(result) if position is None else ("argument", position)
 
+    def _await(self, coroutine: Any) -> tuple[Any, ...]:
+        if self._loop is None:
+            import asyncio  # noqa: PLC0415 - too large for the warm interpreter
+
+            self._loop = asyncio.new_event_loop()
+        return self._reply(self._loop.run_until_complete(coroutine))
+
+    def _anext(self, iterator: Any) -> tuple[Any, ...]:
+        async def step() -> Any:
+            return await anext(iterator)
+
+        try:
+            return self._await(step())
+        except StopAsyncIteration:
+            return ("end",)
+
     def _get(self, target: object, name: str) -> tuple[Any, ...]:
-        target = self._module.__dict__[target] if isinstance(target, str) else target
+        target = self._entry if isinstance(target, str) else target
         return self._reply(getattr(target, name))
 
     def _set(self, target: object, name: str, value: object) -> tuple[Any, ...]:
@@ -181,6 +325,20 @@ class CandidateServer:
         random.setstate(state)
         return ("value", None)
 
+    def _set_stdin(self, text: str | None) -> tuple[Any, ...]:
+        sys.stdin = sys.__stdin__ if text is None else io.StringIO(text)
+        return ("value", None)
+
+    def _set_environment(self, variables: dict[str, str]) -> tuple[Any, ...]:
+        environment = os.environ  # noqa: TID251 - that of the program
+        environment.clear()
+        environment.update(variables)
+        return ("value", None)
+
+    def _patch(self, module: str, name: str, value: object) -> tuple[Any, ...]:
+        setattr(importlib.import_module(module), name, value)
+        return ("value", None)
+
 
 def _position(result: object, given: list[Any]) -> int | None:
     """Index of the mutable argument that is the result itself, or None."""
@@ -193,8 +351,8 @@ def _kind(value: object) -> str:
     kind = type(value)
     if kind.__module__ in _ITERATORS_OF and isinstance(value, Iterator):
         return f"iterator:{kind.__name__}"
-    if isinstance(value, CoroutineType):
-        return "coroutine"
+    if isinstance(value, CoroutineType | AsyncGeneratorType):
+        return "coroutine" if isinstance(value, CoroutineType) else "async"
     if isinstance(value, _FUNCTIONS):
         return "function"
     owner = value if isinstance(value, type) else kind
@@ -202,6 +360,30 @@ def _kind(value: object) -> str:
         return f"library:{kind.__name__}"
     sized = any(name in vars(k) for k in kind.__mro__ for name in ("__len__", "__bool__"))
     return "sized" if sized and not isinstance(value, type) else "own"
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    """The global names and the attributes that a program uses."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
+
+
+def _customary(name: str, *, modules: tuple[str, ...]) -> dict[str, object]:
+    """What a program finds under a name that its data set imports before it."""
+    if hasattr(builtins, name):
+        return {}
+    if name in modules:
+        return {name: importlib.import_module(name)}
+    owners = (sys.modules[module] for module in modules)
+    return next(({name: getattr(one, name)} for one in owners if name in _public(one)), {})
+
+
+@functools.cache
+def _public(module: ModuleType) -> frozenset[str]:
+    names = getattr(module, "__all__", None) or [n for n in vars(module) if n[0] != "_"]
+    return frozenset(names)
 
 
 def _zero(_: object) -> int:

@@ -15,11 +15,14 @@ from pipeline_lib.verification.sandbox.jail.zygote import Job, Zygote
 _HEADER_BYTES = 256
 
 
-def header(program: bytes, tests: bytes, *, timeout_s: float, memory_bytes: int) -> bytes:
+def header(
+    program: bytes, tests: bytes, stdin: bytes | None, *, timeout_s: float, memory_bytes: int
+) -> bytes:
     """The header before program and tests on standard input, padded to a fixed size."""
     fields = {
         "program_bytes": len(program),
         "tests_bytes": len(tests),
+        "stdin_bytes": None if stdin is None else len(stdin),
         "timeout_s": timeout_s,
         "memory_bytes": memory_bytes,
     }
@@ -42,16 +45,22 @@ def _report(incoming: int) -> dict[str, Any] | None:
     fields = json.loads(os.read(incoming, _HEADER_BYTES))
     program = _splice(incoming, fields["program_bytes"])
     tests = _splice(incoming, fields["tests_bytes"])
+    stdin = None
+    if fields["stdin_bytes"] is not None:
+        stdin = _splice(incoming, fields["stdin_bytes"])
+        os.lseek(stdin, 0, os.SEEK_SET)
     result, result_end = os.pipe()
     jail = ContainerJail()
     jail.enter()
     zygote = Zygote(jail, memory_bytes=fields["memory_bytes"], client=incoming)
     output = os.memfd_create("output")
-    job = Job(program=program, tests=tests, result=result_end, output=os.dup(output))
+    job = Job(program=program, tests=tests, result=result_end, output=os.dup(output), stdin=stdin)
     report = zygote.run(job, timeout_s=fields["timeout_s"])
     if report is not None:
         report["result"] = os.read(result, 1 << 16).decode()
-        report["output"] = os.pread(output, 1 << 16, 0).decode("utf-8", "replace")
+        report["output"] = os.pread(output, 1 << 21 if stdin else 1 << 16, 0).decode(
+            "utf-8", "replace"
+        )
     return report
 
 

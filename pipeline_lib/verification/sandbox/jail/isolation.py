@@ -12,6 +12,7 @@ import platform
 import resource
 import socket
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -62,20 +63,27 @@ class Jail(Protocol):
 
 
 class NamespaceJail:
-    """User, mount, PID, network, IPC and UTS namespaces, with a read-only root and no /proc."""
+    """User, mount, PID, network, IPC and UTS namespaces, with a read-only root and no /proc.
+
+    Args:
+        packages: Folders of third-party packages that exist in the jail.
+    """
 
     may_write_files = True
+
+    def __init__(self, packages: Sequence[str] = ()) -> None:
+        self._packages = packages
 
     def enter(self) -> None:
         """Return in a new process that is PID 1 of the jail; the calling process waits for it."""
         procfs = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         if os.geteuid() == 0:
             kernel.unshare(kernel.CLONE_NEWNS)
-            _build_root()
+            _build_root(self._packages)
             _become_nobody()
         else:
             _unshare_as_self(procfs, kernel.CLONE_NEWNS)
-            _build_root()
+            _build_root(self._packages)
         others = kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
         _unshare_as_self(procfs, kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS | others)
         os.close(procfs)
@@ -102,9 +110,16 @@ class NamespaceJail:
 
 
 class LandlockJail:
-    """Landlock and seccomp, for hosts that refuse namespaces. Nothing is writable."""
+    """Landlock and seccomp, for hosts that refuse namespaces. Nothing is writable.
+
+    Args:
+        packages: Folders of third-party packages that can be read.
+    """
 
     may_write_files = False
+
+    def __init__(self, packages: Sequence[str] = ()) -> None:
+        self._packages = packages
 
     def enter(self) -> None:
         """Drop privileges, then access to all files but the interpreter's libraries."""
@@ -120,7 +135,7 @@ class LandlockJail:
             tcp=0b11 if version >= 4 else 0,
             scopes=0b11 if version >= 6 else 0,
         )
-        for source in _library_sources():
+        for source in _library_sources(self._packages):
             rights = _LANDLOCK_READ if source.is_dir() else _LANDLOCK_READ_FILE
             kernel.landlock_allow(ruleset, str(source), rights)
         for device in _DEVICES:
@@ -210,9 +225,9 @@ def _continue_as_first_process() -> None:
     kernel.die_with_parent()
 
 
-def _build_root() -> None:
+def _build_root(packages: Sequence[str]) -> None:
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
-    sources = [*_library_sources(), *map(pathlib.Path, _DEVICES)]
+    sources = [*_library_sources(packages), *map(pathlib.Path, _DEVICES)]
     # Opened before SCRATCH is mounted over: the interpreter may be installed there.
     opened = [(source, os.open(source, os.O_PATH)) for source in sources]
     flags = kernel.MS_NOSUID | kernel.MS_NODEV
@@ -253,10 +268,10 @@ def _copy_link(folder: pathlib.Path, root: pathlib.Path) -> None:
         (root / folder.relative_to("/")).symlink_to(folder.readlink())
 
 
-def _library_sources() -> list[pathlib.Path]:
-    """Folders and files that a Python program without third-party packages reads."""
+def _library_sources(packages: Sequence[str]) -> list[pathlib.Path]:
+    """Folders and files that a Python program with these packages reads."""
     parents = (_STANDARD_LIBRARY.parent, _EXTENSION_MODULES.parent)
-    wanted = [*parents, *map(pathlib.Path, _LIBRARY_FOLDERS), pathlib.Path(_LIBRARY_CACHE)]
+    wanted = [*parents, *map(pathlib.Path, (*_LIBRARY_FOLDERS, *packages, _LIBRARY_CACHE))]
     found = sorted({path.resolve() for path in wanted if path.exists()})
     return [p for p in found if not any(other in p.parents for other in found)]
 

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -36,10 +37,14 @@ from pipeline_lib.verification.sandbox.jail.limits import (
     Watch,
     wall_seconds,
 )
+from pipeline_lib.verification.sandbox.jail.numpy_finder import permit_numpy
 from pipeline_lib.verification.sandbox.jail.warm_up import warm_up
 from pipeline_lib.verification.sandbox.protocol.channel import Channel, limit_waiting
 
-_JAILS: dict[str, type[Jail]] = {"namespace": NamespaceJail, "landlock": LandlockJail}
+_JAILS: dict[str, Callable[[Sequence[str]], Jail]] = {
+    "namespace": NamespaceJail,
+    "landlock": LandlockJail,
+}
 TESTS_EXTRA_BYTES = 512 << 20
 """Memory of the examiner beyond the candidate's limit, for values that the candidate returns."""
 HARD_DEADLINE_GRACE_S = 1.0
@@ -64,11 +69,14 @@ class Job:
     """Written by the examiner: its result."""
     output: int
     """A file for what the program prints, which never enters the memory of this process."""
+    stdin: int | None = None
+    """The input of a program that is run as a process."""
 
     def close(self) -> None:
         """Close the descriptors in this process."""
-        for descriptor in (self.program, self.tests, self.result, self.output):
-            os.close(descriptor)
+        for descriptor in (self.program, self.tests, self.result, self.output, self.stdin):
+            if descriptor is not None:
+                os.close(descriptor)
 
 
 class Zygote:
@@ -93,11 +101,17 @@ class Zygote:
             ready = select.select([control.fileno(), self._client], [], [])[0]
             if self._client in ready:
                 return
-            message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 4)
+            message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 5)
             if not message:
                 return
-            program, tests, result, output = descriptors
-            job = Job(program=program, tests=tests, result=result, output=output)
+            program, tests, result, output, *stdin = descriptors
+            job = Job(
+                program=program,
+                tests=tests,
+                result=result,
+                output=output,
+                stdin=next(iter(stdin), None),
+            )
             report = self.run(job, timeout_s=json.loads(message)["timeout_s"])
             if report is None:
                 return
@@ -114,7 +128,7 @@ class Zygote:
         with self._affinity.pinned():
             candidate_pid = self._jail.fork_candidate()
             if candidate_pid == 0:
-                self._run_candidate(job.program, candidate_end.fileno(), output_end, cpu_seconds)
+                self._run_candidate(job, candidate_end.fileno(), output_end, cpu_seconds)
             candidate_end.close()
             os.close(output_end)
             examiner = self._examine(job, tests_end.fileno(), deadline, cpu_seconds)
@@ -178,13 +192,15 @@ class Zygote:
         )
         return self._examiner
 
-    def _run_candidate(self, program: int, end: int, output: int, cpu_seconds: int) -> NoReturn:
+    def _run_candidate(self, job: Job, end: int, output: int, cpu_seconds: int) -> NoReturn:
         try:
             os.setsid()
             kernel.die_with_parent()
+            if job.stdin is not None:
+                os.dup2(job.stdin, 0)
             os.dup2(output, 1)
             os.dup2(output, 2)
-            keep_only(end, program)
+            keep_only(end, job.program)
             source = read_all(4)
             os.close(4)
             self._jail.separate()
@@ -229,13 +245,14 @@ def main(arguments: str) -> None:
 
     Args:
         arguments: JSON with ``jail``, ``memory_bytes``, ``own_path`` (the entry of ``sys.path``
-            that led here) and the descriptors ``control`` and ``client_pidfd``.
+            that led here), ``packages`` (folders of NumPy, which may be imported) and the descriptors ``control`` and ``client_pidfd``.
     """
     options = json.loads(arguments)
     control = socket_at(options["control"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0o022)
-    jail = _JAILS[options["jail"]]()
+    jail = _JAILS[options["jail"]](options["packages"])
+    permit_numpy(options["packages"])
     try:
         _import_warm_modules(options["own_path"])
         jail.enter()

@@ -5,7 +5,7 @@ import socket
 import struct
 import time
 
-MAX_FRAME_BYTES = 8 << 20
+MAX_FRAME_BYTES = 32 << 20
 _HEADER = struct.Struct("!I")
 _READ_BYTES = 1 << 16
 

@@ -7,14 +7,18 @@ arrives as the value that it wraps, or not at all. Never pickle or marshal: deco
 crash code.
 """
 
-import json
+import sys
 from collections.abc import Callable
+from json import dumps, loads
 from typing import Any
 
+from pipeline_lib.verification.sandbox.protocol.arrays import ARRAY_CONSTRUCTORS, array_content
 from pipeline_lib.verification.sandbox.protocol.standard_types import CONSTRUCTORS, CONTENT, TYPES
 
 _Describe = Callable[[object], object]
 _JSON_SAFE_INT = 1 << 64
+_DEPTH = 8_000
+"""Frames of Python beyond the caller's; a list takes three, so 1,000 nested lists are encoded."""
 SUBCLASS_MARK = b'{"sub":'
 """Marks a plain value whose class was defined by the program. It cannot occur in text: quotes
 inside JSON strings are escaped."""
@@ -35,10 +39,19 @@ def encode(value: object, opaque: _Describe) -> bytes:
     Raises:
         NotPlainError: ``value`` holds something that is refused, or nests too deeply.
     """
+    limit = sys.getrecursionlimit()
     try:
-        return json.dumps(_tag(value, opaque), separators=(",", ":")).encode()
+        sys.setrecursionlimit(limit + _DEPTH)
+        return dumps(_tag(value, opaque), separators=(",", ":")).encode()
     except RecursionError as error:
         raise NotPlainError("a value that nests too deeply") from error
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def parts(value: object, opaque: _Describe) -> Any:
+    """A value in the form that ``opaque`` may return as a part of its reference."""
+    return _tag(value, opaque)
 
 
 def decode(data: bytes, reference: Callable[[Any], object]) -> Any:
@@ -52,13 +65,17 @@ def decode(data: bytes, reference: Callable[[Any], object]) -> Any:
         ((tag, content),) = tagged.items()
         return reference(content) if tag == "opaque" else _CONSTRUCTORS[tag](content)
 
+    limit = sys.getrecursionlimit()
     try:
-        return json.loads(data, object_hook=restore)
+        sys.setrecursionlimit(limit + _DEPTH)
+        return loads(data, object_hook=restore)
     except (
         *(ValueError, TypeError, LookupError, RecursionError),
         *(ArithmeticError, AttributeError),
     ) as error:
         raise NotPlainError(f"bytes that hold no value ({type(error).__name__})") from error
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _tag(value: object, opaque: _Describe) -> Any:
@@ -73,6 +90,9 @@ def _tag_other(value: object, opaque: _Describe) -> Any:
     """A type, an instance of a subclass, or something that is not plain."""
     if isinstance(value, type):
         return _type(value, opaque)
+    if (content := array_content(value)) is not None:
+        tag, inner = content
+        return {tag: _tag(inner, opaque)}
     fields = getattr(type(value), "_fields", None)
     if isinstance(value, tuple) and isinstance(fields, tuple):
         return {"namedtuple": [type(value).__name__, list(fields), _list(tuple(value), opaque)]}
@@ -140,6 +160,7 @@ _BASES: tuple[tuple[type, Callable[[Any, _Describe], Any]], ...] = (
 _TAGGERS = dict(_BASES)
 _CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
     **CONSTRUCTORS,
+    **ARRAY_CONSTRUCTORS,
     "tuple": tuple,
     "set": set,
     "dict": dict,

@@ -212,9 +212,9 @@ def test_tests_that_cannot_decide_are_our_failure(judge, tests):
 
 
 def test_argument_that_cannot_cross_is_our_failure(judge):
-    """A test that passes a function as an argument cannot be run: no score."""
-    gold = CodeGold(entry_point="f", tests="assert f(lambda: 1) == 1")
-    verdict = judge.judge(gold, "def f(g):\n    return g()\n")
+    """A test that passes an open stream as an argument cannot be run: no score."""
+    gold = CodeGold(entry_point="f", tests="import io\nassert f([io]) == 1")
+    verdict = judge.judge(gold, "def f(g):\n    return 1\n")
     assert (verdict.status, verdict.lenient) == (Status.VERIFIER_ERROR, None)
 
 

@@ -9,6 +9,7 @@ from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verification.code.judge import CodeJudge, extract_code
 from pipeline_lib.verification.sandbox.tiers import open_tier
+from tests.unit.verification.code.style_cases import CASES, FORGED
 
 
 @pytest.fixture(scope="module", params=["namespace", "landlock"])
@@ -244,3 +245,29 @@ def test_blocks_are_those_of_commonmark(judge, name):
     assert found is not None
     assert program is None or found.program == program
     assert judge.judge(CodeGold(entry_point="f", tests="assert f(2) == 2"), text).lenient
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_style_is_judged(judge, name):
+    """Tests as data sets publish them are run; what cannot be carried across scores nothing."""
+    tests, program, score, entry_point = CASES[name]
+    verdict = judge.judge(CodeGold(entry_point=entry_point, tests=tests), program)
+    assert verdict.lenient is score, verdict.detail
+
+
+def test_tests_do_not_believe_a_wrong_program(judge):
+    """Nothing, NaN, objects of two classes with one name, failures that nobody reads: never right."""
+    found = scores(judge, {name: (t, p, entry) for name, (t, p, entry) in FORGED.items()})
+    assert {name: detail for name, (score, detail) in found.items() if score} == {}
+
+
+def test_a_program_has_no_function_of_its_tests(judge):
+    """A reference solution among the tests is no solution of the program."""
+    tests = (
+        "def reference(x):\n    return x * x\nfor i in range(5):\n    assert f(i) == reference(i)"
+    )
+    gold = CodeGold(entry_point="f", tests=tests)
+    assert judge.judge(gold, "def f(x):\n    return reference(x)\n").lenient is None
+    gold = CodeGold(entry_point="f", tests="def check(c):\n    assert c(3) == 9")
+    stolen = "def f(x):\n    return check.__code__.co_consts[-1]\n"
+    assert judge.judge(gold, stolen).lenient is not True

@@ -149,6 +149,7 @@ LOOKS = {
 
 ENDLESS = {
     "infinite loop": "while True: pass",
+    "thread bomb": "import threading\n    while True: threading.Thread(target=lambda: 0).start()",
     "loop at import": None,
     "ignores SIGTERM": ("signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    while True: pass"),
     "ignores all signals": (
@@ -204,10 +205,6 @@ CUT_OFF = {
     "closes its channel": ("os.close(3)\n    while True: pass", {Status.CRASHED}),
     "closes everything": ("os.closerange(0, 100)\n    while True: pass", {Status.CRASHED}),
     "fork bomb": ("while True: os.fork()", {Status.CRASHED}),
-    "thread bomb": (
-        "import threading\n    while True: threading.Thread(target=lambda: 0).start()",
-        {Status.CRASHED},
-    ),
     "daemon by double fork": (
         "if os.fork() == 0:\n        os.setsid()\n        os.fork()",
         {Status.CRASHED},
