@@ -4,10 +4,13 @@ Standard library only: the sandbox imports this module in a Python without other
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
+
+_SPECIFIC = re.compile(r"'[^']*'|: .*|\d+")
 
 
 class Status(StrEnum):
@@ -42,6 +45,14 @@ class Verdict:
     detail: str | None = None
     """One line for people: the failed assertion, the exceeded limit."""
     seconds: float = 0.0
+
+    @property
+    def reason(self) -> str | None:
+        """Why it has no score, without names, numbers and messages of one text; None if it has one."""
+        if self.lenient is not None:
+            return None
+        what = " ".join(_SPECIFIC.sub("", self.detail or "no reason given").split())
+        return f"{self.status.value}: {what}"
 
     def row(self) -> dict[str, Any]:
         """Flat form without ``seconds``, so that shards are reproducible."""

@@ -22,7 +22,10 @@ def verify(
     output: LinesFile,
     workers: Workers = 2,
     audit: Annotated[
-        bool, Parameter(negative="", help="Show answers that only the strict score refuses.")
+        bool,
+        Parameter(
+            negative="", help="Show answers that only the strict score refuses, or that have none."
+        ),
     ] = False,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
@@ -30,9 +33,10 @@ def verify(
 
     Input lines: `{"id","kind":"math","gold","text"}`,
     `{"id","kind":"countdown","numbers","target","text"}`,
-    `{"id","kind":"code","entry_point","tests","text"}` or
+    `{"id","kind":"code","entry_point","tests","text"}`,
+    `{"id","kind":"program","tests":[{"input","output"}],"checker":"tokens","text"}` or
     `{"id","kind":"arc","gold":[[1,2],[3,4]],"text"}`. Output lines:
-    `{"id","status","strict","lenient","extracted","rule","seconds"}`.
+    `{"id","status","strict","lenient","extracted","rule","detail","seconds"}`.
 
     **Example:**
 
@@ -60,6 +64,8 @@ def _print_summary(summary: LineSummary) -> None:
             f"{summary.num_lenient} lenient ({summary.lenient_rate:.1%}) "
             f"of {summary.num_scored} scored; {summary.num_lines - summary.num_scored} not scored"
         )
+    for reason, count in summary.unscored.items():
+        say(f"not scored: {count}, {reason}")
 
 
 def _print_agreement(agreement: LabelAgreement) -> None:
@@ -75,6 +81,8 @@ def _print_agreement(agreement: LabelAgreement) -> None:
 
 
 def _print_audit(audit: FormatAudit) -> None:
+    for reason, ids in audit.unscored_ids.items():
+        say(f"{reason}: {', '.join(ids)}")
     say(f"refused by the strict score alone: {audit.num_refused} {dict(audit.by_rule)}")
     for sample in audit.samples:
         # A terminal cannot show the lone surrogates of model output.

@@ -59,6 +59,8 @@ class EvalSummary:
     num_paths: int
     num_unscored: int
     """Paths whose request or verification failed."""
+    unscored: Mapping[str, int]
+    """These by reason."""
     num_problems: int
     num_left_out: int
     """Problems with fewer than max(ks) scored paths, excluded from all scores."""
@@ -109,6 +111,7 @@ def evaluate_groups(groups: Sequence[Group], params: EvaluateParams, *, seed: in
         prompt_tokens=sum(path.prompt_tokens for path in drawn),
         completion_tokens=completion_tokens,
         statuses=_statuses(groups),
+        unscored=_unscored(groups),
         num_paths=len(paths),
         num_unscored=len(paths) - sum(len(group.scored()) for group in groups),
         num_problems=len(scores),
@@ -143,6 +146,11 @@ def _problem_score(group: Group, max_k: int) -> ProblemScore:
 
 def _interval(values: Sequence[float], params: EvaluateParams, seed: int, name: str) -> Interval:
     return score_interval(np.array(values), params, seed=child_seed(seed, "interval", name))
+
+
+def _unscored(groups: Sequence[Group]) -> dict[str, int]:
+    reasons = (member.verdict.reason for group in groups for member in group.members)
+    return dict(Counter(reason for reason in reasons if reason is not None).most_common())
 
 
 def _curve_ks(ks: Sequence[int]) -> list[int]:

@@ -184,11 +184,16 @@ def status_table(summaries: Mapping[str, EvalSummary]) -> Table:
         (words(status.value), *(count(one.statuses[status]) for one in each)) for status in shown
     ]
     failures = ("of these, not scored", *(count(one.num_unscored) for one in each))
+    reasons = sorted({reason for one in each for reason in one.unscored})
+    because = [
+        (f"not scored: {words(reason)}", *(count(one.unscored.get(reason, 0)) for one in each))
+        for reason in reasons
+    ]
     left_out = ("problems left out", *(count(one.num_left_out) for one in each))
     return Table(
         caption="Paths by status; failed requests and verifications are not scored",
         columns=("paths", *summaries),
-        rows=(*rows, failures, left_out),
+        rows=(*rows, failures, *because, left_out),
     )
 
 

@@ -55,7 +55,7 @@ def test_verify(reasonloop, answers, tmp_path):
     assert done.returncode == 0, done.stderr
     verdicts = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
     assert [v["id"] for v in verdicts] == [row["id"] for row in ANSWERS]
-    keys = ["id", "status", "strict", "lenient", "extracted", "rule", "seconds"]
+    keys = ["id", "status", "strict", "lenient", "extracted", "rule", "detail", "seconds"]
     assert all(list(v) == keys for v in verdicts)
     assert [v["strict"] for v in verdicts] == [True, False, True, False, True, False, True, False]
     assert [v["lenient"] for v in verdicts] == [True, True, True, False, True, True, True, False]

@@ -18,7 +18,8 @@ from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
 from pipeline_lib.verification.lines.format import Line, read_lines
 from pipeline_lib.verification.lines.summary import LineSummary, LineTally
 
-CHUNK_LINES = 512
+CHUNK_LINES = 2_048
+"""At the end of each chunk the last stragglers are waited for."""
 UNKNOWN = "recorded"
 """Value of provenance fields that a file does not give."""
 
@@ -46,6 +47,7 @@ class JudgedLine:
             "lenient": self.verdict.lenient,
             "extracted": self.verdict.extracted,
             "rule": self.verdict.rule,
+            "detail": self.verdict.detail,
             "seconds": round(self.verdict.seconds, 6),
         }
 

@@ -33,6 +33,8 @@ class FormatAudit:
     num_refused: int
     by_rule: Mapping[str, int]
     samples: tuple[AuditSample, ...]
+    unscored_ids: Mapping[str, tuple[str, ...]]
+    """The first ids of lines without a score, by status and reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ class LineSummary:
     """Lines with a score; failures of the verifier are excluded."""
     by_status: Mapping[str, int]
     by_rule: Mapping[str, int]
+    unscored: Mapping[str, int]
+    """Lines without a score, by status and reason."""
     num_strict: int
     num_lenient: int
     seconds: float
@@ -86,6 +90,8 @@ class LineTally:
     statuses: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
     refused_rules: Counter[str] = field(default_factory=Counter)
+    unscored: Counter[str] = field(default_factory=Counter)
+    unscored_ids: dict[str, list[str]] = field(default_factory=dict)
     samples: list[AuditSample] = field(default_factory=list)
     disagreeing_ids: list[str] = field(default_factory=list)
     num_labelled: int = 0
@@ -102,6 +108,10 @@ class LineTally:
         self.rules[rule] += 1
         self.seconds += verdict.seconds
         if verdict.lenient is None:
+            reason = verdict.reason or ""
+            self.unscored[reason] += 1
+            ids = self.unscored_ids.setdefault(reason, [])
+            ids.extend([line.id] * (len(ids) < MAX_SAMPLES))
             return
         self.num_scored += 1
         self.num_strict += bool(verdict.strict)
@@ -132,6 +142,7 @@ class LineTally:
             num_scored=self.num_scored,
             by_status=dict(self.statuses.most_common()),
             by_rule=dict(self.rules.most_common()),
+            unscored=dict(self.unscored.most_common()),
             num_strict=self.num_strict,
             num_lenient=self.num_lenient,
             seconds=self.seconds,
@@ -139,6 +150,7 @@ class LineTally:
                 num_refused=self.refused_rules.total(),
                 by_rule=dict(self.refused_rules.most_common()),
                 samples=tuple(self.samples),
+                unscored_ids={name: tuple(ids) for name, ids in self.unscored_ids.items()},
             ),
             agreement=self._agreement(),
         )

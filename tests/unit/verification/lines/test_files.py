@@ -9,7 +9,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.storage.files import digest_json, read_json_lines
 from pipeline_lib.verification.lines.files import CHUNK_LINES, groups_from_lines, verify_lines
 
-KEYS = ["id", "status", "strict", "lenient", "extracted", "rule", "seconds"]
+KEYS = ["id", "status", "strict", "lenient", "extracted", "rule", "detail", "seconds"]
 
 
 def _row(name, gold, text, **more):
@@ -63,6 +63,9 @@ def test_figures_of_a_file(tmp_path, source):
     assert summary.by_status["correct"] == 3
     assert summary.by_rule == {"boxed": 2, "none": 3, "hashes": 1, "steps": 1}
     assert summary.seconds > 0
+    assert list(summary.unscored.values()) == [1]
+    assert list(summary.audit.unscored_ids) == list(summary.unscored)
+    assert list(summary.audit.unscored_ids.values()) == [("e",)]
     assert (summary.audit.num_refused, summary.audit.by_rule) == (1, {"hashes": 1})
     assert [(s.id, s.extracted, s.tail) for s in summary.audit.samples] == [("b", "5", "#### 5")]
 
@@ -124,9 +127,10 @@ def test_the_input_is_never_overwritten(source):
 
 
 def test_chunks_and_workers_change_nothing(tmp_path):
-    """1,100 lines are three chunks; the lines are those of one worker, and progress counts up."""
+    """Lines of three chunks are those of one worker, and progress counts up."""
     source = tmp_path / "in.jsonl"
-    rows = [_row(str(n), "x^2-1", f"\\boxed{{x^2-{n % 3}}}") for n in range(1100)]
+    number = 2 * CHUNK_LINES + 76
+    rows = [_row(str(n), "x^2-1", f"\\boxed{{x^2-{n % 3}}}") for n in range(number)]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     progress = []
     verify_lines(source, tmp_path / "one.jsonl", VerifyParams())
@@ -141,8 +145,8 @@ def test_chunks_and_workers_change_nothing(tmp_path):
     for row in (*one, *two):
         del row["seconds"]
     assert one == two
-    assert sum(row["lenient"] for row in one) == 367  # n % 3 == 1 below 1,100
-    assert progress == [(CHUNK_LINES, 1100), (2 * CHUNK_LINES, 1100), (1100, 1100)]
+    assert sum(row["lenient"] for row in one) == len(range(1, number, 3))
+    assert progress == [(CHUNK_LINES, number), (2 * CHUNK_LINES, number), (number, number)]
 
 
 def test_groups(tmp_path):
@@ -248,7 +252,7 @@ def test_verdicts_on_recorded_answers(recorded, snapshot, name):
         "by status": dict(summary.by_status),
         "by rule": dict(summary.by_rule),
         "digest": digest_json(
-            [{key: row[key] for key in KEYS if key != "seconds"} for row in rows]
+            [{key: row[key] for key in KEYS if key not in {"detail", "seconds"}} for row in rows]
         ),
     }
 
