@@ -30,7 +30,7 @@ class ArgumentMutations:
     """
 
     def __init__(self, tests: str, entry_point: str) -> None:
-        self._tests = tests
+        self.tests = tests
         self._entry_point = entry_point
         self._names: _ReadNames | None = None
         self.has_lost = False
@@ -38,9 +38,9 @@ class ArgumentMutations:
 
     def identity_fault(self, tree: ast.Module) -> str:
         """The reason why tests depend on the identity of values that crossed; empty if they do not."""
-        if not _ASKS_IDENTITY.search(self._tests):
+        if not _ASKS_IDENTITY.search(self.tests):
             return ""
-        names = self._names = self._names or _ReadNames(self._tests, self._entry_point)
+        names = self._names = self._names or _ReadNames(self.tests, self._entry_point)
         if any(map(names.is_identity_test, ast.walk(tree))):
             return "the tests ask for the identity of a value that crossed"
         changes = [change for node in ast.walk(tree) for change in _changed(node)]
@@ -56,7 +56,7 @@ class ArgumentMutations:
             returned_none: The call returned None, as in-place functions do.
         """
         if self._names is None:
-            self._names = _ReadNames(self._tests, self._entry_point)
+            self._names = _ReadNames(self.tests, self._entry_point)
         frame = _frame_of_tests()
         if frame is None:
             return set()

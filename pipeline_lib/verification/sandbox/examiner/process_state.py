@@ -61,6 +61,7 @@ class ProcessState:
     def watch(self, tests: str) -> None:
         """Note the state before the tests, of modules that they name."""
         self._tests = tests
+        self._numpy: Any = None
         self._draws = "random" in tests
         self._first = {
             "argv": list(sys.argv),
@@ -98,6 +99,8 @@ class ProcessState:
             for name, function in self._seeders.items():
                 setattr(random, name, function)
             random.setstate(self._first["random"])
+        if self._numpy is not None:
+            self._numpy.set_state(self._first["numpy"])
 
     def changes(self) -> Iterator[tuple[Any, ...]]:
         """Requests that replicate the changes in the candidate."""
@@ -111,6 +114,11 @@ class ProcessState:
             if value != self._carried[name]:
                 self._carried[name] = value
                 yield name, value
+        if self._numpy is not None:
+            state = self._numpy.get_state()
+            if self._seeded or repr(state) != self._carried["numpy"]:
+                self._carried["numpy"] = repr(state)
+                yield "seed", state
         if self._draws:
             yield from self._random_changes()
         yield from self._module_changes()
@@ -135,6 +143,11 @@ class ProcessState:
     def note_modules(self) -> None:
         """Note the state of modules that are new; called around each import of the tests."""
         self._words = self._words or set(_WORD.findall(self._tests))
+        if self._numpy is None and "numpy" in sys.modules:
+            self._numpy = sys.modules["numpy"].random
+            self._numpy.seed = self._noted(self._numpy.seed)
+            self._first["numpy"] = self._numpy.get_state()
+            self._carried["numpy"] = repr(self._first["numpy"])
         for name in (self._words & sys.modules.keys() | {"builtins"}) - self._inside.keys():
             module = sys.modules[name]
             self._inside[name] = _INSIDE[name](module) if name in _INSIDE else None

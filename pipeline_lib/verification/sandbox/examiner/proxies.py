@@ -98,6 +98,11 @@ class Opaque:
         object.__setattr__(self, "_origin", origin)
 
     @property
+    def is_class(self) -> bool:
+        """True if it is a class of the program, or an object of one."""
+        return self._kind != "function"
+
+    @property
     def is_object(self) -> bool:
         """True if it is a result that is neither plain nor a function nor an iterator."""
         others = ("function", "coroutine", "async", "iterator")

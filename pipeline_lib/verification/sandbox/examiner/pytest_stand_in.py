@@ -2,9 +2,13 @@
 
 import contextlib
 import functools
+import importlib
 import inspect
+import io
 import math
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
 from types import SimpleNamespace
@@ -163,7 +167,38 @@ def _call(function: Any, given: dict[str, Any]) -> None:
         asyncio.run(result)
 
 
+class _Captured(io.StringIO):
+    def readouterr(self) -> SimpleNamespace:
+        out = self.getvalue()
+        self.seek(self.truncate(0))
+        return SimpleNamespace(out=out, err="")
+
+
+def _capsys() -> _Captured:
+    # The state of the tests' process is restored after their run.
+    captured = sys.stdout = _Captured()
+    return captured
+
+
+class _MonkeyPatch:
+    def setattr(self, target: Any, name: Any, *value: Any) -> None:
+        if not value:
+            owner, _, attribute = target.rpartition(".")
+            target, name, value = importlib.import_module(owner), attribute, (name,)
+        setattr(target, name, value[0])
+
+    @staticmethod
+    def setenv(name: str, value: str) -> None:
+        os.environ[name] = value  # noqa: TID251 - that of the tests
+
+
+SETS_STATE = re.compile(r"\b(capsys|monkeypatch)\b")
+_FIXTURES: dict[str, Callable[[], Any]] = {"capsys": _capsys, "monkeypatch": _MonkeyPatch}
+
+
 def _fixture_value(name: str, scope: dict[str, Any]) -> Any:
+    if name not in scope and name in _FIXTURES:
+        return _FIXTURES[name]()
     made: Any = scope.get(name)
     if not hasattr(made, _FIXTURE):
         raise NameError(f"the jail has no fixture {name!r}")

@@ -10,8 +10,8 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from types import CodeType, FunctionType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from pipeline_lib.verdicts import Status
@@ -86,9 +86,12 @@ class TestRun:
         candidate = EntryPoint(session, self.entry_point)
         scope: dict[str, Any] = {
             "__name__": _MODULE,
-            "__builtins__": _Names(session) | names,
+            "__builtins__": _Names(session, candidate) | names,
             self.entry_point: candidate,
         }
+        if pytest_stand_in.SETS_STATE.search(self.tests):
+            session.may_leave_state = True
+            session.state.note_modules()
         session.scope, session.entry_point = scope, re.escape(self.entry_point)
         if code is None:
             self._code = code = self._code or self.compiled()
@@ -187,11 +190,13 @@ class _Names(dict[str, Any]):
     Such a name is a module of the standard library, or a class with which tests build arguments.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, candidate: EntryPoint) -> None:
         super().__init__(vars(builtins))
+        self._candidate = candidate
         self.update(handler_names())
         self["__import__"] = self._import
         self._session = session
+        self._tests = session.reads.tests
 
     def __or__(self, names: Mapping[str, object]) -> "_Names":  # type: ignore[override, explicit-override]
         self.update(names)
@@ -202,11 +207,29 @@ class _Names(dict[str, Any]):
         self._session.state.note_modules()
         if name.partition(".")[0] == "pytest":
             return pytest_stand_in
-        module = __import__(name, *arguments, **options)
+        try:
+            module = __import__(name, *arguments, **options)
+        except ModuleNotFoundError:
+            module = self._program(name, arguments[2] if len(arguments) > 2 else None)
         self._session.state.note_modules()
         if name == "unittest":
             # It would look for cases in the module of the interpreter.
             module.main = lambda *_, **__: None  # type: ignore[attr-defined]
+        return module
+
+    def _program(self, name: str, wanted: Sequence[str] | None) -> ModuleType:
+        """A module that stands for the program, from which tests import the function under test."""
+        entry = self._candidate.__name__
+        if (
+            entry not in (wanted or ())
+            and wanted != ("*",)
+            and f"{name}.{entry}" not in self._tests
+        ):
+            raise ModuleNotFoundError(f"No module named {name!r}")
+        module = ModuleType(name)
+        for other in set(wanted or ()) - {"*", entry}:
+            setattr(module, other, self._session.request("name", other, role=Role.RESULT))
+        setattr(module, entry, self._candidate)
         return module
 
     def __missing__(self, name: str) -> Any:
@@ -218,7 +241,7 @@ class _Names(dict[str, Any]):
         made = None
         if CLASS_NAME.fullmatch(name):
             made = self._session.request("name", name, role=Role.BORROWED)
-        if not isinstance(made, Opaque):
+        if not isinstance(made, Opaque) or not made.is_class:
             detail = f"the tests use {name!r}, which is undefined"
             raise self._session.refuse(Status.VERIFIER_ERROR, detail)
         self._session.borrows_class = True

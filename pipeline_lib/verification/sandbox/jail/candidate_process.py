@@ -270,7 +270,8 @@ class CandidateServer:
 
     def _name(self, name: str) -> tuple[Any, ...]:
         value = self._module.__dict__.get(name)
-        return ("object", *self._describe_value(value)) if isinstance(value, type) else ("none",)
+        is_known = isinstance(value, type | FunctionType)
+        return ("object", *self._describe_value(value)) if is_known else ("none",)
 
     def _call(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         function = self._entry if isinstance(target, str) else target
@@ -322,7 +323,10 @@ class CandidateServer:
         return ("value", None)
 
     def _seed(self, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        random.setstate(state)
+        if isinstance(state[0], int):
+            random.setstate(state)
+        elif "numpy" in sys.modules:
+            sys.modules["numpy"].random.set_state(state)
         return ("value", None)
 
     def _set_stdin(self, text: str | None) -> tuple[Any, ...]:

@@ -876,3 +876,518 @@ FORGED: dict[str, tuple[str, str, str]] = {
     ),
 }
 """Wrong programs, by what makes the tests believe them."""
+
+LEETCODE = """import random
+import functools
+from typing import *
+from collections import *
+from itertools import *
+inf = float('inf')
+
+class ListNode:
+    def __init__(self, val=0, next=None):
+        self.val = val
+        self.next = next
+
+def list_node(values: list):
+    if not values:
+        return None
+    head = ListNode(values[0])
+    p = head
+    for val in values[1:]:
+        node = ListNode(val)
+        p.next = node
+        p = node
+    return head
+
+def is_same_list(p1, p2):
+    if p1 is None and p2 is None:
+        return True
+    if not p1 or not p2:
+        return False
+    return p1.val == p2.val and is_same_list(p1.next, p2.next)
+
+class TreeNode:
+    def __init__(self, val=0, left=None, right=None):
+        self.val = val
+        self.left = left
+        self.right = right
+
+def tree_node(values: list):
+    if not values:
+        return None
+    root = TreeNode(values[0])
+    i = 1
+    queue = deque()
+    queue.append(root)
+    while queue:
+        node = queue.popleft()
+        if i < len(values) and values[i] is not None:
+            node.left = TreeNode(values[i])
+            queue.append(node.left)
+        i += 1
+        if i < len(values) and values[i] is not None:
+            node.right = TreeNode(values[i])
+            queue.append(node.right)
+        i += 1
+    return root
+
+"""
+"""The head that a data set of LeetCode gives to each program."""
+PUBLISHED: dict[str, tuple[dict[str, str], str, bool | None]] = {
+    "leetcode list": (
+        {
+            "entry_point": "Solution().reverse",
+            "prompt": LEETCODE,
+            "tests": (
+                "def check(candidate):\n"
+                "    assert is_same_list(candidate(head = list_node([1,2,3])), list_node([3,2,1]))\n"
+                "    assert is_same_list(candidate(head = list_node([])), list_node([]))"
+            ),
+        },
+        (
+            "class Solution:\n"
+            "    def reverse(self, head: Optional[ListNode]) -> Optional[ListNode]:\n"
+            "        dummy = ListNode(0)\n"
+            "        while head:\n"
+            "            nxt = head.next\n"
+            "            head.next = dummy.next\n"
+            "            dummy.next = head\n"
+            "            head = nxt\n"
+            "        return dummy.next\n"
+        ),
+        True,
+    ),
+    "leetcode tree": (
+        {
+            "entry_point": "Solution().depth",
+            "prompt": LEETCODE,
+            "tests": (
+                "def check(candidate):\n"
+                "    assert candidate(root = tree_node([3,9,20,None,None,15,7])) == 3"
+            ),
+        },
+        (
+            "```python\n"
+            "class Solution:\n"
+            "    def depth(self, root: Optional[TreeNode]) -> int:\n"
+            "        if not root: return 0\n"
+            "        q = deque([root]); d = 0\n"
+            "        while q:\n"
+            "            d += 1\n"
+            "            for _ in range(len(q)):\n"
+            "                n = q.popleft()\n"
+            "                for c in (n.left, n.right):\n"
+            "                    if c: q.append(c)\n"
+            "        return d\n"
+            "```"
+        ),
+        True,
+    ),
+    "leetcode wrong": (
+        {
+            "entry_point": "Solution().depth",
+            "prompt": LEETCODE,
+            "tests": (
+                "def check(candidate):\n"
+                "    assert candidate(root = tree_node([3,9,20,None,None,15,7])) == 3"
+            ),
+        },
+        "class Solution:\n    def depth(self, root): return 2",
+        False,
+    ),
+    "classeval": (
+        {
+            "entry_point": "BankAccount",
+            "tests": (
+                "import unittest\n"
+                "class BankAccountTestDeposit(unittest.TestCase):\n"
+                "    def test_deposit(self):\n"
+                "        a = BankAccount()\n"
+                "        self.assertEqual(a.deposit(1000), 1000)\n"
+                "    def test_2(self):\n"
+                "        a = BankAccount()\n"
+                "        with self.assertRaises(ValueError) as context:\n"
+                "            a.deposit(-1000)\n"
+                "        self.assertEqual(str(context.exception), 'Invalid amount')\n"
+                "    def test_3(self):\n"
+                "        a = BankAccount(); b = BankAccount()\n"
+                "        a.balance = 800\n"
+                "        b.balance = 1000\n"
+                "        a.transfer(b, 300)\n"
+                "        self.assertEqual(a.view_balance(), 500)\n"
+                "        self.assertEqual(b.view_balance(), 1300)\n"
+            ),
+        },
+        (
+            "class BankAccount:\n"
+            "    def __init__(self, balance=0): self.balance=balance\n"
+            "    def deposit(self, amount):\n"
+            "        if amount<0: raise ValueError('Invalid amount')\n"
+            "        self.balance+=amount\n"
+            "        return self.balance\n"
+            "    def view_balance(self): return self.balance\n"
+            "    def transfer(self, other, amount):\n"
+            "        self.balance-=amount\n"
+            "        other.balance+=amount\n"
+        ),
+        True,
+    ),
+    "classeval wrong": (
+        {
+            "entry_point": "BankAccount",
+            "tests": (
+                "import unittest\n"
+                "class BankAccountTestDeposit(unittest.TestCase):\n"
+                "    def test_deposit(self):\n"
+                "        a = BankAccount()\n"
+                "        self.assertEqual(a.deposit(1000), 1000)\n"
+            ),
+        },
+        "class BankAccount:\n    def deposit(self, amount): return 5",
+        False,
+    ),
+    "kodcode": (
+        {
+            "entry_point": "two_sum",
+            "tests": (
+                "from solution import two_sum\n"
+                "\n"
+                "def test_basic():\n"
+                "    assert two_sum([2,7],9)==[0,1]\n"
+                "def test_none():\n"
+                "    assert two_sum([1],9) is None"
+            ),
+        },
+        (
+            "def two_sum(x,t):\n"
+            "    for i in range(len(x)):\n"
+            "        for j in range(i):\n"
+            "            if x[i]+x[j]==t: return [j,i]"
+        ),
+        True,
+    ),
+    "kodcode two": (
+        {
+            "entry_point": "enc",
+            "tests": (
+                "from solution import enc, dec\n"
+                "\n"
+                "def test_basic():\n"
+                "    assert dec(enc('ab'))=='ab'\n"
+                "    assert enc('ab')=='bc'"
+            ),
+        },
+        (
+            "def enc(s): return ''.join(chr(ord(c)+1) for c in s)\n"
+            "def dec(s): return ''.join(chr(ord(c)-1) for c in s)"
+        ),
+        True,
+    ),
+    "kodcode star": (
+        {
+            "entry_point": "enc",
+            "tests": "from solution import *\n\ndef test_basic():\n    assert enc('ab')=='bc'",
+        },
+        "def enc(s): return ''.join(chr(ord(c)+1) for c in s)",
+        True,
+    ),
+    "import solution": (
+        {"entry_point": "enc", "tests": "import solution\nassert solution.enc('ab')=='bc'"},
+        "def enc(s): return ''.join(chr(ord(c)+1) for c in s)",
+        True,
+    ),
+    "patch stdout": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "import io, unittest\n"
+                "from unittest.mock import patch\n"
+                "class T(unittest.TestCase):\n"
+                "    @patch('sys.stdout', new_callable=io.StringIO)\n"
+                "    def test(self, out):\n"
+                "        f(2)\n"
+                "        self.assertEqual(out.getvalue(), '2\\n')\n"
+            ),
+        },
+        "def f(x): print(x)",
+        True,
+    ),
+    "capsys": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "def test(capsys):\n    f(2)\n    assert capsys.readouterr().out == '2\\n'\n"
+            ),
+        },
+        "def f(x): print(x)",
+        True,
+    ),
+    "monkeypatch": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "def test(monkeypatch):\n"
+                "    monkeypatch.setattr('builtins.input', lambda _='': '3')\n"
+                "    assert f() == 3\n"
+            ),
+        },
+        "def f(): return int(input('n'))",
+        True,
+    ),
+    "tmp_path": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "def test(tmp_path):\n"
+                "    p = tmp_path / 'a.txt'\n"
+                "    p.write_text('3')\n"
+                "    assert f(str(p)) == 3\n"
+            ),
+        },
+        "def f(p): return int(open(p).read())",
+        None,
+    ),
+    "type check": (
+        {"entry_point": "f", "tests": "assert isinstance(f(1), int)\nassert f(1)==1"},
+        "def f(x): return x",
+        True,
+    ),
+    "performance": (
+        {
+            "entry_point": "f",
+            "tests": "import time\nt=time.time()\nassert f(10)==10\nassert time.time()-t < 2",
+        },
+        "def f(x): return x",
+        True,
+    ),
+    "randomized": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "import random\n"
+                "def ref(x): return sorted(x)\n"
+                "for _ in range(20):\n"
+                "    x=[random.randint(0,9) for _ in range(random.randint(0,5))]\n"
+                "    assert f(x[:])==ref(x)"
+            ),
+        },
+        "def f(x): return sorted(x)",
+        True,
+    ),
+    "table": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "cases=[((1,2),3),((0,0),0)]\n"
+                "for (a,b),want in cases:\n"
+                "    got=f(a,b)\n"
+                "    assert got==want, f'{a} {b} {got}'"
+            ),
+        },
+        "def f(a,b): return a+b",
+        True,
+    ),
+    "raises in loop": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "for bad in (None,'a',[]):\n"
+                "    try:\n"
+                "        f(bad)\n"
+                "    except TypeError:\n"
+                "        continue\n"
+                "    raise AssertionError('no error')\n"
+                "assert f(1)==2"
+            ),
+        },
+        ("def f(x):\n    if not isinstance(x,int): raise TypeError('x')\n    return x+1"),
+        True,
+    ),
+    "np array arg": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "import numpy as np\n"
+                "a=np.arange(6).reshape(2,3)\n"
+                "assert (f(a)==a.T).all()\n"
+                "assert f(a).shape==(3,2)"
+            ),
+        },
+        "def f(a): return a.T",
+        True,
+    ),
+    "np in place": (
+        {"entry_point": "f", "tests": "import numpy as np\na=np.zeros(3)\nf(a)\nassert a.sum()==3"},
+        "def f(a): a += 1",
+        True,
+    ),
+    "np random seed": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "import numpy as np\n"
+                "np.random.seed(0)\n"
+                "x=np.random.rand(4)\n"
+                "assert abs(f(x)-x.mean())<1e-9"
+            ),
+        },
+        "import numpy as np\ndef f(x): return np.mean(x)",
+        True,
+    ),
+    "np seed in program": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "import numpy as np\nnp.random.seed(0)\na=f()\nnp.random.seed(0)\nassert f()==a"
+            ),
+        },
+        "import numpy as np\ndef f(): return np.random.rand()",
+        True,
+    ),
+    "generator compare": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "import types\n"
+                "g=f(3)\n"
+                "assert isinstance(g, types.GeneratorType)\n"
+                "assert next(g)==0\n"
+                "assert list(g)==[1,2]"
+            ),
+        },
+        "def f(n):\n    yield from range(n)",
+        True,
+    ),
+    "decorator": (
+        {"entry_point": "f", "tests": "@f\ndef g(x): return x+1\nassert g(1)==4"},
+        "def f(fn):\n    def w(*a): return 2*fn(*a)\n    return w",
+        True,
+    ),
+    "closure": (
+        {"entry_point": "f", "tests": "c=f()\nassert c()==1\nassert c()==2"},
+        (
+            "def f():\n"
+            "    n=0\n"
+            "    def inc():\n"
+            "        nonlocal n\n"
+            "        n+=1\n"
+            "        return n\n"
+            "    return inc"
+        ),
+        True,
+    ),
+    "compose": (
+        {"entry_point": "f", "tests": "assert f(lambda x:x+1, lambda x:x*2)(3)==7"},
+        "def f(g,h): return lambda x: g(h(x))",
+        True,
+    ),
+    "vector eq": (
+        {
+            "entry_point": "Vector",
+            "tests": (
+                "v=Vector(1,2)+Vector(3,4)\n"
+                "assert str(v)=='(4, 6)'\n"
+                "assert (v*2).x==8\n"
+                "assert v.length() > 7"
+            ),
+        },
+        (
+            "class Vector:\n"
+            "    def __init__(s,x,y): s.x,s.y=x,y\n"
+            "    def __add__(s,o): return Vector(s.x+o.x,s.y+o.y)\n"
+            "    def __mul__(s,k): return Vector(s.x*k,s.y*k)\n"
+            "    def __str__(s): return f'({s.x}, {s.y})'\n"
+            "    def length(s): return (s.x**2+s.y**2)**.5"
+        ),
+        True,
+    ),
+    "property tolerance": (
+        {
+            "entry_point": "Circle",
+            "tests": "c=Circle(2)\nassert abs(c.area()-12.566370614)<1e-6\nassert c.radius==2",
+        },
+        (
+            "import math\n"
+            "class Circle:\n"
+            "    def __init__(s,r): s.radius=r\n"
+            "    def area(s): return math.pi*s.radius**2"
+        ),
+        True,
+    ),
+    "enum": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "from enum import Enum\n"
+                "class Color(Enum):\n"
+                "    RED=1\n"
+                "    BLUE=2\n"
+                "assert f(Color.RED)==Color.BLUE"
+            ),
+        },
+        "def f(c): return Color.BLUE if c is Color.RED else Color.RED",
+        True,
+    ),
+    "namedtuple arg": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "from collections import namedtuple\n"
+                "P=namedtuple('P','x y')\n"
+                "assert f([P(1,2),P(3,4)])==P(3,4)"
+            ),
+        },
+        "def f(ps): return max(ps, key=lambda p: p.x)",
+        True,
+    ),
+    "datetime": (
+        {
+            "entry_point": "f",
+            "tests": (
+                "from datetime import date, timedelta\nassert f(date(2024,1,31))==date(2024,2,1)"
+            ),
+        },
+        "from datetime import timedelta\ndef f(d): return d+timedelta(days=1)",
+        True,
+    ),
+    "regex": (
+        {"entry_point": "f", "tests": "import re\nassert re.match(r'^\\d+$', f(3))"},
+        "def f(x): return str(x)",
+        True,
+    ),
+    "any of": (
+        {"entry_point": "f", "tests": "assert f([1,2]) in ([1,2],[2,1])"},
+        "def f(x): return x[::-1]",
+        True,
+    ),
+    "set of results": (
+        {"entry_point": "f", "tests": "assert {f(i) for i in range(3)}=={0,1,4}"},
+        "def f(x): return x*x",
+        True,
+    ),
+    "sorted results": (
+        {"entry_point": "f", "tests": "assert sorted(map(tuple,f([1,2])))==[(1,2),(2,1)]"},
+        ("from itertools import permutations\ndef f(x): return [list(p) for p in permutations(x)]"),
+        True,
+    ),
+    "not mutate": (
+        {"entry_point": "f", "tests": "x=[3,1,2]\ny=f(x)\nassert y==[1,2,3]\nassert x==[3,1,2]"},
+        "def f(x): return sorted(x)",
+        True,
+    ),
+    "logs": (
+        {
+            "entry_point": "f",
+            "tests": "import logging\nlogging.disable(logging.CRITICAL)\nassert f(1)==1",
+        },
+        "import logging\ndef f(x):\n    logging.warning('x')\n    return x",
+        True,
+    ),
+    "uuid": (
+        {"entry_point": "f", "tests": "import uuid\nassert f(str(uuid.uuid4()))"},
+        "import uuid\ndef f(s):\n    return uuid.UUID(s).version==4",
+        None,
+    ),
+}
+"""Lines as data sets publish them, programs, and their scores."""

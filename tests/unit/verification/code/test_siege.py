@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
-from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.code import CODE, CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verification.code.judge import CodeJudge, extract_code
 from pipeline_lib.verification.sandbox.tiers import open_tier
-from tests.unit.verification.code.style_cases import CASES, FORGED
+from tests.unit.verification.code.style_cases import CASES, FORGED, PUBLISHED
 
 
 @pytest.fixture(scope="module", params=["namespace", "landlock"])
@@ -271,3 +271,11 @@ def test_a_program_has_no_function_of_its_tests(judge):
     gold = CodeGold(entry_point="f", tests="def check(c):\n    assert c(3) == 9")
     stolen = "def f(x):\n    return check.__code__.co_consts[-1]\n"
     assert judge.judge(gold, stolen).lenient is not True
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_line_is_judged(judge, name):
+    """LeetCode, ClassEval, KodCode and others: helpers of the prompt, cases, fixtures, arrays, seeds."""
+    row, program, score = PUBLISHED[name]
+    verdict = judge.judge(CODE.read_line(row), program)
+    assert verdict.lenient is score, verdict.detail
