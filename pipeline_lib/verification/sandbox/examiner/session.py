@@ -84,7 +84,7 @@ class Session:
         self.was_questioned = False
         """True if tests asked what the function itself is, which its proxy does not show."""
         self.has_aliases = False
-        """True if two parts of an argument were one object, which no copy of it shows."""
+        """True if arguments were changed of which two parts were one object, unlike in their copy."""
         self.reads = ArgumentMutations("", "")
         self.state = ProcessState()
         self.entry_point = ""
@@ -119,7 +119,6 @@ class Session:
     ) -> Any:
         """Call a function of the candidate; copy mutations that tests read to the arguments."""
         self.num_calls += 1
-        self.has_aliases = self.has_aliases or _has_alias((args, kwargs), set())
         if self.may_leave_state:
             for change in self.state.changes():
                 self.request(*change)
@@ -193,6 +192,7 @@ class Session:
         position, args, kwargs = left
         value = self._inner_value(reply, operands, role)
         originals = [*operands[2], *operands[3].values()]
+        self.has_aliases = self.has_aliases or _has_alias(originals, set())
         mutated = [*args, *(kwargs.get(name) for name in operands[3])]
         positions_read = self.reads.positions_read(originals, returned_none=value is None)
         self.has_lost_mutation |= self.reads.has_lost

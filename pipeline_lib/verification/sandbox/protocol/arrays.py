@@ -4,7 +4,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-_KINDS = frozenset("biufcUSmM")
+_SCALARS = frozenset("biufcUS")
+_KINDS = _SCALARS | frozenset("mM")
 """Kinds of dtypes that are bytes alone."""
 
 
@@ -15,7 +16,7 @@ def array_content(value: object) -> tuple[str, object] | None:
         return None
     kind = value.dtype.kind
     if isinstance(value, numpy.generic):
-        return ("scalar", [value.dtype.str, value.item()]) if kind in "biufcUS" else None
+        return ("scalar", [value.dtype.str, value.item()]) if kind in _SCALARS else None
     content = value.tobytes().hex() if kind in _KINDS else value.tolist() if kind == "O" else None
     return None if content is None else ("ndarray", [value.dtype.str, list(value.shape), content])
 
@@ -26,14 +27,20 @@ def _array(parts: Any) -> Any:
     dtype, shape, content = parts
     if isinstance(content, str):
         return np.frombuffer(bytes.fromhex(content), np.dtype(dtype)).reshape(shape).copy()
-    made = np.empty(shape, object)
-    made[...] = np.array(content, object).reshape(shape)
+    made = np.array(content, object)
+    if list(made.shape) != shape:
+        raise ValueError("shape")
     return made
 
 
 def _scalar(parts: Any) -> Any:
     numpy = sys.modules.get("numpy")
-    return parts[1] if numpy is None else numpy.dtype(parts[0]).type(parts[1])
+    dtype, value = parts
+    if numpy is None:
+        return value
+    if numpy.dtype(dtype).kind not in _SCALARS:
+        raise ValueError("kind of dtype")
+    return numpy.dtype(dtype).type(value)
 
 
 ARRAY_CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {"ndarray": _array, "scalar": _scalar}

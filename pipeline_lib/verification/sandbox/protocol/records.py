@@ -69,7 +69,7 @@ class Records:
                 if made is None:
                     made = self._read[number] = kind.__new__(kind)  # type: ignore[call-overload]
                 for name, value in rest[0].items() if rest else ():
-                    if callable(getattr(kind, name, None)):
+                    if name.startswith("__") or callable(getattr(kind, name, None)):
                         raise NotPlainError("an attribute in place of a method")
                     object.__setattr__(made, name, value)
                 return made

@@ -11,6 +11,7 @@ from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from enum import IntEnum
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +36,7 @@ from pipeline_lib.verification.sandbox.protocol.codec import (
     decode,
     encode,
 )
+from pipeline_lib.verification.sandbox.protocol.records import Records
 
 HASHABLE = st.recursive(
     st.none()
@@ -404,3 +406,66 @@ def test_filter_kills_a_foreign_architecture():
     """Numbers mean other calls there: a 32-bit call on a 64-bit machine ends the process."""
     program = assemble_filter("x86_64", own_pid=77, may_write_files=True)
     assert decided(program, machine="aarch64", number=0) == KILL
+
+
+class Box:
+    def __init__(self, value):
+        self.value = value
+
+    def same(self, other):
+        return self.value == other
+
+
+def own_records():
+    return Records(lambda name: Box if name == "Box" else None, lambda kind: kind is Box)
+
+
+def test_records_keep_cycles_and_what_is_there_twice():
+    """A node that refers to itself, and one in two places, are so on the other side."""
+    node = Box(1)
+    node.value = [node, node]
+    sender, receiver = own_records(), own_records()
+    (arrived,) = decode(encode([node], sender.content), receiver.made)
+    assert type(arrived) is Box
+    assert arrived.value[0] is arrived.value[1] is arrived
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        '["same",1]',
+        '["__class__",{"type":"int"}]',
+        '["__dict__",{"dict":[["same",1]]}]',
+        "[1,1]",
+    ],
+)
+def test_record_with_forged_attributes_is_refused(pair):
+    """No attribute hides a method, or replaces the class."""
+    data = f'{{"opaque":["record","Box",0,{{"dict":[{pair}]}}]}}'.encode()
+    with pytest.raises(NotPlainError):
+        decode(data, own_records().made)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"ndarray":["|O",[2],"00"]}',
+        b'{"ndarray":["<f8",[1000000],"00"]}',
+        b'{"ndarray":["|O",[1000000000],[1]]}',
+        b'{"scalar":["|V8",1000000000]}',
+        b'{"scalar":["<i8","x"]}',
+    ],
+)
+def test_forged_array_is_refused(data):
+    """Bytes that do not fill the shape, objects as bytes, and sizes in place of values."""
+    with pytest.raises(NotPlainError):
+        decode(data, refuse)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i2", "?", "U3", "S2", "c16", "M8[D]", "O"])
+def test_arrays_cross_unchanged(dtype):
+    """Value, shape and dtype."""
+    array_2d = np.zeros((2, 3), dtype)
+    arrived = crossed(array_2d)
+    assert (arrived.dtype, arrived.shape) == (array_2d.dtype, array_2d.shape)
+    assert (arrived == array_2d).all()
