@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-_SPECIFIC = re.compile(r"'[^']*'|: .*|\d+")
+_QUOTED = re.compile("'[^']*'")
 
 
 class Status(StrEnum):
@@ -51,7 +51,7 @@ class Verdict:
         """Why it has no score, without names, numbers and messages of one text; None if it has one."""
         if self.lenient is not None:
             return None
-        what = " ".join(_SPECIFIC.sub("", self.detail or "no reason given").split())
+        what = _QUOTED.sub("...", (self.detail or "no reason given").partition(": ")[0])
         return f"{self.status.value}: {what}"
 
     def row(self) -> dict[str, Any]:

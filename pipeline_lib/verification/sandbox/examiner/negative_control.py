@@ -8,6 +8,7 @@ does), the failure of each altered assert ends the tests, and so does an altered
 import ast
 import builtins
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -34,6 +35,8 @@ _FAR = 10**9
 _DEPTH = 3
 _MAX_TRIALS = 32
 """Replays for each kind of alteration."""
+_LEAST_TRIALS, _TRIALS_S = 4, 2.0
+"""Asserts that are made to fail, however long the tests take, and seconds in which others are."""
 _SWALLOWERS = (ast.Try, ast.With, ast.AsyncWith, ast.AsyncFunctionDef, ast.FunctionDef, ast.Lambda)
 
 
@@ -109,7 +112,10 @@ class _Control:
         if ended or (num_asserts and not self._reached):
             return "the tests take another course when they expect other values"
         if may_swallow:
-            for index in sorted(self._reached)[:_MAX_TRIALS]:
+            end = time.monotonic() + _TRIALS_S
+            for number, index in enumerate(sorted(self._reached)[:_MAX_TRIALS]):
+                if number >= _LEAST_TRIALS and time.monotonic() > end:
+                    break
                 self._failing = index
                 if not self._replayed({}, code=code, names=self._names()):
                     return "the tests swallow a failed assert"
