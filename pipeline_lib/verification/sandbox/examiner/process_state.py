@@ -55,7 +55,7 @@ class ProcessState:
         self._tests = ""
         self._draws = False
         self._words: set[str] = set()
-        self._seen: dict[tuple[str, str], object] = {}
+        self._watched: list[list[Any]] = []
         self._inside: dict[str, object] = {}
 
     def watch(self, tests: str) -> None:
@@ -143,7 +143,7 @@ class ProcessState:
     def note_modules(self) -> None:
         """Note the state of modules that are new; called around each import of the tests."""
         self._words = self._words or set(_WORD.findall(self._tests))
-        if self._numpy is None and "numpy" in sys.modules:
+        if self._draws and self._numpy is None and "numpy" in sys.modules:
             self._numpy = sys.modules["numpy"].random
             self._numpy.seed = self._noted(self._numpy.seed)
             self._first["numpy"] = self._numpy.get_state()
@@ -151,36 +151,35 @@ class ProcessState:
         for name in (self._words & sys.modules.keys() | {"builtins"}) - self._inside.keys():
             module = sys.modules[name]
             self._inside[name] = _INSIDE[name](module) if name in _INSIDE else None
-            self._seen.update(((o, a), v) for o, a, v in self._attributes(module))
+            self._watched += [[*found] for found in self._attributes(module)]
 
     def _module_changes(self) -> Iterator[tuple[Any, ...]]:
         """Attributes of modules, and of their classes, that tests have replaced."""
         for name, before in self._inside.items():
-            module = sys.modules[name]
-            now = _INSIDE[name](module) if name in _INSIDE else None
-            self.is_lost = self.is_lost or now != before
-            for owner, attribute, value in self._attributes(module):
-                if self._seen.get((owner, attribute), value) is value:
-                    continue
-                self._seen[owner, attribute] = value
-                if owner in sys.modules and (
-                    callable(value) or isinstance(value, int | float | str)
-                ):
-                    yield "patch", owner, attribute, value
-                else:
-                    self.is_lost = True
-
-    def _attributes(self, module: ModuleType) -> Iterator[tuple[str, str, object]]:
-        name = module.__name__
-        for attribute, value in list(vars(module).items()):
-            if attribute not in self._words or attribute in _OWN.get(name, ()):
+            if name in _INSIDE and not self.is_lost:
+                self.is_lost = _INSIDE[name](sys.modules[name]) != before
+        for watched in self._watched:
+            owner, attributes, name, value = watched
+            now = attributes.get(name)
+            if now is value:
                 continue
-            yield name, attribute, value
+            watched[-1] = now
+            if owner in sys.modules and (callable(now) or isinstance(now, int | float | str)):
+                yield "patch", owner, name, now
+            else:
+                self.is_lost = True
+
+    def _attributes(self, module: ModuleType) -> Iterator[tuple[str, Any, str, object]]:
+        """Owner, its attributes, name and value of those that the tests name."""
+        name = module.__name__
+        for attribute in self._words & vars(module).keys() - _OWN.get(name, frozenset()):
+            value = vars(module)[attribute]
+            yield name, vars(module), attribute, value
             if isinstance(value, type | ModuleType):
                 inner_name = getattr(value, "__name__", "")
                 owner = inner_name if isinstance(value, ModuleType) else f"{name}.{inner_name}"
                 for inner in self._words & vars(value).keys():
-                    yield owner, inner, vars(value)[inner]
+                    yield owner, vars(value), inner, vars(value)[inner]
 
 
 def _rest_of(stream: object) -> str | None:
