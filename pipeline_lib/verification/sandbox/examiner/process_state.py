@@ -92,6 +92,9 @@ class ProcessState:
         """Set the state that was before the tests."""
         sys.stdout, sys.stdin, sys.stderr = self._stdout, self._stdin, self._stderr
         sys.argv = list(self._first["argv"])
+        for _, holder, name, _, first in self._watched:
+            if vars(holder).get(name) is not first:
+                setattr(holder, name, first)
         if _environment != self._first["environ"]:
             _environment.clear()
             _environment.update(self._first["environ"])
@@ -151,7 +154,7 @@ class ProcessState:
         for name in (self._words & sys.modules.keys() | {"builtins"}) - self._inside.keys():
             module = sys.modules[name]
             self._inside[name] = _INSIDE[name](module) if name in _INSIDE else None
-            self._watched += [[*found] for found in self._attributes(module)]
+            self._watched += [[*found, found[-1]] for found in self._attributes(module)]
 
     def _module_changes(self) -> Iterator[tuple[Any, ...]]:
         """Attributes of modules, and of their classes, that tests have replaced."""
@@ -159,27 +162,27 @@ class ProcessState:
             if name in _INSIDE and not self.is_lost:
                 self.is_lost = _INSIDE[name](sys.modules[name]) != before
         for watched in self._watched:
-            owner, attributes, name, value = watched
-            now = attributes.get(name)
+            owner, holder, name, value, _ = watched
+            now = vars(holder).get(name)
             if now is value:
                 continue
-            watched[-1] = now
+            watched[3] = now
             if owner in sys.modules and (callable(now) or isinstance(now, int | float | str)):
                 yield "patch", owner, name, now
             else:
                 self.is_lost = True
 
     def _attributes(self, module: ModuleType) -> Iterator[tuple[str, Any, str, object]]:
-        """Owner, its attributes, name and value of those that the tests name."""
+        """Name of the owner, owner, name and value of attributes that the tests name."""
         name = module.__name__
         for attribute in self._words & vars(module).keys() - _OWN.get(name, frozenset()):
             value = vars(module)[attribute]
-            yield name, vars(module), attribute, value
+            yield name, module, attribute, value
             if isinstance(value, type | ModuleType):
                 inner_name = getattr(value, "__name__", "")
                 owner = inner_name if isinstance(value, ModuleType) else f"{name}.{inner_name}"
                 for inner in self._words & vars(value).keys():
-                    yield owner, vars(value), inner, vars(value)[inner]
+                    yield owner, value, inner, vars(value)[inner]
 
 
 def _rest_of(stream: object) -> str | None:

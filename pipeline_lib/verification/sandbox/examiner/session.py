@@ -300,7 +300,8 @@ class Session:
         except TimeoutError as error:
             raise self.refuse(Status.TIMEOUT, "no answer before the deadline") from error
         except FrameTooLargeError as error:
-            raise self.refuse(Status.VERIFIER_ERROR, f"a value too large ({error})") from error
+            # Its own side would have said so.
+            raise self.refuse(Status.CRASHED, f"the candidate announced {error}") from error
         except ChannelClosedError as error:
             raise self.refuse(Status.CRASHED, GONE) from error
         except NotPlainError as error:

@@ -183,7 +183,7 @@ CUT_OFF = {
     "a value too large": ("return 'x' * (100 << 20)", {Status.OUTPUT_LIMIT, Status.MEMORY}),
     "a value nested too deeply": (
         "value = []\n    for _ in range(100000): value = [value]\n    return value",
-        {Status.WRONG, Status.CRASHED},
+        {Status.VERIFIER_ERROR},
     ),
     "infinite print": ("while True: print('x' * 100)", {Status.OUTPUT_LIMIT}),
     "one endless line": (
