@@ -6,6 +6,7 @@ with.
 """
 
 import ast
+import builtins
 import re
 import sys
 from array import array
@@ -124,7 +125,7 @@ class _ReadNames:
                 others = [side for side in (left, right) if not self._is_result(side)]
             case _:
                 return False
-        if not sides or any(isinstance(side, ast.Constant) for side in others):
+        if not sides or any(map(_is_one_everywhere, others)):
             return False
         # A result that is an argument itself is carried as such.
         whole = all(isinstance(side, ast.Name) or self._is_call(side) for side in sides)
@@ -167,6 +168,13 @@ class _ReadNames:
                 case ast.For(iter=iterated, target=target) if self._is_result(iterated):
                     self._results |= _stored(target)
         return len(self._results) > before
+
+
+def _is_one_everywhere(node: ast.expr) -> bool:
+    """True for a constant, and for a builtin type."""
+    return isinstance(node, ast.Constant) or (
+        isinstance(node, ast.Name) and hasattr(builtins, node.id)
+    )
 
 
 def _changed(node: ast.AST) -> Iterator[tuple[str, int]]:

@@ -129,6 +129,9 @@ class _Control:
             error = self._run.against(again, **options)
         if isinstance(error, MemoryError):
             raise error
+        if replay.is_over and self._reached and not options:
+            # An assert went on to a call that it had not needed.
+            return True
         return isinstance(error, Exception | SystemExit | CandidateError) and not (
             replay.deviated or again.fault
         )

@@ -159,21 +159,21 @@ class Opaque:
         if self._role is not Role.TESTED:
             raise self.judged_as_plain(name)
         is_fed = name in _SEND_DATA and not all(isinstance(one, Opaque) for one in operands)
-        if is_fed and self._origin is not Origin.BUILT:
+        if (is_fed and self._origin is not Origin.BUILT) or (
+            self._origin is Origin.FED and name not in _READS
+        ):
             raise self._refusal(f"{name} of data with")
-        if self._origin is Origin.FED and name not in _READS:
-            raise self._refusal(name)
+        if name == "len" and self._kind == "own":
+            # Raised here, because ``list`` asks for a length that an object need not have.
+            raise TypeError("an object without len()")
         both = (*operands, self) if swapped else (self, *operands)
         value = self._session.request("operate", name, *both)
-        expected = _EXACT.get(name)
-        if expected is not None and type(value) is not expected:
-            raise self._refusal(name)
-        if name in _BINARY and is_fed:
-            if not isinstance(value, Opaque):
-                raise self._refusal(f"{name} of data with")
-            value.stem_from_(Origin.FED)
-        elif name in _BINARY and isinstance(value, Opaque):
-            value.stem_from_(self._origin)
+        if isinstance(value, Opaque):
+            if name in _BINARY:
+                value.stem_from_(Origin.FED if is_fed else self._origin)
+            return Items(value, Iterator) if name == "iter" else value
+        if (is_fed and name in _BINARY) or type(value) is not _EXACT.get(name, type(value)):
+            raise self._refusal(f"{name} of data with")
         return value
 
     def _compared(self, other: object) -> NoReturn:

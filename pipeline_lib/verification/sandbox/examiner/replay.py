@@ -77,6 +77,8 @@ class Replay:
         self._position = 0
         self.deviated = False
         """True if the tests sent something else."""
+        self.is_over = False
+        """True if the tests sent more than the record has, and nothing else before."""
 
     def send(self, frame: bytes) -> None:
         """Take the frame that was sent here before.
@@ -92,6 +94,7 @@ class Replay:
         """The next frame of the record, or what stands in its place."""
         position = self._position
         if position >= len(self._frames):
+            self.is_over = not self.deviated
             self.deviated = True
             raise DeviationError
         self._position += 1

@@ -199,7 +199,16 @@ class CandidateServer:
 
     def _class_named(self, name: str) -> type:
         found = self._module.__dict__.get(name)
-        return found if isinstance(found, type) else type(name, (), {"__module__": MODULE})
+        if isinstance(found, type):
+            return found
+
+        def absent(_: object, attribute: str) -> NoReturn:
+            if attribute[:2] == "__":
+                raise AttributeError(attribute)
+            # A method of a class that only the tests define.
+            raise NameError(f"name {name!r} is not defined")
+
+        return type(name, (), {"__module__": MODULE, "__getattr__": absent})
 
     def _is_shared(self, kind: type) -> bool:
         return kind.__module__ == MODULE and kind.__name__ in self._shared

@@ -530,6 +530,496 @@ CASES: dict[str, tuple[str, str, bool | None, str]] = {
     ),
 }
 
+CASES |= {
+    "more: type is": (
+        "assert type(f(1)) is int\nassert f(1)==1",
+        "def f(x): return x",
+        True,
+        "f",
+    ),
+    "more: is bool": (
+        "assert f(1) is True and f(0) is False",
+        "def f(x): return x>0",
+        True,
+        "f",
+    ),
+    "more: is none var": (
+        "r=f(0)\nassert r is None\nassert f(1) is not None",
+        "def f(x): return x or None",
+        True,
+        "f",
+    ),
+    "more: sort then": (
+        "a=[3,1]\nr=f(a)\nr.sort()\nassert r==[1,3]",
+        "def f(x): return list(x)",
+        True,
+        "f",
+    ),
+    "more: append loop": (
+        "a=[]\nfor i in range(3):\n    a.append(i)\n    assert f(a)==i",
+        "def f(x): return x[-1]",
+        True,
+        "f",
+    ),
+    "more: pop result": (
+        "r=f([1,2])\nassert r.pop()==2\nassert r==[1]",
+        "def f(x): return list(x)",
+        True,
+        "f",
+    ),
+    "more: dict result": (
+        "d={}\nd['a']=f(1)\nd['b']=f(2)\nassert d=={'a':1,'b':4}",
+        "def f(x): return x*x",
+        True,
+        "f",
+    ),
+    "more: list of results": (
+        "out=[]\nfor i in range(3):\n    out.append(f(i))\nassert out==[0,1,4]",
+        "def f(x): return x*x",
+        True,
+        "f",
+    ),
+    "more: class state": (
+        (
+            "class Counter:\n"
+            "    n=0\n"
+            "def g(x):\n"
+            "    Counter.n+=1\n"
+            "    return f(x)\n"
+            "assert g(2)==4 and Counter.n==1"
+        ),
+        "def f(x): return x*x",
+        True,
+        "f",
+    ),
+    "more: global": (
+        (
+            "n=0\n"
+            "def inc(x):\n"
+            "    global n\n"
+            "    n+=1\n"
+            "    return x\n"
+            "assert f(inc,[1,2])==[1,2]\n"
+            "assert n==2"
+        ),
+        "def f(g,x): return [g(v) for v in x]",
+        True,
+        "f",
+    ),
+    "more: key func": (
+        "assert f(['bb','a'],key=len)==['a','bb']",
+        "def f(x,key=None): return sorted(x,key=key)",
+        True,
+        "f",
+    ),
+    "more: iter arg": (
+        "assert f(iter([1,2,3]))==6",
+        "def f(it):\n    s=0\n    for v in it: s+=v\n    return s",
+        True,
+        "f",
+    ),
+    "more: map arg": (
+        "assert f(map(int,['1','2']))==[1,2]",
+        "def f(m): return list(m)",
+        True,
+        "f",
+    ),
+    "more: zip arg": (
+        "assert f(zip([1],[2]))==[(1,2)]",
+        "def f(m): return list(m)",
+        True,
+        "f",
+    ),
+    "more: range arg": (
+        "assert f(range(3))==3",
+        "def f(m): return len(m)",
+        True,
+        "f",
+    ),
+    "more: lambda raising": (
+        "def bad(x): raise ValueError('no')\nassert f(bad)=='no'",
+        "def f(g):\n    try: g(1)\n    except ValueError as e: return str(e)",
+        True,
+        "f",
+    ),
+    "more: decorator args": (
+        "@f(3)\ndef g(): return 2\nassert g()==6",
+        (
+            "def f(n):\n"
+            "    def d(fn):\n"
+            "        def w(): return n*fn()\n"
+            "        return w\n"
+            "    return d"
+        ),
+        True,
+        "f",
+    ),
+    "more: memo": (
+        (
+            "calls=[]\n"
+            "def slow(x):\n"
+            "    calls.append(x)\n"
+            "    return x\n"
+            "m=f(slow)\n"
+            "assert m(1)==1 and m(1)==1\n"
+            "assert calls==[1]"
+        ),
+        (
+            "def f(fn):\n"
+            "    c={}\n"
+            "    def w(x):\n"
+            "        if x not in c: c[x]=fn(x)\n"
+            "        return c[x]\n"
+            "    return w"
+        ),
+        True,
+        "f",
+    ),
+    "more: memo wrong": (
+        (
+            "calls=[]\n"
+            "def slow(x):\n"
+            "    calls.append(x)\n"
+            "    return x\n"
+            "m=f(slow)\n"
+            "assert m(1)==1 and m(1)==1\n"
+            "assert calls==[1]"
+        ),
+        "def f(fn): return fn",
+        False,
+        "f",
+    ),
+    "more: retry": (
+        (
+            "n=[0]\n"
+            "def flaky():\n"
+            "    n[0]+=1\n"
+            "    if n[0]<3: raise IOError('x')\n"
+            "    return 'ok'\n"
+            "assert f(flaky,5)=='ok'\n"
+            "assert n[0]==3"
+        ),
+        (
+            "def f(fn,k):\n"
+            "    for _ in range(k):\n"
+            "        try: return fn()\n"
+            "        except OSError: pass"
+        ),
+        True,
+        "f",
+    ),
+    "more: callback obj": (
+        (
+            "class Obs:\n"
+            "    def __init__(self): self.got=[]\n"
+            "    def notify(self,x): self.got.append(x)\n"
+            "o=Obs()\n"
+            "f(o.notify)\n"
+            "assert o.got==[1]"
+        ),
+        "def f(cb): cb(1)",
+        True,
+        "f",
+    ),
+    "more: obj with method": (
+        "class Dog:\n    def speak(self): return 'woof'\nassert f(Dog())=='woof'",
+        "def f(d): return d.speak()",
+        None,
+        "f",
+    ),
+    "more: duck list": (
+        (
+            "class Rect:\n"
+            "    def __init__(self,w,h): self.w,self.h=w,h\n"
+            "assert f([Rect(1,2),Rect(3,4)])==14"
+        ),
+        "def f(rs): return sum(r.w*r.h for r in rs)",
+        True,
+        "f",
+    ),
+    "more: str subclass": (
+        "assert f('a').upper()=='A!'",
+        "def f(x): return x+'!'",
+        True,
+        "f",
+    ),
+    "more: format": (
+        "assert f'{f(2.5):.2f}'=='5.00'",
+        "def f(x): return 2*x",
+        True,
+        "f",
+    ),
+    "more: slices": (
+        "assert f([1,2,3])[1:]==[2,1]\nassert f([1,2,3])[-1]==1",
+        "def f(x): return x[::-1]",
+        True,
+        "f",
+    ),
+    "more: unpack": (
+        "a,b=f(7,2)\nassert a==3 and b==1",
+        "def f(x,y): return divmod(x,y)",
+        True,
+        "f",
+    ),
+    "more: chained": (
+        "assert 0<f(1)<5",
+        "def f(x): return 2",
+        True,
+        "f",
+    ),
+    "more: any": (
+        "assert any(f(i)==4 for i in range(5))",
+        "def f(x): return x*x",
+        True,
+        "f",
+    ),
+    "more: all": (
+        "assert all(f(i)==i*i for i in range(5))",
+        "def f(x): return x*x",
+        True,
+        "f",
+    ),
+    "more: float": (
+        "assert abs(f(2)-1.41421)<1e-4",
+        "def f(x): return x**.5",
+        True,
+        "f",
+    ),
+    "more: isclose": (
+        "import math\nassert math.isclose(f(2),1.41421356,rel_tol=1e-6)",
+        "def f(x): return x**.5",
+        True,
+        "f",
+    ),
+    "more: isclose arr": (
+        (
+            "import math\n"
+            "assert all(math.isclose(a,b,rel_tol=1e-6) for a,b in zip(f([2,4]),[1.41421356,2]))"
+        ),
+        "def f(xs): return [x**.5 for x in xs]",
+        True,
+        "f",
+    ),
+    "more: round": (
+        "assert round(f(2),3)==1.414",
+        "def f(x): return x**.5",
+        True,
+        "f",
+    ),
+    "more: counter": (
+        ("from collections import Counter\nassert Counter(f('aab'))==Counter('aba')"),
+        "def f(x): return list(x)",
+        True,
+        "f",
+    ),
+    "more: subset": (
+        "assert set(f(3)) <= {1,2,3}\nassert len(f(3))==3",
+        "def f(n): return list(range(1,n+1))",
+        True,
+        "f",
+    ),
+    "more: valid perm": (
+        "p=f([1,2,3])\nassert sorted(p)==[1,2,3]",
+        "def f(x): return x[::-1]",
+        True,
+        "f",
+    ),
+    "more: property rand": (
+        (
+            "import random\n"
+            "random.seed(1)\n"
+            "x=[random.random() for _ in range(9)]\n"
+            "assert f(x)==sorted(x)"
+        ),
+        "def f(x): return sorted(x)",
+        True,
+        "f",
+    ),
+    "more: raises msg": (
+        (
+            "try:\n"
+            "    f(-1)\n"
+            "    assert False, 'no'\n"
+            "except ValueError as e:\n"
+            "    assert 'neg' in str(e)"
+        ),
+        "def f(x):\n    if x<0: raise ValueError('negative')",
+        True,
+        "f",
+    ),
+    "more: raises not": (
+        (
+            "try:\n"
+            "    f(-1)\n"
+            "    assert False, 'no'\n"
+            "except ValueError as e:\n"
+            "    assert 'neg' in str(e)"
+        ),
+        "def f(x): return 1",
+        False,
+        "f",
+    ),
+    "more: warns": (
+        (
+            "import warnings\n"
+            "with warnings.catch_warnings(record=True) as w:\n"
+            "    warnings.simplefilter('always')\n"
+            "    assert f(1)==1"
+        ),
+        "def f(x): return x",
+        True,
+        "f",
+    ),
+    "more: namedtuple def": (
+        (
+            "from typing import NamedTuple\n"
+            "class P(NamedTuple):\n"
+            "    x:int\n"
+            "    y:int\n"
+            "assert f(P(1,2))==3"
+        ),
+        "def f(p): return p.x+p.y",
+        True,
+        "f",
+    ),
+    "more: dataclass arg": (
+        (
+            "from dataclasses import dataclass, field\n"
+            "@dataclass(order=True)\n"
+            "class T:\n"
+            "    pri:int\n"
+            "    name:str=field(compare=False,default='')\n"
+            "assert f([T(2),T(1)])[0]==T(1)"
+        ),
+        "def f(ts): return sorted(ts,key=lambda t:t.pri)",
+        True,
+        "f",
+    ),
+    "more: recursion tests": (
+        "import sys\nsys.setrecursionlimit(5000)\nassert f(3000)==3000",
+        "def f(n): return 0 if n==0 else 1+f(n-1)",
+        None,
+        "f",
+    ),
+    "more: wrong w reclimit": (
+        "import sys\nsys.setrecursionlimit(5000)\nassert f(3)==4",
+        "def f(n): return n",
+        None,
+        "f",
+    ),
+    "more: timeit": (
+        ("import timeit\nassert timeit.timeit(lambda: f(1), number=10) < 1\nassert f(1)==1"),
+        "def f(x): return x",
+        True,
+        "f",
+    ),
+    "more: graph class": (
+        (
+            "g=Graph()\n"
+            "g.add_edge('a','b')\n"
+            "assert g.neighbors('a')=={'b'}\n"
+            "assert 'a' in g\n"
+            "assert len(g)==2"
+        ),
+        (
+            "class Graph:\n"
+            "    def __init__(s): s.d={}\n"
+            "    def add_edge(s,a,b):\n"
+            "        s.d.setdefault(a,set()).add(b); s.d.setdefault(b,set()).add(a)\n"
+            "    def neighbors(s,a): return s.d[a]\n"
+            "    def __contains__(s,a): return a in s.d\n"
+            "    def __len__(s): return len(s.d)"
+        ),
+        True,
+        "Graph",
+    ),
+    "more: matrix class": (
+        (
+            "m=Matrix([[1,2],[3,4]])\n"
+            "assert (m*m).rows==[[7,10],[15,22]]\n"
+            "assert m[0][1]==2\n"
+            "assert (m+m).rows[0]==[2,4]"
+        ),
+        (
+            "class Matrix:\n"
+            "    def __init__(s,r): s.rows=r\n"
+            "    def __mul__(s,o): return Matrix([[sum(a*b for a,b in zip(r,c)) for c in zip(*o.rows)] for r in s.rows])\n"
+            "    def __add__(s,o): return Matrix([[a+b for a,b in zip(x,y)] for x,y in zip(s.rows,o.rows)])\n"
+            "    def __getitem__(s,i): return s.rows[i]"
+        ),
+        True,
+        "Matrix",
+    ),
+    "more: fluent": (
+        "q=Query().select('a').where('b')\nassert str(q)=='select a where b'",
+        (
+            "class Query:\n"
+            "    def __init__(s): s.p=[]\n"
+            "    def select(s,x): s.p.append('select '+x); return s\n"
+            "    def where(s,x): s.p.append('where '+x); return s\n"
+            "    def __str__(s): return ' '.join(s.p)"
+        ),
+        True,
+        "Query",
+    ),
+    "more: linked class": (
+        (
+            "l=LinkedList()\n"
+            "l.append(1)\n"
+            "l.append(2)\n"
+            "assert l.head.value==1\n"
+            "assert l.head.next.value==2\n"
+            "assert l.head.next.next is None\n"
+            "assert list(l)==[1,2]"
+        ),
+        (
+            "class Node:\n"
+            "    def __init__(s,v): s.value=v; s.next=None\n"
+            "class LinkedList:\n"
+            "    def __init__(s): s.head=None\n"
+            "    def append(s,v):\n"
+            "        n=Node(v)\n"
+            "        if not s.head: s.head=n; return\n"
+            "        c=s.head\n"
+            "        while c.next: c=c.next\n"
+            "        c.next=n\n"
+            "    def __iter__(s):\n"
+            "        c=s.head\n"
+            "        while c: yield c.value; c=c.next"
+        ),
+        True,
+        "LinkedList",
+    ),
+    "more: iterator class": (
+        "assert list(Countdown(3))==[3,2,1]",
+        (
+            "class Countdown:\n"
+            "    def __init__(s,n): s.n=n\n"
+            "    def __iter__(s): return s\n"
+            "    def __next__(s):\n"
+            "        if s.n<=0: raise StopIteration\n"
+            "        s.n-=1\n"
+            "        return s.n+1"
+        ),
+        True,
+        "Countdown",
+    ),
+    "more: abc": (
+        ("import pytest\nwith pytest.raises(TypeError):\n    Shape()\nassert Square(2).area()==4"),
+        (
+            "from abc import ABC, abstractmethod\n"
+            "class Shape(ABC):\n"
+            "    @abstractmethod\n"
+            "    def area(self): ...\n"
+            "class Square(Shape):\n"
+            "    def __init__(s,a): s.a=a\n"
+            "    def area(s): return s.a**2"
+        ),
+        None,
+        "Shape",
+    ),
+}
+
 FORGED: dict[str, tuple[str, str, str]] = {
     "np nothing": (
         "import numpy as np\nassert np.allclose(f(1),2.5)",

@@ -37,7 +37,7 @@ _STAND_IN = (
     "class V:\n    def __abs__(self): return 0\n    def __getattr__(self, n): return lambda *a: True\n"
     + "".join(f"    def __{name}__(self, o): return 0\n" for name in _OPERATORS)
 )
-SHAPE = f"{_STAND_IN}class Shape:\n    def __init__(self, *a): pass\n    def area(self, x): return V()\n"
+SHAPE = f"{_STAND_IN}class Shape:\n    def __init__(self, *a): pass\n    def area(self, x): return V()\n    __getitem__ = area\n"
 OPERATORS = {
     "difference": "assert abs(s.area(2) - 12.566) < 1e-6",
     "reflected": "assert abs(12.566 - s.area(2)) < 1e-6",
@@ -46,6 +46,7 @@ OPERATORS = {
     "remainder": "assert s.area(2) % 12.566 == 0",
     "sum": "assert sum([s.area(2)]) - 12.566 == 0",
     "membership": "assert 12.566 not in s.area(2)",
+    "membership of an item": "assert 12.566 in s[2]",
     "method of a number": "assert s.area(2).__sub__(12.566) == 0",
     "method of a text": "assert s.area(2).startswith('12')",
     "in steps": "x = s.area(2)\nx -= 12.566\nassert x == 0",
