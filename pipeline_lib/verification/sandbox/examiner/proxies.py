@@ -117,7 +117,8 @@ class Opaque:
 
     def __getattr__(self, name: str) -> Any:
         session, role = self._session, self._role
-        if role is Role.RESULT:
+        if role is Role.RESULT or name.startswith("__array"):
+            # NumPy would read memory at an address that the program gives.
             raise self._refusal(f"reads .{name} of")
         value = session.request("get", self, name, role=role)
         stands_in = self._origin is not Origin.BUILT and name in _PLAIN_ATTRIBUTES

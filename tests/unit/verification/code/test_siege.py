@@ -46,6 +46,7 @@ OPERATORS = {
     "remainder": "assert s.area(2) % 12.566 == 0",
     "sum": "assert sum([s.area(2)]) - 12.566 == 0",
     "membership": "assert 12.566 not in s.area(2)",
+    "array": "import numpy as np\nassert np.isclose(s.area(2), 12.566)",
     "membership of an item": "assert 12.566 in s[2]",
     "method of a number": "assert s.area(2).__sub__(12.566) == 0",
     "method of a text": "assert s.area(2).startswith('12')",
