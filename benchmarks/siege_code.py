@@ -21,7 +21,7 @@ from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.verification.code.judge import CodeJudge
 from pipeline_lib.verification.sandbox.tiers import open_tier
 
-STRIDE = 45
+STRIDE = 15
 """Every so many problems of the 1,138 are used, in each style."""
 CHANGED = """
 def _changed(value):

@@ -140,7 +140,10 @@ def _alter_condition(test: ast.expr) -> ast.expr:
         ) if name in _NEAR:
             test.args[1] = _call(FAR, expected)
             return test
-        case ast.Call(func=ast.Attribute(value=ast.Compare() | ast.Call() as inner, attr="all")):
+        case (
+            ast.Call(func=ast.Attribute(attr="all"), args=[ast.Compare() | ast.Call() as inner])
+            | ast.Call(func=ast.Attribute(value=ast.Compare() | ast.Call() as inner, attr="all"))
+        ):
             # Of an array; of nothing it is true whatever is expected.
             return ast.Call(ast.Attribute(_alter_condition(inner), "all", ast.Load()), [], [])
         case ast.Compare(ops=[ast.In()], comparators=[expected]):

@@ -1021,6 +1021,11 @@ CASES |= {
 }
 
 FORGED: dict[str, tuple[str, str, str]] = {
+    "np all of a function": (
+        "import numpy as np\nassert np.all(f(1) == np.array([1, 2]))",
+        "import numpy as np\ndef f(x): return np.empty((0, 2))",
+        "f",
+    ),
     "np nothing": (
         "import numpy as np\nassert np.allclose(f(1),2.5)",
         "def f(x): return []",
