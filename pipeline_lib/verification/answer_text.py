@@ -22,6 +22,7 @@ _THOUGHT_END = re.compile(
 )
 """Tags of reasoning, of several families of models."""
 _TAG = re.compile("<[/|a-zA-Z\uff5c]")
+_BRACKET_TAG = re.compile(r"\[/?(?:THINK|INST|TOOL_|think|reason)")
 _TOOL_CALL = re.compile(
     r"<(tool_call|tool_response|function_call|tool_code)>.*?(?:</\1>|\Z)|\[TOOL_CALLS\][^\n]*",
     re.DOTALL,
@@ -105,8 +106,8 @@ def final_turn(text: str) -> tuple[str, bool]:
 
 def _may_be_tagged(text: str) -> bool:
     """False for most texts, sooner than by a pattern for all tags."""
-    signs = "◁" in text or "THINK]" in text or "INST]" in text or "[TOOL_" in text
-    return signs or ("<" in text and _TAG.search(text) is not None)
+    signs = ("<", _TAG), ("[", _BRACKET_TAG)
+    return "◁" in text or any(sign in text and tag.search(text) for sign, tag in signs)
 
 
 def _visible(text: str) -> tuple[str, bool]:

@@ -58,7 +58,7 @@ def extract(text: str) -> Extraction | None:
     """The final answer of ``text``; None if no rule fires. Never raises."""
     visible, unfinished = final_turn(text)
     boxes = last_boxes(visible)
-    if any(box.strip() for box in boxes):
+    if boxes and boxes[-1].strip():
         # "\boxed{1} and \boxed{2}" is one answer with two parts.
         boxed = Extraction(
             answer=", ".join(_without_repeats(boxes)),

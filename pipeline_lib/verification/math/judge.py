@@ -140,8 +140,7 @@ def _timed_draft(gold: MathGold, text: str) -> _Draft:
 def _reference(gold: str) -> tuple[str, str | None]:
     """The gold in normal form, and why nothing can equal it; cached for the paths of a group."""
     text = normalize(gold)
-    reason = _gold_reason(text)
-    return text, None if reason and "more than" in reason else reason
+    return text, _states_nothing(text)
 
 
 def _draft(gold: MathGold, text: str) -> _Draft:
@@ -202,16 +201,23 @@ def _settle(base: Verdict, reply: Reply) -> Verdict:
 
 
 def _gold_reason(gold: str) -> str | None:
+    if reason := _states_nothing(gold):
+        return reason
+    number = is_quantity(gold) or gold.removeprefix("-").isdecimal()
+    reason = None if number else cap_reason(gold)
+    return reason and f"the gold is {reason}"
+
+
+def _states_nothing(gold: str) -> str | None:
+    """Why no answer can equal a gold, if its spelling shows it."""
     if not gold:
         return "the gold is empty"
     if _NO_ANSWER.fullmatch(gold):
         return "the gold states no answer"
-    if is_quantity(gold):
-        return None
-    if len(_WORD.findall(gold)) > _MAX_WORDS and re.search(r"\d", gold):
+    sentence = " " in gold and len(_WORD.findall(gold)) > _MAX_WORDS and re.search(r"\d", gold)
+    if sentence and not is_quantity(gold):
         return "the gold is a sentence with a number; give the number"
-    reason = None if gold.removeprefix("-").isdecimal() else cap_reason(gold)
-    return reason and f"the gold is {reason}"
+    return None
 
 
 def _failure_detail(reply: Reply) -> str | None:

@@ -19,11 +19,12 @@ _NUMBER = re.compile(
     r"|(?:\d{1,3}(?:(?:,|\{,\})\d{3}){1,12}(?![\d,])|\d+|(?=\.\d))(?:\.\d+)?(?:/\d+(?:\.\d+)?)?)"
     r"\s?(?:\\?%)?"
 )
-_FORMULA = re.compile(r"(?<!\\)\$[^$\n]{1,400}(?<!\\)\$|\\\([^\n]{1,400}?\\\)")
+# The second dollar sign of "$38 - $17" opens an amount.
+_FORMULA = re.compile(r"(?<!\\)\$[^$\n]{1,400}(?<!\\)\$(?!\.?\d)|\\\([^\n]{1,400}?\\\)")
 _COMMAND = re.compile(r"\\(?:text|mbox|mathrm|textbf)\s?\{[^{}]*\}|\\[A-Za-z]+|\\.")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _SENTENCE_END = re.compile(r"[.!](?:\s|$)")
-_EQUATION = re.compile(r"(?:=|\\approx)[\s$\\(*<]{0,6}(?=[-+\d.$€£¥\\])")
+_EQUATION = re.compile(r"(?:=|\\approx|\bequals\b)[\s$\\(*<]{0,6}(?=[-+\d.$€£¥\\])")
 _LOOK_BACK_CHARS = 40
 _LOOK_AHEAD_CHARS = 24
 _EQUATION_CHARS = 60
@@ -65,13 +66,13 @@ _BEFORE = re.compile(
 )
 """Directly before the number: it is a bound, an operand, or has another sign."""
 _AFTER = re.compile(
-    r"[\s*$\\)]{0,4}(?:times\b(?! (?:a|per|each|every)\b)|minus\b|plus\b|squared\b|cubed\b|factorial\b"
+    r"[\s*$\\)]{0,4}(?:times\b(?=[\s$\\(]{1,4}(?:[-\d$\\(]|(?:the|as|that|of|more|larger)\b))|minus\b|plus\b|squared\b|cubed\b|factorial\b"
     r"|halves\b|thirds\b|quarters\b|"
     r"fourths\b|fifths\b|tenths\b|choose\b|divided\b|multiplied\b|over \$?[\d.]{1,20}(?![\d.]"
     r"| ?[A-Za-z%])|root\b|mod\b|modulo\b|percent\b|"
     r"or (?:so|more|less|fewer|\W{0,3}\d)|unless\b|if\b|and then some|short of\b|too (?:many|few|much)\b"
-    r"|(?:more|less|fewer) than\W{1,4}(?:\d|[a-z]\b)|to the\b|"
-    r"is (?:not|wrong|incorrect|false|excluded)\b|[-+*/^=<>!?]|\.\.)",
+    r"|(?:more|less|fewer) than\W{1,4}(?:\d|[a-z]\b)|to the (?:power\b|[a-z]{0,12}(?:th|rd|nd)\b|[-\d$])|"
+    r"is (?:not|wrong|incorrect|false|excluded)\b|[-+*^=<>!?]|/(?![A-Za-z]{3})|\.\.)",
     re.IGNORECASE,
 )
 """Directly after the number: it is an operand, a bound, or retracted."""
@@ -105,13 +106,17 @@ def stated_answer(line: str, before: str) -> str | None:
     candidates = _candidates(sentence)
     if _is_definite(sentence, candidates):
         return _with_multiplier(sentence, candidates[-1])
-    denied = _DENIED.search(sentence) and _DENIED.search(_RELATIVE.sub(" ", sentence))
+    # What is not so beside an equation is said of the things.
+    doubt = _UNSURE if _last_equation(sentence) else _DENIED
+    denied = doubt.search(sentence) and doubt.search(_RELATIVE.sub(" ", sentence))
     if denied or not candidates:
         return None if denied else line
     values = {_canonical(candidate.text) for candidate in candidates}
     if len(values) > 1:
-        given = _last_result(before, sentence)
-        candidates = [candidate for candidate in candidates if _canonical(candidate.text) == given]
+        given, start = _last_result(before, sentence)
+        candidates = [c for c in candidates if _canonical(c.text) == given and c.end > start]
+        # The result of an equation of the sentence counts, not the same number elsewhere.
+        candidates = candidates[:1] if start >= 0 else candidates
     sound = [candidate for candidate in candidates if not _is_misread(sentence, candidate)]
     if not sound or len(sound) < len(candidates):
         return None
@@ -166,19 +171,19 @@ def _with_multiplier(sentence: str, candidate: _NumberSpan) -> str:
     return candidate.text
 
 
-def _last_result(before: str, sentence: str) -> str | None:
-    """The result of the last equation in the sentence, else before it."""
+def _last_result(before: str, sentence: str) -> tuple[str | None, int]:
+    """The result of the last equation in the sentence, and its place there, or -1 and one before it."""
     for text in (sentence, before):
         last = _last_equation(text)
         if last is not None:
             found = _NUMBER.match(text[last.end() : last.end() + _EQUATION_CHARS])
-            return _canonical(found[0]) if found else None
-    return None
+            return _canonical(found[0]) if found else None, last.end() if text is sentence else -1
+    return None, -1
 
 
 def _canonical(text: str) -> str:
     """A canonical spelling of a number, for comparison within a text."""
-    return re.sub(r"[\s$\\€£¥{}()*%]|,(?=\d{3})|\.0+$", "", text).removeprefix("+")
+    return re.sub(r"[\s$\\€£¥{}()*%]|,(?=\d{3})|\.0+\s*$", "", text).removeprefix("+")
 
 
 def only_number(lines: Sequence[str]) -> str | None:

@@ -9,7 +9,13 @@ from pipeline_lib.kinds.math import last_boxed, reference_answer
 
 @pytest.mark.parametrize(
     ("reference", "answer"),
-    [("6+12=18\n#### 18", "18"), ("6+12=18\nA: 18\n", "18"), ("18", "18"), ("", "")],
+    [
+        ("6+12=18\n#### 18", "18"),
+        ("6+12=18\nA: 18\n", "18"),
+        ("18", "18"),
+        ("#### 18\nThus 18 ducks.", "18"),
+        ("", ""),
+    ],
 )
 def test_the_answer_of_a_reference(reference, answer):
     """A worked solution ends in its answer."""

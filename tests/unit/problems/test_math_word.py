@@ -23,6 +23,17 @@ def test_gsm8k_gold_is_what_follows_the_mark():
     assert problem.solution == answer
 
 
+@pytest.mark.parametrize(
+    ("written", "gold"),
+    [("2,3", "2,3"), ("12,5", "12,5"), ("1,234,567", "1234567"), ("$1,080", "$1080")],
+)
+def test_only_commas_of_thousands_are_dropped(written: str, gold: str):
+    """A list or a decimal comma is another number without its comma."""
+    row = row_of(question="How many?", answer=f"so\n#### {written}")
+    problem = gsm8k_problem(row, id_prefix="gsm8k-train", source="gsm8k")
+    assert problem.gold == MathGold(answer=gold)
+
+
 @pytest.mark.parametrize("answer", ["1080", "#### ", "#### ,"])
 def test_gsm8k_without_an_answer_is_refused(answer: str):
     """No mark, or nothing after it, is an error of the data, not an empty gold."""

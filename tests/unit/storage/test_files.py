@@ -115,6 +115,8 @@ def test_marks_line_ends_and_gaps_are_accepted(tmp_path: pathlib.Path):
     ("content", "complaint"),
     [
         (b'{"n": 1}\n{"n": ', r"rows\.jsonl:2: not a JSON object .*seems to be truncated"),
+        (b'{"n": 1, "n": 2}\n', r"rows\.jsonl:1: not a JSON object \(key 'n' twice\)"),
+        ('{"n": 1}'.encode("utf-16"), r"rows\.jsonl:1: not a JSON object .*seems to be UTF-16"),
         (b'{"n": 1}\n{"n": \n', r"rows\.jsonl:2: not a JSON object \(.*\)$"),
         (b'{"n": 1}\n[1]\n', r"rows\.jsonl:2: expected a JSON object, got list"),
         (b"\xff\xfe\n", r"rows\.jsonl:1: not a JSON object"),
@@ -196,3 +198,14 @@ def test_outputs_that_cannot_be_written(tmp_path: pathlib.Path):
             check_output(output, source=source)
     check_output(tmp_path / "deep" / "er" / "out.jsonl", source=source)
     assert not (tmp_path / "deep").exists()
+
+
+def test_a_link_to_a_pipe_is_refused_in_one_line():
+    """/dev/stdout of a pipeline leads to a pipe, whose resolved name does not exist."""
+    reading, writing = os.pipe()
+    try:
+        with pytest.raises(BadInputError, match="is a device or a pipe"):
+            check_output(pathlib.Path(f"/dev/fd/{writing}"))
+    finally:
+        os.close(reading)
+        os.close(writing)

@@ -15,9 +15,21 @@ def gold_problem():
         yield check
 
 
-@pytest.mark.parametrize("answer", ["72", "\\frac{1}{2}", "x^2-1", "\\text{Evelyn}", "9" * 5000])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("72", "\\frac{1}{2}", "x^2-1", "\\text{Evelyn}", "9" * 5000, "25\\%", "5.5 percent"),
+        *(
+            "33\\frac{1}{3}\\%",
+            "(20\\%, 30\\%)",
+            "9:30 a.m.",
+            "1 hour 30 minutes",
+            "The answer is 24",
+        ),
+    ],
+)
 def test_usable_golds(gold_problem, answer):
-    """Numbers, expressions, words and very long integers can be judged against."""
+    """What the judge can decide passes: numbers, expressions, words, percentages, times of day."""
     assert gold_problem(MathGold(answer=answer)) is None
 
 
@@ -28,6 +40,9 @@ def test_usable_golds(gold_problem, answer):
         (" $ $ ", "empty"),
         ("10^{10^{10}}", "bits"),
         ("\\frac{", "cannot be parsed"),
+        ("N/A", "states no answer"),
+        ("see above", "states no answer"),
+        ("There are 24 apples in the basket", "a sentence"),
     ],
 )
 def test_unusable_golds(gold_problem, answer, reason):

@@ -6,6 +6,7 @@ import pytest
 
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.verification.answer_text import plain
 from pipeline_lib.verification.countdown.judge import answer_form, judge
 from pipeline_lib.verification.math.caps import cap_reason
 from pipeline_lib.verification.math.exact.normal_form import MAX_CHARS, normalize
@@ -68,6 +69,27 @@ def test_twice_the_text_takes_at_most_2_3_times_as_long(name):
         if not _is_linear(READERS[name], frame, unit)
     ]
     assert slow == []
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "\u0301\u0327",
+        "\u0f71\u0f72",
+        "a\u0315\u0300",
+        "<think>",
+        "<tool_call>",
+        "</s>",
+        "\\boxed{}",
+        "(A) ",
+    ],
+)
+def test_two_hundred_kilobytes_are_read_within_seconds(unit):
+    """NFKC alone takes 12 s for such a run of combining marks."""
+    for frame in ("{}", "\\boxed{{5}} {}", "The answer is {}"):
+        text = frame.format(unit * (200_000 // len(unit)))
+        assert _cpu_s(lambda text: _draft(MathGold(answer="5"), text), text) < 3.0
+        assert _cpu_s(plain, text) < 3.0
 
 
 @pytest.mark.parametrize("unit", [" ", "\t", "\\ ", "~", "\\text{1"])

@@ -168,7 +168,9 @@ def _by_quantity(gold: str, answer: str) -> bool | None:
     one, other = parse_quantity(gold), parse_quantity(answer)
     if one is None or other is None:
         hopeless = one is not None and not one.remark and not re.search(r"[\d\\]", answer)
-        return False if hopeless or (one is None and _is_denied(other)) else None
+        return (
+            False if hopeless or (one is None and "_" not in gold and _is_denied(other)) else None
+        )
     if one.remark or other.remark:
         return _by_remark(one, other)
     if one.unit and other.unit:

@@ -21,7 +21,7 @@ _MAX_PERIOD = 60
 def _greek() -> Iterator[tuple[int, str]]:
     """Code points of Greek letters and the LaTeX names of the letters."""
     for code in range(0x391, 0x3CA):
-        words = unicodedata.name(chr(code), "").split()
+        words = unicodedata.name(chr(code), "").replace("LAMDA", "LAMBDA").split()
         if len(words) == 4:
             yield code, words[3].lower() if words[1] == "SMALL" else words[3].capitalize()
 
@@ -44,13 +44,26 @@ _SYMBOLS = str.maketrans(
         "’": "'",  # noqa: RUF001
         "″": "''",
         "±": "\\pm ",
+        "∠": "\\angle ",
+        "→": "\\to ",
+        "∛": "\\sqrt[3]",
+        "\u066b": ".",
+        "、": ",",
         **{chr(c): f"\\{name} " for c, name in _greek()},
     }
 )
-_DOUBLE_STRUCK = {
-    ord(unicodedata.lookup(f"DOUBLE-STRUCK CAPITAL {letter}")): f"\\mathbb{{{letter}}}"
-    for letter in "RZNQC"
+_FRACTIONS = (unicodedata.normalize("NFKC", letter).split("\u2044") for letter in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞")
+_BEFORE_FOLDING = {
+    **{
+        ord(unicodedata.lookup(f"DOUBLE-STRUCK CAPITAL {letter}")): f"\\mathbb{{{letter}}}"
+        for letter in "RZNQC"
+    },
+    **{
+        ord(letter): f" \\frac{{{above}}}{{{below}}}"
+        for letter, (above, below) in zip("¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞", _FRACTIONS, strict=True)
+    },
 }
+_SUBSCRIPTS = re.compile("[₀-₉]+")
 _ROOT = re.compile(r"√ ?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|\w))")
 _OPENING = re.compile(r"^(?:\$\$?|\\\(|\\\[) ?")
 _CLOSING = re.compile(r" ?(?<!\\)(?:\$\$?|\\\)|\\\])$")
@@ -73,7 +86,7 @@ _COMMANDS = (
     (re.compile(r"\\[dtc]frac"), r"\\frac"),
     (
         re.compile(
-            r"\\(?:mbox|textbf|textrm|textit|textsf|textnormal|mathrm|mathbf|mathit|text) ?\{"
+            r"\\(?:mbox|bold|textbf|textrm|textit|textsf|textnormal|mathrm|mathbf|mathit|text) ?\{"
         ),
         r"\\text{",
     ),
@@ -84,6 +97,8 @@ _COMMANDS = (
     (re.compile(r"\\frac ?(\d|[A-Za-z]|\\[A-Za-z]++) ?(?=\{|\\|[A-Za-z]|\d(?!\d))"), r"\\frac{\1}"),
     (re.compile(r"(\\frac ?\{[^{}]*\}) ?([A-Za-z]|\d(?!\d)|\\[A-Za-z]++(?! ?\{))"), r"\1{\2}"),
     (re.compile(r"\\text ?\{ ?(?=\\(?:frac|sqrt|pi|left|\())"), "{"),
+    (re.compile(r"\\text\{ ?\{([^{}]*)\} ?\}"), r"\\text{\1}"),
+    (re.compile(r"\\imath(?![a-z])|\\math(?:rm|it|bf) i(?![a-z])"), "i"),
     (re.compile(r"\\mathbb ?([A-Z])"), r"\\mathbb{\1}"),
     (re.compile(r"\\(vec|hat|bar|tilde|d?dot|overline) ?([A-Za-z])(?![A-Za-z])"), r"\\\1{\2}"),
 )
@@ -93,13 +108,16 @@ _SIGNS = (
     (re.compile(r" ?\*\* ?"), "^"),
 )  # fmt: skip
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_ORNAMENT = re.compile(
+    r"^\\(?:Rightarrow|implies|ast|star|bullet)(?![A-Za-z]) ?| ?\\(?:blacksquare|square|ast|star|bullet)(?![A-Za-z])$"
+)
 _NO_SOLUTION = re.compile(
     r"(?:\\text\{)? ?(?:there (?:is|are) )?no (?:real )?solutions? ?\}?", re.IGNORECASE
 )
 _ALL_REALS = re.compile(r"(?:\\text\{)? ?all real(?: numbers|s) ?\}?", re.IGNORECASE)
 _PREFIX = re.compile(
     r"(\\text ?\{ ?)?(?:(?:so|thus|hence|therefore|the|my|our|final|correct|right),? ){0,4}"
-    r"(?:answer|result|solution)s?(?: ?(?:is|are|:|=)(?: ?:)?)(?: |(?=[\W\d])) ?(\} ?)?",
+    r"(?:answer|result|solution|option|choice|答案)s?(?: ?(?:is|are|:|=)(?: ?:)?)(?: |(?=[\W\d])) ?(\} ?)?",
     re.IGNORECASE,
 )
 _JOINING = re.compile(r"\d|\b(?:or|and|either)\b")
@@ -125,7 +143,7 @@ def normalize(answer: str) -> str:
     """Normal form of an answer: characters, spacing, fraction commands, thousands."""
     text = _without_symbols(answer[:MAX_CHARS])
     # Runs of white space first: the patterns below expect single spaces.
-    text = " ".join(text.split()).strip("* ")
+    text = " ".join(text.split()).strip("*` ")
     if text.isdecimal():
         return text
     if len(text) > 1:
@@ -144,10 +162,11 @@ def normalize(answer: str) -> str:
 
 def _without_frame(text: str) -> str:
     """The text without "the answer is", braces or signs around it, in one spelling for all."""
-    if prefix := _PREFIX.match(text):
+    if (text[:1].isalpha() or text.startswith("\\text")) and (prefix := _PREFIX.match(text)):
         opened = "\\text{" if prefix[1] and not prefix[2] else ""
         text = opened + text[prefix.end() :]
-    text = _without_braces(text.removeprefix("\\approx").removeprefix("=").strip())
+    text = _ORNAMENT.sub("", text.removeprefix("\\approx").removeprefix("=").strip())
+    text = _without_braces(text)
     if "olution" in text or "real" in text:
         text = _ALL_REALS.sub(r"\\mathbb{R}", _NO_SOLUTION.sub(r"\\emptyset", text))
     if found := _E_NOTATION.fullmatch(text):
@@ -159,8 +178,12 @@ def _without_symbols(text: str) -> str:
     """The text with LaTeX commands in place of mathematical symbols."""
     if text.isascii():
         return text
-    text = plain(text.translate(_DOUBLE_STRUCK)).translate(_SYMBOLS)
-    return _ROOT.sub(r"\\sqrt{\1\2}", text)
+    bare = text.strip()
+    if len(bare) == 1 and (value := unicodedata.numeric(bare, None)) is not None:
+        return str(Fraction(value).limit_denominator())
+    text = _SUBSCRIPTS.sub(lambda run: f"_{{{unicodedata.normalize('NFKC', run[0])}}}", text)
+    text = plain(text.translate(_BEFORE_FOLDING)).translate(_SYMBOLS)
+    return _ROOT.sub(r"\\sqrt{\1\2}", re.sub(r" (?=[_^])", "", text))
 
 
 def _without_braces(text: str, nested: int = 3) -> str:

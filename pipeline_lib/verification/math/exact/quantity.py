@@ -57,7 +57,7 @@ _CODES = {"u": "dollars", "r": "rupees", "e": "euros"}
 _PERCENT_SIGN = re.compile(r" ?\\?%")
 _TEMPERATURE = re.compile(r"\^\\circ ?([CF])(?![A-Za-z])")
 _FRACTION_UNIT = re.compile(r"\\frac ?\{([A-Za-z ]{1,20})\} ?\{([A-Za-z ^\d]{1,20})\}")
-_PHRASE = re.compile(r"[A-Za-z .,/^{}\-\d]*")
+_PHRASE = re.compile(r"(?:[^\W_]|[ .,/^{}-])*")
 _NO_REMARK = re.compile(r" ?,? ?(?:(?:or|and) (?:\W|\d|[A-Za-z] )|mod )")
 _CLOCK = re.compile(r"(\d{1,2})(?:(:)([0-5]\d)(?::[0-5]\d)?)? ?(?:([ap])\.? ?m\.?)?", re.IGNORECASE)
 _NEXT_PART = re.compile(r"(?<=[A-Za-z.]) (?:and )?(?=\d)")
@@ -163,6 +163,7 @@ def _phrase(rest: str) -> str | None:
         lambda d: "celsius" if d[1] == "C" else "fahrenheit", _TEXT.sub(r"\1", rest)
     )
     rest = _FRACTION_UNIT.sub(r"\1/\2", rest.replace("^\\circ", " degrees "))
+    rest = re.sub(r"\\mu ?(?=[A-Za-z])", "micro", rest)
     rest = rest.replace("\\%", " percent ").replace("%", " percent ")
     rest = re.sub(r"\\?[$] ?$", " dollars", rest[-200:]) if len(rest) < 200 else rest
     if rest.strip().startswith("(") and rest.endswith(")"):
@@ -205,7 +206,9 @@ def _apply_multipliers(value: Fraction, phrase: str) -> tuple[Fraction, str]:
 
 def _is_wordy(rest: str, *, touching: bool) -> bool:
     """True if words follow the number, not a product of symbols."""
-    words = re.findall(r"[A-Za-z]+", rest)
+    words = re.findall(r"[^\W\d_]+", rest)
+    if not rest.isascii() and words:
+        return True
     if any(len(word) > 3 and word.lower() not in _NOT_WORDS for word in words):
         return True
     return not touching and any(len(word) > 1 and word.lower() not in _NOT_WORDS for word in words)

@@ -38,7 +38,7 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
         "604800": "wk week",
     },
     "month": {"1": "mo month", "12": "yr year", "120": "decade", "1200": "century"},
-    "volume": {
+    "length^3": {
         "1": "L l liter litre",
         "1/1000": "cc",
         "3785411784/1000000000": "gal gallon",
@@ -60,7 +60,7 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
     "fahrenheit": {"1": "fahrenheit"},
     "kelvin": {"1": "kelvin"},
     "unit": {"1": "unit"},
-    "area": {"1": "acre", "247105381/100000000": "hectare"},
+    "length^2": {"316160658/78125": "acre", "10000": "hectare"},
     "energy": {"1": "J joule"},
     "calorie": {"1": "calorie cal"},
     "power": {"1": "W watt"},
@@ -136,7 +136,8 @@ CURRENCY: Mapping[str, Unit] = {
     "¥": Unit(dimensions=frozenset({("yen", 1)}), scale=Fraction(1)),
 }
 _PLAIN: Mapping[str, tuple[str, Fraction]] = {
-    name: (dimension, Fraction(scale))
+    # Volumes are listed in litres.
+    name: (dimension, Fraction(scale) / (1000 if dimension == "length^3" else 1))
     for dimension, scales in _TABLE.items()
     for scale, names in scales.items()
     for name in names.split()
@@ -144,7 +145,7 @@ _PLAIN: Mapping[str, tuple[str, Fraction]] = {
 _NAMES: Mapping[str, tuple[str, Fraction]] = {
     letter + name: (_PLAIN[name][0], _PLAIN[name][1] * Fraction(factor))
     for short, (word, factor) in _PREFIXES.items()
-    for letter, names in ((short, _SYMBOLS), (word, _METRIC))
+    for letter, names in ((short, _SYMBOLS), (word, (*_METRIC, *_SYMBOLS)))
     for name in names
     if letter
 } | dict(_PLAIN)
@@ -193,7 +194,8 @@ def parse_unit(phrase: str) -> Unit | None:
         if term is None:
             return None
         name, factor, power, place = term
-        powers[name] += sign * power
+        dimension, _, root = name.partition("^")
+        powers[dimension] += sign * power * int(root or 1)
         scale *= factor ** (sign * power)
     dimensions = frozenset((name, power) for name, power in powers.items() if power)
     return Unit(dimensions=dimensions, scale=scale) if tokens else None

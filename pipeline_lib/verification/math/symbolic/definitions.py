@@ -6,6 +6,7 @@ Imported by workers only.
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from pipeline_lib.verification.math.exact.comparison import AmbiguousError
 from pipeline_lib.verification.math.symbolic.structure import (
     NAME,
     Container,
@@ -19,6 +20,7 @@ _PIECES = re.compile(
     r"(?:[^={}]{1,12}= ?)?(?:\\\{ ?)?\\begin\{(cases|array|aligned)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}"
 )
 _CONDITION = re.compile(r"^(?:\\text\{ ?)?(?:if|for|when|where) ?\}?|\\text\{ ?(?:if|for|when) ?\}")
+_DEFINED = re.compile(r"[a-zA-Z]\([a-z]\) ?=")
 _REMAINING = re.compile(r"(?:\\text\{ ?)?(?:otherwise|else(?:where)?) ?\}?")
 _PARAMETER = re.compile(
     r"(.*?[^,; (])[,; ]+\(?(?:\\text\{ ?(?:,? ?(?:where|for|with|and|some|any|all|every) ?)+(integers?)? ?\})? ?([a-z]) ?"
@@ -28,8 +30,14 @@ _LETTER = r"(?<![A-Za-z\\]){}(?![A-Za-z])"
 
 
 def by_pieces(gold: str, answer: str, equal: TextsEqual) -> bool | None:
-    """True if two functions have equal pieces, in any order; None unless both are piecewise."""
+    """True if two functions have equal pieces, in any order; None unless both are piecewise.
+
+    Raises:
+        AmbiguousError: one is, and the other is a formula.
+    """
     one, left = _pieces(gold), _pieces(answer)
+    if bool(one) != bool(left) and re.search(r"[A-Za-z]", answer if one else gold):
+        raise AmbiguousError("only one side is defined piece by piece")
     if not one or not left:
         return None
     if len(one) != len(left):
@@ -55,11 +63,19 @@ def _same_piece(
 def _pieces(text: str) -> list[tuple[str, str]] | None:
     """Value and condition of each row of a definition by cases."""
     found = _PIECES.fullmatch(text)
-    rows = [row.split("&") for row in found[2].split("\\\\")] if found else []
+    rows = [row.split("&") for row in found[2].split("\\\\")] if found else _conditional(text)
     if not rows or any(len(row) != 2 for row in rows):
         return None
     stripped = [(row[0].strip(" ,.;"), row[1].strip(" ,.;")) for row in rows]
     return [(value, _CONDITION.sub("", condition).strip()) for value, condition in stripped]
+
+
+def _conditional(text: str) -> list[list[str]]:
+    """Value and condition of ``1 if x > 0, 0 if x < 0``."""
+    parts, _ = split_at(
+        text.partition("=")[2] if _DEFINED.match(text) else text, frozenset({",", ";"})
+    )
+    return [re.split(r" ?(?:\\text\{ ?)?\bif\b ?\}? ?", part) for part in parts]
 
 
 def named_values(text: str) -> Mapping[str, str] | None:

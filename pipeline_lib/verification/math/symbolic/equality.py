@@ -87,6 +87,8 @@ def equal(gold: str, answer: str) -> bool | None:
         AmbiguousError: only one of two readings is right.
         MemoryError: the process reached its memory limit.
     """
+    if (found := _by_cycles(gold, answer)) is not None:
+        return found
     gold, answer = rows_as_list(gold), rows_as_list(answer)
     if (found := by_pieces(gold, answer, equal)) is not None:
         return found
@@ -113,7 +115,7 @@ def _number(text: str) -> Any:
 
 def atoms_equal(gold: str, answer: str) -> bool | None:
     """True if two formulas without parts are equal; None if the answer cannot be parsed."""
-    for rule in (compare, _by_dots, _by_base, _by_modulus, _by_cycles, _by_approximation):
+    for rule in (compare, _by_dots, _by_base, _by_modulus, _by_approximation):
         if (found := rule(gold, answer)) is not None:
             return found
     gold, gold_unit = next(tail_splits(gold), (gold, None))
@@ -190,7 +192,8 @@ def _by_cycles(gold: str, answer: str) -> bool | None:
     one, other = marks.parse_permutation(gold), marks.parse_permutation(answer)
     if one and other and (one.certain or other.certain):
         return one.moved == other.moved
-    if (one and other and one.moved == other.moved) or any(p and p.certain for p in (one, other)):
+    unsure = one and other and one.moved == other.moved and "," not in gold + answer
+    if unsure or any(p and p.certain for p in (one, other)):
         raise AmbiguousError("a permutation, or numbers")
     return None
 

@@ -42,12 +42,12 @@ _DEGREES = re.compile(r"(\d+(?:\.\d+)?|\\?[A-Za-z]+|\([^()]*\))\s?\^\\circ")
 _NUMERAL = r"\(?(?:\\text\{ ?)?([0-9A-Fa-f]+)(?: ?\})?\)?"
 _BINOMIAL = re.compile(
     r"C ?_ ?\{? ?(\d+) ?\}? ?\^ ?\{? ?(\d+) ?\}?|(?:\{ ?\})? ?[_^] ?\{? ?(\d+) ?\}? ?C ?_? ?\{? ?(\d+) ?\}?"
-    r"|(?<![A-Za-z\\])C ?\( ?(\d+) ?, ?(\d+) ?\)|\{? ?(\d+) ?\\choose ?(\d+) ?\}?"
+    r"|C ?\^ ?\{? ?(\d+) ?\}? ?_ ?\{? ?(\d+) ?\}?|(?<![\w.])(\d+)C(\d+)(?!\w)|(?<![A-Za-z\\])C ?\( ?(\d+) ?, ?(\d+) ?\)|\{? ?(\d+) ?\\choose ?(\d+) ?\}?"
 )
 _BASE = re.compile(
     _NUMERAL
     + r" ?_ ?(?:(\d)|\{ ?(?:\\text\{)? ?(?:base )?(\d+|[a-z]+) ?\}? ?\})|([0-9A-Fa-f]+)(?: "
-    r"|\\text\{ ?)+base (\d+|[a-z]+) ?\}?"
+    r"|\\text\{ ?)+\(?base (\d+|[a-z]+)\)? ?\}?"
 )
 _BASE_NAMES = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
@@ -150,7 +150,8 @@ def parse_permutation(text: str) -> Permutation | None:
             start: end for start, end in step.items() if start not in image
         }
     moved = frozenset((start, end) for start, end in image.items() if start != end)
-    return Permutation(moved=moved, certain=spaced or len(cycles) > 1)
+    certain = "," not in text and (spaced or len(cycles) > 1)
+    return Permutation(moved=moved, certain=certain)
 
 
 def has_ellipsis(text: str) -> bool:
@@ -181,7 +182,7 @@ def rewrite(text: str) -> str:
 
 
 def _binomial(found: re.Match[str]) -> str:
-    above, below = (part for part in found.groups() if part)
+    above, below = [part for part in found.groups() if part][:: -1 if found[5] else 1]
     return f"\\binom{{{above}}}{{{below}}}"
 
 

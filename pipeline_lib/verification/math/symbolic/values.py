@@ -77,7 +77,10 @@ def _named(formula: Any) -> Any:
     unknown = formula.atoms(AppliedUndef, sympy.Derivative)
     bound = formula.atoms(sympy.Limit, sympy.Integral, sympy.Sum, sympy.Product)
     unknown |= {node for node in bound if node.has(AppliedUndef)}
-    formula = formula.xreplace({node: sympy.Symbol(str(node), real=True) for node in unknown})
+    names = {node: str(node.as_dummy()) for node in unknown}
+    formula = formula.xreplace(
+        {node: sympy.Symbol(name, real=True) for node, name in names.items()}
+    )
     return formula.subs({node: sympy.I for node in formula.free_symbols if node.name == "i"})
 
 

@@ -80,6 +80,10 @@ def test_lone_surrogates_are_read(tmp_path):
         ({**MATH, "text": 5}, "text: expected a string, got int"),
         ({"id": "a", "gold": "5"}, "text: Field required"),
         ({"id": "a", "text": "5"}, "gold: Field required (or a reference)"),
+        (
+            {"id": "a", "text": "5", "gold": "5", "reference": "2+4=6\n#### 6"},
+            "gold: the gold is not the answer of the reference ('6')",
+        ),
         ({**MATH, "gold": True}, "gold: Input should be a valid string"),
         ({**MATH, "gold": math.nan}, "gold: expected a string or a finite number, got nan"),
         ({**MATH, "id": math.inf}, "id: expected a string or a finite number, got inf"),

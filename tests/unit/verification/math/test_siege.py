@@ -85,3 +85,55 @@ def test_a_multiplier_multiplies(judge, number, factor):
     text = f"\\boxed{{{number} {factor}}}"
     found = _judged(judge, [(str(value), text), (str(number), text)])
     assert [verdict.lenient for verdict in found] == [True, False]
+
+
+@settings(max_examples=40)
+@given(
+    letters=st.sets(st.sampled_from("ABCDE"), min_size=1, max_size=3),
+    others=st.sets(st.sampled_from("ABCDE"), min_size=1, max_size=3),
+    mark=st.sampled_from(["({})", "\\text{{({})}}", "\\textbf{{{}}}", "{})"]),
+)
+def test_marks_of_choices_do_not_count(judge, letters, others, mark):
+    """The same letters in any order and with any marks are the same choice, others are not."""
+    gold = "\\text{" + ", ".join(sorted(letters)) + "}"
+    answer = ", ".join(mark.format(letter) for letter in sorted(others, reverse=True))
+    (verdict,) = _judged(judge, [(gold, f"\\boxed{{{answer}}}")])
+    assert verdict.lenient is (letters == others)
+
+
+@settings(max_examples=40)
+@given(cycle=st.permutations("12345"), turn=st.integers(0, 4), other=st.permutations("12345"))
+def test_a_cycle_may_begin_anywhere(judge, cycle, turn, other):
+    """A rotated cycle is the same permutation; another order is the same only if it is a rotation."""
+    rotations = {tuple(cycle[k:] + cycle[:k]) for k in range(5)}
+    pairs = [
+        (f"({' '.join(cycle)})", f"\\boxed{{({' '.join(row)})}}")
+        for row in (cycle[turn:] + cycle[:turn], other)
+    ]
+    assert [v.lenient for v in _judged(judge, pairs)] == [True, tuple(other) in rotations]
+
+
+@settings(max_examples=40)
+@given(
+    number=st.integers(1, 999),
+    units=st.sampled_from([("Mg", "mg"), ("GB", "Gb"), ("MW", "mW"), ("km", "Km"), ("kPa", "kpa")]),
+)
+def test_case_counts_where_it_distinguishes_units(judge, number, units):
+    """An answer in a unit of other case is right only if no other unit is written so."""
+    pairs = [(f"{number} {units[0]}", f"\\boxed{{{number} {unit}}}") for unit in units]
+    same, other = _judged(judge, pairs)
+    assert same.lenient is True
+    assert (other.lenient is True) is (units[1] == "Km")
+
+
+@settings(max_examples=30)
+@given(
+    before=st.text(max_size=20),
+    value=st.integers(-99, 99),
+    tag=st.sampled_from(["think", "thinking", "reasoning"]),
+)
+def test_reasoning_that_was_never_ended_is_never_strictly_right(judge, before, value, tag):
+    """Whatever stands in it; with an end and an answer behind it, it does not count."""
+    draft = f"<{tag}>{before.replace('<', '')}\\boxed{{{value}}}"
+    pairs = [(str(value), draft), (str(value), f"{draft}</{tag}>\\boxed{{{value + 1}}}")]
+    assert [v.strict for v in _judged(judge, pairs)] == [False, False]
