@@ -119,7 +119,7 @@ def _is_zero_function(difference: sympy.Expr, symbols: list[sympy.Symbol]) -> bo
     if not difference.has(sympy.Abs):
         # What is defined for positive numbers alone is compared for these.
         difference = difference.xreplace({s: sympy.Symbol(s.name, positive=True) for s in symbols})
-    return _is_zero_by_algebra(difference) or (None if agreed else False)
+    return _is_zero_by_algebra(difference) or None
 
 
 def _has_roots(formula: sympy.Expr) -> bool:
