@@ -133,12 +133,12 @@ def _timed_draft(gold: MathGold, text: str) -> _Draft:
     except Exception as error:  # noqa: BLE001 - one item must not fail its batch
         draft = _Draft(verdict=verifier_error(error))
     seconds = time.perf_counter() - start
-    return replace(draft, verdict=replace(draft.verdict, seconds=seconds))
+    return _Draft(verdict=replace(draft.verdict, seconds=seconds), question=draft.question)
 
 
 @functools.lru_cache(maxsize=4096)
 def _reference(gold: str) -> tuple[str, str | None]:
-    """The gold in normal form, and why nothing can equal it; cached for the paths of a group."""
+    """A gold in normal form, and why nothing can equal it; cached for the paths of a group."""
     text = normalize(gold)
     return text, _states_nothing(text)
 
@@ -150,8 +150,9 @@ def _draft(gold: MathGold, text: str) -> _Draft:
     found = extract(text)
     if found is None:
         return _Draft(verdict=Verdict(status=Status.UNPARSED, strict=False, lenient=False))
-    answer = normalize(found.answer)
     shown = found.answer[:MAX_SHOWN_CHARS]
+    # Paths of a group often agree; long answers would fill the cache.
+    answer = _reference(shown)[0] if shown == found.answer else normalize(found.answer)
     base = Verdict(
         status=Status.WRONG, strict=False, lenient=False, extracted=shown, rule=found.rule.value
     )
@@ -180,12 +181,11 @@ def _compare(reference: str, answer: str, base: Verdict) -> _Draft:
 
 
 def _score(base: Verdict, *, equal: bool) -> Verdict:
-    return replace(
-        base,
-        status=Status.CORRECT if equal else Status.WRONG,
-        strict=equal and base.rule in STRICT_RULES,
-        lenient=equal,
-    )
+    """``base``, which is wrong, or right if the answers are equal."""
+    if not equal:
+        return base
+    strict = base.rule in STRICT_RULES
+    return replace(base, status=Status.CORRECT, strict=strict, lenient=True)
 
 
 def _settle(base: Verdict, reply: Reply) -> Verdict:
