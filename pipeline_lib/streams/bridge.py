@@ -25,10 +25,9 @@ from pipeline_lib.streams.messages import (
     key_of,
     line_of,
     source_of,
-    verdict_row,
 )
 from pipeline_lib.verification.dispatch import open_verifier
-from pipeline_lib.verification.lines.files import JudgedLine, judge_lines
+from pipeline_lib.verification.lines.files import JudgedLine, judge_lines, verdict_row
 from pipeline_lib.verification.lines.format import Line
 
 CHUNK_MESSAGES = 256

@@ -12,7 +12,6 @@ from confluent_kafka import Message
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import Row
-from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.lines.format import Line, parse_line
 
 REASON = "reason"
@@ -49,18 +48,6 @@ def _json_object(content: bytes | None, *, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise BadInputError(f"{where}: expected a JSON object, got {type(value).__name__}")
     return value
-
-
-def verdict_row(name: str, verdict: Verdict) -> Row:
-    """The line of `reasonloop verify` for one answer, without its seconds."""
-    return {
-        "id": name,
-        "status": verdict.status.value,
-        "strict": verdict.strict,
-        "lenient": verdict.lenient,
-        "extracted": verdict.extracted,
-        "rule": verdict.rule,
-    }
 
 
 def encoded(row: Row) -> bytes:

@@ -14,8 +14,9 @@ from pipeline_lib.storage import manifests, shards
 from pipeline_lib.storage.manifests import MANIFEST_NAME
 from pipeline_lib.storage.workspace import RoundFolders, Workspace
 from pipeline_lib.streams.kafka import Header, Sender
-from pipeline_lib.streams.messages import encoded, key_of, verdict_row
+from pipeline_lib.streams.messages import encoded, key_of
 from pipeline_lib.verdicts import Verdict
+from pipeline_lib.verification.lines.files import verdict_row
 from pipeline_lib.verification.lines.format import path_line
 
 

@@ -40,16 +40,21 @@ class JudgedLine:
 
     def row(self) -> Row:
         """The output line."""
-        return {
-            "id": self.line.id,
-            "status": self.verdict.status.value,
-            "strict": self.verdict.strict,
-            "lenient": self.verdict.lenient,
-            "extracted": self.verdict.extracted,
-            "rule": self.verdict.rule,
-            "detail": self.verdict.detail,
-            "seconds": round(self.verdict.seconds, 6),
-        }
+        seconds = round(self.verdict.seconds, 6)
+        return {**verdict_row(self.line.id, self.verdict), "seconds": seconds}
+
+
+def verdict_row(name: str, verdict: Verdict) -> Row:
+    """The output line of one answer, without its seconds."""
+    return {
+        "id": name,
+        "status": verdict.status.value,
+        "strict": verdict.strict,
+        "lenient": verdict.lenient,
+        "extracted": verdict.extracted,
+        "rule": verdict.rule,
+        "detail": verdict.detail,
+    }
 
 
 def verify_lines(

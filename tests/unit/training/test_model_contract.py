@@ -6,6 +6,7 @@ The expected ids come from transformers alone: its chat template, or the tokeniz
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import httpx
@@ -29,7 +30,7 @@ from pipeline_lib.serving.front.prompts import PromptTokenizer
 from pipeline_lib.serving.front.schemas import Message
 from pipeline_lib.serving.pretrained import load_chat_format, load_tokenizer
 from pipeline_lib.serving.scored_text import ScoredText
-from pipeline_lib.serving.tokens import TEMPLATE_DATE, encode_prompt
+from pipeline_lib.serving.tokens import TEMPLATE_DATE, encode_prompt, encode_text
 from pipeline_lib.training.methods import TrainingRequest, train_policy
 from pipeline_lib.training.offline import dpo, sft
 from pipeline_lib.training.online.live_rollouts import LiveRollouts
@@ -185,7 +186,7 @@ def rendered_by_the_server(folder: str) -> Ids:
     if tokenizer.chat_template:
         message = Message.model_validate({"role": "user", "content": instruction(PROBLEM)})
         return prompts.encode(prompts.render([message]))
-    ids = prompts.encode(prompt_of(folder), add_special_tokens=True)
+    ids = prompts.encode(prompt_of(folder), partial(encode_text, add_special_tokens=True))
     return ids[: len(ids) - (ids[-1] == tokenizer.eos_token_id)]
 
 
