@@ -22,7 +22,7 @@ from pipeline_lib.verification.code.judge import CodeJudge
 from pipeline_lib.verification.sandbox.tiers import open_tier
 
 STRIDE = 15
-"""Every so many problems of the 1,138 are used, in each style."""
+"""Each style takes every 15th of the 1,138 problems."""
 CHANGED = """
 def _changed(value):
     if isinstance(value, bool): return not value

@@ -1,4 +1,4 @@
-"""The fields of a RayJob (ray.io/v1, KubeRay 1.1 and later) and of its pods that a manifest of ours may have.
+"""The allowed fields of our RayJob manifests (ray.io/v1, KubeRay 1.1 and later) and of their pods.
 
 Names, types and required fields are those of the definitions; no other field passes.
 """

@@ -167,7 +167,7 @@ def notations() -> Iterator[Pair]:
 
 
 def wrappers() -> Iterator[Pair]:
-    """What stands around a value in the box without changing it."""
+    """Values with LaTeX commands or words around them, in the box."""
     wraps = ("\\color{{red}}{{{}}}", "\\textcolor{{blue}}{{{}}}", "\\color{{red}} {}", "\\underline{{{}}}", "\\fbox{{{}}}", "\\bm{{{}}}",
              "\\boldsymbol{{{}}}", "\\mathbf{{{}}}", "Answer: {}", "The answer is {}", "\\text{{Answer: }}{}", "\\text{{The answer is }} {}",
              "= {}", "\\therefore {}", "{}\\,.", "\\Large {}", "\\displaystyle{{{}}}", "{{{}}}", "\\boxed{{{}}}",

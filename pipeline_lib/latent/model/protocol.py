@@ -1,4 +1,4 @@
-"""What latent models take and give: batches in, a training loss or K answers out.
+"""Inputs and outputs of latent models: batches, the training loss, K answers.
 
 Axes: B rows of a batch, K branches, L positions of a sequence, V tokens of the vocabulary.
 """

@@ -47,7 +47,7 @@ def by_choice(gold: str, answer: str) -> bool | None:
 
 
 def without_letter(gold: str, answer: str) -> tuple[str, str]:
-    """What the letters stand for, if only one of the texts names its letter."""
+    """Both texts without their letters, if only one of them has a letter."""
     one, other = parse_choice(gold), parse_choice(answer)
     if (one is None) != (other is None):
         gold = one.rest or gold if one else gold

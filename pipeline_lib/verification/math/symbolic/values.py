@@ -34,6 +34,7 @@ _POINTS = 1009
 _SCALES = (1, 3, 40, -1, -40)
 _CONSTANT = re.compile(r"[A-DKck](?:_\{?\d\}?)?")
 _MAX_CONSTANTS = 3
+_UNDEFINED, _INFINITE = {sympy.zoo, sympy.nan}, {sympy.oo, -sympy.oo}
 _GREATER = {sympy.StrictGreaterThan, sympy.GreaterThan}
 
 
@@ -63,6 +64,13 @@ def same_value(left: sympy.Expr, right: sympy.Expr) -> bool | None:
     """
     if left == right:
         return True
+    if not _is_defined(left):
+        return None
+    if not _is_defined(right):
+        return False
+    if _INFINITE & {left, right}:
+        others = {left, right} - _INFINITE
+        return None if any(other.is_finite is not True for other in others) else False
     difference = _named(left - right)
     symbols = sorted(difference.free_symbols, key=str)
     if symbols:
@@ -70,6 +78,16 @@ def same_value(left: sympy.Expr, right: sympy.Expr) -> bool | None:
         renamed = _with_constants_renamed(left, right) if found is False else ()
         return any(same_value(left, other) for other in renamed) or found
     return _is_rounded(left, right) or _is_rounded(right, left) or _is_zero_number(difference)
+
+
+def _is_defined(formula: sympy.Expr) -> bool:
+    """False for a formula that divides by zero or takes its logarithm."""
+    return not any(
+        node in _UNDEFINED
+        or (isinstance(node, sympy.Pow) and node.exp.is_negative and node.base.is_zero)
+        or (isinstance(node, sympy.log) and node.args[0].is_zero)
+        for node in sympy.preorder_traversal(formula)
+    )
 
 
 def _named(formula: Any) -> Any:
@@ -223,7 +241,7 @@ def _links(parsed: Any) -> list[Any]:
 
 
 def _names(links: list[Any]) -> set[Any]:
-    """What equations define: their left sides that are symbols or values of unknown functions."""
+    """The left sides of equations that are symbols or values of unknown functions."""
     return {link.lhs for link in links if isinstance(link.lhs, sympy.Symbol | AppliedUndef)}
 
 

@@ -186,5 +186,5 @@ class ProcessState:
 
 
 def _rest_of(stream: object) -> str | None:
-    """What is left to read."""
+    """The unread rest of an in-memory stream; None of another one."""
     return stream.getvalue()[stream.tell() :] if isinstance(stream, io.StringIO) else None

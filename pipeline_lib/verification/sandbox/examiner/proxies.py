@@ -43,7 +43,7 @@ class Role(enum.Enum):
 
 
 class Origin(enum.Enum):
-    """How tests got an object of the class under test, which decides what they may do with it."""
+    """The origin of a proxy of an object in the tests; it decides which operations are allowed."""
 
     BUILT = "by a call of the class: they know it for an object"
     DERIVED = "as a reply: it may stand in the place of a plain value"

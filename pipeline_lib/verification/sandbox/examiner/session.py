@@ -278,7 +278,7 @@ class Session:
             raise self.refuse(Status.VERIFIER_ERROR, f"the tests give {error}") from error
 
     def _reference(self, value: object) -> Any:
-        """What stands for a value that is not plain; None if it cannot be sent."""
+        """The reference that is sent in place of a value that is not plain; None if there is none."""
         if isinstance(value, Opaque):
             return value.number_
         if (record := self._records.content(value)) is not None:

@@ -1,7 +1,7 @@
 """One run of the tests of a program, against the program itself or against the record of a run.
 
-Run are the statements, ``check(candidate)``, the cases of unittest, and, as in pytest, functions
-and classes whose names begin with test that nobody calls.
+The run has four parts: the statements, ``check(candidate)``, the cases of unittest, and, as in
+pytest, the functions and classes named ``test*`` that the tests do not call themselves.
 """
 
 import ast

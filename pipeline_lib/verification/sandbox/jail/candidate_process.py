@@ -384,7 +384,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 
 def _customary(name: str, *, modules: tuple[str, ...]) -> dict[str, object]:
-    """What a program finds under a name that its data set imports before it."""
+    """The value of a name that data sets import before the program, by name; empty if there is none."""
     if hasattr(builtins, name):
         return {}
     if name in modules:

@@ -38,6 +38,25 @@ def test_relations_matrices_and_formulas(left, right, same):
     assert same_object(parse_formula(left)[0], parse_formula(right)[0]) is same
 
 
+@pytest.mark.parametrize(
+    ("gold", "answer", "same"),
+    [
+        ("3", "\\frac{1}{0}", False),
+        ("3", "2+\\frac{1}{0}", False),
+        ("x^2", "\\frac{x}{0}", False),
+        ("3", "\\log(0)", False),
+        ("\\frac{1}{0}", "3", None),
+        ("3", "\\infty", False),
+        ("\\infty", "-\\infty", False),
+        ("\\infty", "\\sum_{n=1}^{\\infty} \\frac{1}{n}", None),
+        ("\\infty", "\\infty", True),
+    ],
+)
+def test_an_answer_without_a_value_is_wrong(gold, answer, same):
+    """Division by zero is no way to a null score; a gold without a value decides nothing."""
+    assert same_object(parse_formula(gold)[0], parse_formula(answer)[0]) is same
+
+
 @settings(max_examples=30, deadline=None)
 @given(COEFFICIENTS, COEFFICIENTS)
 def test_a_product_is_what_it_expands_to(left, right):
