@@ -15,11 +15,11 @@ import pytest
 from benchmarks.lib.recorded_paths import write_paths, write_problems
 from flows import server
 from flows.cli.app import main
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage.workspace import Workspace
 from tests.flows import smoke_runs
 from tests.flows.dvc_repositories import Checkout, copy_repository, stages_in
+from tests.flows.fork_server import ForkServer
 from tests.made_once import made_once
 
 RUN_TIMEOUT_S = 280
@@ -36,20 +36,13 @@ class Command:
     """The `reasonloop` command with its own environment."""
 
     environment: dict[str, str]
+    forks: ForkServer
 
     def argv(self, *arguments: str | pathlib.Path) -> list[str]:
         return [sys.executable, "-m", "flows.cli", *map(str, arguments)]
 
     def __call__(self, *arguments: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.argv(*arguments),
-            cwd=REPOSITORY,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=RUN_TIMEOUT_S,
-            check=False,
-        )
+        return self.forks.run([*map(str, arguments)], timeout_s=RUN_TIMEOUT_S)
 
     def killed_when(
         self, reached: Callable[[], bool], *arguments: str | pathlib.Path, give_up_s: float = 200
@@ -89,13 +82,15 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.
 
 
 @pytest.fixture(scope="session")
-def reasonloop(prefect_server, tmp_path_factory) -> Command:
+def reasonloop(prefect_server, tmp_path_factory) -> Iterator[Command]:
     """The command with the session's server in its environment, as for a user."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "RAY"))}
     environment |= SAME_KERNELS
     environment["PREFECT_HOME"] = str(tmp_path_factory.mktemp("prefect-home"))
     environment["PREFECT_API_URL"] = prefect_server.api_url
-    return Command(environment)
+    forks = ForkServer(environment)
+    yield Command(environment, forks)
+    forks.stop()
 
 
 Called = Callable[..., subprocess.CompletedProcess[str]]
@@ -133,10 +128,10 @@ def finished_run(reasonloop, tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def two_rounds(reasonloop, tmp_path_factory) -> pathlib.Path:
-    """The workspace of a smoke run with two rounds of SFT, worked solutions among their rows."""
+    """The workspace of a smoke run on Ray: two rounds of SFT, worked solutions among their rows."""
     workspace = tmp_path_factory.mktemp("two-rounds")
     done = reasonloop(
-        *("run", "--workspace", workspace, "--profile", "smoke", "--runner", "thread"),
+        *("run", "--workspace", workspace, "--profile", "smoke", "--runner", "ray"),
         *("--set", "rounds=2", "--set", "train.method=sft", "--set", "train.steps=4"),
         *("--set", "train.lr=0.002", "--set", "build.worked_solutions=true"),
     )

@@ -142,7 +142,7 @@ def test_run(finished_run: pathlib.Path, golden: SnapshotAssertion):
 
 
 def test_run_with_two_rounds(two_rounds: pathlib.Path, golden: SnapshotAssertion):
-    """SFT; the second round starts from the policy of the first."""
+    """SFT; the second round starts from the policy of the first. On Ray, as it was recorded on threads."""
     metrics = untimed(read_json(two_rounds / "reports" / "metrics.json"))
     assert golden == {"digests": digests(two_rounds), "metrics": metrics}
 

@@ -152,6 +152,7 @@ def test_a_second_run_repeats_no_work(finished_run, reasonloop):
     assert digests(finished_run) == before
 
 
+@pytest.mark.slow
 def test_ray_and_threads_give_the_same_result(finished_run, reasonloop, tmp_path):
     """On real Ray, with other processes and another order of work, every digest is the same."""
     done = reasonloop("run", "--workspace", tmp_path, *SMOKE, "--runner", "ray")
