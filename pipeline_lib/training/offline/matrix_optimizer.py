@@ -21,7 +21,7 @@ class MuonWithAdamW(torch.optim.Optimizer):
     ) -> None:
         self._parts = {
             "muon": torch.optim.Muon(matrices, lr=muon_lr, weight_decay=0.0),
-            "adamw": torch.optim.AdamW(others, lr=lr, betas=_BETAS, weight_decay=0.0),
+            "adamw": _adamw(others, lr),
         }
         super().__init__([*matrices, *others], {"lr": lr})
         self.param_groups = [group for part in self._parts.values() for group in part.param_groups]
@@ -51,8 +51,13 @@ def make_optimizer(model: Any, *, lr: float, muon_lr: float | None) -> torch.opt
     """The optimizer of all parameters of a Llama; without ``muon_lr`` AdamW alone."""
     parameters = list(model.parameters())
     if muon_lr is None:
-        return torch.optim.AdamW(parameters, lr=lr, betas=_BETAS, weight_decay=0.0)
+        return _adamw(parameters, lr)
     matrices = [one for one in model.model.layers.parameters() if one.ndim == 2]
     known = {id(one) for one in matrices}
     others = [one for one in parameters if id(one) not in known]
     return MuonWithAdamW(matrices, others, lr=lr, muon_lr=muon_lr)
+
+
+def _adamw(parameters: list[nn.Parameter], lr: float) -> torch.optim.AdamW:
+    # The fused kernel takes exact square roots; MKL's, in its reproducible mode, differ between processors.
+    return torch.optim.AdamW(parameters, lr=lr, betas=_BETAS, weight_decay=0.0, fused=True)
