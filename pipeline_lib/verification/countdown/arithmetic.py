@@ -16,40 +16,18 @@ LIST_MARK = re.compile(r"^\s*(?:\d{1,3}\)|[-*+])\s+")
 _RUN = re.compile(r"[-+*/()\[\] \d]++")
 _CLAIM = re.compile(r"= {0,3}-?\d{1,12}(?![\d.]*\d)")
 _TOUCHING = frozenset("_^!%\\{}.,")
-_FRACTION_TOKEN = re.compile(r"\\[dt]?frac(?![A-Za-z])|.", re.DOTALL)
+_PART = r" ?(?:\{([^{}]*)\}|(\d))"
+_FRACTION = re.compile(rf"\\[dt]?frac(?![A-Za-z]){_PART}{_PART}")
+_MAX_NESTED = 10
 _LATEX_SIGNS = {
-    "\\times": "*",
-    "\\cdot": "*",
-    "\\div": "/",
-    "\\left": "",
-    "\\right": "",
-    "\\(": "",
-    "\\)": "",
-    "\\[": "",
-    "\\]": "",
-    "$": "",
-    "`": "",
-    "**": "^",
-}
-_PARTNERS = {")": "(", "]": "["}
+    "\\times": "*", "\\cdot": "*", "\\div": "/", "\\left": "", "\\right": "", "\\(": "", "\\)": "",
+    "\\[": "", "\\]": "", "$": "", "`": "", "**": "^",
+}  # fmt: skip
 
 
 def is_arithmetic(expression: str) -> bool:
-    """True if it consists of numbers, signs and balanced brackets: "1)+(26" does not."""
-    if not _RUN.fullmatch(" ".join(expression.split())) or not re.search(r"\d", expression):
-        return False
-    open_ones: list[str] = []
-    for character in expression:
-        if character in _PARTNERS.values():
-            open_ones.append(character)
-        elif character in _PARTNERS and (not open_ones or open_ones.pop() != _PARTNERS[character]):
-            return False
-    return not open_ones
-
-
-def as_python(expression: str) -> str:
-    """The expression with square brackets replaced by parentheses."""
-    return expression.replace("[", "(").replace("]", ")")
+    """True if it consists of numbers, signs and brackets; the brackets may not match."""
+    return bool(_RUN.fullmatch(" ".join(expression.split())) and re.search(r"\d", expression))
 
 
 def has_operator(text: str) -> bool:
@@ -58,48 +36,15 @@ def has_operator(text: str) -> bool:
 
 
 def strip_latex(text: str) -> str:
-    """Replace signs of LaTeX and Markdown by those of arithmetic, and fractions by quotients."""
+    """Replace signs of LaTeX and Markdown by those of arithmetic, and fractions by quotients.
+
+    Quotients are in square brackets, so that no parenthesis is closed across the end of a part.
+    """
     for written, sign in _LATEX_SIGNS.items():
         text = text.replace(written, sign)
-    return _strip_fractions(text) if "frac" in text else text
-
-
-def _strip_fractions(text: str) -> str:
-    r"""Replace ``\frac{A}{B}`` and ``\frac12`` by quotients in square brackets, in one pass.
-
-    Square brackets, so that no parenthesis is closed across the end of a part. A fraction without
-    its two parts leaves an open bracket, so it does not become an expression.
-    """
-    written: list[str] = []
-    missing: list[int] = []
-    """Missing parts of each open fraction, innermost last; -1 for an open brace of a part."""
-    for sign in _FRACTION_TOKEN.findall(text):
-        expected = missing[-1] if missing else -1
-        if len(sign) > 1:
-            written.append("[")
-            missing.append(2)
-        elif expected > 0 and sign == "{":
-            written.append("[")
-            missing.append(-1)
-        elif expected > 0 and sign.isdecimal():
-            written.append(f"[{sign}")
-            _close_part(written, missing)
-        elif sign == "}" and missing and expected < 0:
-            missing.pop()
-            _close_part(written, missing)
-        elif expected > 0 and not sign.isspace():
-            missing.pop()
-            written.append(sign)
-        else:
-            written.append(sign)
-    return "".join(written)
-
-
-def _close_part(written: list[str], missing: list[int]) -> None:
-    missing[-1] -= 1
-    written.append("]/" if missing[-1] else "]]")
-    if not missing[-1]:
-        missing.pop()
+    for _ in range(_MAX_NESTED if "frac" in text else 0):
+        text = _FRACTION.sub(r"[[\1\2]/[\3\4]]", text)
+    return text
 
 
 def find_expressions(line: str, *, most_chars: int | None = MAX_EXPRESSION_CHARS) -> list[str]:

@@ -21,7 +21,6 @@ from pipeline_lib.verification.countdown.arithmetic import (
     LIST_MARK,
     MAX_EXPRESSION_CHARS,
     STEP,
-    as_python,
     find_expressions,
     find_steps,
     has_operator,
@@ -36,18 +35,13 @@ MAX_DEPTH = 40
 MAX_SHOWN_CHARS = 200
 
 _ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
-_STEP_OPERATORS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
+_OPERATORS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "/": operator.truediv,
 }
-_TREE_OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
+_SIGNS: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
 class Rule(StrEnum):
@@ -112,36 +106,19 @@ def answer_form(text: str) -> str | None:
     if _are_steps(found.text):
         steps = [step for line in found.text.split("\n") if (step := STEP.fullmatch(line))]
         parts = [_step_form(step[2], step[1], step[3], int(step[4])) for step in steps]
-        return "; ".join(sorted(parts))
-    expression = found.text.rstrip(" .").partition("=")[0]
-    parts = []
-    try:
-        if not is_arithmetic(expression):
+    else:
+        expression = found.text.rstrip(" .").partition("=")[0]
+        parts = []
+        try:
+            _evaluate(_parse(expression[:MAX_EXPRESSION_CHARS]), [], parts)
+        except _RefusedError:
             return "".join(expression.split())
-        _add_steps(_parse(expression[:MAX_EXPRESSION_CHARS]), parts, depth=0)
-    except _RefusedError:
-        return "".join(expression.split())
     return "; ".join(sorted(parts))
 
 
 def _step_form(sign: str, left: object, right: object, value: object) -> str:
     operands = [str(left), str(right)]
     return f"{sign.join(sorted(operands) if sign in '+*' else operands)}={value}"
-
-
-def _add_steps(node: ast.expr, parts: list[str], *, depth: int) -> Fraction:
-    """The value of an expression; its steps are appended to ``parts``."""
-    if depth > MAX_DEPTH or not isinstance(node, ast.BinOp):
-        return _value_of(node, [], depth=depth)
-    operation = _TREE_OPERATORS.get(type(node.op))
-    if operation is None:
-        raise _RefusedError("only + - * / and parentheses are allowed")
-    left = _add_steps(node.left, parts, depth=depth + 1)
-    right = _add_steps(node.right, parts, depth=depth + 1)
-    value = _apply(operation, left, right)
-    [sign] = [sign for sign, known in _STEP_OPERATORS.items() if known is operation]
-    parts.append(_step_form(sign, left, right, value))
-    return value
 
 
 def _extract(text: str, *, num_numbers: int | None) -> _Found | None:
@@ -196,7 +173,7 @@ def _check_steps(solution: str, gold: CountdownGold) -> None:
             continue
         left, right, written = (Fraction(step[group]) for group in (1, 3, 4))
         _take(available, (left, right))
-        result = _apply(_STEP_OPERATORS[step[2]], left, right)
+        result = _apply(step[2], left, right)
         if result != written:
             raise _RefusedError(f"{line.strip()}: it is {result}")
         available[result] += 1
@@ -214,21 +191,19 @@ def _take(available: Counter[Fraction], operands: Iterable[Fraction]) -> None:
         available[operand] -= 1
 
 
-def _apply(
-    operation: Callable[[Fraction, Fraction], Fraction], left: Fraction, right: Fraction
-) -> Fraction:
+def _apply(sign: str, left: Fraction, right: Fraction) -> Fraction:
     try:
-        return operation(left, right)
+        return _OPERATORS[sign](left, right)
     except ZeroDivisionError as error:
         raise _RefusedError(f"{left}/{right}: division by zero") from error
 
 
 def _check_expression(solution: str, gold: CountdownGold) -> None:
     expression, *claims = solution.rstrip(" .").split("=")
-    if len(solution) > MAX_EXPRESSION_CHARS or not is_arithmetic(expression):
-        raise _RefusedError("not an arithmetic expression of numbers, + - * / and parentheses")
+    if len(solution) > MAX_EXPRESSION_CHARS:
+        raise _RefusedError(f"longer than {MAX_EXPRESSION_CHARS} characters")
     leaves: list[int] = []
-    value = _value_of(_parse(expression), leaves, depth=0)
+    value = _evaluate(_parse(expression), leaves, [])
     if Counter(leaves) != Counter(gold.numbers):
         raise _RefusedError(
             f"it uses {_format_numbers(leaves)}, not {_format_numbers(gold.numbers)}"
@@ -245,13 +220,15 @@ def _format_numbers(numbers: Sequence[int]) -> str:
 
 def _parse(expression: str) -> ast.expr:
     try:
-        # Inside parentheses a line break does not end the expression.
-        return ast.parse(f"({as_python(expression)})", mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _RefusedError("not an arithmetic expression") from error
+        if is_arithmetic(expression):
+            return ast.parse(" ".join(expression.split()), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    raise _RefusedError("not an arithmetic expression of numbers, + - * / and parentheses")
 
 
-def _value_of(node: ast.expr, leaves: list[int], *, depth: int) -> Fraction:
+def _evaluate(node: ast.expr, leaves: list[int], steps: list[str], depth: int = 0) -> Fraction:
+    """The value of an expression; its numbers and steps are appended to the lists."""
     if depth > MAX_DEPTH:
         raise _RefusedError(f"nested more than {MAX_DEPTH} deep")
     match node:
@@ -259,12 +236,14 @@ def _value_of(node: ast.expr, leaves: list[int], *, depth: int) -> Fraction:
             leaves.append(number)
             return Fraction(number)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value_of(operand, leaves, depth=depth + 1)
-        case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _TREE_OPERATORS:
-            return _apply(
-                _TREE_OPERATORS[type(operation)],
-                _value_of(left, leaves, depth=depth + 1),
-                _value_of(right, leaves, depth=depth + 1),
-            )
+            return -_evaluate(operand, leaves, steps, depth + 1)
+        case ast.List(elts=[inner]):
+            return _evaluate(inner, leaves, steps, depth + 1)
+        case ast.BinOp(op=operation) if sign := _SIGNS.get(type(operation)):
+            left = _evaluate(node.left, leaves, steps, depth + 1)
+            right = _evaluate(node.right, leaves, steps, depth + 1)
+            value = _apply(sign, left, right)
+            steps.append(_step_form(sign, left, right, value))
+            return value
         case _:
             raise _RefusedError("only + - * / and parentheses are allowed")

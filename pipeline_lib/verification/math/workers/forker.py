@@ -3,7 +3,6 @@
 Scheduling and deadlines are in `pool`.
 """
 
-import ctypes
 import json
 import os
 import signal
@@ -18,15 +17,9 @@ from pipeline_lib.verification.math.workers import worker_process
 from pipeline_lib.verification.math.workers.worker_process import MAX_MESSAGE_BYTES
 
 START_TIMEOUT_S = 120.0
-
-
 DIAGNOSTIC_HINT = (
     f"`{sys.executable} -m {worker_process.__name__} 0 {{}}` shows whether it can start"
 )
-
-
-class ProcessGoneError(Exception):
-    """The forking process has died or did not start."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -45,11 +38,9 @@ class Worker:
 
     def cpu_seconds(self) -> float:
         """CPU time since the fork; 0 if the process is gone."""
-        clock = ctypes.c_int()
-        if ctypes.CDLL(None).clock_getcpuclockid(self.pid, ctypes.byref(clock)):
-            return 0.0
+        # The clock of another process, as clock_getcpuclockid(3) computes it.
         try:
-            return time.clock_gettime(clock.value)
+            return time.clock_gettime(~self.pid << 3 | 2)
         except OSError:
             return 0.0
 
@@ -57,8 +48,7 @@ class Worker:
 class Forker:
     """The process that has imported SymPy and forks workers.
 
-    Raises:
-        ProcessGoneError: it was killed before it was ready, or cannot start.
+    Its methods, and the constructor, raise OSError if it has died or cannot start.
     """
 
     def __init__(self, limits: MathLimits) -> None:
@@ -86,40 +76,26 @@ class Forker:
             raise
 
     def fork(self) -> Worker:
-        """A fresh worker.
-
-        Raises:
-            GoneError: this process has died.
-        """
+        """A fresh worker."""
         local, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with remote:
                 socket.send_fds(self._control, [b"fork"], [remote.fileno()])
             return Worker(socket=local, pid=int(self._receive()))
-        except (OSError, ProcessGoneError) as error:
+        except OSError:
             local.close()
-            raise ProcessGoneError from error
+            raise
 
     def _receive(self) -> bytes:
-        try:
-            data = self._control.recv(MAX_MESSAGE_BYTES)
-        except OSError as error:
-            raise ProcessGoneError from error
+        data = self._control.recv(MAX_MESSAGE_BYTES)
         if not data:
-            raise ProcessGoneError
+            raise ConnectionResetError
         return data
 
     def stop(self, worker: Worker) -> None:
-        """Kill one worker.
-
-        Raises:
-            GoneError: this process has died.
-        """
+        """Kill one worker."""
         worker.socket.close()
-        try:
-            self._control.send(str(worker.pid).encode())
-        except OSError as error:
-            raise ProcessGoneError from error
+        self._control.send(str(worker.pid).encode())
 
     def close(self) -> None:
         """End the process and with it all workers."""

@@ -16,12 +16,7 @@ from multiprocessing.connection import wait
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verification.math.workers.forker import (
-    DIAGNOSTIC_HINT,
-    Forker,
-    ProcessGoneError,
-    Worker,
-)
+from pipeline_lib.verification.math.workers.forker import DIAGNOSTIC_HINT, Forker, Worker
 from pipeline_lib.verification.math.workers.worker_process import MAX_MESSAGE_BYTES, Outcome
 from pipeline_lib.verification.stragglers import seconds_to_slot
 
@@ -109,7 +104,7 @@ class MathPool:
                 assert isinstance(ready, socket.socket)
                 self._collect(by_socket[ready], batch)
             self._kill_late(batch)
-        except ProcessGoneError:
+        except OSError:
             self._start_over(batch)
 
     def _seconds_to_slot(self) -> float:

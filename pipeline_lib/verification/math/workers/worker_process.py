@@ -79,41 +79,26 @@ def main() -> None:
         _answer(gold, answer, soft_timeout_s=_WARM_UP_TIMEOUT_S)
     gc.freeze()
     control.send(b"ready")
-    children: set[int] = set()
-    try:
-        while request := _fork_or_stop(control, children):
-            worker, parent = request
-            _become_worker(worker, control, parent_pid=parent, limits=limits)
-    finally:
-        for child in children:
-            _stop(child)
-
-
-def _fork_or_stop(control: socket.socket, children: set[int]) -> tuple[socket.socket, int] | None:
-    """Serve requests until the parent is gone (None), or, in a new child, return its socket."""
     own_pid = os.getpid()
+    if worker := _next_fork(control):
+        _become_worker(worker, control, parent_pid=own_pid, limits=limits)
+
+
+def _next_fork(control: socket.socket) -> socket.socket | None:
+    """Serve requests until the parent is gone (None), or, in a new child, return its socket."""
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
         if not data:
             return None
         if not descriptors:
-            child = int(data)
-            children.discard(child)
-            _stop(child)
-            continue
-        child = os.fork()
-        if child == 0:
-            children.clear()
-            return socket.socket(fileno=descriptors[0]), own_pid
-        os.close(descriptors[0])
-        children.add(child)
-        control.send(str(child).encode())
-
-
-def _stop(child: int) -> None:
-    # Not reaped yet, so the pid cannot have been reused.
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+            # Not reaped yet, so the pid cannot have been reused.
+            os.kill(int(data), signal.SIGKILL)
+            os.waitpid(int(data), 0)
+        elif child := os.fork():
+            os.close(descriptors[0])
+            control.send(str(child).encode())
+        else:
+            return socket.socket(fileno=descriptors[0])
 
 
 def _become_worker(
