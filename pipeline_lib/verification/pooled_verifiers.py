@@ -8,20 +8,12 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verification.dispatch import Verifier, open_verifier
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Entry:
-    params: VerifyParams
-    verifier: Verifier
-
-
 _lock = threading.Lock()
-_idle: list[_Entry] = []
+_idle: list[tuple[VerifyParams, Verifier]] = []
 
 
 @contextmanager
@@ -32,33 +24,32 @@ def pooled_verifier(params: VerifyParams) -> Iterator[Verifier]:
     other params and at exit; they die with the process if it is killed. A verifier is closed
     instead of reused if its user raised, because it may have pending items.
     """
-    entry = _acquire(params)
+    verifier = _acquire(params)
     try:
-        yield entry.verifier
+        yield verifier
     except BaseException:
-        entry.verifier.close()
+        verifier.close()
         raise
     with _lock:
-        _idle.append(entry)
+        _idle.append((params, verifier))
 
 
-def _acquire(params: VerifyParams) -> _Entry:
+def _acquire(params: VerifyParams) -> Verifier:
     with _lock:
-        others = [entry for entry in _idle if entry.params != params]
-        same = [entry for entry in _idle if entry.params == params]
-        found = same.pop() if same else None
-        _idle[:] = same
-    for entry in others:
-        entry.verifier.close()
-    return found or _Entry(params=params, verifier=open_verifier(params))
+        others = [verifier for known, verifier in _idle if known != params]
+        _idle[:] = [entry for entry in _idle if entry[0] == params]
+        found = _idle.pop()[1] if _idle else None
+    for verifier in others:
+        verifier.close()
+    return found or open_verifier(params)
 
 
 def close_pooled_verifiers() -> None:
     """Close all idle verifiers."""
     with _lock:
         closing, _idle[:] = list(_idle), []
-    for entry in closing:
-        entry.verifier.close()
+    for _, verifier in closing:
+        verifier.close()
 
 
 atexit.register(close_pooled_verifiers)

@@ -10,9 +10,8 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import Self
 
 from pipeline_lib.errors import ReasonloopError
@@ -65,26 +64,22 @@ class CodePool:
             return self._judge(pairs)
 
     def _judge(self, pairs: Sequence[tuple[CodeGold, str]]) -> list[Verdict]:
-        waiting = collections.deque(range(len(pairs)))
-        running: dict[Future[Verdict], _Run] = {}
-        verdicts: dict[int, Verdict] = {}
-        while waiting or running:
-            while waiting and self._seconds_to_slot(running) <= 0:
-                index = waiting.popleft()
-                future = self._threads.submit(self._judge_one, *pairs[index])
-                running[future] = _Run(index=index, started_s=time.perf_counter())
-            room_s = self._seconds_to_slot(running) if waiting else math.inf
+        waiting = collections.deque(pairs)
+        futures: list[Future[Verdict]] = []
+        started_s: dict[Future[Verdict], float] = {}
+        while waiting or started_s:
+            while waiting and self._seconds_to_slot(started_s.values()) <= 0:
+                futures.append(self._threads.submit(self._judge_one, *waiting.popleft()))
+                started_s[futures[-1]] = time.perf_counter()
+            room_s = self._seconds_to_slot(started_s.values()) if waiting else math.inf
             patience_s = None if math.isinf(room_s) else room_s
-            for done in wait(running, patience_s, FIRST_COMPLETED).done:
-                verdicts[running.pop(done).index] = done.result()
-        return [verdicts[index] for index in range(len(pairs))]
+            for done in wait(started_s, patience_s, FIRST_COMPLETED).done:
+                del started_s[done]
+        return [future.result() for future in futures]
 
-    def _seconds_to_slot(self, running: Mapping[Future[Verdict], "_Run"]) -> float:
-        return seconds_to_slot(
-            [run.started_s for run in running.values()],
-            num_workers=self._num_workers,
-            now_s=time.perf_counter(),
-        )
+    def _seconds_to_slot(self, started_s: Collection[float]) -> float:
+        now_s = time.perf_counter()
+        return seconds_to_slot(started_s, num_workers=self._num_workers, now_s=now_s)
 
     def _judge_one(self, gold: CodeGold, text: str) -> Verdict:
         jail = self._free_or_new()
@@ -105,14 +100,6 @@ class CodePool:
         return jail
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """One running program: its index in the batch and its start time."""
-
-    index: int
-    started_s: float
-
-
 def open_code_pool(
     limits: CodeLimits, *, num_workers: int, kind: type[CodeJudge] = CodeJudge
 ) -> CodePool:
@@ -122,11 +109,8 @@ def open_code_pool(
         SandboxUnavailableError: no tier passes its self-test; nothing is run.
     """
     opened = open_tier(limits)
-    return CodePool(
-        kind(opened),
-        lambda: kind(reopen_tier(opened, limits)),
-        num_workers=num_workers,
-    )
+    first = kind(opened)
+    return CodePool(first, lambda: kind(reopen_tier(opened, limits)), num_workers=num_workers)
 
 
 def open_judge(params: VerifyParams, *, workers: int) -> CodePool:

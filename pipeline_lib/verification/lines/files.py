@@ -15,6 +15,7 @@ from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem,
 from pipeline_lib.storage.files import check_output, write_json_lines
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
+from pipeline_lib.verification.failures import not_judged
 from pipeline_lib.verification.lines.format import Line, read_lines
 from pipeline_lib.verification.lines.summary import LineSummary, LineTally
 
@@ -23,9 +24,7 @@ CHUNK_LINES = 2_048
 UNKNOWN = "recorded"
 """Value of provenance fields that a file does not give."""
 
-_NOT_SAMPLED = Verdict(
-    status=Status.VERIFIER_ERROR, strict=None, lenient=None, detail="not sampled"
-)
+_NOT_SAMPLED = not_judged(Status.VERIFIER_ERROR, "not sampled")
 
 OnProgress = Callable[[int, int], None]
 """Called with the number of judged lines and of all lines."""
@@ -46,15 +45,7 @@ class JudgedLine:
 
 def verdict_row(name: str, verdict: Verdict) -> Row:
     """The output line of one answer, without its seconds."""
-    return {
-        "id": name,
-        "status": verdict.status.value,
-        "strict": verdict.strict,
-        "lenient": verdict.lenient,
-        "extracted": verdict.extracted,
-        "rule": verdict.rule,
-        "detail": verdict.detail,
-    }
+    return {"id": name, **verdict.row()}
 
 
 def verify_lines(

@@ -162,18 +162,7 @@ def parse_line(row: Mapping[str, Any], *, where: str, unnamed: str) -> Line:
 
 
 def _line(common: _CommonFields, gold: Gold, *, name: str, problem_id: str) -> Line:
-    return Line(
-        id=name,
-        problem_id=problem_id,
-        question=common.question,
-        model=common.model,
-        gold=gold,
-        text=common.text,
-        finish_reason=common.finish_reason,
-        prompt_tokens=common.prompt_tokens,
-        completion_tokens=common.completion_tokens,
-        label=common.label,
-    )
+    return Line(gold=gold, **{**dict(common), "id": name, "problem_id": problem_id})
 
 
 def _parsed(row: Mapping[str, Any], *, where: str) -> tuple[_CommonFields, Gold]:

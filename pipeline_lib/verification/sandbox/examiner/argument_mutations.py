@@ -159,10 +159,8 @@ class _ReadNames:
         before = len(self._results)
         for node in ast.walk(tree):
             match node:
-                case ast.Assign(value=value) if self._is_result(value):
-                    self._results |= _stored(node)
-                case ast.AugAssign(value=value) | ast.NamedExpr(value=value) if self._is_result(
-                    value
+                case ast.Assign() | ast.AugAssign() | ast.NamedExpr() if self._is_result(
+                    node.value
                 ):
                     self._results |= _stored(node)
                 case ast.For(iter=iterated, target=target) if self._is_result(iterated):

@@ -18,12 +18,8 @@ SWALLOWED = (
     *(IndexError, KeyError, AttributeError, TypeError),
 )
 """Exceptions that some protocol of the language interprets as "at the end" or "absent"."""
-_CATCHING, _ORIGINAL, _REWRAPPED, _WRAPPER = (
-    "__catching__",
-    "__genuine__",
-    "__recrossed__",
-    "__crossed__",
-)
+_CATCHING, _ORIGINAL = "__catching__", "__genuine__"
+_REWRAPPED, _WRAPPER = "__recrossed__", "__crossed__"
 _MARK = "__crossed_as__"
 _CATCHES_ITSELF = "unittest.case"
 """The library's ``with`` around a call in ``assertRaises(kind, function)``."""

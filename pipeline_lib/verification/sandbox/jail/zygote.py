@@ -15,8 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from pipeline_lib.verification.sandbox.jail import kernel
 from pipeline_lib.verification.sandbox.jail.candidate_process import serve_calls
@@ -57,8 +56,7 @@ itertools json math operator random re statistics string textwrap typing
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(NamedTuple):
     """Descriptors of one run, received from the client."""
 
     program: int
@@ -74,7 +72,7 @@ class Job:
 
     def close(self) -> None:
         """Close the descriptors in this process."""
-        for descriptor in (self.program, self.tests, self.result, self.output, self.stdin):
+        for descriptor in self:
             if descriptor is not None:
                 os.close(descriptor)
 
@@ -104,15 +102,7 @@ class Zygote:
             message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 5)
             if not message:
                 return
-            program, tests, result, output, *stdin = descriptors
-            job = Job(
-                program=program,
-                tests=tests,
-                result=result,
-                output=output,
-                stdin=next(iter(stdin), None),
-            )
-            report = self.run(job, timeout_s=json.loads(message)["timeout_s"])
+            report = self.run(Job(*descriptors), timeout_s=json.loads(message)["timeout_s"])
             if report is None:
                 return
             control.sendall(json.dumps(report).encode() + b"\n")
@@ -171,26 +161,26 @@ class Zygote:
         self, job: Job, candidate: int, deadline: float, cpu_seconds: int
     ) -> ExaminerProcess:
         """Start the tests, in the examiner of the previous run if it can be reused."""
+
+        def started(examiner: ExaminerProcess) -> ExaminerProcess:
+            examiner.start(
+                candidate=candidate, tests=job.tests, result=job.result, deadline=deadline
+            )
+            return examiner
+
         if self._examiner is not None:
+            self._affinity.pin(self._examiner.pid)
             try:
-                self._affinity.pin(self._examiner.pid)
-                self._examiner.start(
-                    candidate=candidate, tests=job.tests, result=job.result, deadline=deadline
-                )
+                return started(self._examiner)
             except OSError:
                 # Only the kernel's OOM killer ends an idle examiner.
                 self._examiner.end()
-            else:
-                return self._examiner
         limits = ProcessLimits(
             memory_bytes=self._memory_bytes + TESTS_EXTRA_BYTES,
             cpu_seconds=cpu_seconds * MAX_RUNS,
         )
         self._examiner = ExaminerProcess(self._jail, limits)
-        self._examiner.start(
-            candidate=candidate, tests=job.tests, result=job.result, deadline=deadline
-        )
-        return self._examiner
+        return started(self._examiner)
 
     def _run_candidate(self, job: Job, end: int, output: int, cpu_seconds: int) -> NoReturn:
         try:
