@@ -28,30 +28,12 @@ def _greek() -> Iterator[tuple[int, str]]:
 
 _SYMBOLS = str.maketrans(
     {
-        "≠": "\\neq ",
-        "≤": "\\le ",
-        "≥": "\\ge ",
-        "∞": "\\infty ",
-        "∅": "\\emptyset ",
-        "∪": "\\cup ",  # noqa: RUF001
-        "∩": "\\cap ",
-        "∈": "\\in ",
-        "≈": "\\approx ",
-        "≡": "\\equiv ",
-        "°": "^\\circ ",
-        "…": "\\ldots ",
-        "′": "'",  # noqa: RUF001 - look-alikes are the point
-        "’": "'",  # noqa: RUF001
-        "″": "''",
-        "±": "\\pm ",
-        "∠": "\\angle ",
-        "→": "\\to ",
-        "∛": "\\sqrt[3]",
-        "\u066b": ".",
-        "、": ",",
-        **{chr(c): f"\\{name} " for c, name in _greek()},
+        "≠": "\\neq ", "≤": "\\le ", "≥": "\\ge ", "∞": "\\infty ", "∅": "\\emptyset ", "∪": "\\cup ",  # noqa: RUF001
+        "∩": "\\cap ", "∈": "\\in ", "≈": "\\approx ", "≡": "\\equiv ", "°": "^\\circ ", "…": "\\ldots ",
+        "′": "'", "’": "'", "″": "''", "±": "\\pm ", "∠": "\\angle ", "→": "\\to ", "∛": "\\sqrt[3]",  # noqa: RUF001
+        "\u066b": ".", "、": ",", **{chr(c): f"\\{name} " for c, name in _greek()},
     }
-)
+)  # fmt: skip
 _FRACTIONS = (unicodedata.normalize("NFKC", letter).split("\u2044") for letter in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞")
 _BEFORE_FOLDING = {
     **{

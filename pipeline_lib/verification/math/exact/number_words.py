@@ -14,30 +14,13 @@ _SMALL: Mapping[str, int] = {
     **{word: 10 * value for value, word in enumerate(_TENS, start=2)},
 }
 MULTIPLIERS: Mapping[str, int] = {
-    "dozen": 12,
-    "score": 20,
-    "hundred": 10**2,
-    "thousand": 10**3,
-    "million": 10**6,
-    "billion": 10**9,
+    "dozen": 12, "score": 20, "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9,
     "trillion": 10**12,
-}
-_LARGE = frozenset({"thousand", "million", "billion", "trillion"})
+}  # fmt: skip
 _PARTS: Mapping[str, int] = {
-    "half": 2,
-    "halve": 2,
-    "third": 3,
-    "quarter": 4,
-    "fourth": 4,
-    "fifth": 5,
-    "sixth": 6,
-    "seventh": 7,
-    "eighth": 8,
-    "ninth": 9,
-    "tenth": 10,
-    "twelfth": 12,
-    "hundredth": 100,
-}
+    "half": 2, "halve": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7,
+    "eighth": 8, "ninth": 9, "tenth": 10, "twelfth": 12, "hundredth": 100,
+}  # fmt: skip
 _AFTER_ARTICLE = frozenset(MULTIPLIERS) | frozenset(_PARTS)
 _WORD = re.compile(r"[a-z]+")
 _ALLOWED = re.compile(r"[A-Za-z]+(?:[ -][A-Za-z]+){0,11}")
@@ -91,35 +74,21 @@ def _with_fraction(words: Sequence[str], part: int) -> Fraction | None:
 
 def _whole(words: Sequence[str]) -> int | None:
     """A whole number; "a" or "an" means one before a multiplier, or alone before a fraction."""
-    if not words or words[0] == "and" or words[-1] == "and":
+    if not words or "and" in (words[0], words[-1]):
         return None
-    if words[0] in {"a", "an"}:
-        words = ["one", *words[1:]]
-        if len(words) > 1 and words[1] not in MULTIPLIERS:
-            return None
+    article = words[0] in {"a", "an"}
+    if article and len(words) > 1 and words[1] not in MULTIPLIERS:
+        return None
     total = current = last = 0
-    for word in words:
-        if word == "and" and last >= 100:
-            continue
-        step = _step(word, current, last)
-        if step is None:
+    for word in ["one", *words[1:]] if article else words:
+        small, factor = _SMALL.get(word, -1), MULTIPLIERS.get(word, 0)
+        # "twenty one" and "hundred one", not "one two".
+        if small >= 0 and (last % 100 == 0 or (last >= 20 and last % 10 == 0 and 0 < small < 10)):
+            current, last = current + small, small or 1
+        elif factor >= 1000 and current:
+            total, current, last = total + current * factor, 0, factor
+        elif 0 < current < 100 and factor:
+            current, last = current * factor, factor
+        elif word != "and" or last < 100:
             return None
-        current, last = step
-        if word in _LARGE:
-            total, current = total + current, 0
     return total + current
-
-
-def _step(word: str, current: int, last: int) -> tuple[int, int] | None:
-    """The number below the next "thousand" after one more word, and that word's value."""
-    if word in _SMALL and _fits(_SMALL[word], last):
-        return current + _SMALL[word], _SMALL[word] or 1
-    factor = MULTIPLIERS.get(word)
-    if factor and current and (word in _LARGE or current < 100):
-        return current * factor, factor
-    return None
-
-
-def _fits(value: int, last: int) -> bool:
-    """True if a number below 100 may follow: "twenty one", "hundred one", not "one two"."""
-    return last == 0 or last >= 100 or (last >= 20 and last % 10 == 0 and 0 < value < 10)

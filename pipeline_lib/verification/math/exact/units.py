@@ -15,63 +15,30 @@ from pipeline_lib.verification.math.exact.count_nouns import count_noun
 
 _TABLE: Mapping[str, Mapping[str, str]] = {
     "length": {
-        "1": "m meter metre mtr",
-        "127/5000": "in inch",
-        "381/1250": "ft foot",
-        "1143/1250": "yd yard",
-        "201168/125": "mi mile",
-        "1/1000000": "micron",
+        "1": "m meter metre mtr", "127/5000": "in inch", "381/1250": "ft foot", "1143/1250": "yd yard",
+        "201168/125": "mi mile", "1/1000000": "micron",
     },
     "mass": {
-        "1": "g gm gram",
-        "1000": "kilo",
-        "1000000": "t tonne",
-        "45359237/100000": "lb pound",
-        "45359237/1600000": "oz ounce",
-        "907184740/1000": "ton",
+        "1": "g gm gram", "1000": "kilo", "1000000": "t tonne", "45359237/100000": "lb pound",
+        "45359237/1600000": "oz ounce", "907184740/1000": "ton",
     },
-    "time": {
-        "1": "s sec second",
-        "60": "min minute",
-        "3600": "h hr hour",
-        "86400": "day",
-        "604800": "wk week",
-    },
+    "time": {"1": "s sec second", "60": "min minute", "3600": "h hr hour", "86400": "day", "604800": "wk week"},
     "month": {"1": "mo month", "12": "yr year", "120": "decade", "1200": "century"},
+    "length^2": {"316160658/78125": "acre", "10000": "hectare"},
     "length^3": {
-        "1": "L l liter litre",
-        "1/1000": "cc",
-        "3785411784/1000000000": "gal gallon",
-        "946352946/1000000000": "qt quart",
-        "473176473/1000000000": "pt pint",
-        "2365882365/10000000000": "cup",
-        "1478676478125/100000000000000": "tbsp tablespoon",
-        "492892159375/100000000000000": "tsp teaspoon",
+        "1/1000": "L l liter litre", "1/1000000": "cc", "3785411784/1000000000000": "gal gallon",
+        "946352946/1000000000000": "qt quart", "473176473/1000000000000": "pt pint",
+        "2365882365/10000000000000": "cup", "1478676478125/100000000000000000": "tbsp tablespoon",
+        "492892159375/100000000000000000": "tsp teaspoon",
     },
     "dollar": {"1": "dollar buck usd", "1/100": "cent penny", "1/20": "nickel", "1/10": "dime"},
-    "euro": {"1": "euro eur"},
-    "sterling": {"1": "gbp"},
-    "yen": {"1": "yen"},
-    "rupee": {"1": "rupee rs"},
-    "peso": {"1": "peso"},
-    "angle": {"1": "degree deg"},
-    "radian": {"1": "radian rad"},
-    "celsius": {"1": "celsius"},
-    "fahrenheit": {"1": "fahrenheit"},
-    "kelvin": {"1": "kelvin"},
-    "unit": {"1": "unit"},
-    "length^2": {"316160658/78125": "acre", "10000": "hectare"},
-    "energy": {"1": "J joule"},
-    "calorie": {"1": "calorie cal"},
-    "power": {"1": "W watt"},
-    "force": {"1": "N newton"},
-    "pressure": {"1": "Pa pascal"},
-    "voltage": {"1": "V volt"},
-    "current": {"1": "A ampere amp"},
-    "resistance": {"1": "ohm"},
-    "frequency": {"1": "Hz hertz"},
-    "data": {"1": "b bit", "8": "B byte"},
-    "rate": {"1": "bpm"},
+    "euro": {"1": "euro eur"}, "sterling": {"1": "gbp"}, "yen": {"1": "yen"}, "rupee": {"1": "rupee rs"},
+    "peso": {"1": "peso"}, "angle": {"1": "degree deg"}, "radian": {"1": "radian rad"},
+    "celsius": {"1": "celsius"}, "fahrenheit": {"1": "fahrenheit"}, "kelvin": {"1": "kelvin"},
+    "energy": {"1": "J joule"}, "calorie": {"1": "calorie cal"}, "power": {"1": "W watt"},
+    "force": {"1": "N newton"}, "pressure": {"1": "Pa pascal"}, "voltage": {"1": "V volt"},
+    "current": {"1": "A ampere amp"}, "resistance": {"1": "ohm"}, "frequency": {"1": "Hz hertz"},
+    "data": {"1": "b bit", "8": "B byte"}, "rate": {"1": "bpm"}, "unit": {"1": "unit"},
 }  # fmt: skip
 _SYMBOLS = ("m", "g", "s", "L", "l", "J", "cal", "W", "N", "Pa", "V", "A", "Hz", "b", "B")
 _CAPITALS = ("J", "W", "N", "Pa", "V", "A", "b", "B")
@@ -86,13 +53,7 @@ _PREFIXES = {
 }  # fmt: skip
 _LETTERS = frozenset("mgshLltJWNVAbB")
 """Directly after a number, a letter is a symbol; as a unit it follows a space or ``\\text``."""
-_PLURALS = {
-    "feet": "foot",
-    "inches": "inch",
-    "pennies": "penny",
-    "centuries": "century",
-    "hertz": "hertz",
-}
+_PLURALS = {"feet": "foot", "inches": "inch", "pennies": "penny", "centuries": "century", "hertz": "hertz"}  # fmt: skip
 _COMPOUND = {"mph": "miles per hour", "kph": "km per hour", "kmh": "km per hour", "fps": "feet per second", "kwh": "kW h"}  # fmt: skip
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _IGNORED = frozenset({"total", "altogether", "left", "remaining", "old", "each", "long", "all"})
@@ -128,21 +89,17 @@ def ratio(gold: Unit, answer: Unit) -> Fraction | None:
     return answer.scale / gold.scale if gold.dimensions == answer.dimensions else None
 
 
-DOLLAR = Unit(dimensions=frozenset({("dollar", 1)}), scale=Fraction(1))
 CURRENCY: Mapping[str, Unit] = {
-    "$": DOLLAR,
-    "€": Unit(dimensions=frozenset({("euro", 1)}), scale=Fraction(1)),
-    "£": Unit(dimensions=frozenset({("sterling", 1)}), scale=Fraction(1)),
-    "¥": Unit(dimensions=frozenset({("yen", 1)}), scale=Fraction(1)),
+    sign: Unit(dimensions=frozenset({(name, 1)}), scale=Fraction(1))
+    for sign, name in {"$": "dollar", "€": "euro", "£": "sterling", "¥": "yen"}.items()
 }
 _PLAIN: Mapping[str, tuple[str, Fraction]] = {
-    # Volumes are listed in litres.
-    name: (dimension, Fraction(scale) / (1000 if dimension == "length^3" else 1))
+    name: (dimension, Fraction(scale))
     for dimension, scales in _TABLE.items()
     for scale, names in scales.items()
     for name in names.split()
 }
-_NAMES: Mapping[str, tuple[str, Fraction]] = {
+_NAMES = {
     letter + name: (_PLAIN[name][0], _PLAIN[name][1] * Fraction(factor))
     for short, (word, factor) in _PREFIXES.items()
     for letter, names in ((short, _SYMBOLS), (word, (*_METRIC, *_SYMBOLS)))

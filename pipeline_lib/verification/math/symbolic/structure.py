@@ -34,15 +34,9 @@ class Joint(StrEnum):
 
 
 _JOINTS = {
-    ",": Joint.LIST,
-    ";": Joint.LIST,
-    "and": Joint.AND,
-    "\\land": Joint.AND,
-    "\\wedge": Joint.AND,
-    "or": Joint.OR,
-    "\\lor": Joint.OR,
-    "\\vee": Joint.OR,
-}
+    ",": Joint.LIST, ";": Joint.LIST, "and": Joint.AND, "\\land": Joint.AND, "\\wedge": Joint.AND,
+    "or": Joint.OR, "\\lor": Joint.OR, "\\vee": Joint.OR,
+}  # fmt: skip
 _UNORDERED = frozenset({Joint.LIST, Joint.AND, Joint.OR, Joint.SET})
 _PAIRS = {("(", ")"): Joint.TUPLE, ("\\langle", "\\rangle"): Joint.TUPLE, ("[", "]"): Joint.BRACKET}
 
