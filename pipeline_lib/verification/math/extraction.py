@@ -5,19 +5,18 @@ Rules, best first: the last ``\boxed{...}``; the last of ``#### x``, "answer is"
 reasoning that was never ended. Tool calls and what follows the end of the turn are not read.
 """
 
-import collections
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pipeline_lib.verification.answer_text import (
-    final_turn,
-    last_boxes,
-    plain,
-)
+from pipeline_lib.verification.answer_text import final_turn, last_boxes, plain
 from pipeline_lib.verification.math.exact.normal_form import exact_value, normalize
-from pipeline_lib.verification.math.sentences import is_prose, only_number, stated_answer
+from pipeline_lib.verification.math.sentences import (
+    is_prose,
+    last_match,
+    only_number,
+    stated_answer,
+)
 
 MAX_TAIL_CHARS = 8_000
 """Rules other than the box read only the last characters of a text."""
@@ -123,9 +122,9 @@ def _after_hashes(tail: str) -> _Marked | None:
 
 
 def _answer_line(tail: str, before: str = "") -> _Marked | None:
-    last = _last(_ANSWER.finditer(tail))
+    last = last_match(_ANSWER.finditer(tail))
     if "<answer>" in tail:
-        last = _last(_ANSWER_TAG.finditer(tail, last.end() if last else 0)) or last
+        last = last_match(_ANSWER_TAG.finditer(tail, last.end() if last else 0)) or last
     if last is None:
         return None
     display = _DISPLAY.match(tail, last.end())
@@ -135,7 +134,3 @@ def _answer_line(tail: str, before: str = "") -> _Marked | None:
     if line.count("}") > line.count("{"):
         line = line.rstrip(" }],`").strip("\"' ")
     return _Marked(line=line, before=before + tail[: last.start()], rule=MathRule.ANSWER_LINE)
-
-
-def _last(found: Iterable[re.Match[str]]) -> re.Match[str] | None:
-    return next(iter(collections.deque(found, maxlen=1)), None)

@@ -6,16 +6,15 @@ or memory limit that is reached is a failure of the verifier, so the item is not
 
 import functools
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict
-from pipeline_lib.verification.failures import not_judged, verifier_error
+from pipeline_lib.verification.failures import not_judged, timed_verdict
 from pipeline_lib.verification.math.caps import cap_reason
 from pipeline_lib.verification.math.exact.choices import without_letter
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
@@ -43,15 +42,8 @@ _FAILURES = {
     Outcome.CRASHED: (Status.VERIFIER_ERROR, "the comparing process died twice"),
     Outcome.AMBIGUOUS: (Status.VERIFIER_ERROR, "two readings, or no proof of equality"),
     Outcome.GOLD_UNPARSED: (Status.VERIFIER_ERROR, "the gold cannot be parsed"),
+    Outcome.UNPARSED: (Status.UNPARSED, "the answer cannot be parsed"),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
-    """A final verdict, or one that awaits the outcome of ``question``."""
-
-    verdict: Verdict
-    question: Question | None = None
 
 
 class MathJudge:
@@ -69,27 +61,29 @@ class MathJudge:
 
     def judge(self, pairs: Sequence[tuple[MathGold, str]]) -> list[Verdict]:
         """One verdict per (gold, completion), in order."""
-        drafts = [_timed_draft(gold, text) for gold, text in pairs]
-        replies = self._replies([draft.question for draft in drafts if draft.question])
+        asked: list[list[Question]] = [[] for _ in pairs]
+        drafts = [
+            timed_verdict(functools.partial(_draft, *pair, questions))
+            for pair, questions in zip(pairs, asked, strict=True)
+        ]
+        replies = self._replies([question for questions in asked for question in questions])
         return [
-            _settle(draft.verdict, replies[draft.question]) if draft.question else draft.verdict
-            for draft in drafts
+            _settle(draft, replies[questions[0]]) if questions else draft
+            for draft, questions in zip(drafts, asked, strict=True)
         ]
 
-    def gold_problems(self, golds: Sequence[MathGold]) -> list[str | None]:
-        """The reason why each gold cannot be used, or None; for building a data set."""
-        written = [normalize(gold.answer) for gold in golds]
-        reasons = [_gold_reason(text) for text in written]
-        hard = {
-            text: Question(gold=text, answer=None)
-            for text, reason in zip(written, reasons, strict=True)
-            if reason is None and not is_quantity(text) and not text.removeprefix("-").isdecimal()
-        }
-        replies = self._replies(list(hard.values()))
-        return [
-            reason or (_failure_detail(replies[hard[text]]) if text in hard else None)
-            for text, reason in zip(written, reasons, strict=True)
-        ]
+    def gold_problem(self, gold: MathGold) -> str | None:
+        """The reason why a gold cannot be used, or None; for building a data set."""
+        text = normalize(gold.answer)
+        if reason := _states_nothing(text):
+            return reason
+        if is_quantity(text) or text.removeprefix("-").isdecimal():
+            return None
+        if reason := cap_reason(text):
+            return f"the gold is {reason}"
+        question = Question(gold=text, answer=None)
+        outcome = self._replies([question])[question].outcome
+        return None if outcome is Outcome.EQUAL else _FAILURES[outcome][1]
 
     def _replies(self, questions: Sequence[Question]) -> dict[Question, Reply]:
         """Replies from the memo or from the pool; only settled ones are stored in the memo."""
@@ -117,23 +111,13 @@ def open_judge(params: VerifyParams, *, workers: int) -> MathJudge:
 def open_gold_check() -> Iterator[Callable[[MathGold], str | None]]:
     """Yield a `kinds.kind.GoldProblem` for math; SymPy runs in a separate process."""
     with MathJudge(MathLimits(), workers=1) as judge:
-        yield lambda gold: judge.gold_problems([gold])[0]
+        yield judge.gold_problem
 
 
 def answer_form(text: str) -> str | None:
     """The answer in a text, normalized, whichever rule finds it; None if there is none."""
     found = extract(text)
     return normalize(found.answer) if found else None
-
-
-def _timed_draft(gold: MathGold, text: str) -> _Draft:
-    start = time.perf_counter()
-    try:
-        draft = _draft(gold, text)
-    except Exception as error:  # noqa: BLE001 - one item must not fail its batch
-        draft = _Draft(verdict=verifier_error(error))
-    seconds = time.perf_counter() - start
-    return _Draft(verdict=replace(draft.verdict, seconds=seconds), question=draft.question)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -143,13 +127,14 @@ def _reference(gold: str) -> tuple[str, str | None]:
     return text, _states_nothing(text)
 
 
-def _draft(gold: MathGold, text: str) -> _Draft:
+def _draft(gold: MathGold, text: str, asked: list[Question]) -> Verdict:
+    """The verdict, or, if SymPy must compare, that of a wrong answer; the question is appended."""
     reference, reason = _reference(gold.answer)
     if reason:
-        return _Draft(verdict=not_judged(Status.VERIFIER_ERROR, reason))
+        return not_judged(Status.VERIFIER_ERROR, reason)
     found = extract(text)
     if found is None:
-        return _Draft(verdict=Verdict(status=Status.UNPARSED, strict=False, lenient=False))
+        return Verdict(status=Status.UNPARSED, strict=False, lenient=False)
     shown = found.answer[:MAX_SHOWN_CHARS]
     # Paths of a group often agree; long answers would fill the cache.
     answer = _reference(shown)[0] if shown == found.answer else normalize(found.answer)
@@ -157,27 +142,30 @@ def _draft(gold: MathGold, text: str) -> _Draft:
         status=Status.WRONG, strict=False, lenient=False, extracted=shown, rule=found.rule.value
     )
     if not answer:
-        return _Draft(verdict=replace(base, status=Status.UNPARSED, detail="an empty answer"))
-    return _compare(reference, answer, base)
+        return replace(base, status=Status.UNPARSED, detail="an empty answer")
+    return _compare(reference, answer, base, asked)
 
 
-def _compare(reference: str, answer: str, base: Verdict) -> _Draft:
-    """The verdict on two normalized answers, or the question for SymPy."""
+def _compare(reference: str, answer: str, base: Verdict, asked: list[Question]) -> Verdict:
     try:
         equal = compare(reference, answer)
     except AmbiguousError as doubt:
-        failure = not_judged(Status.VERIFIER_ERROR, str(doubt))
-        return _Draft(verdict=replace(failure, extracted=base.extracted, rule=base.rule))
+        return _undecided(base, Status.VERIFIER_ERROR, str(doubt))
     if equal is not None:
-        return _Draft(verdict=_score(base, equal=equal))
+        return _score(base, equal=equal)
     if reason := cap_reason(answer):
+        detail = f"the answer is {reason}"
         if exact_value(reference) is not None or reference.removeprefix("-").isdecimal():
             # A number is asked for, and not a computation of such a size.
-            return _Draft(verdict=replace(base, detail=f"the answer is {reason}"))
-        failure = not_judged(Status.VERIFIER_ERROR, f"the answer is {reason}")
-        return _Draft(verdict=replace(failure, extracted=base.extracted, rule=base.rule))
-    gold, answer = without_letter(reference, answer)
-    return _Draft(verdict=base, question=Question(gold=gold, answer=answer))
+            return replace(base, detail=detail)
+        return _undecided(base, Status.VERIFIER_ERROR, detail)
+    reference, answer = without_letter(reference, answer)
+    asked.append(Question(gold=reference, answer=answer))
+    return base
+
+
+def _undecided(base: Verdict, status: Status, detail: str) -> Verdict:
+    return replace(base, status=status, strict=None, lenient=None, detail=detail)
 
 
 def _score(base: Verdict, *, equal: bool) -> Verdict:
@@ -189,23 +177,13 @@ def _score(base: Verdict, *, equal: bool) -> Verdict:
 
 
 def _settle(base: Verdict, reply: Reply) -> Verdict:
-    seconds = base.seconds + reply.seconds
-    if reply.outcome in _FAILURES:
-        status, detail = _FAILURES[reply.outcome]
-        failure = not_judged(status, detail)
-        return replace(failure, extracted=base.extracted, rule=base.rule, seconds=seconds)
-    if reply.outcome is Outcome.UNPARSED:
-        detail = "the answer cannot be parsed"
-        return replace(base, status=Status.UNPARSED, detail=detail, seconds=seconds)
-    return replace(_score(base, equal=reply.outcome is Outcome.EQUAL), seconds=seconds)
-
-
-def _gold_reason(gold: str) -> str | None:
-    if reason := _states_nothing(gold):
-        return reason
-    number = is_quantity(gold) or gold.removeprefix("-").isdecimal()
-    reason = None if number else cap_reason(gold)
-    return reason and f"the gold is {reason}"
+    base = replace(base, seconds=base.seconds + reply.seconds)
+    if reply.outcome not in _FAILURES:
+        return _score(base, equal=reply.outcome is Outcome.EQUAL)
+    status, detail = _FAILURES[reply.outcome]
+    if status is Status.UNPARSED:
+        return replace(base, status=status, detail=detail)
+    return _undecided(base, status, detail)
 
 
 def _states_nothing(gold: str) -> str | None:
@@ -218,9 +196,3 @@ def _states_nothing(gold: str) -> str | None:
     if sentence and not is_quantity(gold):
         return "the gold is a sentence with a number; give the number"
     return None
-
-
-def _failure_detail(reply: Reply) -> str | None:
-    if reply.outcome is Outcome.EQUAL:
-        return None
-    return _FAILURES[reply.outcome][1]

@@ -8,8 +8,7 @@ patterns take linear time, because they read model output in the parent process.
 import collections
 import itertools
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from pipeline_lib.verification.math.exact.number_words import multiplier
 
@@ -78,13 +77,6 @@ _AFTER = re.compile(
 """Directly after the number: it is an operand, a bound, or retracted."""
 
 
-@dataclass(frozen=True, slots=True)
-class _NumberSpan:
-    text: str
-    start: int
-    end: int
-
-
 def is_prose(line: str) -> bool:
     """True if a line holds words outside commands."""
     return _WORD.search(_COMMAND.sub(" ", line)) is not None
@@ -111,10 +103,9 @@ def stated_answer(line: str, before: str) -> str | None:
     denied = doubt.search(sentence) and doubt.search(_RELATIVE.sub(" ", sentence))
     if denied or not candidates:
         return None if denied else line
-    values = {_canonical(candidate.text) for candidate in candidates}
-    if len(values) > 1:
+    if len({_canonical(candidate[0]) for candidate in candidates}) > 1:
         given, start = _last_result(before, sentence)
-        candidates = [c for c in candidates if _canonical(c.text) == given and c.end > start]
+        candidates = [c for c in candidates if _canonical(c[0]) == given and c.end() > start]
         # The result of an equation of the sentence counts, not the same number elsewhere.
         candidates = candidates[:1] if start >= 0 else candidates
     sound = [candidate for candidate in candidates if not _is_misread(sentence, candidate)]
@@ -123,52 +114,41 @@ def stated_answer(line: str, before: str) -> str | None:
     return _with_multiplier(sentence, sound[-1])
 
 
-def _is_definite(sentence: str, candidates: list[_NumberSpan]) -> bool:
+def _is_definite(sentence: str, candidates: list[re.Match[str]]) -> bool:
     """True for "the number of ... is X", whatever its subject says: other numbers, or what is not."""
     if not candidates or not _SUBJECT.match(sentence):
         return False
     last = candidates[-1]
-    verbs = [
-        c for c in candidates if _VERB.search(sentence, max(0, c.start - _LOOK_BACK_CHARS), c.start)
-    ]
-    ends = not _WORD.search(_COMMAND.sub(" ", sentence[last.end :])) and not _is_misread(
-        sentence, last
-    )
-    return verbs == [last] and ends and not _UNSURE.search(sentence)
+    starts = [candidate.start() for candidate in candidates]
+    verbs = [s for s in starts if _VERB.search(sentence, max(0, s - _LOOK_BACK_CHARS), s)]
+    ends = not is_prose(sentence[last.end() :]) and not _is_misread(sentence, last)
+    return verbs == [last.start()] and ends and not _UNSURE.search(sentence)
 
 
 def _first_sentence(line: str) -> str:
     end = _SENTENCE_END.search(line)
     # "Mr. Benson paid $476." has its end after the number.
-    if end and _candidates(line[: end.start()]):
-        return line[: end.start()]
-    return line
+    return line[: end.start()] if end and _candidates(line[: end.start()]) else line
 
 
-def _candidates(line: str) -> list[_NumberSpan]:
+def _candidates(line: str) -> list[re.Match[str]]:
     """The formulas of a sentence, or its numbers if it has no formula."""
     # Text between two dollar amounts looks like a formula; it contains words.
     marked = _FORMULA.finditer(line) if "$" in line or "\\(" in line else ()
-    formulas = [found for found in marked if not is_prose(found[0])]
-    return [
-        _NumberSpan(found[0].strip(), found.start(), found.end())
-        for found in formulas or _NUMBER.finditer(line)
-    ]
+    return [found for found in marked if not is_prose(found[0])] or [*_NUMBER.finditer(line)]
 
 
-def _is_misread(sentence: str, candidate: _NumberSpan) -> bool:
-    ahead = sentence[candidate.end : candidate.end + _LOOK_AHEAD_CHARS]
-    behind = sentence[max(0, candidate.start - _LOOK_BACK_CHARS) : candidate.start]
+def _is_misread(sentence: str, candidate: re.Match[str]) -> bool:
+    ahead = sentence[candidate.end() : candidate.end() + _LOOK_AHEAD_CHARS]
+    behind = sentence[max(0, candidate.start() - _LOOK_BACK_CHARS) : candidate.start()]
     return bool(_BEFORE.search(behind) or _AFTER.match(ahead))
 
 
-def _with_multiplier(sentence: str, candidate: _NumberSpan) -> str:
+def _with_multiplier(sentence: str, candidate: re.Match[str]) -> str:
     """The number, with its "thousand" in "5 thousand"."""
-    ahead = sentence[candidate.end : candidate.end + _LOOK_AHEAD_CHARS].split(" ")
-    words = [word for word in ahead if word]
-    if words and multiplier(words[0].strip(".,")):
-        return f"{candidate.text} {words[0].strip('.,')}"
-    return candidate.text
+    words = sentence[candidate.end() : candidate.end() + _LOOK_AHEAD_CHARS].split()
+    word = words[0].strip(".,") if words else ""
+    return f"{candidate[0].strip()} {word if multiplier(word) else ''}".strip()
 
 
 def _last_result(before: str, sentence: str) -> tuple[str | None, int]:
@@ -222,4 +202,9 @@ def _right_side(line: str) -> str | None:
 
 
 def _last_equation(text: str) -> re.Match[str] | None:
-    return next(iter(collections.deque(_EQUATION.finditer(text), maxlen=1)), None)
+    return last_match(_EQUATION.finditer(text))
+
+
+def last_match(found: Iterable[re.Match[str]]) -> re.Match[str] | None:
+    """The last of the matches, or None."""
+    return next(iter(collections.deque(found, maxlen=1)), None)

@@ -16,7 +16,7 @@ from pipeline_lib.verification.math.judge import _draft
 COUNTDOWN = CountdownGold(numbers=(3, 5, 3), target=24)
 READERS = {
     "extract": extract,
-    "draft": lambda text: _draft(MathGold(answer="5"), text),
+    "draft": lambda text: _draft(MathGold(answer="5"), text, []),
     "caps": lambda text: cap_reason(normalize(text)),
     "countdown": lambda text: judge(COUNTDOWN, text),
     "countdown form": answer_form,
@@ -88,7 +88,7 @@ def test_two_hundred_kilobytes_are_read_within_seconds(unit):
     """NFKC alone takes 12 s for such a run of combining marks."""
     for frame in ("{}", "\\boxed{{5}} {}", "The answer is {}"):
         text = frame.format(unit * (200_000 // len(unit)))
-        assert _cpu_s(lambda text: _draft(MathGold(answer="5"), text), text) < 3.0
+        assert _cpu_s(lambda text: _draft(MathGold(answer="5"), text, []), text) < 3.0
         assert _cpu_s(plain, text) < 3.0
 
 
@@ -96,7 +96,7 @@ def test_two_hundred_kilobytes_are_read_within_seconds(unit):
 def test_a_box_of_nineteen_kilobytes_is_read_at_once(unit):
     """It took 26 seconds when spaces were matched at every place; a second is a thousandfold margin."""
     text = "\\boxed{5" + unit * (19_000 // len(unit)) + "}"
-    assert _cpu_s(lambda box: _draft(MathGold(answer="5"), box), text) < 1.0
+    assert _cpu_s(lambda box: _draft(MathGold(answer="5"), box, []), text) < 1.0
 
 
 def test_nothing_behind_the_cap_is_read():

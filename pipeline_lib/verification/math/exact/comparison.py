@@ -27,6 +27,7 @@ MIN_ROUNDED_DECIMALS = 6
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _EQUALITY = re.compile(r"=|\\approx|\\equiv")
 _ROUNDING = Fraction(1, 100)
+_HALF_DAY = 12 * 60
 _NAMED = re.compile(
     r"(?!\\(?:not|neg?|neq|lnot|sim)(?![a-z]))(?:\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?"
     r"|\\text\{([^{}]{1,40})\}) ?(?:=|\\approx) ?([^=,;]+)"
@@ -80,8 +81,6 @@ def _by_clock(gold: str, answer: str) -> bool | None:
     """Times of day; a bare number is a full hour."""
     one, other = parse_clock(gold), parse_clock(answer)
     if one and other:
-        if one.half and other.half:
-            return one.minutes == other.minutes
         return _same_time(one, other)
     if one is None and other is None:
         return None
@@ -95,19 +94,17 @@ def _by_clock(gold: str, answer: str) -> bool | None:
 
 
 def _same_time(one: Clock, other: Clock) -> bool:
-    """True if two times are equal, where at least one lacks a.m. or p.m."""
     if one.minutes == other.minutes:
         return True
-    day_half = 12 * 60
-    if (one.half or other.half) and one.minutes % day_half == other.minutes % day_half:
+    if one.half or other.half:
+        # Only hours up to 12 leave out a.m. or p.m.
         unnamed = other if one.half else one
-        return unnamed.minutes < day_half + 60
-    (hours, minutes), (other_hours, other_minutes) = (
-        divmod(time.minutes, 60) for time in (one, other)
-    )
-    ratios = hours * other_minutes == other_hours * minutes
+        same = (one.minutes - other.minutes) % _HALF_DAY == 0 and unnamed.minutes < _HALF_DAY + 60
+        return same and not (one.half and other.half)
+    hours, minutes = divmod(one.minutes, 60)
+    other_hours, other_minutes = divmod(other.minutes, 60)
     # A gold that is a ratio is in lowest terms.
-    if ratios and not (one.half or other.half) and math.gcd(hours, minutes) == 1:
+    if hours * other_minutes == other_hours * minutes and math.gcd(hours, minutes) == 1:
         raise AmbiguousError("as times of day they differ, as ratios they are equal")
     return False
 
@@ -116,15 +113,11 @@ def _by_ratio(gold: str, answer: str) -> bool | None:
     """Ratios of three numbers or more, up to a common factor."""
     if ":" not in gold or ":" not in answer:
         return None
-    ratios = [[exact_value(part.strip()) for part in text.split(":")] for text in (gold, answer)]
-    one, other = ([part for part in parts if part] for parts in ratios)
-    if len(one) < 3 or len(one) < len(ratios[0]) or len(other) < len(ratios[1]):
+    one, other = ([exact_value(p.strip()) for p in text.split(":")] for text in (gold, answer))
+    if len(one) < 3 or not all(one) or not all(other):
         return None
-    return (
-        len({left / right for left, right in zip(one, other, strict=False)})
-        == 1
-        == (1 + len(one) - len(other))
-    )
+    factors = {left / right for left, right in zip(one, other, strict=False) if left and right}
+    return len(one) == len(other) and len(factors) == 1
 
 
 def _by_words(gold: str, answer: str) -> bool | None:
@@ -226,11 +219,6 @@ def _rounds_to(value: Fraction, rounded: Fraction) -> bool:
 
 def decimals(value: Any) -> int | None:
     """Number of decimals; None if the decimal does not terminate."""
-    denominator, places = value.denominator, 0
-    for prime in (2, 5):
-        power = 0
-        while denominator % prime == 0:
-            denominator //= prime
-            power += 1
-        places = max(places, power)
-    return places if denominator == 1 else None
+    denominator = int(value.denominator)
+    most = denominator.bit_length()
+    return next((places for places in range(most) if 10**places % denominator == 0), None)

@@ -56,10 +56,15 @@ _LETTERS = frozenset("mgshLltJWNVAbB")
 _PLURALS = {"feet": "foot", "inches": "inch", "pennies": "penny", "centuries": "century", "hertz": "hertz"}  # fmt: skip
 _COMPOUND = {"mph": "miles per hour", "kph": "km per hour", "kmh": "km per hour", "fps": "feet per second", "kwh": "kW h"}  # fmt: skip
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
-_IGNORED = frozenset({"total", "altogether", "left", "remaining", "old", "each", "long", "all"})
-_PER = frozenset({"/", "per", "a", "an"})
-_MAX_TOKENS = 12
-_TOKEN = re.compile(r"[A-Za-z]+|/|\^ ?(?:\{ ?-?\d ?\}|-?\d)|\\circ|[^ .\-]")
+_ENDING = re.compile(
+    r"(?:[ .\-]+(?:in[ .\-]+)?(?:total|altogether|left|remaining|old|each|long|all))+$",
+    re.IGNORECASE,
+)
+_TERM = re.compile(
+    r"[ .\-]*(?P<per>(?:/|per\b|an?\b)[ .\-]*)?(?:(?P<before>square|sq|cubic|cu)\b[ .\-]*)?(?P<name>[A-Za-z]+)"
+    r"[ .\-]*(?:\^ ?(?:\{ ?(?P<power>-?\d) ?\}|(?P<digit>-?\d))|(?P<after>squared|cubed)\b)?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,61 +142,26 @@ def parse_unit(phrase: str) -> Unit | None:
 
     The phrase has no ``\text``. It may end in words such as "left" or "in total".
     """
-    tokens = _TOKEN.findall(phrase)
-    if not tokens or len(tokens) > _MAX_TOKENS:
-        return None
-    tokens = _without_ending(_expand_compounds(tokens))
+    phrase = re.sub(r"\b([kMGT]?W)h\b", r"\1 h", _ENDING.sub("", phrase.strip(" .-")))
+    phrase = re.sub("[A-Za-z]+", lambda word: _COMPOUND.get(word[0].lower(), word[0]), phrase)
     powers: Counter[str] = Counter()
     scale = Fraction(1)
     sign, place = 1, 0
-    while place < len(tokens):
-        if place and tokens[place].lower() in _PER:
-            sign, place = -1, place + 1
-        term = _term(tokens, place)
-        if term is None:
+    while place < len(phrase):
+        term = _TERM.match(phrase, place)
+        known = _look_up(term["name"]) if term and (place or not term["per"]) else None
+        if term is None or known is None:
             return None
-        name, factor, power, place = term
-        dimension, _, root = name.partition("^")
-        powers[dimension] += sign * power * int(root or 1)
-        scale *= factor ** (sign * power)
+        sign = -1 if term["per"] else sign
+        power = sign * int(term["power"] or term["digit"] or 1)
+        for word in (term["before"], term["after"]):
+            power *= _POWER_WORDS[word.lower()] if word else 1
+        dimension, _, root = known[0].partition("^")
+        powers[dimension] += power * int(root or 1)
+        scale *= known[1] ** power
+        place = term.end()
     dimensions = frozenset((name, power) for name, power in powers.items() if power)
-    return Unit(dimensions=dimensions, scale=scale) if tokens else None
-
-
-def _expand_compounds(tokens: list[str]) -> list[str]:
-    spaced = [re.sub(r"^([kMGT]?W)h$", r"\1 h", token) for token in tokens]
-    return [word for token in spaced for word in _COMPOUND.get(token.lower(), token).split()]
-
-
-def _without_ending(tokens: list[str]) -> list[str]:
-    """Drop a trailing "left", "in total" and the like, which follow the unit."""
-    while len(tokens) > 1 and tokens[-1].lower() in _IGNORED:
-        tokens = tokens[:-1]
-        if len(tokens) > 1 and tokens[-1].lower() == "in":
-            tokens = tokens[:-1]
-    return tokens
-
-
-def _term(tokens: list[str], place: int) -> tuple[str, Fraction, int, int] | None:
-    """Dimension, scale and power of the unit at ``place``, and the next place."""
-    power = 1
-    if tokens[place : place + 1] and tokens[place].lower() in {"square", "sq", "cubic", "cu"}:
-        if place + 1 >= len(tokens):
-            return None
-        power, place = _POWER_WORDS[tokens[place].lower()], place + 1
-    if place >= len(tokens):
-        return None
-    named = _look_up(tokens[place])
-    if named is None:
-        return None
-    place += 1
-    if place < len(tokens):
-        after = tokens[place]
-        if after.startswith("^"):
-            power, place = power * int(re.sub(r"[^\d-]", "", after)), place + 1
-        elif after.lower() in {"squared", "cubed"}:
-            power, place = power * _POWER_WORDS[after.lower()], place + 1
-    return named[0], named[1], power, place
+    return Unit(dimensions=dimensions, scale=scale) if phrase else None
 
 
 def is_letter(phrase: str) -> bool:
