@@ -37,26 +37,22 @@ _CONSTANTS: Mapping[Any, Callable[[], Any]] = {
 Point = Mapping[sympy.Symbol, sympy.Rational]
 
 
-class NoBallError(ValueError):
-    """A formula has no value that can be bounded."""
-
-
-class OutsideError(ValueError):
-    """A root or logarithm of a number that is not positive, or an infinite value."""
+class _NoBallError(ValueError):
+    """A node of unknown value, or a root or logarithm of a number that is not positive."""
 
 
 def ball(formula: sympy.Basic, point: Point, *, bits: int) -> Any:
     """The ball around the value of ``formula`` at ``point``, computed with ``bits`` of precision.
 
-    Raises:
-        NoBallError: the formula holds a node whose value is not known.
-        OutsideError: `point` is outside the real domain of the formula.
+    None if the formula holds a node of unknown value, if `point` is outside its real domain, and for
+    an infinite value.
     """
-    with flint.ctx.workprec(bits):
-        value = _value(formula, point)
-    if not value.is_finite():
-        raise OutsideError
-    return value
+    try:
+        with flint.ctx.workprec(bits):
+            value = _value(formula, point)
+    except _NoBallError:
+        return None
+    return value if value.is_finite() else None
 
 
 def _value(node: Any, point: Point) -> Any:
@@ -72,7 +68,7 @@ def _value(node: Any, point: Point) -> Any:
     if type(node) in _METHODS:
         return getattr(values[0], _METHODS[type(node)])()
     if type(node) not in _OPERATIONS:
-        raise NoBallError
+        raise _NoBallError
     return _OPERATIONS[type(node)](node, values)
 
 
@@ -104,21 +100,20 @@ _OPERATIONS: Mapping[type, Callable[[Any, list[Any]], Any]] = {
 def _check_domain(node: Any, value: Any) -> None:
     """Formulas with symbols are compared where their roots and logarithms are real."""
     if node.free_symbols and not (value.imag.contains(0) and value.real > 0):
-        raise OutsideError
+        raise _NoBallError
 
 
 def _series(node: Any, point: Point) -> Any:
     """A finite sum or product, term by term."""
     if len(node.limits) != 1 or len(node.limits[0]) != 3:
-        raise NoBallError
+        raise _NoBallError
     index, first, last = node.limits[0]
     if not (first.is_Integer and last.is_Integer and last - first < _MAX_TERMS):
-        raise NoBallError
-    total = flint.acb(0 if isinstance(node, sympy.Sum) else 1)
-    for number in range(int(first), int(last) + 1):
-        term = _value(node.function, {**point, index: sympy.Integer(number)})
-        total = total + term if isinstance(node, sympy.Sum) else total * term
-    return total
+        raise _NoBallError
+    points = ({**point, index: sympy.Integer(n)} for n in range(int(first), int(last) + 1))
+    terms = (_value(node.function, place) for place in points)
+    empty = flint.acb(0 if isinstance(node, sympy.Sum) else 1)
+    return sum(terms, empty) if isinstance(node, sympy.Sum) else math.prod(terms, start=empty)
 
 
 _Bound = tuple[float, float]

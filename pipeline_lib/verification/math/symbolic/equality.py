@@ -124,7 +124,7 @@ def atoms_equal(gold: str, answer: str) -> bool | None:
         return _with_units(gold, gold_unit, answer, answer_unit)
     if gold_unit or answer_unit:
         return atoms_equal(gold, answer)
-    denials = {marks.num_negations(text) for text in (gold, answer)}
+    denials = {len(marks.NEGATED.findall(text)) for text in (gold, answer)}
     if len(denials) > 1 or _has_words(gold) or _has_words(answer):
         return False
     return _by_readings(gold, answer)
@@ -147,7 +147,7 @@ def _has_words(text: str) -> bool:
 
 def _by_dots(gold: str, answer: str) -> bool | None:
     """An expression with an ellipsis differs from one without; two of them are ambiguous."""
-    ellipses = marks.has_ellipsis(gold), marks.has_ellipsis(answer)
+    ellipses = [bool(marks.ELLIPSIS.search(text)) for text in (gold, answer)]
     if all(ellipses):
         raise AmbiguousError("both go on in dots")
     return False if any(ellipses) else None
@@ -159,13 +159,11 @@ def _by_base(gold: str, answer: str) -> bool | None:
         return None
     if one and other and one.base == other.base:
         return one.value == other.value
-    values = [known.value if known else text for known, text in ((one, gold), (other, answer))]
-    if str(values[0]) != str(values[1]):
-        dropped = one is not None and gold.startswith(f"{answer}_")
-        if dropped:
+    if str(one.value if one else gold) != str(other.value if other else answer):
+        if one and gold.startswith(f"{answer}_"):
             raise AmbiguousError("the answer leaves out the base")
         return False
-    if (one or other) and 10 in {known.base for known in (one, other) if known}:
+    if 10 in {known.base for known in (one, other) if known}:
         return True
     raise AmbiguousError("the same number in another base")
 
@@ -175,10 +173,11 @@ def _by_modulus(gold: str, answer: str) -> bool | None:
     if one is None and other is None:
         return None
     if one is None or other is None:
-        bare = re.split(r"\\equiv|=", gold if one is None else answer)[-1].strip()
-        known = one or other
-        assert known is not None
-        if atoms_equal(known.value, bare):
+        values = (
+            known.value if known else re.split(r"\\equiv|=", text)[-1].strip()
+            for known, text in ((one, gold), (other, answer))
+        )
+        if atoms_equal(*values):
             raise AmbiguousError("only one side names a modulus")
         return False
     if one.modulus != other.modulus:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError
 
 _MAX_DOUBLE_FACTORIAL = 300
-_NEGATED = re.compile(
+NEGATED = re.compile(
     r"\\not ?(?:=|\\equiv|\\in|\\subset|<|>|\\le|\\ge|\\sim)?|\\neq?(?![a-z])|!=|<>|\\notin|\\neg|\\lnot"
     r"|\\nsim|\\sim(?![a-z])|\\n(?:le|ge|leq|geq)(?![a-z])"
 )
+ELLIPSIS = re.compile(r"\\[lvd]dots")
 _UNEQUAL = re.compile(r"\\not ?=|\\ne(?![a-z])|!=|<>")
 _PRIMED = re.compile(r"(\\[A-Za-z]+|[A-Za-z])(?: ?\^ ?\{? ?((?:\\prime ?)+)\}?|((?:')+))")
 _DIFFERENTIAL = re.compile(
@@ -110,11 +111,6 @@ def parse_residue(text: str) -> Residue | None:
     return Residue(value=value, modulus=found[2])
 
 
-def num_negations(text: str) -> int:
-    """Number of negated relations or values."""
-    return len(_NEGATED.findall(text))
-
-
 def is_reordered(gold: str, answer: str) -> bool:
     """True if the order of letters or numbers may matter, and is not known to be the same.
 
@@ -152,11 +148,6 @@ def parse_permutation(text: str) -> Permutation | None:
     moved = frozenset((start, end) for start, end in image.items() if start != end)
     certain = "," not in text and (spaced or len(cycles) > 1)
     return Permutation(moved=moved, certain=certain)
-
-
-def has_ellipsis(text: str) -> bool:
-    """True if the text contains an ellipsis."""
-    return "\\ldots" in text or "\\vdots" in text or "\\ddots" in text
 
 
 def rewrite(text: str) -> str:

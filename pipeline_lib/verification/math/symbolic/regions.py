@@ -28,6 +28,7 @@ _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
 _VARIABLE = re.compile(r"\\?[A-Za-z]+(?:_\{?\w\}?)?|[a-z]\(x\)")
 _ABSOLUTE = re.compile(r"\|(\\?[A-Za-z]+)\|")
 _REALS = re.compile(r"\\mathbb ?\{? ?R ?\}?|\\Reals|\(-\\infty, ?\+?\\infty\)")
+_BRACES = re.compile(r"^\\(?:\{|lbrace)|\\(?:\}|rbrace)$")
 _INTERVAL = re.compile(r"([(\[])(.*)([)\]])", re.DOTALL)
 
 
@@ -71,9 +72,8 @@ def _join(parts: list[Region | None], join: Any) -> Region | None:
     variables = {part.variable for part in regions if part.variable}
     if len(regions) < len(parts) or len(variables) > 1:
         return None
-    return Region(
-        points=join(*(part.points for part in regions)), variable=next(iter(variables), None)
-    )
+    points = join(*(part.points for part in regions))
+    return Region(points=points, variable=next(iter(variables), None))
 
 
 def _single(text: str, read_number: ReadNumber) -> Region | None:
@@ -96,8 +96,7 @@ def _single(text: str, read_number: ReadNumber) -> Region | None:
 
 def _set_builder(text: str, read_number: ReadNumber) -> Region | None:
     r"""``\{x : x > 2\}``, ``\{x \in \mathbb{R} \mid x > 2\}``, or a finite set in a union."""
-    inner = re.sub(r"^\\(?:\{|lbrace)|\\(?:\}|rbrace)$", "", text)
-    parts, found = split_at(inner, frozenset({":", "|", "\\mid"}))
+    parts, found = split_at(_BRACES.sub("", text), frozenset({":", "|", "\\mid"}))
     if not found:
         points = _finite_set(text, read_number)
         return Region(points=points, variable=None) if points is not None else None
@@ -111,8 +110,8 @@ def _set_builder(text: str, read_number: ReadNumber) -> Region | None:
 
 
 def _finite_set(text: str, read_number: ReadNumber) -> sympy.Set | None:
-    inner = re.sub(r"^\\(?:\{|lbrace)|\\(?:\}|rbrace)$", "", text.strip())
-    values = [read_number(part) for part in split_at(inner, frozenset({","}))[0]]
+    parts, _ = split_at(_BRACES.sub("", text.strip()), frozenset({","}))
+    values = [read_number(part) for part in parts]
     return None if any(value is None for value in values) else sympy.FiniteSet(*values)
 
 
@@ -120,9 +119,8 @@ def _interval(ends: list[str], brackets: str, read_number: ReadNumber) -> Region
     left, right = (_end(end, read_number) for end in ends)
     if left is None or right is None or (left.is_number and right.is_number and not left < right):
         return None
-    return Region(
-        points=sympy.Interval(left, right, brackets[0] == "(", brackets[1] == ")"), variable=None
-    )
+    points = sympy.Interval(left, right, brackets[0] == "(", brackets[1] == ")")
+    return Region(points=points, variable=None)
 
 
 def _end(text: str, read_number: ReadNumber) -> Any:
@@ -159,15 +157,11 @@ def _around_zero(variable: str, sign: str, end: Any) -> Region | None:
 def _half_line(variable: str, sign: str, end: Any) -> Region | None:
     if end is None:
         return None
-    # The boundary is open unless the relation includes it.
-    points = {
-        "<": lambda: sympy.Interval.open(-sympy.oo, end),
-        "<=": lambda: sympy.Interval(-sympy.oo, end),
-        ">": lambda: sympy.Interval.open(end, sympy.oo),
-        ">=": lambda: sympy.Interval(end, sympy.oo),
-        "!=": lambda: sympy.S.Reals - sympy.FiniteSet(end),
-    }[sign]()
-    return Region(points=points, variable=variable)
+    if sign == "!=":
+        return Region(points=sympy.S.Reals - sympy.FiniteSet(end), variable=variable)
+    ends = (-sympy.oo, end) if "<" in sign else (end, sympy.oo)
+    is_open = "=" not in sign
+    return Region(points=sympy.Interval(*ends, is_open, is_open), variable=variable)
 
 
 def same_region(gold: Region, answer: Region) -> bool:

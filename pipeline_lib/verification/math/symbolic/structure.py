@@ -5,6 +5,7 @@ Answers of equal structure are compared part by part. Imported by workers only, 
 not take linear time.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ _OPENING = frozenset(
     {"(", "[", "{", "\\{", "\\lbrace", "\\langle", "\\begin", "\\lfloor", "\\lceil"}
 )
 _CLOSING = frozenset({")", "]", "}", "\\}", "\\rbrace", "\\rangle", "\\end", "\\rfloor", "\\rceil"})
-_BUILDER = re.compile(r"\\mid(?![a-z])|(?<![:\d]):(?!=)|\|")
+_PLUS_MINUS = re.compile(r"\\(pm|mp)(?![a-z])")
 NAME = re.compile(r"\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?'?|\((?: ?\\?[A-Za-z]{1,5}(?:_\{?\w\}?)? ?,?)+\)")
 
 
@@ -83,14 +84,10 @@ def parse_structure(text: str, *, depth: int = 0) -> Node:
 def _items(parts: Sequence[str], depth: int) -> tuple[Node, ...]:
     nodes: list[Node] = []
     for part in parts:
-        node = parse_structure(part, depth=depth + 1)
         # Both values of "1 \pm 2" are elements of the enclosing set.
-        spread = (
-            isinstance(node, Container)
-            and _plus_minus(part)
-            and not _parse_brackets(part, depth=depth)
-        )
-        nodes += node.items if spread and isinstance(node, Container) else [node]
+        both = _plus_minus(part)
+        spread = both is not None and not _parse_brackets(part, depth=depth)
+        nodes += both.items if both and spread else [parse_structure(part, depth=depth + 1)]
     return tuple(nodes)
 
 
@@ -120,23 +117,20 @@ def _parse_brackets(text: str, *, depth: int) -> Node | None:
 
 
 def _match_each_other(tokens: Sequence[str]) -> bool:
-    if tokens[0] not in _OPENING or tokens[-1] not in _CLOSING:
-        return False
-    depth = 0
-    for place, token in enumerate(tokens):
-        depth += (token in _OPENING) - (token in _CLOSING)
-        if depth == 0:
-            return place == len(tokens) - 1
-    return False
+    steps = ((token in _OPENING) - (token in _CLOSING) for token in tokens)
+    depths = [*itertools.accumulate(steps)]
+    return (
+        tokens[0] in _OPENING and tokens[-1] in _CLOSING and 0 not in depths[:-1] and not depths[-1]
+    )
 
 
-def _plus_minus(text: str) -> Node | None:
-    if not re.search(r"\\(?:pm|mp)(?![a-z])", text):
+def _plus_minus(text: str) -> Container | None:
+    if "=" in text or not _PLUS_MINUS.search(text):
         return None
-    above = re.sub(r"\\mp(?![a-z])", "-", re.sub(r"\\pm(?![a-z])", "+", text))
-    below = re.sub(r"\\mp(?![a-z])", "+", re.sub(r"\\pm(?![a-z])", "-", text))
-    if "=" in text:
-        return None
+    above, below = (
+        _PLUS_MINUS.sub(lambda sign: "-" if sign[1] == minus else "+", text)  # noqa: B023
+        for minus in ("mp", "pm")
+    )
     return Container(joint=Joint.LIST, items=(above.strip().removeprefix("+"), below))
 
 
@@ -152,11 +146,8 @@ def _split_name(text: str) -> tuple[str, str]:
     sides, equalities = split_at(text, frozenset({"="}))
     if len(equalities) != 1 or not NAME.fullmatch(sides[0]):
         return "", text
-    return (
-        ("".join(sides[0].split()), sides[1])
-        if isinstance(parse_structure(sides[1]), Container)
-        else ("", text)
-    )
+    named = isinstance(parse_structure(sides[1]), Container)
+    return ("".join(sides[0].split()), sides[1]) if named else ("", text)
 
 
 def same_answer(gold: Node, answer: Node, atoms_equal: AtomsEqual) -> bool | None:

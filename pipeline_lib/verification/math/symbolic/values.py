@@ -19,13 +19,7 @@ from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
 from pipeline_lib.verification.math.exact.comparison import MIN_ROUNDED_DECIMALS, decimals
-from pipeline_lib.verification.math.symbolic.balls import (
-    NoBallError,
-    OutsideError,
-    Point,
-    ball,
-    separation_bits,
-)
+from pipeline_lib.verification.math.symbolic.balls import Point, ball, separation_bits
 
 _BITS = (64, 256, 1024, 4096, 16_384, 65_536)
 _PROOF_BITS = 256
@@ -126,14 +120,11 @@ def _is_zero_function(difference: sympy.Expr, symbols: list[sympy.Symbol]) -> bo
         point = {
             s: sympy.ceiling(7 * v) if whole else v for s, v in zip(symbols, values, strict=True)
         }
-        try:
-            value = ball(difference, point, bits=_PROOF_BITS)
-        except (NoBallError, OutsideError):
-            continue
-        if not value.contains(0):
+        value = ball(difference, point, bits=_PROOF_BITS)
+        if value is not None and not value.contains(0):
             # Roots and logarithms of products are often split as if all factors were positive.
             return None if agreed and scale < 0 and _has_roots(difference) else False
-        agreed = True
+        agreed = agreed or value is not None
     if not difference.has(sympy.Abs):
         # What is defined for positive numbers alone is compared for these.
         difference = difference.xreplace({s: sympy.Symbol(s.name, positive=True) for s in symbols})
@@ -153,22 +144,18 @@ def _coordinate(name: str) -> sympy.Rational:
 
 
 def _is_zero_number(number: sympy.Expr) -> bool | None:
-    try:
-        if not ball(number, {}, bits=_PROOF_BITS).contains(0):
-            return False
-    except (NoBallError, OutsideError):
-        pass
+    value = ball(number, {}, bits=_PROOF_BITS)
+    if value is not None and not value.contains(0):
+        return False
     # Sums and integrals are computed only if no ball can tell.
     number = sympy.expand_log(_without_exponentials(number.doit()), factor=True)
     for known in (number, _exponential(number)):
         needed = separation_bits(known)
         if needed < _BITS[-1]:
             return _is_ball_zero(known, needed) and _is_ball_zero(number, _PROOF_BITS)
-    try:
-        outcome = _is_ball_zero(number, math.inf)
-    except (NoBallError, OutsideError):
-        outcome = None
-    return outcome if outcome is False else _is_zero_by_algebra(number) or None
+    if _is_ball_zero(number, math.inf) is False:
+        return False
+    return _is_zero_by_algebra(number) or None
 
 
 def _without_exponentials(number: sympy.Expr) -> sympy.Expr:
@@ -187,8 +174,8 @@ def _is_ball_zero(number: sympy.Expr, needed: float) -> bool | None:
     """False if a ball excludes zero; True if one of at most 2**-needed holds it; else None."""
     for bits in _BITS:
         value = ball(number, {}, bits=bits)
-        if not value.contains(0):
-            return False
+        if value is None or not value.contains(0):
+            return None if value is None else False
         if needed < bits and value.abs_upper() < flint.arb(2) ** -int(needed + 1):
             return True
     return None
@@ -224,9 +211,8 @@ def _is_rounded(value: sympy.Expr, rounded: sympy.Expr) -> bool:
     if places is None or places < MIN_ROUNDED_DECIMALS:
         return False
     bits = _PROOF_BITS + 4 * places
-    try:
-        size = ball(value * sympy.Integer(10) ** places, {}, bits=bits)
-    except (NoBallError, OutsideError):
+    size = ball(value * sympy.Integer(10) ** places, {}, bits=bits)
+    if size is None:
         return False
     shifts = [0.5, *([0 if rounded > 0 else 1] if places > MIN_ROUNDED_DECIMALS else [])]
     with flint.ctx.workprec(bits):
@@ -338,8 +324,8 @@ def _is_multiple(one: Any, other: Any, *, positive: bool = False) -> bool:
     try:
         factor = one.subs(point) / other.subs(point)
         value = ball(factor, {}, bits=_PROOF_BITS)
-    except (NoBallError, OutsideError, ZeroDivisionError):
+    except ZeroDivisionError:
         return False
-    if value.contains(0) or (positive and not value.real > 0):
+    if value is None or value.contains(0) or (positive and not value.real > 0):
         return False
     return bool(same_value(one, factor * other))
