@@ -3,7 +3,8 @@ r"""Multiple choice: letters with or without marks, and what they stand for: ``\
 import re
 from dataclasses import dataclass
 
-_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+from pipeline_lib.verification.math.exact.normal_form import TEXT
+
 _ONE = re.compile(
     r"(?:(?i:option|choice|answer)s? )?(?:\( ?([A-Ja-j]) ?\)|([A-Ja-j])(?:[).:](?= |$)|$))(?: ?(\S.*))?"
 )
@@ -25,7 +26,7 @@ def parse_choice(text: str) -> Choice | None:
     """The letters that a normalized text consists of; None for anything else."""
     if len(text) > _MAX_CHARS or not _BEGINNING.match(text):
         return None
-    bare = " ".join(_TEXT.sub(r" \1 ", text).split())
+    bare = " ".join(TEXT.sub(r" \1 ", text).split())
     if re.fullmatch("A?B?C?D?E?F?G?H?I?J?", bare) and len(bare) > 1:
         return Choice(letters=tuple(bare), marked=False)
     parts = [_ONE.fullmatch(part) for part in _JOINT.split(bare)]

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from pipeline_lib.verification.math.exact.choices import by_choice, without_letter
-from pipeline_lib.verification.math.exact.normal_form import exact_value
+from pipeline_lib.verification.math.exact.normal_form import TEXT, exact_value
 from pipeline_lib.verification.math.exact.quantity import (
     Clock,
     Percent,
@@ -24,7 +24,6 @@ from pipeline_lib.verification.math.exact.units import ratio
 
 MIN_ROUNDED_DECIMALS = 6
 
-_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _EQUALITY = re.compile(r"=|\\approx|\\equiv")
 _ROUNDING = Fraction(1, 100)
 _HALF_DAY = 12 * 60
@@ -72,7 +71,7 @@ def compare(gold: str, answer: str) -> bool | None:
 
 
 def _spelling(text: str) -> str:
-    bare = _TEXT.sub(r"\1", text) if "\\text" in text else text
+    bare = TEXT.sub(r"\1", text) if "\\text" in text else text
     # "1 1/2" is not "11/2": a space between digits stays.
     return re.sub(r"(?<!\d) +| +(?!\d)", "", bare) if " " in bare else bare
 
@@ -122,7 +121,7 @@ def _by_ratio(gold: str, answer: str) -> bool | None:
 
 def _by_words(gold: str, answer: str) -> bool | None:
     r"""Words, compared by spelling: ``\text{DOG}`` is not a product of D, O and G."""
-    one, other = (_TEXT.sub(r"\1", text).strip() for text in (gold, answer))
+    one, other = (TEXT.sub(r"\1", text).strip() for text in (gold, answer))
     if not (_WORDS.fullmatch(one) and _WORDS.fullmatch(other)):
         return None
     marked = "\\text" in gold or "\\text" in answer
@@ -159,29 +158,25 @@ def _strip_name(text: str, other: str) -> str:
 
 def _by_quantity(gold: str, answer: str) -> bool | None:
     one, other = parse_quantity(gold), parse_quantity(answer)
-    if one is None or other is None:
-        hopeless = one is not None and not one.remark and not re.search(r"[\d\\]", answer)
-        return (
-            False if hopeless or (one is None and "_" not in gold and _is_denied(other)) else None
-        )
+    if one is None:
+        return False if "_" not in gold and _is_denied(other) else None
+    if other is None:
+        return None if one.remark or re.search(r"[\d\\]", answer) else False
     if one.remark or other.remark:
         return _by_remark(one, other)
     if one.unit and other.unit:
         factor = ratio(one.unit, other.unit)
-        if factor is None:
-            if one.unit.counts and other.unit.counts and one.value == other.value:
-                raise AmbiguousError("the counted things have different names")
-            return False
-        return _is_close(one.value, other.value * factor)
+        counted = factor is None and one.unit.counts and other.unit.counts
+        if counted and one.value == other.value:
+            raise AmbiguousError("the counted things have different names")
+        return factor is not None and _is_close(one.value, other.value * factor)
     if one.readings or other.readings:
         return bool({one.value, *one.readings} & {other.value, *other.readings})
     return _by_percent(one, other)
 
 
 def _is_denied(answer: Quantity | None) -> bool:
-    return (
-        answer is not None and answer.remark is not None and bool(_RECOGNIZED.match(answer.remark))
-    )
+    return answer is not None and bool(answer.remark and _RECOGNIZED.match(answer.remark))
 
 
 def _by_remark(gold: Quantity, answer: Quantity) -> bool:

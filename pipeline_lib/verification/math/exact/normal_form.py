@@ -34,24 +34,19 @@ _SYMBOLS = str.maketrans(
         "\u066b": ".", "、": ",", **{chr(c): f"\\{name} " for c, name in _greek()},
     }
 )  # fmt: skip
-_FRACTIONS = (unicodedata.normalize("NFKC", letter).split("\u2044") for letter in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞")
 _BEFORE_FOLDING = {
+    **{ord(unicodedata.lookup(f"DOUBLE-STRUCK CAPITAL {x}")): f"\\mathbb{{{x}}}" for x in "RZNQC"},
     **{
-        ord(unicodedata.lookup(f"DOUBLE-STRUCK CAPITAL {letter}")): f"\\mathbb{{{letter}}}"
-        for letter in "RZNQC"
-    },
-    **{
-        ord(letter): f" \\frac{{{above}}}{{{below}}}"
-        for letter, (above, below) in zip("¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞", _FRACTIONS, strict=True)
+        ord(part): " \\frac{{{}}}{{{}}}".format(
+            *unicodedata.normalize("NFKC", part).split("\u2044")
+        )
+        for part in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
     },
 }
 _SUBSCRIPTS = re.compile("[₀-₉]+")
 _ROOT = re.compile(r"√ ?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|\w))")
 _OPENING = re.compile(r"^(?:\$\$?|\\\(|\\\[) ?")
 _CLOSING = re.compile(r" ?(?<!\\)(?:\$\$?|\\\)|\\\])$")
-_APPROXIMATELY = re.compile(
-    r"\\(?:thick)?approx(?:eq)?(?![A-Za-z])|\\simeq(?![A-Za-z])|\\doteq(?![A-Za-z])"
-)
 _COMMANDS = (
     (re.compile(r",\\! ?|(?<!\\)\\! ?|\{,\}|(?<=\d)(?:\\[,;:]|\{\\,\})(?=\d{3}(?!\d))"), ","),
     (
@@ -74,7 +69,7 @@ _COMMANDS = (
     ),
     (re.compile(r"\^ ?(?:\\circ(?![a-z])|\{ ?\\circ ?\})|\\degrees?(?![a-z])"), r"^\\circ"),
     (re.compile(r"\\(?:ldots|dots[bcmio]?|cdots)(?![a-z])"), r"\\ldots"),
-    (_APPROXIMATELY, r"\\approx"),
+    (re.compile(r"\\(?:(?:thick)?approx(?:eq)?|simeq|doteq)(?![A-Za-z])"), r"\\approx"),
     (re.compile(r"\\(?:varnothing|empty)(?![a-z])|\\\{ ?\\\}"), r"\\emptyset"),
     (re.compile(r"\\frac ?(\d|[A-Za-z]|\\[A-Za-z]++) ?(?=\{|\\|[A-Za-z]|\d(?!\d))"), r"\\frac{\1}"),
     (re.compile(r"(\\frac ?\{[^{}]*\}) ?([A-Za-z]|\d(?!\d)|\\[A-Za-z]++(?! ?\{))"), r"\1{\2}"),
@@ -89,7 +84,7 @@ _SIGNS = (
     (re.compile(r"\.(?: ?\.){2,}"), r"\\ldots"),
     (re.compile(r" ?\*\* ?"), "^"),
 )  # fmt: skip
-_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _ORNAMENT = re.compile(
     r"^\\(?:Rightarrow|implies|ast|star|bullet)(?![A-Za-z]) ?| ?\\(?:blacksquare|square|ast|star|bullet)(?![A-Za-z])$"
 )
@@ -114,7 +109,7 @@ _FRACTION = re.compile(
 _SCIENTIFIC = re.compile(
     rf"([-+]?(?:{_DECIMAL})?) ?(?:(?:(?<=\d ) ?|(?<=\d))(?:\\times|\\cdot|\*) ?10 ?\^ ?\{{? ?|10 ?\^ ?\{{? ?|(?<=[\d.])[eE])([-+]?\d{{1,3}}) ?\}}?"
 )
-_E_NOTATION = re.compile(rf"([-+]?{_DECIMAL})[eE]([-+]?\d{{1,3}})")
+_E_NOTATION = re.compile(rf"^([-+]?{_DECIMAL})[eE]\+?(-?\d{{1,3}})$")
 _REPEATING = re.compile(
     r"([-+]?) ?(\d*)\.(\d*?)(?:\\(?:overline|bar|dot) ?(?:\{ ?(\d+) ?\}|(\d))|\((\d+)\))"
 )
@@ -151,8 +146,7 @@ def _without_frame(text: str) -> str:
     text = _without_braces(text)
     if "olution" in text or "real" in text:
         text = _ALL_REALS.sub(r"\\mathbb{R}", _NO_SOLUTION.sub(r"\\emptyset", text))
-    if found := _E_NOTATION.fullmatch(text):
-        text = f"{found[1]}\\cdot 10^{{{int(found[2])}}}"
+    text = _E_NOTATION.sub(r"\1\\cdot 10^{\2}", text)
     return text.removesuffix(".").rstrip() if len(text) > 1 else text
 
 
@@ -186,7 +180,7 @@ def _unwrap_text(text: str) -> str:
     """
     if "\\text{" not in text:
         return text
-    text = _TEXT.sub(lambda words: f" {words[1]} " if _JOINING.search(words[1]) else words[0], text)
+    text = TEXT.sub(lambda words: f" {words[1]} " if _JOINING.search(words[1]) else words[0], text)
     return " ".join(text.split())
 
 
@@ -227,23 +221,18 @@ def leading_number(text: str) -> tuple[Fraction, str] | None:
 
 def _repeating(text: str) -> Fraction | None:
     r"""``0.1\overline{6}``, ``0.(3)``, or a period written out three times, as in ``0.333\ldots``."""
+    before = period = ""
     if found := _REPEATING.fullmatch(text):
-        period = found[4] or found[5] or found[6]
-        return _periodic(found[1], found[2], found[3], period)
-    if found := _CONTINUED.fullmatch(text):
+        before, period = found[3], found[4] or found[5] or found[6]
+    elif found := _CONTINUED.fullmatch(text):
         digits = found[3]
-        for size in range(1, len(digits) // 3 + 1):
-            period = digits[-size:]
-            if digits.endswith(period * 3):
-                return _periodic(found[1], found[2], digits[: -3 * size], period)
-    return None
-
-
-def _periodic(sign: str, whole: str, before: str, period: str) -> Fraction | None:
-    if len(period) > _MAX_PERIOD:
+        sizes = range(1, len(digits) // 3 + 1)
+        size = next((n for n in sizes if digits.endswith(digits[-n:] * 3)), 0)
+        before, period = digits[: -3 * size], digits[len(digits) - size :]
+    if found is None or not 0 < len(period) <= _MAX_PERIOD:
         return None
     part = Fraction(int(before or 0)) + Fraction(int(period), 10 ** len(period) - 1)
-    return _with_sign(sign, int(whole or 0) + part / 10 ** len(before))
+    return _with_sign(found[1], int(found[2] or 0) + part / 10 ** len(before))
 
 
 def _fraction(match: re.Match[str]) -> Fraction | None:

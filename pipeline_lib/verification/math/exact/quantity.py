@@ -12,7 +12,7 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
-from pipeline_lib.verification.math.exact.normal_form import exact_value, leading_number
+from pipeline_lib.verification.math.exact.normal_form import TEXT, exact_value, leading_number
 from pipeline_lib.verification.math.exact.number_words import leading_number as leading_words
 from pipeline_lib.verification.math.exact.number_words import multiplier
 from pipeline_lib.verification.math.exact.units import CURRENCY, Unit, is_letter, parse_unit, ratio
@@ -50,7 +50,6 @@ class Clock:
     colon: bool
 
 
-_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _CURRENCY = re.compile(r"([-+]? ?)\\?([$€£¥])|([-+]? ?)\\text\{ ?\\?([$€£¥]) ?\}")
 _CODE = re.compile(r"(?:USD|US\$|Rs\.?|EUR) ?(?=[\d.-])", re.IGNORECASE)
 _CODES = {"u": "dollars", "r": "rupees", "e": "euros"}
@@ -61,8 +60,7 @@ _PHRASE = re.compile(r"(?:[^\W_]|[ .,/^{}-])*")
 _NO_REMARK = re.compile(r" ?,? ?(?:(?:or|and) (?:\W|\d|[A-Za-z] )|mod )")
 _CLOCK = re.compile(r"(\d{1,2})(?:(:)([0-5]\d)(?::[0-5]\d)?)? ?(?:([ap])\.? ?m\.?)?", re.IGNORECASE)
 _NEXT_PART = re.compile(r"(?<=[A-Za-z.]) (?:and )?(?=\d)")
-_HOURS = 24
-_MINUTES = 60
+_TAIL = re.compile(r"(?<=[\d})A-Za-z])(?: ?\\text\{| (?=[A-Za-z]))")
 _NOT_WORDS = frozenset({"pi", "sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "exp", "sqrt"})
 
 
@@ -70,36 +68,32 @@ def parse_clock(text: str) -> Clock | None:
     """The time of day that a normalized text consists of, else None."""
     if len(text) > 40:
         return None
-    found = _CLOCK.fullmatch(" ".join(_TEXT.sub(r" \1", text).split()))
+    found = _CLOCK.fullmatch(" ".join(TEXT.sub(r" \1", text).split()))
     if found is None or not (found[2] or found[4]):
         return None
     hours, minutes = int(found[1]), int(found[3] or 0)
     half = found[4].lower() if found[4] else None
-    if hours >= _HOURS or (half and not 1 <= hours <= _HOURS // 2):
+    if hours >= 24 or (half and not 1 <= hours <= 12):
         return None
     if half:
         hours = hours % 12 + (12 if half == "p" else 0)
-    return Clock(minutes=hours * _MINUTES + minutes, half=half, colon=bool(found[2]))
+    return Clock(minutes=60 * hours + minutes, half=half, colon=bool(found[2]))
 
 
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Quantity | None:
     """The quantity that a normalized text consists of; None for anything else, such as ``2x``."""
-    value = exact_value(text)
-    if value is not None:
+    if (value := exact_value(text)) is not None:
         return Quantity(value=value)
     if len(text) > MAX_QUANTITY_CHARS:
         return None
     if compound := _compound(text):
         return compound
     text, currency = _without_currency(text)
-    number = leading_number(text)
-    if number is None:
-        number = leading_words(_TEXT.sub(r"\1", text).strip())
-        if number is None:
-            return None
-        return _with_words(Quantity(value=number[0]), f" {number[1]}", currency)
-    return _with_words(Quantity(value=number[0]), number[1], currency)
+    if number := leading_number(text):
+        return _with_words(Quantity(value=number[0]), number[1], currency)
+    number = leading_words(TEXT.sub(r"\1", text).strip())
+    return number and _with_words(Quantity(value=number[0]), f" {number[1]}", currency)
 
 
 def is_quantity(text: str) -> bool:
@@ -112,7 +106,7 @@ def _compound(text: str) -> Quantity | None:
     """The sum of quantities of one dimension, the larger unit first, as "5 ft 10 in"."""
     if not (" " in text or "\\" in text):
         return None
-    words = " ".join(_TEXT.sub(r" \1 ", text.replace(",", " ")).split())
+    words = " ".join(TEXT.sub(r" \1 ", text.replace(",", " ")).split())
     pieces = _NEXT_PART.split(words)
     found = [parse_quantity(piece) for piece in pieces] if 2 <= len(pieces) <= 4 else []
     if not found or not all(part and part.unit and not part.remark for part in found):
@@ -126,26 +120,22 @@ def _compound(text: str) -> Quantity | None:
             return None
         value += number * share
         readings.append(share)
-    return Quantity(
-        value=value, unit=first, readings=(value, *(value / share for share in readings))
-    )
+    others = (value / share for share in readings)
+    return Quantity(value=value, unit=first, readings=(value, *others))
 
 
 def _without_currency(text: str) -> tuple[str, Unit | None]:
-    found = _CURRENCY.match(text)
-    if found:
+    if found := _CURRENCY.match(text):
         sign, name = (found[1], found[2]) if found[2] else (found[3], found[4])
         return f"{sign}{text[found.end() :].strip()}".strip(), CURRENCY[name]
-    code = _CODE.match(text)
-    if code:
+    if code := _CODE.match(text):
         return text[code.end() :], parse_unit(_CODES[code[0][0].lower()])
     return text, None
 
 
 def _with_words(bare: Quantity, rest: str, currency: Unit | None) -> Quantity | None:
     """The number with the words after it; None if something other than words follows."""
-    sign = _PERCENT_SIGN.match(rest)
-    if sign:
+    if sign := _PERCENT_SIGN.match(rest):
         bare, rest = replace(bare, percent=Percent.SIGN), rest[sign.end() :]
     bare = replace(bare, unit=currency)
     if not rest.strip():
@@ -160,7 +150,7 @@ def _with_words(bare: Quantity, rest: str, currency: Unit | None) -> Quantity | 
 def _phrase(rest: str) -> str | None:
     r"""The words of what follows a number, without ``\text``; None if it is a formula."""
     rest = _TEMPERATURE.sub(
-        lambda d: "celsius" if d[1] == "C" else "fahrenheit", _TEXT.sub(r"\1", rest)
+        lambda d: "celsius" if d[1] == "C" else "fahrenheit", TEXT.sub(r"\1", rest)
     )
     rest = _FRACTION_UNIT.sub(r"\1/\2", rest.replace("^\\circ", " degrees "))
     rest = re.sub(r"\\mu ?(?=[A-Za-z])", "micro", rest)
@@ -184,10 +174,9 @@ def _parse_words(bare: Quantity, phrase: str, *, touching: bool) -> Quantity | N
     if not rest.strip(" .,"):
         return bare
     unit = parse_unit(rest)
-    if unit is not None and bare.unit is None:
-        return replace(bare, unit=unit)
     if unit is not None:
-        return bare if unit == bare.unit else replace(bare, remark=rest)
+        known = bare.unit is None or unit == bare.unit
+        return replace(bare, unit=unit) if known else replace(bare, remark=rest)
     compound = parse_unit(f"dollars {rest}") if bare.unit == CURRENCY["$"] else None
     if compound is not None:
         return replace(bare, unit=compound)
@@ -207,11 +196,8 @@ def _apply_multipliers(value: Fraction, phrase: str) -> tuple[Fraction, str]:
 def _is_wordy(rest: str, *, touching: bool) -> bool:
     """True if words follow the number, not a product of symbols."""
     words = re.findall(r"[^\W\d_]+", rest)
-    if not rest.isascii() and words:
-        return True
-    if any(len(word) > 3 and word.lower() not in _NOT_WORDS for word in words):
-        return True
-    return not touching and any(len(word) > 1 and word.lower() not in _NOT_WORDS for word in words)
+    longest = max((len(word) for word in words if word.lower() not in _NOT_WORDS), default=0)
+    return longest > (3 if touching else 1) or (not rest.isascii() and bool(words))
 
 
 def tail_splits(text: str) -> Iterator[tuple[str, Unit]]:
@@ -219,11 +205,8 @@ def tail_splits(text: str) -> Iterator[tuple[str, Unit]]:
 
     Only the last 80 characters are searched.
     """
-    start = max(0, len(text) - 80)
-    for found in re.finditer(
-        r"(?<=[\d})A-Za-z]) ?\\text\{|(?<=[\d})A-Za-z]) (?=[A-Za-z])", text[start:]
-    ):
-        place = start + found.start()
+    for found in _TAIL.finditer(text, max(0, len(text) - 80)):
+        place = found.start()
         phrase = _phrase(text[place:])
         unit = parse_unit(phrase) if phrase else None
         if unit is not None and place:

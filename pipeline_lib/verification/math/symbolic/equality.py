@@ -16,6 +16,7 @@ from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse
 
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
+from pipeline_lib.verification.math.exact.normal_form import TEXT
 from pipeline_lib.verification.math.exact.quantity import is_quantity, tail_splits
 from pipeline_lib.verification.math.exact.units import Unit, ratio
 from pipeline_lib.verification.math.symbolic import grammar, marks
@@ -51,7 +52,6 @@ _LATEX = (
         )
     ),
 )
-_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _FUNCTIONS = frozenset({"lcm", "gcd", "max", "min", "sin", "cos", "tan", "log", "ln", "det", "deg"})
 _DEGREES = re.compile(r"(-?\d+(?:\.\d+)?)\^\\circ")
 _ROUNDING = 0.01
@@ -59,7 +59,7 @@ _ROUNDING = 0.01
 
 def gold_is_readable(gold: str) -> bool:
     """True if a gold can be compared with at all."""
-    if any(_TEXT.findall(gold)):
+    if any(TEXT.findall(gold)):
         return True
     parts = _leaves(parse_structure(gold))
     return all(
@@ -141,7 +141,7 @@ def _with_units(gold: str, gold_unit: Unit, answer: str, answer_unit: Unit) -> b
 
 def _has_words(text: str) -> bool:
     """True if a formula contains text, which math-verify would misread."""
-    words = [word.strip() for word in _TEXT.findall(text)]
+    words = [word.strip() for word in TEXT.findall(text)]
     return any(len(word) > 1 and word not in _FUNCTIONS | {"pi"} for word in words)
 
 

@@ -16,30 +16,6 @@ from antlr4.atn.PredictionMode import PredictionMode  # type: ignore[import-unty
 from latex2sympy2_extended import latex2sympy2
 
 
-class _TwoStageParser:
-    """A parser that tries SLL prediction first and full LL only if that fails."""
-
-    def __init__(self, parser: Any) -> None:
-        self._parser = parser
-
-    def math(self) -> Any:
-        """The tree of the whole text.
-
-        Raises:
-            Exception: the text is not in the grammar; the parser's listener raises no other class.
-        """
-        parser = self._parser
-        # All tokens first: after a lexer error the second stage would continue behind it.
-        parser.getTokenStream().fill()
-        parser._interp.predictionMode = PredictionMode.SLL  # noqa: SLF001 - it has no setter
-        try:
-            return parser.math()
-        except Exception:  # noqa: BLE001 - as raised by the listener
-            parser.reset()
-            parser._interp.predictionMode = PredictionMode.LL  # noqa: SLF001
-            return parser.math()
-
-
 class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF001 - no other seam
     """The converter from LaTeX to SymPy, with the two slow steps replaced."""
 
@@ -49,9 +25,24 @@ class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF
         self.is_real = True
         self.config: Any = replace(vars(self)["config"], lowercase_symbols=False)
 
-    def create_parser(self, latex_str: str) -> _TwoStageParser:
-        """A parser over the tokens of ``latex_str``."""
-        return _TwoStageParser(super().create_parser(latex_str))
+    def create_parser(self, latex_str: str) -> Any:
+        """A parser whose ``math()`` tries SLL prediction first, and full LL only if that fails."""
+        parser = super().create_parser(latex_str)
+        read = parser.math
+
+        def two_stages() -> Any:
+            # All tokens first: after a lexer error the second stage would continue behind it.
+            parser.getTokenStream().fill()
+            parser._interp.predictionMode = PredictionMode.SLL  # noqa: SLF001 - it has no setter
+            try:
+                return read()
+            except Exception:  # noqa: BLE001 - as raised by the listener
+                parser.reset()
+                parser._interp.predictionMode = PredictionMode.LL  # noqa: SLF001
+                return read()
+
+        parser.math = two_stages
+        return parser
 
     def parse_number(self, text: str) -> Any:
         """The exact SymPy number of a numeral; integers are converted directly."""
