@@ -4,7 +4,7 @@ Imported by workers only.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError
 from pipeline_lib.verification.math.symbolic.structure import (
@@ -15,6 +15,8 @@ from pipeline_lib.verification.math.symbolic.structure import (
 )
 
 TextsEqual = Callable[[str, str], bool | None]
+_Piece = tuple[str, str]
+"""Value and condition."""
 
 _PIECES = re.compile(
     r"(?:[^={}]{1,12}= ?)?(?:\\\{ ?)?\\begin\{(cases|array|aligned)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}"
@@ -42,39 +44,35 @@ def by_pieces(gold: str, answer: str, equal: TextsEqual) -> bool | None:
         return None
     if len(one) != len(left):
         return False
-    # What is named "otherwise" is compared last, with the condition that is left.
-    for value, condition in sorted(one, key=lambda piece: bool(_REMAINING.fullmatch(piece[1]))):
-        others = sorted(left, key=lambda piece: bool(_REMAINING.fullmatch(piece[1])))
-        match = next((o for o in others if _same_piece(value, condition, o, left, equal)), None)
+    for piece in one:
+        match = next((o for o in left if _same_piece(piece, o, len(left) == 1, equal)), None)
         if match is None:
             return False
         left.remove(match)
     return True
 
 
-def _same_piece(
-    value: str, condition: str, other: tuple[str, str], left: Sequence[object], equal: TextsEqual
-) -> bool:
-    remaining = _REMAINING.fullmatch(condition) or _REMAINING.fullmatch(other[1])
-    conditions = len(left) == 1 if remaining else equal(condition, other[1])
-    return bool(conditions and equal(value, other[0]))
+def _same_piece(gold: _Piece, answer: _Piece, is_last: bool, equal: TextsEqual) -> bool:  # noqa: FBT001
+    remaining = _REMAINING.fullmatch(gold[1]) or _REMAINING.fullmatch(answer[1])
+    conditions = is_last if remaining else equal(gold[1], answer[1])
+    return bool(conditions and equal(gold[0], answer[0]))
 
 
-def _pieces(text: str) -> list[tuple[str, str]] | None:
-    """Value and condition of each row of a definition by cases."""
+def _pieces(text: str) -> list[_Piece] | None:
+    """The rows of a definition by cases; the one of what remains ("otherwise") is last."""
     found = _PIECES.fullmatch(text)
     rows = [row.split("&") for row in found[2].split("\\\\")] if found else _conditional(text)
     if not rows or any(len(row) != 2 for row in rows):
         return None
     stripped = [(row[0].strip(" ,.;"), row[1].strip(" ,.;")) for row in rows]
-    return [(value, _CONDITION.sub("", condition).strip()) for value, condition in stripped]
+    pieces = [(value, _CONDITION.sub("", condition).strip()) for value, condition in stripped]
+    return sorted(pieces, key=lambda piece: bool(_REMAINING.fullmatch(piece[1])))
 
 
 def _conditional(text: str) -> list[list[str]]:
     """Value and condition of ``1 if x > 0, 0 if x < 0``."""
-    parts, _ = split_at(
-        text.partition("=")[2] if _DEFINED.match(text) else text, frozenset({",", ";"})
-    )
+    body = text.partition("=")[2] if _DEFINED.match(text) else text
+    parts, _ = split_at(body, frozenset({",", ";"}))
     return [re.split(r" ?(?:\\text\{ ?)?\bif\b ?\}? ?", part) for part in parts]
 
 
@@ -86,14 +84,10 @@ def named_values(text: str) -> Mapping[str, str] | None:
         names, values = (parse_structure(side) for side in sides[0])
         if not (isinstance(names, Container) and isinstance(values, Container)):
             return None
-        items = list(zip(names.items, values.items, strict=False))
-        sides = [
-            [name, value]
-            for name, value in items
-            if isinstance(name, str) and isinstance(value, str)
-        ]
-        if not len(sides) == len(names.items) == len(values.items):
+        if len(names.items) != len(values.items):
             return None
+        pairs = zip(names.items, values.items, strict=True)
+        sides = [[item for item in pair if isinstance(item, str)] for pair in pairs]
     if len(sides) < 2 or not all(len(side) == 2 and NAME.fullmatch(side[0]) for side in sides):
         return None
     named = {"".join(name.split()): value for name, value in sides}
@@ -121,6 +115,5 @@ def without_parameter(gold: str, answer: str) -> tuple[str, str]:
 
 def _only_new_letter(body: str, beside: str) -> str | None:
     """The single letter of an integer that one text has and the other has not."""
-    new = {letter for letter in "jklmn" if re.search(_LETTER.format(letter), body)}
-    new -= {letter for letter in "jklmn" if re.search(_LETTER.format(letter), beside)}
-    return new.pop() if len(new) == 1 else None
+    one, other = ({x for x in "jklmn" if re.search(_LETTER.format(x), t)} for t in (body, beside))
+    return (one - other).pop() if len(one - other) == 1 else None

@@ -18,7 +18,7 @@ from math_verify import LatexExtractionConfig, parse
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
 from pipeline_lib.verification.math.exact.normal_form import TEXT
 from pipeline_lib.verification.math.exact.quantity import is_quantity, tail_splits
-from pipeline_lib.verification.math.exact.units import Unit, ratio
+from pipeline_lib.verification.math.exact.units import ratio
 from pipeline_lib.verification.math.symbolic import grammar, marks
 from pipeline_lib.verification.math.symbolic.definitions import (
     by_pieces,
@@ -27,13 +27,12 @@ from pipeline_lib.verification.math.symbolic.definitions import (
     without_parameter,
 )
 from pipeline_lib.verification.math.symbolic.regions import (
-    Region,
     denotes_set,
     parse_region,
     same_region,
 )
 from pipeline_lib.verification.math.symbolic.structure import (
-    Container,
+    leaves,
     parse_structure,
     same_answer,
     strip_names,
@@ -61,7 +60,6 @@ def gold_is_readable(gold: str) -> bool:
     """True if a gold can be compared with at all."""
     if any(TEXT.findall(gold)):
         return True
-    parts = _leaves(parse_structure(gold))
     return all(
         is_quantity(part)
         or marks.parse_numeral(part)
@@ -70,14 +68,8 @@ def gold_is_readable(gold: str) -> bool:
         or denotes_set(part)
         or "\\begin{" in part
         or any(parse_formula(reading) for reading in _readings(part))
-        for part in parts
+        for part in leaves(parse_structure(gold))
     )
-
-
-def _leaves(node: Container | str) -> list[str]:
-    if isinstance(node, str):
-        return [node]
-    return [leaf for item in node.items for leaf in _leaves(item)]
 
 
 def equal(gold: str, answer: str) -> bool | None:
@@ -97,15 +89,12 @@ def equal(gold: str, answer: str) -> bool | None:
         return all(equal(value, answers[name]) for name, value in golds.items())
     gold, answer = strip_names(*without_parameter(gold, answer))
     if denotes_set(gold) or denotes_set(answer):
-        regions = [_region(text) for text in (gold, answer)]
-        if regions[0] and regions[1]:
-            return same_region(regions[0], regions[1])
+        one, other = (
+            _or_none(functools.partial(parse_region, text, _number)) for text in (gold, answer)
+        )
+        if one and other:
+            return same_region(one, other)
     return same_answer(parse_structure(gold), parse_structure(answer), atoms_equal)
-
-
-def _region(text: str) -> Region | None:
-    found = _or_none(lambda: parse_region(text, _number))
-    return found if isinstance(found, Region) else None
 
 
 def _number(text: str) -> Any:
@@ -120,23 +109,16 @@ def atoms_equal(gold: str, answer: str) -> bool | None:
             return found
     gold, gold_unit = next(tail_splits(gold), (gold, None))
     answer, answer_unit = next(tail_splits(answer), (answer, None))
-    if gold_unit and answer_unit:
-        return _with_units(gold, gold_unit, answer, answer_unit)
+    factor = ratio(gold_unit, answer_unit) if gold_unit and answer_unit else 1
+    if factor is None:
+        return False
     if gold_unit or answer_unit:
-        return atoms_equal(gold, answer)
+        scale = f"\\frac{{{factor.numerator}}}{{{factor.denominator}}}\\cdot"
+        return atoms_equal(gold, answer if factor == 1 else f"{scale} ({answer})")
     denials = {len(marks.NEGATED.findall(text)) for text in (gold, answer)}
     if len(denials) > 1 or _has_words(gold) or _has_words(answer):
         return False
     return _by_readings(gold, answer)
-
-
-def _with_units(gold: str, gold_unit: Unit, answer: str, answer_unit: Unit) -> bool | None:
-    factor = ratio(gold_unit, answer_unit)
-    if factor is None:
-        return False
-    if factor != 1:
-        answer = f"\\frac{{{factor.numerator}}}{{{factor.denominator}}}\\cdot ({answer})"
-    return atoms_equal(gold, answer)
 
 
 def _has_words(text: str) -> bool:
@@ -202,25 +184,21 @@ def _by_approximation(gold: str, answer: str) -> bool | None:
     if "\\approx" not in gold and "\\approx" not in answer:
         return None
     golds, answers = ([p.strip() for p in text.split("\\approx")] for text in (gold, answer))
-    values = [_value(part.rpartition("=")[2]) for part in answers]
+    values = [_or_none(functools.partial(_value, part)) for part in answers]
     known = [value for value in values if value is not None]
     if known and max(known) - min(known) > _ROUNDING * max(map(abs, known)):
         return False
     return any(atoms_equal(one, other) for one in golds for other in answers if one and other)
 
 
-def _value(text: str) -> float | None:
-    found = _or_none(lambda: float(_number(text)))
-    return found if isinstance(found, float) else None
+def _value(text: str) -> float:
+    return float(_number(text.rpartition("=")[2]))
 
 
 def _by_readings(gold: str, answer: str) -> bool | None:
     """Compare formulas; an answer with two readings is decided if both are right or both wrong."""
-    verdicts = {
-        _formulas_equal(one, other)
-        for one in _readings(_in_radians(gold, answer))
-        for other in _readings(_in_radians(answer, gold))
-    }
+    golds, answers = _readings(gold, beside=answer), _readings(answer, beside=gold)
+    verdicts = {_formulas_equal(*pair) for pair in itertools.product(golds, answers)}
     if len(verdicts) > 1 and True in verdicts:
         raise AmbiguousError("a product after a slash")
     found = True in verdicts or (None if None in verdicts else False)
@@ -229,13 +207,10 @@ def _by_readings(gold: str, answer: str) -> bool | None:
     return found
 
 
-def _in_radians(text: str, other: str) -> str:
-    """An angle in degrees beside a multiple of pi in radians; any other formula as it is."""
-    degrees = _DEGREES.fullmatch(text) if "\\pi" in other else None
-    return f"{degrees[1]}\\cdot \\frac{{\\pi}}{{180}}" if degrees else text
-
-
-def _readings(text: str) -> tuple[str, ...]:
+def _readings(text: str, *, beside: str = "") -> tuple[str, ...]:
+    # An angle in degrees beside a multiple of pi is compared in radians.
+    if "\\pi" in beside and (degrees := _DEGREES.fullmatch(text)):
+        text = f"{degrees[1]}\\cdot \\frac{{\\pi}}{{180}}"
     return marks.readings(marks.rewrite(text))
 
 

@@ -62,6 +62,7 @@ _FACTOR = re.compile(
     r"|pm|mp|in|quad|end|begin|right|left)[a-zA-Z]+|[A-Za-z]|\([^()]*\))"
     r"(?:\^(?:\{[^{}]*\}|\w|\\[a-z]+)|_(?:\{[^{}]*\}|\w)|!)*"
 )
+_FACTORS = re.compile(f"(?:{_FACTOR.pattern})+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,9 +143,7 @@ def parse_permutation(text: str) -> Permutation | None:
     image: dict[str, str] = {}
     for cycle in reversed(cycles):
         step = dict(zip(cycle, cycle[1:] + cycle[:1], strict=True))
-        image = {start: step.get(end, end) for start, end in image.items()} | {
-            start: end for start, end in step.items() if start not in image
-        }
+        image = step | {start: step.get(end, end) for start, end in image.items()}
     moved = frozenset((start, end) for start, end in image.items() if start != end)
     certain = "," not in text and (spaced or len(cycles) > 1)
     return Permutation(moved=moved, certain=certain)
@@ -158,7 +157,8 @@ def rewrite(text: str) -> str:
     """
     text = _UNEQUAL.sub(r"\\neq ", _BINOMIAL.sub(_binomial, text))
     text = re.sub(r"\\text\{ ?pi ?\}", r"\\pi ", text)
-    text = re.sub(r"\\text\{ ?([A-Za-z]) ?\}", r"\1", _without_transposes(text))
+    text = re.sub(r"([A-Za-z]) ?" + _TRANSPOSED.pattern, r"\1_{95}", text)
+    text = re.sub(r"\\text\{ ?([A-Za-z]) ?\}", r"\1", _TRANSPOSED.sub("^{t_{95}}", text))
     text = _ORDER.sub(r"\1_{98\2}", _INVERSE_FUNCTION.sub(r"\1_{94}", text))
     if not _OPERATOR.search(text):
         # The d of a fraction of differentials would be cancelled.
@@ -177,15 +177,9 @@ def _binomial(found: re.Match[str]) -> str:
     return f"\\binom{{{above}}}{{{below}}}"
 
 
-def _without_transposes(text: str) -> str:
-    text = re.sub(r"([A-Za-z])(?: ?)" + _TRANSPOSED.pattern, r"\1_{95}", text)
-    return _TRANSPOSED.sub("^{t_{95}}", text)
-
-
 def _double_factorial(mark: re.Match[str]) -> str:
     if mark[1].isdecimal() and int(mark[1]) <= _MAX_DOUBLE_FACTORIAL:
-        number = int(mark[1])
-        return f"({math.prod(range(number, 0, -2))})"
+        return f"({math.prod(range(int(mark[1]), 0, -2))})"
     if mark[1].isalpha():
         return f"{mark[1]}_{{96}}"
     raise AmbiguousError("a double factorial of a formula")
@@ -204,21 +198,17 @@ def _without_degrees(text: str) -> str:
 def readings(text: str) -> tuple[str, ...]:
     """The possible readings of a formula: two if a product follows a slash, else one."""
     close, wide, rest = "", "", text
-    split = False
     while "/" in rest:
         before, _, rest = rest.partition("/")
         close, wide = f"{close}{before}/", f"{wide}{before}/"
-        first = _FACTOR.match(rest)
-        if first is None:
+        first, product = _FACTOR.match(rest), _FACTORS.match(rest)
+        if first is None or product is None:
             continue
-        end, further = first.end(), _FACTOR.match(rest, first.end())
-        while further and further.end() > end:
-            end, further = further.end(), _FACTOR.match(rest, further.end())
+        end = product.end()
         if end > first.end():
-            split = True
             close += f"({first[0]})\\cdot {rest[first.end() : end]}"
             wide += f"({rest[:end]})"
         else:
             close, wide = close + rest[:end], wide + rest[:end]
         rest = rest[end:]
-    return (close + rest, wide + rest) if split else (text,)
+    return (close + rest, wide + rest) if close != wide else (text,)

@@ -134,6 +134,13 @@ def _plus_minus(text: str) -> Container | None:
     return Container(joint=Joint.LIST, items=(above.strip().removeprefix("+"), below))
 
 
+def leaves(node: Node) -> list[str]:
+    """The formulas of a structure, in order."""
+    if isinstance(node, str):
+        return [node]
+    return [leaf for item in node.items for leaf in leaves(item)]
+
+
 def strip_names(gold: str, answer: str) -> tuple[str, str]:
     """Remove "S =" or "(x, y) =" before a container, unless both have different names."""
     (gold_name, gold_rest), (name, rest) = _split_name(gold), _split_name(answer)
@@ -157,7 +164,7 @@ def same_answer(gold: Node, answer: Node, atoms_equal: AtomsEqual) -> bool | Non
         AmbiguousError: only one of two readings is right.
     """
     gold, answer = (_solution(one, beside=other) for one, other in ((gold, answer), (answer, gold)))
-    return same(gold, answer, atoms_equal)
+    return _same(gold, answer, atoms_equal)
 
 
 def _solution(node: Node, *, beside: Node) -> Node:
@@ -167,12 +174,7 @@ def _solution(node: Node, *, beside: Node) -> Node:
     return only if isinstance(only, str) and only != "\\emptyset" else node
 
 
-def same(gold: Node, answer: Node, atoms_equal: AtomsEqual) -> bool | None:
-    """True if two parts of answers are equal; None if one cannot be parsed.
-
-    Raises:
-        AmbiguousError: only one of two readings is right.
-    """
+def _same(gold: Node, answer: Node, atoms_equal: AtomsEqual) -> bool | None:
     if isinstance(gold, str) and isinstance(answer, str):
         return atoms_equal(gold, answer)
     if isinstance(gold, Container) and isinstance(answer, Container):
@@ -182,16 +184,13 @@ def same(gold: Node, answer: Node, atoms_equal: AtomsEqual) -> bool | None:
 
 def _same_containers(gold: Container, answer: Container, atoms_equal: AtomsEqual) -> bool | None:
     joints = {gold.joint, answer.joint}
-    pairs = len(gold.items) == len(answer.items) == 2
-    if joints == {Joint.AND, Joint.OR}:
-        return False
     if joints <= _UNORDERED:
-        return _same_unordered(gold, answer, atoms_equal)
-    if Joint.SET in joints or (Joint.BRACKET in joints and len(joints) > 1 and pairs):
+        return joints != {Joint.AND, Joint.OR} and _same_unordered(gold, answer, atoms_equal)
+    # Round and square brackets around two numbers are a point and an interval.
+    interval = Joint.BRACKET in joints and len(joints) > 1 and len(gold.items) == 2
+    if Joint.SET in joints or interval or len(gold.items) != len(answer.items):
         return False
-    if len(gold.items) != len(answer.items):
-        return False
-    found = [same(*items, atoms_equal) for items in zip(gold.items, answer.items, strict=True)]
+    found = [_same(*items, atoms_equal) for items in zip(gold.items, answer.items, strict=True)]
     if not all(found):
         return False
     if joints == {Joint.BRACKET, Joint.TUPLE}:
@@ -210,7 +209,7 @@ def _same_unordered(gold: Container, answer: Container, atoms_equal: AtomsEqual)
         if item in left:
             left.remove(item)
             continue
-        place = next((p for p, other in enumerate(left) if same(item, other, atoms_equal)), None)
+        place = next((p for p, other in enumerate(left) if _same(item, other, atoms_equal)), None)
         if place is None:
             return False
         del left[place]

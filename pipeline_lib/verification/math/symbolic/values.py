@@ -37,8 +37,7 @@ def same_object(gold: Any, answer: Any) -> bool | None:
     if _links(gold) or _links(answer):
         return _same_relation(gold, answer)
     if isinstance(gold, sympy.MatrixBase) and isinstance(answer, sympy.MatrixBase):
-        same_shape = gold.shape == answer.shape
-        return same_shape and _all_same(map(same_object, gold.flat(), answer.flat()))
+        return gold.shape == answer.shape and _all_same(gold.flat(), answer.flat())
     if isinstance(gold, sympy.Expr) and isinstance(answer, sympy.Expr):
         return same_value(gold, answer)
     if isinstance(gold, sympy.Set) and isinstance(answer, sympy.Set):
@@ -46,8 +45,8 @@ def same_object(gold: Any, answer: Any) -> bool | None:
     return bool(gold == answer)
 
 
-def _all_same(found: Iterable[bool | None]) -> bool | None:
-    verdicts = set(found)
+def _all_same(ones: Iterable[Any], others: Iterable[Any]) -> bool | None:
+    verdicts = set(map(same_object, ones, others))
     return False if False in verdicts else None if None in verdicts else True
 
 
@@ -90,9 +89,7 @@ def _named(formula: Any) -> Any:
     bound = formula.atoms(sympy.Limit, sympy.Integral, sympy.Sum, sympy.Product)
     unknown |= {node for node in bound if node.has(AppliedUndef)}
     names = {node: str(node.as_dummy()) for node in unknown}
-    formula = formula.xreplace(
-        {node: sympy.Symbol(name, real=True) for node, name in names.items()}
-    )
+    formula = formula.xreplace({n: sympy.Symbol(name, real=True) for n, name in names.items()})
     return formula.subs({node: sympy.I for node in formula.free_symbols if node.name == "i"})
 
 
@@ -104,9 +101,8 @@ def _with_constants_renamed(left: sympy.Expr, right: sympy.Expr) -> Iterator[sym
     # A single one is a summand, or called C: the k of kx may be given in the problem.
     summands = [side.diff(*own).is_number for side, own in ((left, one), (right, other))]
     named = any(symbol.name.startswith("C") for symbol in one)
-    if (len(one) == 1 and not all(summands) and not named) or not all(
-        _CONSTANT.fullmatch(symbol.name) for symbol in one | other
-    ):
+    constants = all(_CONSTANT.fullmatch(symbol.name) for symbol in one | other)
+    if not constants or (len(one) == 1 and not all(summands) and not named):
         return
     for names in itertools.permutations(one):
         yield right.xreplace(dict(zip(other, names, strict=True)))
@@ -116,10 +112,9 @@ def _is_zero_function(difference: sympy.Expr, symbols: list[sympy.Symbol]) -> bo
     whole = difference.has(sympy.factorial, sympy.Sum, sympy.Product, sympy.binomial)
     agreed = False
     for scale in _SCALES:
-        values = (scale * _coordinate(symbol.name) for symbol in symbols)
-        point = {
-            s: sympy.ceiling(7 * v) if whole else v for s, v in zip(symbols, values, strict=True)
-        }
+        point = {symbol: scale * _coordinate(symbol.name) for symbol in symbols}
+        if whole:
+            point = {symbol: sympy.ceiling(7 * value) for symbol, value in point.items()}
         value = ball(difference, point, bits=_PROOF_BITS)
         if value is not None and not value.contains(0):
             # Roots and logarithms of products are often split as if all factors were positive.
@@ -160,14 +155,9 @@ def _is_zero_number(number: sympy.Expr) -> bool | None:
 
 def _without_exponentials(number: sympy.Expr) -> sympy.Expr:
     """``number`` with its roots of unity in algebraic form."""
-    turns = {node: node.args[0] / (sympy.I * sympy.pi) for node in number.atoms(sympy.exp)}
-    return number.xreplace(
-        {
-            node: sympy.cos(turn * sympy.pi) + sympy.I * sympy.sin(turn * sympy.pi)
-            for node, turn in turns.items()
-            if turn.is_Rational
-        }
-    )
+    angles = {node: node.args[0] / sympy.I for node in number.atoms(sympy.exp)}
+    turns = {node: angle for node, angle in angles.items() if (angle / sympy.pi).is_Rational}
+    return number.xreplace({n: sympy.cos(a) + sympy.I * sympy.sin(a) for n, a in turns.items()})
 
 
 def _is_ball_zero(number: sympy.Expr, needed: float) -> bool | None:
@@ -250,7 +240,7 @@ def _same_relation(gold: Any, answer: Any) -> bool | None:
     if any(_is_system(links) for links in (one, other)):
         sides = [[links[0].lhs, *(link.rhs for link in links)] for links in (one, other) if links]
         same = len({len(side) for side in sides}) == 1 == len(sides) - 1
-        return (same and _all_same(map(same_object, *sides))) or None
+        return (same and _all_same(*sides)) or None
     if one and other and names != others:
         return None if names < others or others < names else False
     found = same_object(one[-1].rhs if one else gold, other[-1].rhs if other else answer)
@@ -290,12 +280,9 @@ def _same_zeros(one: Any, other: Any) -> bool | None:
         return factors[0] == {f if f in factors[0] else -f for f in factors[1]}
     for symbol in symbols:
         roots = [sympy.solve(side, symbol) for side in (one, other)]
-        if roots[0] and len(roots[0]) == len(roots[1]):
-            pairs = zip(
-                *(sorted(found, key=sympy.default_sort_key) for found in roots), strict=True
-            )
-            if all(same_value(*pair) for pair in pairs):
-                return True
+        ordered = [sorted(found, key=sympy.default_sort_key) for found in roots]
+        if roots[0] and len(roots[0]) == len(roots[1]) and all(map(same_value, *ordered)):
+            return True
     return False
 
 
@@ -318,9 +305,8 @@ def _same_inequalities(gold: list[Any], answer: list[Any]) -> bool:
 
 def _is_multiple(one: Any, other: Any, *, positive: bool = False) -> bool:
     """True if one formula is the other times a number that is not zero."""
-    point: Point = {
-        symbol: _coordinate(symbol.name) for symbol in one.free_symbols | other.free_symbols
-    }
+    symbols = one.free_symbols | other.free_symbols
+    point: Point = {symbol: _coordinate(symbol.name) for symbol in symbols}
     try:
         factor = one.subs(point) / other.subs(point)
         value = ball(factor, {}, bits=_PROOF_BITS)
