@@ -35,8 +35,10 @@ _WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{2,}(?![A-Za-z}])")
 _MAX_WORDS = 3
 MAX_MEMO = 100_000
 
-_SETTLED = frozenset(Outcome) - {Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED}
-_FAILURES = {
+_UNSETTLED = {Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED}
+_VERDICTS = {
+    Outcome.EQUAL: (Status.CORRECT, None),
+    Outcome.DIFFERENT: (Status.WRONG, None),
     Outcome.TIMEOUT: (Status.TIMEOUT, "the comparison took too long"),
     Outcome.MEMORY: (Status.MEMORY, "the comparison took too much memory"),
     Outcome.CRASHED: (Status.VERIFIER_ERROR, "the comparing process died twice"),
@@ -44,6 +46,8 @@ _FAILURES = {
     Outcome.GOLD_UNPARSED: (Status.VERIFIER_ERROR, "the gold cannot be parsed"),
     Outcome.UNPARSED: (Status.UNPARSED, "the answer cannot be parsed"),
 }
+_SCORES = {Status.CORRECT: True, Status.WRONG: False, Status.UNPARSED: False}
+"""The lenient score; other statuses have none."""
 
 
 class MathJudge:
@@ -67,10 +71,12 @@ class MathJudge:
             for pair, questions in zip(pairs, asked, strict=True)
         ]
         replies = self._replies([question for questions in asked for question in questions])
-        return [
-            _settle(draft, replies[questions[0]]) if questions else draft
-            for draft, questions in zip(drafts, asked, strict=True)
-        ]
+        for place, questions in enumerate(asked):
+            if questions:
+                reply, draft = replies[questions[0]], drafts[place]
+                draft = replace(draft, seconds=draft.seconds + reply.seconds)
+                drafts[place] = _scored(draft, *_VERDICTS[reply.outcome])
+        return drafts
 
     def gold_problem(self, gold: MathGold) -> str | None:
         """The reason why a gold cannot be used, or None; for building a data set."""
@@ -81,9 +87,8 @@ class MathJudge:
             return None
         if reason := cap_reason(text):
             return f"the gold is {reason}"
-        question = Question(gold=text, answer=None)
-        outcome = self._replies([question])[question].outcome
-        return None if outcome is Outcome.EQUAL else _FAILURES[outcome][1]
+        (reply,) = self._replies([Question(text, None)]).values()
+        return _VERDICTS[reply.outcome][1]
 
     def _replies(self, questions: Sequence[Question]) -> dict[Question, Reply]:
         """Replies from the memo or from the pool; only settled ones are stored in the memo."""
@@ -95,9 +100,9 @@ class MathJudge:
         if len(self._memo) + len(asked) > MAX_MEMO:
             self._memo.clear()
         self._memo.update(
-            (question, replace(reply, seconds=0.0))
+            (question, reply._replace(seconds=0.0))
             for question, reply in asked.items()
-            if reply.outcome in _SETTLED
+            if reply.outcome not in _UNSETTLED
         )
         return known | asked
 
@@ -142,48 +147,25 @@ def _draft(gold: MathGold, text: str, asked: list[Question]) -> Verdict:
         status=Status.WRONG, strict=False, lenient=False, extracted=shown, rule=found.rule.value
     )
     if not answer:
-        return replace(base, status=Status.UNPARSED, detail="an empty answer")
-    return _compare(reference, answer, base, asked)
-
-
-def _compare(reference: str, answer: str, base: Verdict, asked: list[Question]) -> Verdict:
+        return _scored(base, Status.UNPARSED, "an empty answer")
     try:
         equal = compare(reference, answer)
     except AmbiguousError as doubt:
-        return _undecided(base, Status.VERIFIER_ERROR, str(doubt))
-    if equal is not None:
-        return _score(base, equal=equal)
-    if reason := cap_reason(answer):
-        detail = f"the answer is {reason}"
-        if exact_value(reference) is not None or reference.removeprefix("-").isdecimal():
-            # A number is asked for, and not a computation of such a size.
-            return replace(base, detail=detail)
-        return _undecided(base, Status.VERIFIER_ERROR, detail)
-    reference, answer = without_letter(reference, answer)
-    asked.append(Question(gold=reference, answer=answer))
-    return base
+        return _scored(base, Status.VERIFIER_ERROR, str(doubt))
+    if equal is None and (reason := cap_reason(answer)):
+        # If a number is asked for, it is not a computation of such a size.
+        number = exact_value(reference) is not None or reference.removeprefix("-").isdecimal()
+        status = Status.WRONG if number else Status.VERIFIER_ERROR
+        return _scored(base, status, f"the answer is {reason}")
+    if equal is None:
+        asked.append(Question(*without_letter(reference, answer)))
+    return _scored(base, Status.CORRECT if equal else Status.WRONG)
 
 
-def _undecided(base: Verdict, status: Status, detail: str) -> Verdict:
-    return replace(base, status=status, strict=None, lenient=None, detail=detail)
-
-
-def _score(base: Verdict, *, equal: bool) -> Verdict:
-    """``base``, which is wrong, or right if the answers are equal."""
-    if not equal:
-        return base
-    strict = base.rule in STRICT_RULES
-    return replace(base, status=Status.CORRECT, strict=strict, lenient=True)
-
-
-def _settle(base: Verdict, reply: Reply) -> Verdict:
-    base = replace(base, seconds=base.seconds + reply.seconds)
-    if reply.outcome not in _FAILURES:
-        return _score(base, equal=reply.outcome is Outcome.EQUAL)
-    status, detail = _FAILURES[reply.outcome]
-    if status is Status.UNPARSED:
-        return replace(base, status=status, detail=detail)
-    return _undecided(base, status, detail)
+def _scored(base: Verdict, status: Status, detail: str | None = None) -> Verdict:
+    lenient = _SCORES.get(status)
+    strict = lenient and base.rule in STRICT_RULES
+    return replace(base, status=status, strict=strict, lenient=lenient, detail=detail)
 
 
 def _states_nothing(gold: str) -> str | None:

@@ -6,13 +6,14 @@ it works in any thread and in Ray workers. A slow comparison frees its slot for 
 """
 
 import collections
+import contextlib
 import json
-import socket
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
+from typing import NamedTuple
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.paths import MathLimits
@@ -32,16 +33,14 @@ MAX_STRETCH = 10
 the pool, and others, may share its core."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(NamedTuple):
     """Compare ``answer`` with ``gold``; without an answer, check that the gold can be parsed."""
 
     gold: str
     answer: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(NamedTuple):
     """The outcome and its wall-clock seconds."""
 
     outcome: Outcome
@@ -99,9 +98,10 @@ class MathPool:
         try:
             while batch.waiting and self._seconds_to_slot() <= 0:
                 self._assign(batch)
-            by_socket = {worker.socket: worker for worker in self._busy}
-            for ready in wait(list(by_socket), self._seconds_to_act(batch)):
-                assert isinstance(ready, socket.socket)
+            by_socket: dict[object, Worker] = {worker.socket: worker for worker in self._busy}
+            for ready in wait(
+                [worker.socket for worker in self._busy], self._seconds_to_act(batch)
+            ):
                 self._collect(by_socket[ready], batch)
             self._kill_late(batch)
         except OSError:
@@ -127,13 +127,9 @@ class MathPool:
         worker.cpu_at_start_s = worker.cpu_seconds()
         batch.attempts[worker.index] += 1
         self._busy.append(worker)
-        question = batch.questions[worker.index]
-        message = json.dumps({"gold": question.gold, "answer": question.answer})
-        try:
-            worker.socket.send(message.encode())
-        except OSError:
-            # The worker died while idle; _collect handles the closed socket.
-            return
+        # If the worker died while idle, _collect handles the closed socket.
+        with contextlib.suppress(OSError):
+            worker.socket.send(json.dumps(batch.questions[worker.index]).encode())
 
     def _fresh_or_idle(self) -> Worker:
         if self._idle:
@@ -154,20 +150,13 @@ class MathPool:
         self._release(worker, reuse=not spent and worker.num_judged < RECYCLE_AFTER)
 
     def _kill_late(self, batch: _Batch) -> None:
-        now_s = time.perf_counter()
+        now_s, hard_s = time.perf_counter(), self._limits.hard_timeout_s
         for worker in [worker for worker in self._busy if worker.due_s <= now_s]:
-            left_s = self._seconds_left(worker, now_s)
-            if left_s > 0:
-                worker.due_s = now_s + left_s
-            else:
+            cpu_left_s = hard_s - (worker.cpu_seconds() - worker.cpu_at_start_s)
+            worker.due_s = min(now_s + cpu_left_s, worker.started_s + MAX_STRETCH * hard_s)
+            if worker.due_s <= now_s:
                 self._settle(worker, Outcome.TIMEOUT, batch)
                 self._release(worker, reuse=False)
-
-    def _seconds_left(self, worker: Worker, now_s: float) -> float:
-        """Seconds for which the worker may still run, at least."""
-        hard_s = self._limits.hard_timeout_s
-        cpu_left_s = hard_s - (worker.cpu_seconds() - worker.cpu_at_start_s)
-        return min(cpu_left_s, worker.started_s + MAX_STRETCH * hard_s - now_s)
 
     def _release(self, worker: Worker, *, reuse: bool) -> None:
         self._busy.remove(worker)
@@ -181,7 +170,7 @@ class MathPool:
             batch.waiting.append(worker.index)
             return
         seconds = time.perf_counter() - worker.started_s
-        batch.replies[worker.index] = Reply(outcome=outcome, seconds=seconds)
+        batch.replies[worker.index] = Reply(outcome, seconds)
 
     def _start_over(self, batch: _Batch) -> None:
         """Restart after the death of forker and workers, and ask their questions again."""

@@ -62,13 +62,6 @@ class _SoftTimeoutError(BaseException):
     """Not an Exception: SymPy and math-verify catch those."""
 
 
-_OUTCOMES: dict[type[BaseException], Outcome] = {
-    _SoftTimeoutError: Outcome.TIMEOUT,
-    MemoryError: Outcome.MEMORY,
-    AmbiguousError: Outcome.AMBIGUOUS,
-}
-
-
 def main() -> None:
     """Serve the control socket whose descriptor is the first argument."""
     control = socket.socket(fileno=int(sys.argv[1]))
@@ -112,10 +105,7 @@ def _become_worker(
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while data := questions.recv(MAX_MESSAGE_BYTES):
-        question = json.loads(data)
-        outcome = _answer(
-            question["gold"], question["answer"], soft_timeout_s=limits["soft_timeout_s"]
-        )
+        outcome = _answer(*json.loads(data), soft_timeout_s=limits["soft_timeout_s"])
         if outcome in {Outcome.DIFFERENT, Outcome.UNPARSED} and _was_short_of(memory_bytes):
             outcome = Outcome.MEMORY
         questions.send(outcome.encode())
@@ -144,13 +134,15 @@ def _answer(gold: str, answer: str | None, *, soft_timeout_s: float) -> Outcome:
         try:
             if not equality.gold_is_readable(gold):
                 return Outcome.GOLD_UNPARSED
-            if answer is None:
-                return Outcome.EQUAL
-            equal = equality.equal(gold, answer)
+            equal = answer is None or equality.equal(gold, answer)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-    except (_SoftTimeoutError, MemoryError, AmbiguousError) as refusal:
-        return _OUTCOMES[type(refusal)]
+    except _SoftTimeoutError:
+        return Outcome.TIMEOUT
+    except MemoryError:
+        return Outcome.MEMORY
+    except AmbiguousError:
+        return Outcome.AMBIGUOUS
     if equal is None:
         return Outcome.UNPARSED
     return Outcome.EQUAL if equal else Outcome.DIFFERENT
