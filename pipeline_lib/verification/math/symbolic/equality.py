@@ -1,36 +1,22 @@
-"""Comparison of two answers part by part, formulas by math-verify. Imported by workers only.
-
-math-verify's own deadlines are off because they use alarms of the calling thread. The worker sets
-an alarm, and the pool kills a worker that does not react to it.
-"""
+"""Comparison of two answers part by part, formulas by SymPy. Imported by workers only."""
 
 import functools
 import itertools
-import logging
 import re
-from collections.abc import Callable
-from typing import Any
-
-import sympy
-from latex2sympy2_extended import NormalizationConfig
-from math_verify import LatexExtractionConfig, parse
 
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
 from pipeline_lib.verification.math.exact.normal_form import TEXT
 from pipeline_lib.verification.math.exact.quantity import is_quantity, tail_splits
 from pipeline_lib.verification.math.exact.units import ratio
-from pipeline_lib.verification.math.symbolic import grammar, marks
+from pipeline_lib.verification.math.symbolic import marks
 from pipeline_lib.verification.math.symbolic.definitions import (
     by_pieces,
     named_values,
     rows_as_list,
     without_parameter,
 )
-from pipeline_lib.verification.math.symbolic.regions import (
-    denotes_set,
-    parse_region,
-    same_region,
-)
+from pipeline_lib.verification.math.symbolic.grammar import or_none, parse_formula, parse_number
+from pipeline_lib.verification.math.symbolic.regions import denotes_set, parse_region, same_region
 from pipeline_lib.verification.math.symbolic.structure import (
     leaves,
     parse_structure,
@@ -39,18 +25,6 @@ from pipeline_lib.verification.math.symbolic.structure import (
 )
 from pipeline_lib.verification.math.symbolic.values import same_object
 
-grammar.install()
-# parse and verify each log a warning that their deadlines are off.
-logging.disable(logging.CRITICAL)
-
-# Units are parsed by exact.units: math-verify reads the h of "2h" as hours.
-_LATEX = (
-    LatexExtractionConfig(
-        normalization_config=NormalizationConfig(
-            units=False, malformed_operators=True, nits=True, boxed="none"
-        )
-    ),
-)
 _FUNCTIONS = frozenset({"lcm", "gcd", "max", "min", "sin", "cos", "tan", "log", "ln", "det", "deg"})
 _DEGREES = re.compile(r"(-?\d+(?:\.\d+)?)\^\\circ")
 _ROUNDING = 0.01
@@ -89,17 +63,10 @@ def equal(gold: str, answer: str) -> bool | None:
         return all(equal(value, answers[name]) for name, value in golds.items())
     gold, answer = strip_names(*without_parameter(gold, answer))
     if denotes_set(gold) or denotes_set(answer):
-        one, other = (
-            _or_none(functools.partial(parse_region, text, _number)) for text in (gold, answer)
-        )
+        one, other = (or_none(functools.partial(parse_region, text)) for text in (gold, answer))
         if one and other:
             return same_region(one, other)
     return same_answer(parse_structure(gold), parse_structure(answer), atoms_equal)
-
-
-def _number(text: str) -> Any:
-    values = parse_formula(text)
-    return values[0] if values and isinstance(values[0], sympy.Expr) else None
 
 
 def atoms_equal(gold: str, answer: str) -> bool | None:
@@ -184,7 +151,7 @@ def _by_approximation(gold: str, answer: str) -> bool | None:
     if "\\approx" not in gold and "\\approx" not in answer:
         return None
     golds, answers = ([p.strip() for p in text.split("\\approx")] for text in (gold, answer))
-    values = [_or_none(functools.partial(_value, part)) for part in answers]
+    values = [or_none(functools.partial(_value, part)) for part in answers]
     known = [value for value in values if value is not None]
     if known and max(known) - min(known) > _ROUNDING * max(map(abs, known)):
         return False
@@ -192,7 +159,7 @@ def _by_approximation(gold: str, answer: str) -> bool | None:
 
 
 def _value(text: str) -> float:
-    return float(_number(text.rpartition("=")[2]))
+    return float(parse_number(text.rpartition("=")[2]))
 
 
 def _by_readings(gold: str, answer: str) -> bool | None:
@@ -214,21 +181,6 @@ def _readings(text: str, *, beside: str = "") -> tuple[str, ...]:
     return marks.readings(marks.rewrite(text))
 
 
-@functools.lru_cache(maxsize=4096)
-def parse_formula(text: str) -> tuple[Any, ...]:
-    """SymPy objects that math-verify parses from a formula; empty if it cannot."""
-    found = _or_none(
-        lambda: parse(
-            f"${text}$",
-            _LATEX,
-            fallback_mode="no_fallback",
-            parsing_timeout=None,
-            raise_on_error=True,
-        )
-    )
-    return tuple(item for item in found or () if isinstance(item, sympy.Basic | sympy.MatrixBase))
-
-
 def _formulas_equal(gold: str, answer: str) -> bool | None:
     """True if two formulas are equal in any reading of the parser; None if one cannot be parsed.
 
@@ -238,17 +190,7 @@ def _formulas_equal(gold: str, answer: str) -> bool | None:
     pairs = list(itertools.product(parse_formula(gold), parse_formula(answer)))
     if not pairs:
         return None
-    found = {_or_none(functools.partial(same_object, *pair)) for pair in pairs}
+    found = {or_none(functools.partial(same_object, *pair)) for pair in pairs}
     if True not in found and None in found:
         raise AmbiguousError("equality is neither proved nor disproved")
     return True in found
-
-
-def _or_none(work: Callable[[], Any]) -> Any:
-    """The result of ``work``; None if SymPy raises anything but MemoryError."""
-    try:
-        return work()
-    except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001 - parsers and simplifiers raise many types
-        return None

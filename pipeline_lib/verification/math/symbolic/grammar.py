@@ -5,15 +5,31 @@ Prediction without context (SLL) either fails or gives the same tree, because th
 with the text. Also, every numeral is compiled as a Python expression in a namespace into which all
 of SymPy is imported again. Imported by workers only.
 
+math-verify's own deadlines are off because they use alarms of the calling thread. The worker sets
+an alarm, and the pool kills a worker that does not react to it.
+
 Source: Parr, Harwell, Fisher, "Adaptive LL(*) Parsing", 2014 (two-stage parsing).
 """
 
+import functools
+import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import sympy
 from antlr4.atn.PredictionMode import PredictionMode  # type: ignore[import-untyped]
-from latex2sympy2_extended import latex2sympy2
+from latex2sympy2_extended import NormalizationConfig, latex2sympy2
+from math_verify import LatexExtractionConfig, parse
+
+# Units are parsed by exact.units: math-verify reads the h of "2h" as hours.
+_LATEX = (
+    LatexExtractionConfig(
+        normalization_config=NormalizationConfig(
+            units=False, malformed_operators=True, nits=True, boxed="none"
+        )
+    ),
+)
 
 
 class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF001 - no other seam
@@ -52,6 +68,37 @@ class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF
         return sympy.Rational(digits)
 
 
-def install() -> None:
-    """Make math-verify use `QuickReader` in this process."""
-    latex2sympy2._Latex2Sympy = QuickReader  # noqa: SLF001
+# Reached by `parse` of math-verify; its warnings say that its deadlines are off.
+latex2sympy2._Latex2Sympy = QuickReader  # noqa: SLF001
+logging.disable(logging.CRITICAL)
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_formula(text: str) -> tuple[Any, ...]:
+    """SymPy objects that math-verify parses from a formula; empty if it cannot."""
+    found = or_none(
+        lambda: parse(
+            f"${text}$",
+            _LATEX,
+            fallback_mode="no_fallback",
+            parsing_timeout=None,
+            raise_on_error=True,
+        )
+    )
+    return tuple(item for item in found or () if isinstance(item, sympy.Basic | sympy.MatrixBase))
+
+
+def parse_number(text: str) -> Any:
+    """The SymPy expression of a formula; None if it cannot be parsed, or is no expression."""
+    values = parse_formula(text)
+    return values[0] if values and isinstance(values[0], sympy.Expr) else None
+
+
+def or_none(work: Callable[[], Any]) -> Any:
+    """The result of ``work``; None if SymPy raises anything but MemoryError."""
+    try:
+        return work()
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - parsers and simplifiers raise many types
+        return None
