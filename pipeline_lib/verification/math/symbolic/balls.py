@@ -15,7 +15,6 @@ from typing import Any
 import flint
 import sympy
 
-_MAX_TERMS = 20_000
 _METHODS = {
     sympy.exp: "exp", sympy.sin: "sin", sympy.cos: "cos", sympy.tan: "tan", sympy.cot: "cot",
     sympy.sec: "sec", sympy.csc: "csc", sympy.asin: "asin", sympy.acos: "acos", sympy.atan: "atan",
@@ -62,8 +61,6 @@ def _value(node: Any, point: Point) -> Any:
         return flint.acb(_CONSTANTS[node]())
     if node in point:
         return _value(point[node], point)
-    if isinstance(node, sympy.Sum | sympy.Product):
-        return _series(node, point)
     values = [_value(argument, point) for argument in node.args]
     if type(node) in _METHODS:
         return getattr(values[0], _METHODS[type(node)])()
@@ -101,19 +98,6 @@ def _check_domain(node: Any, value: Any) -> None:
     """Formulas with symbols are compared where their roots and logarithms are real."""
     if node.free_symbols and not (value.imag.contains(0) and value.real > 0):
         raise _NoBallError
-
-
-def _series(node: Any, point: Point) -> Any:
-    """A finite sum or product, term by term."""
-    if len(node.limits) != 1 or len(node.limits[0]) != 3:
-        raise _NoBallError
-    index, first, last = node.limits[0]
-    if not (first.is_Integer and last.is_Integer and last - first < _MAX_TERMS):
-        raise _NoBallError
-    points = ({**point, index: sympy.Integer(n)} for n in range(int(first), int(last) + 1))
-    terms = (_value(node.function, place) for place in points)
-    empty = flint.acb(0 if isinstance(node, sympy.Sum) else 1)
-    return sum(terms, empty) if isinstance(node, sympy.Sum) else math.prod(terms, start=empty)
 
 
 _Bound = tuple[float, float]

@@ -1,6 +1,5 @@
 """Comparison of two answers part by part, formulas by SymPy. Imported by workers only."""
 
-import functools
 import itertools
 import re
 
@@ -63,7 +62,7 @@ def equal(gold: str, answer: str) -> bool | None:
         return all(equal(value, answers[name]) for name, value in golds.items())
     gold, answer = strip_names(*without_parameter(gold, answer))
     if denotes_set(gold) or denotes_set(answer):
-        one, other = (or_none(functools.partial(parse_region, text)) for text in (gold, answer))
+        one, other = (or_none(parse_region, text) for text in (gold, answer))
         if one and other:
             return same_region(one, other)
     return same_answer(parse_structure(gold), parse_structure(answer), atoms_equal)
@@ -103,45 +102,51 @@ def _by_dots(gold: str, answer: str) -> bool | None:
 
 
 def _by_base(gold: str, answer: str) -> bool | None:
-    one, other = marks.parse_numeral(gold), marks.parse_numeral(answer)
-    if one is None and other is None:
+    numerals = [marks.parse_numeral(text) for text in (gold, answer)]
+    bases = {numeral[1] for numeral in numerals if numeral}
+    if not bases:
         return None
-    if one and other and one.base == other.base:
-        return one.value == other.value
-    if str(one.value if one else gold) != str(other.value if other else answer):
-        if one and gold.startswith(f"{answer}_"):
+    one, other = (
+        str(numeral[0]) if numeral else text
+        for numeral, text in zip(numerals, (gold, answer), strict=True)
+    )
+    if all(numerals) and len(bases) == 1:
+        return one == other
+    if one != other:
+        if numerals[0] and gold.startswith(f"{answer}_"):
             raise AmbiguousError("the answer leaves out the base")
         return False
-    if 10 in {known.base for known in (one, other) if known}:
+    if 10 in bases:
         return True
     raise AmbiguousError("the same number in another base")
 
 
 def _by_modulus(gold: str, answer: str) -> bool | None:
-    one, other = marks.parse_residue(gold), marks.parse_residue(answer)
-    if one is None and other is None:
+    residues = [marks.parse_residue(text) for text in (gold, answer)]
+    if not any(residues):
         return None
-    if one is None or other is None:
-        values = (
-            known.value if known else re.split(r"\\equiv|=", text)[-1].strip()
-            for known, text in ((one, gold), (other, answer))
-        )
-        if atoms_equal(*values):
+    (one, modulus), (other, other_modulus) = (
+        residue or (marks.last_side(text), "")
+        for residue, text in zip(residues, (gold, answer), strict=True)
+    )
+    if not all(residues):
+        if atoms_equal(one, other):
             raise AmbiguousError("only one side names a modulus")
         return False
-    if one.modulus != other.modulus:
+    if modulus != other_modulus:
         return False
-    if all(re.fullmatch(r"-?\d+", text) for text in (one.value, other.value, one.modulus)):
-        return (int(one.value) - int(other.value)) % int(one.modulus) == 0
-    return atoms_equal(one.value, other.value)
+    if all(re.fullmatch(r"-?\d+", text) for text in (one, other, modulus)):
+        return (int(one) - int(other)) % int(modulus) == 0
+    return atoms_equal(one, other)
 
 
 def _by_cycles(gold: str, answer: str) -> bool | None:
     one, other = marks.parse_permutation(gold), marks.parse_permutation(answer)
-    if one and other and (one.certain or other.certain):
-        return one.moved == other.moved
-    unsure = one and other and one.moved == other.moved and "," not in gold + answer
-    if unsure or any(p and p.certain for p in (one, other)):
+    certain = any(permutation and permutation[1] for permutation in (one, other))
+    same = one and other and one[0] == other[0]
+    if one and other and certain:
+        return same
+    if certain or (same and "," not in gold + answer):
         raise AmbiguousError("a permutation, or numbers")
     return None
 
@@ -151,7 +156,7 @@ def _by_approximation(gold: str, answer: str) -> bool | None:
     if "\\approx" not in gold and "\\approx" not in answer:
         return None
     golds, answers = ([p.strip() for p in text.split("\\approx")] for text in (gold, answer))
-    values = [or_none(functools.partial(_value, part)) for part in answers]
+    values = [or_none(_value, part) for part in answers]
     known = [value for value in values if value is not None]
     if known and max(known) - min(known) > _ROUNDING * max(map(abs, known)):
         return False
@@ -190,7 +195,7 @@ def _formulas_equal(gold: str, answer: str) -> bool | None:
     pairs = list(itertools.product(parse_formula(gold), parse_formula(answer)))
     if not pairs:
         return None
-    found = {or_none(functools.partial(same_object, *pair)) for pair in pairs}
+    found = {or_none(same_object, *pair) for pair in pairs}
     if True not in found and None in found:
         raise AmbiguousError("equality is neither proved nor disproved")
     return True in found

@@ -23,13 +23,13 @@ from latex2sympy2_extended import NormalizationConfig, latex2sympy2
 from math_verify import LatexExtractionConfig, parse
 
 # Units are parsed by exact.units: math-verify reads the h of "2h" as hours.
-_LATEX = (
+_LATEX = [
     LatexExtractionConfig(
         normalization_config=NormalizationConfig(
             units=False, malformed_operators=True, nits=True, boxed="none"
         )
-    ),
-)
+    )
+]
 
 
 class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF001 - no other seam
@@ -76,15 +76,8 @@ logging.disable(logging.CRITICAL)
 @functools.lru_cache(maxsize=4096)
 def parse_formula(text: str) -> tuple[Any, ...]:
     """SymPy objects that math-verify parses from a formula; empty if it cannot."""
-    found = or_none(
-        lambda: parse(
-            f"${text}$",
-            _LATEX,
-            fallback_mode="no_fallback",
-            parsing_timeout=None,
-            raise_on_error=True,
-        )
-    )
+    options = {"fallback_mode": "no_fallback", "parsing_timeout": None, "raise_on_error": True}
+    found = or_none(functools.partial(parse, **options), f"${text}$", _LATEX)
     return tuple(item for item in found or () if isinstance(item, sympy.Basic | sympy.MatrixBase))
 
 
@@ -94,10 +87,10 @@ def parse_number(text: str) -> Any:
     return values[0] if values and isinstance(values[0], sympy.Expr) else None
 
 
-def or_none(work: Callable[[], Any]) -> Any:
+def or_none(work: Callable[..., Any], *arguments: Any) -> Any:
     """The result of ``work``; None if SymPy raises anything but MemoryError."""
     try:
-        return work()
+        return work(*arguments)
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - parsers and simplifiers raise many types

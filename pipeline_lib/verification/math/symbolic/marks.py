@@ -6,7 +6,6 @@ A formula is rewritten so that math-verify distinguishes it, or split into its p
 
 import math
 import re
-from dataclasses import dataclass
 
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError
 
@@ -65,51 +64,28 @@ _FACTOR = re.compile(
 _FACTORS = re.compile(f"(?:{_FACTOR.pattern})+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numeral:
-    """Digits in a base."""
-
-    value: int
-    base: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Residue:
-    """A value and its modulus, as written."""
-
-    value: str
-    modulus: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permutation:
-    """The moved points with their images."""
-
-    moved: frozenset[tuple[str, str]]
-    certain: bool
-    """False for ``(132)``, which may be a number."""
-
-
-def parse_numeral(text: str) -> Numeral | None:
-    r"""A numeral with its base, as ``52_8`` or ``1A_{16}``; None for anything else."""
+def parse_numeral(text: str) -> tuple[int, int] | None:
+    r"""Value and base of a numeral as ``52_8`` or ``1A_{16}``; None for anything else."""
     found = _BASE.fullmatch(text.strip())
     if found is None:
         return None
     digits, written = found[1] or found[4], found[2] or found[3] or found[5]
     base = int(written) if written.isdecimal() else _BASE_NAMES.get(written, 0)
     try:
-        return Numeral(value=int(digits, base), base=base) if 2 <= base <= 36 else None
+        return (int(digits, base), base) if 2 <= base <= 36 else None
     except ValueError:
         return None
 
 
-def parse_residue(text: str) -> Residue | None:
-    r"""A value with its modulus, as ``3 \pmod 7``, without "x \equiv" before it."""
+def parse_residue(text: str) -> tuple[str, str] | None:
+    r"""Value and modulus, as written in ``x \equiv 3 \pmod 7``; None for anything else."""
     found = _MODULUS.fullmatch(text.strip())
-    if found is None:
-        return None
-    value = re.split(r"\\equiv|=", found[1])[-1].strip()
-    return Residue(value=value, modulus=found[2])
+    return (last_side(found[1]), found[2]) if found else None
+
+
+def last_side(text: str) -> str:
+    """The right side of an equation or congruence; any other text as it is."""
+    return re.split(r"\\equiv|=", text)[-1].strip()
 
 
 def is_reordered(gold: str, answer: str) -> bool:
@@ -118,12 +94,12 @@ def is_reordered(gold: str, answer: str) -> bool:
     It matters in names of points and segments (``ABC``), for matrices, which have transposes and
     inverses, for vectors under a product, and for numbers that only spaces divide.
     """
-    if _JUXTAPOSED.search(gold) or _JUXTAPOSED.search(answer):
-        return True
-    if bool(_BRACKET.search(gold)) != bool(_BRACKET.search(answer)):
-        return True
     one, other = (_COMMAND.sub(" ", _TRANSPOSED.sub(" ", text)) for text in (gold, answer))
-    if sorted(_SPELLED.findall(one)) != sorted(_SPELLED.findall(other)):
+    if (
+        (_JUXTAPOSED.search(gold) or _JUXTAPOSED.search(answer))
+        or bool(_BRACKET.search(gold)) != bool(_BRACKET.search(answer))
+        or sorted(_SPELLED.findall(one)) != sorted(_SPELLED.findall(other))
+    ):
         return True
     if any(_TRANSPOSED.search(text) or _INVERSE.search(text) for text in (gold, answer)):
         return re.findall(r"[A-Z]", one) != re.findall(r"[A-Z]", other)
@@ -131,8 +107,11 @@ def is_reordered(gold: str, answer: str) -> bool:
     return crossed and "".join(gold.split()) != "".join(answer.split())
 
 
-def parse_permutation(text: str) -> Permutation | None:
-    """The product of cycles that a text as ``(1 3 2)`` or ``(12)(34)`` consists of, else None."""
+def parse_permutation(text: str) -> tuple[frozenset[tuple[str, str]], bool] | None:
+    """The moved points with their images, for cycles as ``(1 3 2)`` or ``(12)(34)``; else None.
+
+    And False if the text may be a number: ``(132)``.
+    """
     if not _CYCLES.fullmatch(text):
         return None
     written = re.findall(r"\(([^)]*)\)", text)
@@ -145,8 +124,7 @@ def parse_permutation(text: str) -> Permutation | None:
         step = dict(zip(cycle, cycle[1:] + cycle[:1], strict=True))
         image = step | {start: step.get(end, end) for start, end in image.items()}
     moved = frozenset((start, end) for start, end in image.items() if start != end)
-    certain = "," not in text and (spaced or len(cycles) > 1)
-    return Permutation(moved=moved, certain=certain)
+    return moved, "," not in text and (spaced or len(cycles) > 1)
 
 
 def rewrite(text: str) -> str:

@@ -4,8 +4,7 @@ Imported by workers only.
 """
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sympy
 
@@ -28,12 +27,11 @@ _BRACES = re.compile(r"^\\(?:\{|lbrace)|\\(?:\}|rbrace)$")
 _INTERVAL = re.compile(r"([(\[])(.*)([)\]])", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+class Region(NamedTuple):
     """A set of real numbers, and the variable that is stated to lie in it."""
 
     points: sympy.Set
-    variable: str | None
+    variable: str | None = None
 
 
 def denotes_set(text: str) -> bool:
@@ -55,11 +53,11 @@ def parse_region(text: str) -> Region | None:
     if found:
         inner = parse_region(parts[1]) if len(parts) == 2 else None
         named = _VARIABLE.fullmatch(parts[0]) and "|" not in parts[0]
-        return Region(points=inner.points, variable=parts[0]) if inner and named else None
+        return Region(inner.points, parts[0]) if inner and named else None
     parts, found = split_at(text, frozenset({"\\setminus", "\\backslash"}))
     if len(found) == 1:
         whole, removed = parse_region(parts[0]), _finite_set(parts[1])
-        return whole and removed and Region(points=whole.points - removed, variable=whole.variable)
+        return whole and removed and Region(whole.points - removed, whole.variable)
     return _single(text)
 
 
@@ -69,20 +67,21 @@ def _join(parts: list[Region | None], join: Any) -> Region | None:
     if len(regions) < len(parts) or len(variables) > 1:
         return None
     points = join(*(part.points for part in regions))
-    return Region(points=points, variable=next(iter(variables), None))
+    return Region(points, next(iter(variables), None))
 
 
 def _single(text: str) -> Region | None:
     if _REALS.fullmatch(text) or text == "\\emptyset":
         points = sympy.S.EmptySet if text == "\\emptyset" else sympy.S.Reals
-        return Region(points=points, variable=None)
+        return Region(points)
     if text.startswith(("\\{", "\\lbrace")) and text.endswith(("\\}", "\\rbrace")):
         return _set_builder(text)
     parts, relations = split_at(text, frozenset(_RELATIONS))
     if relations:
         return _chain(parts, [_RELATIONS[sign] for sign in relations])
     found = _INTERVAL.fullmatch(text)
-    return _interval(found) if found else None
+    ends = split_at(found[2], frozenset({","}))[0] if found else []
+    return _interval(ends, found[1] + found[3]) if found and len(ends) == 2 else None
 
 
 def _set_builder(text: str) -> Region | None:
@@ -90,32 +89,23 @@ def _set_builder(text: str) -> Region | None:
     parts, found = split_at(_BRACES.sub("", text), frozenset({":", "|", "\\mid"}))
     if not found:
         points = _finite_set(text)
-        return Region(points=points, variable=None) if points is not None else None
-    if len(found) > 1:
-        return None
-    name = parts[0].partition("\\in")[0].strip()
-    condition = parse_region(parts[1])
-    if condition is None or condition.variable not in {None, name}:
-        return None
-    return Region(points=condition.points, variable=None)
+        return Region(points) if points is not None else None
+    condition = parse_region(parts[1]) if len(found) == 1 else None
+    named = condition and condition.variable in {None, parts[0].partition("\\in")[0].strip()}
+    return Region(condition.points) if condition and named else None
 
 
 def _finite_set(text: str) -> sympy.Set | None:
     parts, _ = split_at(_BRACES.sub("", text.strip()), frozenset({","}))
     values = [parse_number(part) for part in parts]
-    return None if any(value is None for value in values) else sympy.FiniteSet(*values)
+    return None if None in values else sympy.FiniteSet(*values)
 
 
-def _interval(found: re.Match[str]) -> Region | None:
-    ends = [_end(end) for end in split_at(found[2], frozenset({","}))[0]]
-    if (
-        len(ends) != 2
-        or None in ends
-        or (ends[0].is_number and ends[1].is_number and not ends[0] < ends[1])
-    ):
+def _interval(texts: list[str], brackets: str) -> Region | None:
+    ends = [_end(text) for text in texts]
+    if None in ends or (all(end.is_number for end in ends) and not ends[0] < ends[1]):
         return None
-    points = sympy.Interval(*ends, found[1] == "(", found[3] == ")")
-    return Region(points=points, variable=None)
+    return Region(sympy.Interval(*ends, brackets[0] == "(", brackets[1] == ")"))
 
 
 def _end(text: str) -> Any:
@@ -148,16 +138,15 @@ def _half_line(variable: str, sign: str, end: Any) -> Region | None:
         ends = (_half_line(variable[1:-1], s, e) for s, e in ((sign, end), (_FLIPPED[sign], -end)))
         return _join(list(ends), sympy.Intersection if "<" in sign else sympy.Union)
     if sign == "!=":
-        return Region(points=sympy.S.Reals - sympy.FiniteSet(end), variable=variable)
+        return Region(sympy.S.Reals - sympy.FiniteSet(end), variable)
     limits = (-sympy.oo, end) if "<" in sign else (end, sympy.oo)
     is_open = "=" not in sign
-    return Region(points=sympy.Interval(*limits, is_open, is_open), variable=variable)
+    return Region(sympy.Interval(*limits, is_open, is_open), variable)
 
 
 def same_region(gold: Region, answer: Region) -> bool:
     """True if two sets are equal, and their variables too if both are named."""
     if gold.variable and answer.variable and gold.variable != answer.variable:
         return False
-    if gold.points == answer.points:
-        return True
-    return gold.points.symmetric_difference(answer.points) is sympy.S.EmptySet
+    both = gold.points, answer.points
+    return both[0] == both[1] or both[0].symmetric_difference(both[1]) is sympy.S.EmptySet

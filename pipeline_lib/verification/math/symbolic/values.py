@@ -268,7 +268,7 @@ def _argument(defined: Any) -> tuple[str, Any]:
     return (found[1], sympy.Symbol(found[2], real=True)) if found else (defined.name, None)
 
 
-def _same_zeros(one: Any, other: Any) -> bool | None:
+def _same_zeros(one: Any, other: Any) -> bool:
     """True if two formulas are zero at the same points."""
     one, other = (sympy.numer(sympy.together(side)) for side in (one, other))
     if _is_multiple(one, other):
@@ -293,14 +293,16 @@ def _same_inequalities(gold: list[Any], answer: list[Any]) -> bool:
         for links in (gold, answer)
     )
     for link in golds:
-        for other in left:
-            sides = (_named(each.rhs - each.lhs) for each in (link, other))
-            if type(link) is type(other) and _is_multiple(*sides, positive=True):
-                left.remove(other)
-                break
-        else:
+        other = next((other for other in left if _same_inequality(link, other)), None)
+        if other is None:
             return False
+        left.remove(other)
     return not left
+
+
+def _same_inequality(one: Any, other: Any) -> bool:
+    sides = (_named(link.rhs - link.lhs) for link in (one, other))
+    return type(one) is type(other) and _is_multiple(*sides, positive=True)
 
 
 def _is_multiple(one: Any, other: Any, *, positive: bool = False) -> bool:
