@@ -6,8 +6,8 @@ reasoning that was never ended. Tool calls and what follows the end of the turn 
 """
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from pipeline_lib.verification.answer_text import final_turn, last_boxes, plain
 from pipeline_lib.verification.math.exact.normal_form import exact_value, normalize
@@ -45,8 +45,7 @@ class MathRule(StrEnum):
     """A box in reasoning that was never ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extraction:
+class Extraction(NamedTuple):
     """The answer as written, and the rule that found it."""
 
     answer: str
@@ -59,38 +58,38 @@ def extract(text: str) -> Extraction | None:
     boxes = last_boxes(visible)
     if boxes and boxes[-1].strip():
         # "\boxed{1} and \boxed{2}" is one answer with two parts.
-        boxed = Extraction(
-            answer=", ".join(_without_repeats(boxes)),
-            rule=MathRule.REASONING if unfinished else MathRule.BOXED,
-        )
-        return _correction(visible[visible.rfind("\\boxed") :], boxed) or boxed
+        boxed = ", ".join(_without_repeats(boxes))
+        corrected = _correction(visible[visible.rfind("\\boxed") :], boxed)
+        if corrected is not None:
+            return Extraction(corrected, MathRule.ANSWER_LINE)
+        return Extraction(boxed, MathRule.REASONING if unfinished else MathRule.BOXED)
     tail = plain(visible[-MAX_TAIL_CHARS:])
     tail = (_EMPTY_BOX.sub("", tail) if boxes else tail).rstrip()
     hashes = _after_hashes(tail)
-    start = len(hashes.before) if hashes else 0
-    last = _answer_line(tail[start:], before=tail[:start]) or hashes
-    if last:
-        # A marked line without an answer ends the search: no further rule applies.
-        stated = stated_answer(last.line, last.before)
-        return Extraction(answer=stated, rule=last.rule) if stated else None
+    for marked, rule in (
+        (_answer_line(tail, hashes[0] if hashes else 0), MathRule.ANSWER_LINE),
+        (hashes, MathRule.HASHES),
+    ):
+        if marked:
+            # A marked line without an answer ends the search: no further rule applies.
+            stated = stated_answer(marked[1], tail[: marked[0]])
+            return Extraction(stated, rule) if stated else None
     if framed := last_boxes(tail, "\\fbox"):
-        return Extraction(answer=framed[-1], rule=MathRule.ANSWER_LINE)
-    number = only_number(tail.split("\n"))
-    if number:
-        return Extraction(answer=number, rule=MathRule.LAST_NUMBER)
-    return Extraction(answer="", rule=MathRule.BOXED) if boxes else None
+        return Extraction(framed[-1], MathRule.ANSWER_LINE)
+    if number := only_number(tail.split("\n")):
+        return Extraction(number, MathRule.LAST_NUMBER)
+    return Extraction("", MathRule.BOXED) if boxes else None
 
 
-def _correction(after: str, boxed: Extraction) -> Extraction | None:
+def _correction(after: str, boxed: str) -> str | None:
     """Another number that the text states after its box, where it takes the box back."""
     if "nswer" not in after or not _RETRACTED.search(after):
         return None
-    line = _answer_line(plain(after[-MAX_TAIL_CHARS:]))
-    stated = stated_answer(line.line, line.before) if line else None
-    values = [exact_value(normalize(text)) for text in (stated or "", boxed.answer)]
-    if stated is None or None in values or values[0] == values[1]:
-        return None
-    return Extraction(answer=stated, rule=MathRule.ANSWER_LINE)
+    after = plain(after[-MAX_TAIL_CHARS:])
+    marked = _answer_line(after, 0)
+    stated = stated_answer(marked[1], after[: marked[0]]) if marked else None
+    values = [exact_value(normalize(text)) for text in (stated or "", boxed)]
+    return None if None in values or values[0] == values[1] else stated
 
 
 def _without_repeats(boxes: list[str]) -> list[str]:
@@ -101,30 +100,22 @@ def _without_repeats(boxes: list[str]) -> list[str]:
     return boxes[-1:] if len(values) == 1 and None not in values else boxes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Marked:
-    """A line behind a marker, and all that is before the marker."""
-
-    line: str
-    before: str
-    rule: MathRule
+_Marked = tuple[int, str]
+"""The place of a marker, and the line behind it."""
 
 
 def _after_hashes(tail: str) -> _Marked | None:
     start = tail.rfind(_HASHES)
-    if start < 0:
-        return None
-    line, _, rest = tail[start:].lstrip("#").strip().partition("\n")
+    line, _, rest = tail[max(start, 0) :].lstrip("#").strip().partition("\n")
     # "####" also opens a heading: prose counts as an answer only on the last line.
-    if not line or (rest.strip() and is_prose(line)):
-        return None
-    return _Marked(line=line, before=tail[:start], rule=MathRule.HASHES)
+    found = start >= 0 and line and not (rest.strip() and is_prose(line))
+    return (start, line) if found else None
 
 
-def _answer_line(tail: str, before: str = "") -> _Marked | None:
-    last = last_match(_ANSWER.finditer(tail))
+def _answer_line(tail: str, start: int) -> _Marked | None:
+    last = last_match(_ANSWER.finditer(tail, start))
     if "<answer>" in tail:
-        last = last_match(_ANSWER_TAG.finditer(tail, last.end() if last else 0)) or last
+        last = last_match(_ANSWER_TAG.finditer(tail, last.end() if last else start)) or last
     if last is None:
         return None
     display = _DISPLAY.match(tail, last.end())
@@ -133,4 +124,4 @@ def _answer_line(tail: str, before: str = "") -> _Marked | None:
     # The end of a JSON object is no part of its value.
     if line.count("}") > line.count("{"):
         line = line.rstrip(" }],`").strip("\"' ")
-    return _Marked(line=line, before=before + tail[: last.start()], rule=MathRule.ANSWER_LINE)
+    return last.start(), line
