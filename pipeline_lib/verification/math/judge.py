@@ -24,7 +24,6 @@ from pipeline_lib.verification.math.extraction import MathRule, extract
 from pipeline_lib.verification.math.workers.pool import MathPool, Question, Reply
 from pipeline_lib.verification.math.workers.worker_process import Outcome
 
-STRICT_RULES = frozenset({MathRule.BOXED})
 MAX_SHOWN_CHARS = 200
 _NO_ANSWER = re.compile(
     r"(?:\\text\{ ?)?(?:n/?a|null|nan|tbd|unknown|see (?:above|below|solution|text)|no answer|\?+|-+"
@@ -164,7 +163,7 @@ def _draft(gold: MathGold, text: str, asked: list[Question]) -> Verdict:
 
 def _scored(base: Verdict, status: Status, detail: str | None = None) -> Verdict:
     lenient = _SCORES.get(status)
-    strict = lenient and base.rule in STRICT_RULES
+    strict = lenient and base.rule == MathRule.BOXED
     return replace(base, status=status, strict=strict, lenient=lenient, detail=detail)
 
 

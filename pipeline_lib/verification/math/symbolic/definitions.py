@@ -72,14 +72,14 @@ def _pieces(text: str) -> list[_Piece] | None:
 def _conditional(text: str) -> list[list[str]]:
     """Value and condition of ``1 if x > 0, 0 if x < 0``."""
     body = text.partition("=")[2] if _DEFINED.match(text) else text
-    parts, _ = split_at(body, frozenset({",", ";"}))
+    parts, _ = split_at(body, {",", ";"})
     return [re.split(r" ?(?:\\text\{ ?)?\bif\b ?\}? ?", part) for part in parts]
 
 
 def named_values(text: str) -> Mapping[str, str] | None:
     """The values of ``x=1, y=2`` or of ``(x, y) = (1, 2)`` by name; None for anything else."""
-    parts, _ = split_at(text, frozenset({",", ";", "and", "\\land"}))
-    sides = [split_at(part, frozenset({"="}))[0] for part in parts if part]
+    parts, _ = split_at(text, {",", ";", "and", "\\land"})
+    sides = [split_at(part, {"="})[0] for part in parts if part]
     if len(sides) == 1 and len(sides[0]) == 2:
         names, values = (parse_structure(side) for side in sides[0])
         if not (isinstance(names, Container) and isinstance(values, Container)):

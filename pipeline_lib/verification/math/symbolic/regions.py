@@ -43,18 +43,18 @@ def parse_region(text: str) -> Region | None:
     """The set that a normalized text describes; None if it describes none unambiguously."""
     text = text.strip()
     for separators, join in (
-        (frozenset({"or", "\\lor", "\\vee", "\\cup"}), sympy.Union),
-        (frozenset({"and", "\\land", "\\wedge", "\\cap"}), sympy.Intersection),
+        ({"or", "\\lor", "\\vee", "\\cup"}, sympy.Union),
+        ({"and", "\\land", "\\wedge", "\\cap"}, sympy.Intersection),
     ):
         parts, found = split_at(text, separators)
         if found:
             return _join([parse_region(part) for part in parts], join)
-    parts, found = split_at(text, frozenset({"\\in"}))
+    parts, found = split_at(text, {"\\in"})
     if found:
         inner = parse_region(parts[1]) if len(parts) == 2 else None
         named = _VARIABLE.fullmatch(parts[0]) and "|" not in parts[0]
         return Region(inner.points, parts[0]) if inner and named else None
-    parts, found = split_at(text, frozenset({"\\setminus", "\\backslash"}))
+    parts, found = split_at(text, {"\\setminus", "\\backslash"})
     if len(found) == 1:
         whole, removed = parse_region(parts[0]), _finite_set(parts[1])
         return whole and removed and Region(whole.points - removed, whole.variable)
@@ -76,17 +76,17 @@ def _single(text: str) -> Region | None:
         return Region(points)
     if text.startswith(("\\{", "\\lbrace")) and text.endswith(("\\}", "\\rbrace")):
         return _set_builder(text)
-    parts, relations = split_at(text, frozenset(_RELATIONS))
+    parts, relations = split_at(text, _RELATIONS)
     if relations:
         return _chain(parts, [_RELATIONS[sign] for sign in relations])
     found = _INTERVAL.fullmatch(text)
-    ends = split_at(found[2], frozenset({","}))[0] if found else []
+    ends = split_at(found[2], {","})[0] if found else []
     return _interval(ends, found[1] + found[3]) if found and len(ends) == 2 else None
 
 
 def _set_builder(text: str) -> Region | None:
     r"""``\{x : x > 2\}``, ``\{x \in \mathbb{R} \mid x > 2\}``, or a finite set in a union."""
-    parts, found = split_at(_BRACES.sub("", text), frozenset({":", "|", "\\mid"}))
+    parts, found = split_at(_BRACES.sub("", text), {":", "|", "\\mid"})
     if not found:
         points = _finite_set(text)
         return Region(points) if points is not None else None

@@ -7,18 +7,16 @@ not take linear time.
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError
 
 MAX_DEPTH = 12
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[A-Za-z]+|.", re.DOTALL)
-_OPENING = frozenset(
-    {"(", "[", "{", "\\{", "\\lbrace", "\\langle", "\\begin", "\\lfloor", "\\lceil"}
-)
-_CLOSING = frozenset({")", "]", "}", "\\}", "\\rbrace", "\\rangle", "\\end", "\\rfloor", "\\rceil"})
+_OPENING = {"(", "[", "{", "\\{", "\\lbrace", "\\langle", "\\begin", "\\lfloor", "\\lceil"}
+_CLOSING = {")", "]", "}", "\\}", "\\rbrace", "\\rangle", "\\end", "\\rfloor", "\\rceil"}
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![a-z])")
 NAME = re.compile(r"\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?'?|\((?: ?\\?[A-Za-z]{1,5}(?:_\{?\w\}?)? ?,?)+\)")
 
@@ -42,8 +40,7 @@ _UNORDERED = frozenset({Joint.LIST, Joint.AND, Joint.OR, Joint.SET})
 _PAIRS = {("(", ")"): Joint.TUPLE, ("\\langle", "\\rangle"): Joint.TUPLE, ("[", "]"): Joint.BRACKET}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class Container(NamedTuple):
     """Parts and what joins them."""
 
     joint: Joint
@@ -54,7 +51,7 @@ Node = Container | str
 AtomsEqual = Callable[[str, str], bool | None]
 
 
-def split_at(text: str, separators: frozenset[str]) -> tuple[list[str], list[str]]:
+def split_at(text: str, separators: Collection[str]) -> tuple[list[str], list[str]]:
     """The parts of ``text`` between separators outside all brackets, and those separators."""
     parts, found, depth = [""], [], 0
     for token in _TOKEN.findall(text):
@@ -72,22 +69,21 @@ def parse_structure(text: str, *, depth: int = 0) -> Node:
     text = text.strip()
     if depth > MAX_DEPTH:
         return text
-    parts, joints = split_at(text, frozenset(_JOINTS))
-    if joints:
-        kinds = {_JOINTS[joint] for joint in joints} - {Joint.LIST} or {Joint.LIST}
-        if len(kinds) > 1:
-            return text
-        return Container(joint=kinds.pop(), items=_items([part for part in parts if part], depth))
-    return _parse_brackets(text, depth=depth) or _plus_minus(text) or text
+    parts, joints = split_at(text, _JOINTS)
+    if not joints:
+        return _parse_brackets(text, depth=depth) or _plus_minus(text) or text
+    kinds = {_JOINTS[joint] for joint in joints} - {Joint.LIST} or {Joint.LIST}
+    if len(kinds) > 1:
+        return text
+    return Container(kinds.pop(), _items([part for part in parts if part], depth))
 
 
 def _items(parts: Sequence[str], depth: int) -> tuple[Node, ...]:
     nodes: list[Node] = []
     for part in parts:
         # Both values of "1 \pm 2" are elements of the enclosing set.
-        both = _plus_minus(part)
-        spread = both is not None and not _parse_brackets(part, depth=depth)
-        nodes += both.items if both and spread else [parse_structure(part, depth=depth + 1)]
+        both = None if _parse_brackets(part, depth=depth) else _plus_minus(part)
+        nodes += both.items if both else [parse_structure(part, depth=depth + 1)]
     return tuple(nodes)
 
 
@@ -99,29 +95,27 @@ def _parse_brackets(text: str, *, depth: int) -> Node | None:
     opening, closing = tokens[0], tokens[-1]
     inner = text[len(opening) : len(text) - len(closing)].strip()
     if opening in {"\\{", "\\lbrace"} and closing in {"\\}", "\\rbrace"}:
-        if split_at(inner, frozenset({":", "\\mid", "|", "<", ">"}))[1]:
+        if split_at(inner, {":", "\\mid", "|", "<", ">"})[1]:
             return None
         node = parse_structure(inner, depth=depth + 1)
         plain = isinstance(node, Container) and node.joint in {Joint.LIST, Joint.AND}
-        listed = plain and bool(split_at(inner, frozenset(_JOINTS))[1])
+        listed = plain and bool(split_at(inner, _JOINTS)[1])
         spread = plain and not listed and _parse_brackets(inner, depth=depth) is None
         items = node.items if (listed or spread) and isinstance(node, Container) else (node,)
-        return Container(joint=Joint.SET, items=items)
+        return Container(Joint.SET, items)
     joint = _PAIRS.get((opening, closing))
     if joint is None:
         return None
     node = parse_structure(inner, depth=depth + 1)
-    if isinstance(node, Container) and split_at(inner, frozenset({",", ";"}))[1]:
-        return Container(joint=joint, items=node.items)
+    if isinstance(node, Container) and split_at(inner, {",", ";"})[1]:
+        return Container(joint, node.items)
     return node if isinstance(node, Container) and joint is Joint.TUPLE else None
 
 
 def _match_each_other(tokens: Sequence[str]) -> bool:
-    steps = ((token in _OPENING) - (token in _CLOSING) for token in tokens)
+    steps = [(token in _OPENING) - (token in _CLOSING) for token in tokens]
     depths = [*itertools.accumulate(steps)]
-    return (
-        tokens[0] in _OPENING and tokens[-1] in _CLOSING and 0 not in depths[:-1] and not depths[-1]
-    )
+    return steps[0] == 1 and steps[-1] == -1 and 0 not in depths[:-1] and not depths[-1]
 
 
 def _plus_minus(text: str) -> Container | None:
@@ -131,7 +125,7 @@ def _plus_minus(text: str) -> Container | None:
         _PLUS_MINUS.sub(lambda sign: "-" if sign[1] == minus else "+", text)  # noqa: B023
         for minus in ("mp", "pm")
     )
-    return Container(joint=Joint.LIST, items=(above.strip().removeprefix("+"), below))
+    return Container(Joint.LIST, (above.strip().removeprefix("+"), below))
 
 
 def leaves(node: Node) -> list[str]:
@@ -150,7 +144,7 @@ def strip_names(gold: str, answer: str) -> tuple[str, str]:
 
 
 def _split_name(text: str) -> tuple[str, str]:
-    sides, equalities = split_at(text, frozenset({"="}))
+    sides, equalities = split_at(text, {"="})
     if len(equalities) != 1 or not NAME.fullmatch(sides[0]):
         return "", text
     named = isinstance(parse_structure(sides[1]), Container)
@@ -163,8 +157,7 @@ def same_answer(gold: Node, answer: Node, atoms_equal: AtomsEqual) -> bool | Non
     Raises:
         AmbiguousError: only one of two readings is right.
     """
-    gold, answer = (_solution(one, beside=other) for one, other in ((gold, answer), (answer, gold)))
-    return _same(gold, answer, atoms_equal)
+    return _same(_solution(gold, beside=answer), _solution(answer, beside=gold), atoms_equal)
 
 
 def _solution(node: Node, *, beside: Node) -> Node:

@@ -30,18 +30,11 @@ _NEARLY = 0.9
 _MAX_INT_DIGITS = 50_000
 # SymPy imports and caches on first use; doing so before the fork saves it in every worker.
 _WARM_UP = (
-    ("5", "\\frac{1}{2}x"),
-    ("\\frac{1}{2}x", "0.5x"),
-    ("2\\sqrt{3}", "\\sqrt{12}"),
-    ("x^2-1", "(x-1)(x+1)"),
-    ("\\{1, 2\\}", "2, 1"),
-    ("(1, 2]", "1 < x \\le 2"),
-    ("y=2x+3", "2x-y+3=0"),
+    ("5", "\\frac{1}{2}x"), ("\\frac{1}{2}x", "0.5x"), ("2\\sqrt{3}", "\\sqrt{12}"),
+    ("x^2-1", "(x-1)(x+1)"), ("\\{1, 2\\}", "2, 1"), ("(1, 2]", "1 < x \\le 2"),
+    ("y=2x+3", "2x-y+3=0"), ("\\sin(x)", "\\cos(x)"), ("6-5i", "-5i+6"), ("\\text{east}", "x=5"),
     ("\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}1\\\\3\\end{pmatrix}"),
-    ("\\sin(x)", "\\cos(x)"),
-    ("6-5i", "-5i+6"),
-    ("\\text{east}", "x=5"),
-)
+)  # fmt: skip
 _WARM_UP_TIMEOUT_S = 60.0
 
 
