@@ -15,8 +15,6 @@ from pipeline_lib.verification.math.symbolic.structure import (
 )
 
 TextsEqual = Callable[[str, str], bool | None]
-_Piece = tuple[str, str]
-"""Value and condition."""
 
 _PIECES = re.compile(
     r"(?:[^={}]{1,12}= ?)?(?:\\\{ ?)?\\begin\{(cases|array|aligned)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}"
@@ -44,36 +42,31 @@ def by_pieces(gold: str, answer: str, equal: TextsEqual) -> bool | None:
         return None
     if len(one) != len(left):
         return False
-    for piece in one:
-        match = next((o for o in left if _same_piece(piece, o, len(left) == 1, equal)), None)
-        if match is None:
+    for value, condition in one:
+        for piece in left:
+            remaining = any(_REMAINING.fullmatch(text) for text in (condition, piece[1]))
+            same = len(left) == 1 if remaining else equal(condition, piece[1])
+            if same and equal(value, piece[0]):
+                left.remove(piece)
+                break
+        else:
             return False
-        left.remove(match)
     return True
 
 
-def _same_piece(gold: _Piece, answer: _Piece, is_last: bool, equal: TextsEqual) -> bool:  # noqa: FBT001
-    remaining = _REMAINING.fullmatch(gold[1]) or _REMAINING.fullmatch(answer[1])
-    conditions = is_last if remaining else equal(gold[1], answer[1])
-    return bool(conditions and equal(gold[0], answer[0]))
-
-
-def _pieces(text: str) -> list[_Piece] | None:
-    """The rows of a definition by cases; the one of what remains ("otherwise") is last."""
-    found = _PIECES.fullmatch(text)
-    rows = [row.split("&") for row in found[2].split("\\\\")] if found else _conditional(text)
-    if not rows or any(len(row) != 2 for row in rows):
+def _pieces(text: str) -> list[tuple[str, str]] | None:
+    """Values and conditions of a definition by cases; that of what remains ("otherwise") is last."""
+    if found := _PIECES.fullmatch(text):
+        rows = [row.split("&") for row in found[2].split("\\\\")]
+    else:
+        # Also "1 if x > 0, 0 if x < 0".
+        parts, _ = split_at(text.partition("=")[2] if _DEFINED.match(text) else text, {",", ";"})
+        rows = [re.split(r" ?(?:\\text\{ ?)?\bif\b ?\}? ?", part) for part in parts]
+    if any(len(row) != 2 for row in rows):
         return None
     stripped = [(row[0].strip(" ,.;"), row[1].strip(" ,.;")) for row in rows]
     pieces = [(value, _CONDITION.sub("", condition).strip()) for value, condition in stripped]
     return sorted(pieces, key=lambda piece: bool(_REMAINING.fullmatch(piece[1])))
-
-
-def _conditional(text: str) -> list[list[str]]:
-    """Value and condition of ``1 if x > 0, 0 if x < 0``."""
-    body = text.partition("=")[2] if _DEFINED.match(text) else text
-    parts, _ = split_at(body, {",", ";"})
-    return [re.split(r" ?(?:\\text\{ ?)?\bif\b ?\}? ?", part) for part in parts]
 
 
 def named_values(text: str) -> Mapping[str, str] | None:

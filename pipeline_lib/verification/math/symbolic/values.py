@@ -74,7 +74,7 @@ def same_value(left: sympy.Expr, right: sympy.Expr) -> bool | None:
 
 
 def _is_defined(formula: sympy.Expr) -> bool:
-    """False for a formula that divides by zero or takes its logarithm."""
+    """False if it divides by zero or takes its logarithm."""
     return not any(
         node in _UNDEFINED
         or (isinstance(node, sympy.Pow) and node.exp.is_negative and node.base.is_zero)
@@ -127,9 +127,8 @@ def _is_zero_function(difference: sympy.Expr, symbols: list[sympy.Symbol]) -> bo
 
 
 def _has_roots(formula: sympy.Expr) -> bool:
-    return formula.has(sympy.log) or any(
-        not power.exp.is_Integer for power in formula.atoms(sympy.Pow)
-    )
+    powers = formula.atoms(sympy.Pow)
+    return formula.has(sympy.log) or not all(power.exp.is_Integer for power in powers)
 
 
 def _coordinate(name: str) -> sympy.Rational:
@@ -229,8 +228,7 @@ def _is_system(links: list[Any]) -> bool:
 
 def _same_relation(gold: Any, answer: Any) -> bool | None:
     one, other = _links(gold), _links(answer)
-    equations = all(isinstance(link, sympy.Eq) for link in (*one, *other))
-    if not equations:
+    if not all(isinstance(link, sympy.Eq) for link in (*one, *other)):
         return bool(one and other) and _same_inequalities(one, other)
     names, others = _names(one), _names(other)
     if not other and not names:

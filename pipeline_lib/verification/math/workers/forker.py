@@ -3,9 +3,9 @@
 Scheduling and deadlines are in `pool`.
 """
 
+import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -38,11 +38,10 @@ class Worker:
 
     def cpu_seconds(self) -> float:
         """CPU time since the fork; 0 if the process is gone."""
-        # The clock of another process, as clock_getcpuclockid(3) computes it.
-        try:
+        with contextlib.suppress(OSError):
+            # The clock of another process, as clock_getcpuclockid(3) computes it.
             return time.clock_gettime(~self.pid << 3 | 2)
-        except OSError:
-            return 0.0
+        return 0.0
 
 
 class Forker:
@@ -54,20 +53,15 @@ class Forker:
     def __init__(self, limits: MathLimits) -> None:
         self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         arguments = [str(remote.fileno()), json.dumps(limits.model_dump())]
+        path = os.pathsep.join(path or "." for path in sys.path)
         with remote:
             self._process = subprocess.Popen(  # noqa: S603 - a fixed module
                 [sys.executable, "-W", "ignore", "-m", worker_process.__name__, *arguments],
-                env={
-                    "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path),
-                    "PYTHONHASHSEED": "0",
-                    "PATH": os.defpath,
-                },
+                env={"PYTHONPATH": path, "PYTHONHASHSEED": "0", "PATH": os.defpath},
                 pass_fds=[remote.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 start_new_session=True,
-            )
+            )  # fmt: skip
         self._control.settimeout(START_TIMEOUT_S)
         try:
             self._receive()
@@ -103,5 +97,5 @@ class Forker:
         try:
             self._process.wait(timeout=START_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGKILL)
+            self._process.kill()
             self._process.wait()

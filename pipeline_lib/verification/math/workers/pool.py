@@ -99,25 +99,17 @@ class MathPool:
             while batch.waiting and self._seconds_to_slot() <= 0:
                 self._assign(batch)
             by_socket: dict[object, Worker] = {worker.socket: worker for worker in self._busy}
-            for ready in wait(
-                [worker.socket for worker in self._busy], self._seconds_to_act(batch)
-            ):
+            due_s = min(worker.due_s for worker in self._busy) - time.perf_counter()
+            pause_s = min(due_s, self._seconds_to_slot()) if batch.waiting else due_s
+            for ready in wait([worker.socket for worker in self._busy], max(0.0, pause_s)):
                 self._collect(by_socket[ready], batch)
             self._kill_late(batch)
         except OSError:
             self._start_over(batch)
 
     def _seconds_to_slot(self) -> float:
-        return seconds_to_slot(
-            [worker.started_s for worker in self._busy],
-            num_workers=self._num_workers,
-            now_s=time.perf_counter(),
-        )
-
-    def _seconds_to_act(self, batch: _Batch) -> float:
-        """Seconds until a worker is due, or until a waiting question gets a slot."""
-        due_s = min(worker.due_s for worker in self._busy) - time.perf_counter()
-        return max(0.0, min(due_s, self._seconds_to_slot()) if batch.waiting else due_s)
+        started_s, now_s = [worker.started_s for worker in self._busy], time.perf_counter()
+        return seconds_to_slot(started_s, num_workers=self._num_workers, now_s=now_s)
 
     def _assign(self, batch: _Batch) -> None:
         worker = self._fresh_or_idle()
