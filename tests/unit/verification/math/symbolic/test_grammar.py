@@ -23,8 +23,9 @@ def _read(reader, text):
     """The full result of ``reader`` on ``text``; None if it refuses."""
     try:
         parsed = reader(is_real=True, config=CASED).parse(text)
-        # math-verify's decimals are binary; here they are exact.
-        return srepr(parsed.xreplace({f: Rational(str(f)) for f in parsed.atoms(Float)}))
+        # math-verify's decimals are binary; here they are exact. To replace one evaluates the nodes above it.
+        exact = parsed.xreplace({f: Rational(str(f)) for f in parsed.atoms(Float)})
+        return srepr(exact.replace(lambda node: node.args, lambda node: node.func(*node.args)))
     except Exception:  # noqa: BLE001 - whatever it refuses by
         return None
 

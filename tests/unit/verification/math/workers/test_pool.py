@@ -180,11 +180,13 @@ class _ContinuingPool(MathPool):
 
     continued = False
 
-    def _seconds_left(self, worker, now_s):
-        assert now_s - worker.started_s >= self._limits.hard_timeout_s
-        os.kill(worker.pid, signal.SIGCONT)
-        self.continued = True
-        return super()._seconds_left(worker, now_s)
+    def _kill_late(self, batch):
+        now_s = time.perf_counter()
+        for worker in self._busy:
+            if not self.continued and now_s - worker.started_s >= self._limits.hard_timeout_s:
+                os.kill(worker.pid, signal.SIGCONT)
+                self.continued = True
+        super()._kill_late(batch)
 
 
 def test_waiting_for_a_core_is_not_counted():
