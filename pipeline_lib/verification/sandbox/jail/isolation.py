@@ -73,6 +73,12 @@ class NamespaceJail:
 
     def __init__(self, packages: Sequence[str] = ()) -> None:
         self._packages = packages
+        self._in_scratch = [
+            source
+            for source in _library_sources(packages)
+            if pathlib.Path(SCRATCH) in source.parents
+        ]
+        """Folders that the scratch folder would hide, as of an environment below it."""
 
     def enter(self) -> None:
         """Return in a new process that is PID 1 of the jail; the calling process waits for it."""
@@ -105,7 +111,14 @@ class NamespaceJail:
         """A mount and an IPC namespace, and an empty scratch folder."""
         kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
         flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+        hidden = [(source, os.open(source, os.O_PATH)) for source in self._in_scratch]
         kernel.mount("tmpfs", SCRATCH, "tmpfs", flags, _SCRATCH_OPTIONS)
+        for source, descriptor in hidden:
+            source.mkdir(parents=True)
+            os.fchdir(descriptor)
+            kernel.mount(".", str(source), None, kernel.MS_BIND)
+            _remount_read_only(str(source))
+            os.close(descriptor)
         os.chdir(SCRATCH)
 
 
@@ -238,7 +251,7 @@ def _build_root(packages: Sequence[str]) -> None:
         os.close(descriptor)
     for folder in _LIBRARY_FOLDERS:
         _copy_link(pathlib.Path(folder), root)
-    (root / SCRATCH.lstrip("/")).mkdir()
+    (root / SCRATCH.lstrip("/")).mkdir(exist_ok=True)
     os.chdir(root)
     kernel.pivot_root_here()
     _remount_read_only("/")

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline_lib.verdicts import Status
+from pipeline_lib.verification.sandbox import client
 from pipeline_lib.verification.sandbox.client import (
     JailedInterpreter,
     JailRefusedError,
@@ -169,6 +170,24 @@ def attack():
 """
     for program in (leaving, looking):
         assert jailed.run(program, REFUSED_SUITE).status is Status.CORRECT
+
+
+def test_packages_may_lie_in_the_temporary_folder(jailed, monkeypatch):
+    """As in an environment made there: a program imports them, and they are not writable."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as root:
+        pathlib.Path(root).chmod(0o755)
+        package = pathlib.Path(root) / "numpy"
+        package.mkdir()
+        (package / "__init__.py").write_text("value = 5\n", encoding="utf-8")
+        monkeypatch.setattr(client, "numpy_folders", lambda: [str(package)])
+        program = f"{PREAMBLE}\ndef attack():\n    import numpy\n"
+        program += (
+            f"    return tried(lambda: open({str(package / 'x')!r}, 'w')) + str(numpy.value)\n"
+        )
+        suite = TestSuite(entry_point="attack", tests="assert attack() == 'refused5'")
+        with JailedInterpreter(jailed._jail, timeout_s=PATIENT_S, memory_bytes=256 << 20) as other:
+            report = other.run(program, suite)
+    assert report.status is Status.CORRECT, report.detail
 
 
 def test_writing_leaves_no_file_outside(jailed):
