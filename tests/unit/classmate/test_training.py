@@ -22,7 +22,7 @@ from tests.unit.classmate import tiny_training
 from tests.unit.classmate.scripted_peer import ScriptedPeer
 from tests.unit.classmate.tiny_training import make_model, peers_of, train
 
-ONLINE = [Method.GRPO, Method.RLOO, Method.PPO]
+ONLINE = [Method.GRPO, pytest.param(Method.RLOO, marks=pytest.mark.slow), Method.PPO]
 FIGURES = {
     "base_reward",
     "best_classmate_score",
@@ -71,7 +71,12 @@ def adder(prefix: str, _seed: int) -> str:
 
 @pytest.mark.parametrize(
     ("method", "params"),
-    [*((method, {}) for method in ONLINE), (Method.GRPO, {"lora": {"enabled": True}})],
+    [
+        (Method.GRPO, {}),
+        pytest.param(Method.RLOO, {}, marks=pytest.mark.slow),
+        (Method.PPO, {}),
+        (Method.GRPO, {"lora": {"enabled": True}}),
+    ],
     ids=["grpo", "rloo", "ppo", "grpo-lora"],
 )
 def test_weight_zero_trains_as_without_peers(method, params, models, tmp_path):

@@ -19,6 +19,14 @@ from pipeline_lib.storage import manifests
 from pipeline_lib.storage.checkpoints import work_folder
 from pipeline_lib.training.methods import TrainingRequest, TrainingSummary, train_policy
 
+RESUMED = [
+    *((method, False) for method in (Method.SFT, Method.DPO, Method.GRPO, Method.PPO)),
+    *((method, True) for method in (Method.SFT, Method.GRPO)),
+    # Made of parts of the others: RLOO's of GRPO, adapters of the two above.
+    pytest.param(Method.RLOO, False, marks=pytest.mark.slow),
+    *(pytest.param(m, True, marks=pytest.mark.slow) for m in (Method.DPO, Method.RLOO, Method.PPO)),
+]
+
 
 class Broken(Exception):  # noqa: N818 - in place of a kill
     """Raised by the progress callback, in place of a kill."""
@@ -49,8 +57,7 @@ def weights_digest(folder: pathlib.Path) -> str:
     return manifests.read_manifest(folder).files["model.safetensors"].sha256
 
 
-@pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
-@pytest.mark.parametrize("method", list(Method))
+@pytest.mark.parametrize(("method", "lora"), RESUMED)
 def test_a_resumed_run_gives_the_same_weights(method, lora, half_solved, request_for, tmp_path):
     """Six steps, checkpoints after 2 and 4, broken at 5: steps 5 and 6 are repeated identically.
 
