@@ -10,7 +10,6 @@ import ast
 import builtins
 import contextlib
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 SWALLOWED = (
@@ -35,32 +34,24 @@ class CandidateError(BaseException):
             setattr(original, _MARK, self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raised:
-    """The candidate's description of an exception: names and plain data."""
-
-    builtin: str
-    """The nearest builtin class."""
-    name: str
-    """Its own class."""
-    message: str
-    args: list[object]
-    attributes: dict[str, object]
+Raised = tuple[str, str, str, list[Any], dict[str, Any]]
+"""An exception of the candidate: nearest builtin class, own class, message, arguments, attributes."""
 
 
 def rebuild_exception(raised: Raised, *, own: type | None) -> BaseException:
     """An exception of the tests' ``own`` class, of the builtin one, or of a subclass of its name."""
-    kind = getattr(builtins, raised.builtin, None)
+    builtin, name, message, args, attributes = raised
+    kind = getattr(builtins, builtin, None)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         kind = RuntimeError
-    made: BaseException = RuntimeError(raised.message)
+    made: BaseException = RuntimeError(message)
     # UnicodeDecodeError and others need more than a message.
     with contextlib.suppress(TypeError, ValueError):
         named = own if own is not None and issubclass(own, kind) else kind
-        if named is kind and raised.name != kind.__name__:
-            named = type(raised.name, (kind,), {"__str__": lambda _: raised.message})
-        made = named(*raised.args)
-    plain = {name: value for name, value in raised.attributes.items() if name[:2] != "__"}
+        if named is kind and name != kind.__name__:
+            named = type(name, (kind,), {"__str__": lambda _: message})
+        made = named(*args)
+    plain = {key: value for key, value in attributes.items() if key[:2] != "__"}
     vars(made).update(plain)
     return made
 

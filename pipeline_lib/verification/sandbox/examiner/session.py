@@ -151,6 +151,8 @@ class Session:
 
     def _handle_reply(self, answer: tuple[Any, ...], operands: tuple[Any, ...], role: Role) -> Any:
         match answer:
+            case ("value", value):
+                return value
             case ("argument", int(position)):
                 return self._argument(operands, position)
             case ("mutated", int() | None as position, [*args], {**kwargs}, (*reply,)):
@@ -159,20 +161,13 @@ class Session:
                 return self._proxy([number, kind], role)
             case ("printed", str(text), (*inner,)) if inner:
                 sys.stdout.write(text)
-                return self._inner_value(tuple(inner), operands, role)
+                return self._handle_reply(tuple(inner), operands, role)
             case ("end",) if operands[0] in {"next", "anext"}:
                 return END
-            case ("raised", str(), str(), str(), list(), dict()):
-                raise self._build_exception(answer)
+            case ("raised", str(builtin), str(name), str(message), list(args), dict(attributes)):
+                raise self._build_exception((builtin, name, message, args, attributes))
             case _:
                 raise self._refuse_reply(answer)
-
-    def _inner_value(self, answer: tuple[Any, ...], operands: tuple[Any, ...], role: Role) -> Any:
-        match answer:
-            case ("value", value):
-                return value
-            case _:
-                return self._handle_reply(answer, operands, role)
 
     def _argument(self, operands: tuple[Any, ...], position: int) -> Any:
         match operands:
@@ -190,7 +185,7 @@ class Session:
     ) -> Any:
         """The result of a call that mutated arguments; ``left``: position, args, kwargs after it."""
         position, args, kwargs = left
-        value = self._inner_value(reply, operands, role)
+        value = self._handle_reply(reply, operands, role)
         originals = [*operands[2], *operands[3].values()]
         self.has_aliases = self.has_aliases or _has_alias(originals, set())
         mutated = [*args, *(kwargs.get(name) for name in operands[3])]
@@ -201,18 +196,15 @@ class Session:
                 overwrite(original, content)
         return originals[position] if position in positions_read else value
 
-    def _build_exception(self, answer: tuple[Any, ...]) -> BaseException:
-        _, builtin, name, message, args, attributes = answer
+    def _build_exception(self, raised: Raised) -> BaseException:
+        builtin, name, message, *_ = raised
         undefined = _UNDEFINED.match(message) if builtin == "NameError" else None
         if undefined is not None and undefined[1] in self.scope:
             return self.refuse(Status.VERIFIER_ERROR, f"only the tests define {undefined[1]!r}")
         missing = _MISSING.match(message) if builtin == "ModuleNotFoundError" else None
         if missing is not None and missing[1] in NOT_IN_JAIL:
             return self.refuse(Status.VERIFIER_ERROR, f"the jail has no {missing[1]}")
-        error = rebuild_exception(
-            Raised(builtin=builtin, name=name, message=message, args=args, attributes=attributes),
-            own=self._class_named(name),
-        )
+        error = rebuild_exception(raised, own=self._class_named(raised[1]))
         error.add_note(name)
         self.last_raised = to_candidate_error(error)
         if self.last_raised is not error:
