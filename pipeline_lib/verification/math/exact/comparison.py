@@ -8,6 +8,7 @@ the parent process.
 
 import math
 import re
+from bisect import bisect_left
 from fractions import Fraction
 from typing import Any
 
@@ -216,4 +217,6 @@ def decimals(value: Any) -> int | None:
     """Number of decimals; None if the decimal does not terminate."""
     denominator = int(value.denominator)
     most = denominator.bit_length()
-    return next((places for places in range(most) if 10**places % denominator == 0), None)
+    if pow(10, most, denominator):
+        return None
+    return bisect_left(range(most), 1, key=lambda places: pow(10, places, denominator) == 0)

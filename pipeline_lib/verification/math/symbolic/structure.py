@@ -121,10 +121,8 @@ def _match_each_other(tokens: Sequence[str]) -> bool:
 def _plus_minus(text: str) -> Container | None:
     if "=" in text or not _PLUS_MINUS.search(text):
         return None
-    above, below = (
-        _PLUS_MINUS.sub(lambda sign: "-" if sign[1] == minus else "+", text)  # noqa: B023
-        for minus in ("mp", "pm")
-    )
+    above = _PLUS_MINUS.sub(lambda sign: "+" if sign[1] == "pm" else "-", text)
+    below = _PLUS_MINUS.sub(lambda sign: "-" if sign[1] == "pm" else "+", text)
     return Container(Joint.LIST, (above.strip().removeprefix("+"), below))
 
 

@@ -131,11 +131,10 @@ class Session:
             operands: The operation and its operands.
             role: Role of an object in the reply; by default that of results.
         """
-        answer = self._exchange(operands, self.role if role is None else role)
-        if answer[0] == "value" and len(answer) == 2:
-            return answer[1]
+        role = self.role if role is None else role
+        answer = self._exchange(operands, role)
         try:
-            return self._handle_reply(answer, operands, self.role if role is None else role)
+            return self._handle_reply(answer, operands, role)
         except Exception as error:
             if error is self.last_raised:
                 raise
@@ -204,7 +203,7 @@ class Session:
         missing = _MISSING.match(message) if builtin == "ModuleNotFoundError" else None
         if missing is not None and missing[1] in NOT_IN_JAIL:
             return self.refuse(Status.VERIFIER_ERROR, f"the jail has no {missing[1]}")
-        error = rebuild_exception(raised, own=self._class_named(raised[1]))
+        error = rebuild_exception(raised, own=self._class_named(name))
         error.add_note(name)
         self.last_raised = to_candidate_error(error)
         if self.last_raised is not error:

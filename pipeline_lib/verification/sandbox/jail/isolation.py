@@ -78,7 +78,7 @@ class NamespaceJail:
             for source in _library_sources(packages)
             if pathlib.Path(SCRATCH) in source.parents
         ]
-        """Folders that the scratch folder would hide, as of an environment below it."""
+        """Folders that the scratch folder would hide: the environment may be below it."""
 
     def enter(self) -> None:
         """Return in a new process that is PID 1 of the jail; the calling process waits for it."""
@@ -108,17 +108,13 @@ class NamespaceJail:
         return child
 
     def separate(self) -> None:
-        """A mount and an IPC namespace, and an empty scratch folder."""
+        """A mount and an IPC namespace, and a scratch folder without files of other programs."""
         kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
         flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
         hidden = [(source, os.open(source, os.O_PATH)) for source in self._in_scratch]
         kernel.mount("tmpfs", SCRATCH, "tmpfs", flags, _SCRATCH_OPTIONS)
         for source, descriptor in hidden:
-            source.mkdir(parents=True)
-            os.fchdir(descriptor)
-            kernel.mount(".", str(source), None, kernel.MS_BIND)
-            _remount_read_only(str(source))
-            os.close(descriptor)
+            _bind(descriptor, source)
         os.chdir(SCRATCH)
 
 
@@ -248,7 +244,6 @@ def _build_root(packages: Sequence[str]) -> None:
     root = pathlib.Path(SCRATCH)
     for source, descriptor in opened:
         _bind(descriptor, root / source.relative_to("/"))
-        os.close(descriptor)
     for folder in _LIBRARY_FOLDERS:
         _copy_link(pathlib.Path(folder), root)
     (root / SCRATCH.lstrip("/")).mkdir(exist_ok=True)
@@ -258,13 +253,19 @@ def _build_root(packages: Sequence[str]) -> None:
 
 
 def _bind(descriptor: int, target: pathlib.Path) -> None:
+    """Show what is open at an absolute path too, read-only; closes the descriptor."""
     target.parent.mkdir(parents=True, exist_ok=True)
+    source = f"/proc/self/fd/{descriptor}"
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         target.mkdir()
+        # The jail has no /proc.
+        os.fchdir(descriptor)
+        source = "."
     else:
         target.touch()
-    kernel.mount(f"/proc/self/fd/{descriptor}", str(target), None, kernel.MS_BIND)
+    kernel.mount(source, str(target), None, kernel.MS_BIND)
     _remount_read_only(str(target))
+    os.close(descriptor)
 
 
 def _remount_read_only(target: str) -> None:
