@@ -7,6 +7,9 @@ SERVE := .venv-serve
 DEVICE ?= $(if $(wildcard /proc/driver/nvidia/version)$(shell command -v nvidia-smi),cuda,cpu)
 SOURCES := flows tasks pipeline_lib tests benchmarks
 
+# Images of containers set it; each of hundreds of processes then compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install demo model test suite test-slow test-gpu faults mutants check lint types format experiments serve-env docs clean
 .DEFAULT_GOAL := help
 
@@ -38,6 +41,7 @@ test: install ## checks, then all tests that are neither slow nor for a GPU; typ
 	$(MAKE) --no-print-directory --jobs=2 types suite
 
 suite: install
+	$(BIN)/python -c "from tests.flows.fork_server import import_all; import_all()" # compiled once, not by each worker
 	$(BIN)/python -m pytest
 
 test-slow: install ## the slow tests

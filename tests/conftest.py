@@ -1,5 +1,6 @@
 """Fixtures of all tests: public and synthetic data sets; scheduling for pytest-xdist."""
 
+import gc
 import os
 import pathlib
 from itertools import chain, combinations
@@ -65,6 +66,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for marker in item.iter_markers("fault"):
             item.user_properties += zip(("fault", "outcome"), marker.args, strict=True)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is imported and collected out of garbage collections: each trainer asks for full ones."""
+    gc.collect()
+    gc.freeze()
 
 
 class FolderScheduling(LoadScopeScheduling):
