@@ -52,24 +52,16 @@ def _bits(tokens: list[str]) -> float:
     return total
 
 
-def _factor(tokens: list[str]) -> float:
+def _factor(tokens: list[str], signs: str = "^!") -> float:
     """Bits of one operand with the powers and factorials that follow it."""
     bits = _operand(tokens)
-    while tokens and tokens[-1] in "^!":
+    while tokens and tokens[-1] in signs:
         if tokens.pop() == "^":
-            bits *= _value(_exponent(tokens))
+            # Powers associate to the right, and the factorial of a power is not in its exponent.
+            bits *= _value(_factor(tokens, "^"))
         # "n!!" is the product of every second number, less than n!, which is less than n^n.
         elif tokens[-1:] != ["!"]:
             bits *= _value(bits)
-    return bits
-
-
-def _exponent(tokens: list[str]) -> float:
-    """Bits of an exponent; powers associate to the right."""
-    bits = _operand(tokens)
-    if tokens[-1:] == ["^"]:
-        tokens.pop()
-        bits *= _value(_exponent(tokens))
     return bits
 
 

@@ -57,8 +57,10 @@ def extract(text: str) -> Extraction | None:
     visible, unfinished = final_turn(text)
     boxes = last_boxes(visible)
     if boxes and boxes[-1].strip():
-        # "\boxed{1} and \boxed{2}" is one answer with two parts.
-        boxed = ", ".join(_without_repeats(boxes))
+        # "\boxed{1} and \boxed{2}" is one answer with two parts, unless both are the same number.
+        values = {exact_value(normalize(box)) for box in boxes}
+        same = len(values) == 1 and None not in values
+        boxed = boxes[-1] if same else ", ".join(boxes)
         corrected = _correction(visible[visible.rfind("\\boxed") :], boxed)
         if corrected is not None:
             return Extraction(corrected, MathRule.ANSWER_LINE)
@@ -90,14 +92,6 @@ def _correction(after: str, boxed: str) -> str | None:
     stated = stated_answer(marked[1], after[: marked[0]]) if marked else None
     values = [exact_value(normalize(text)) for text in (stated or "", boxed)]
     return None if None in values or values[0] == values[1] else stated
-
-
-def _without_repeats(boxes: list[str]) -> list[str]:
-    """The last box if all hold the same number, in any notation; else all."""
-    if len(boxes) < 2:
-        return boxes
-    values = {exact_value(normalize(box)) for box in boxes}
-    return boxes[-1:] if len(values) == 1 and None not in values else boxes
 
 
 _Marked = tuple[int, str]

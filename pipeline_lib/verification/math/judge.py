@@ -16,13 +16,11 @@ from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.failures import not_judged, timed_verdict
 from pipeline_lib.verification.math.caps import cap_reason
-from pipeline_lib.verification.math.exact.choices import without_letter
-from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
+from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare, without_letter
 from pipeline_lib.verification.math.exact.normal_form import exact_value, normalize
 from pipeline_lib.verification.math.exact.quantity import is_quantity
 from pipeline_lib.verification.math.extraction import MathRule, extract
-from pipeline_lib.verification.math.workers.pool import MathPool, Question, Reply
-from pipeline_lib.verification.math.workers.worker_process import Outcome
+from pipeline_lib.verification.math.workers.pool import UNSETTLED, MathPool, Question, Reply
 
 MAX_SHOWN_CHARS = 200
 _NO_ANSWER = re.compile(
@@ -34,19 +32,11 @@ _WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{2,}(?![A-Za-z}])")
 _MAX_WORDS = 3
 MAX_MEMO = 100_000
 
-_UNSETTLED = {Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED}
-_VERDICTS = {
-    Outcome.EQUAL: (Status.CORRECT, None),
-    Outcome.DIFFERENT: (Status.WRONG, None),
-    Outcome.TIMEOUT: (Status.TIMEOUT, "the comparison took too long"),
-    Outcome.MEMORY: (Status.MEMORY, "the comparison took too much memory"),
-    Outcome.CRASHED: (Status.VERIFIER_ERROR, "the comparing process died twice"),
-    Outcome.AMBIGUOUS: (Status.VERIFIER_ERROR, "two readings, or no proof of equality"),
-    Outcome.GOLD_UNPARSED: (Status.VERIFIER_ERROR, "the gold cannot be parsed"),
-    Outcome.UNPARSED: (Status.UNPARSED, "the answer cannot be parsed"),
-}
 _SCORES = {Status.CORRECT: True, Status.WRONG: False, Status.UNPARSED: False}
 """The lenient score; other statuses have none."""
+
+_normalized = functools.lru_cache(maxsize=4096)(normalize)
+"""For the paths of a group, which share their gold."""
 
 
 class MathJudge:
@@ -74,7 +64,7 @@ class MathJudge:
             if questions:
                 reply, draft = replies[questions[0]], drafts[place]
                 draft = replace(draft, seconds=draft.seconds + reply.seconds)
-                drafts[place] = _scored(draft, *_VERDICTS[reply.outcome])
+                drafts[place] = _scored(draft, *reply.outcome.value)
         return drafts
 
     def gold_problem(self, gold: MathGold) -> str | None:
@@ -87,7 +77,8 @@ class MathJudge:
         if reason := cap_reason(text):
             return f"the gold is {reason}"
         (reply,) = self._replies([Question(text, None)]).values()
-        return _VERDICTS[reply.outcome][1]
+        problem: str | None = reply.outcome.value[1]
+        return problem
 
     def _replies(self, questions: Sequence[Question]) -> dict[Question, Reply]:
         """Replies from the memo or from the pool; only settled ones are stored in the memo."""
@@ -101,7 +92,7 @@ class MathJudge:
         self._memo.update(
             (question, reply._replace(seconds=0.0))
             for question, reply in asked.items()
-            if reply.outcome not in _UNSETTLED
+            if reply.outcome not in UNSETTLED
         )
         return known | asked
 
@@ -124,24 +115,17 @@ def answer_form(text: str) -> str | None:
     return normalize(found.answer) if found else None
 
 
-@functools.lru_cache(maxsize=4096)
-def _reference(gold: str) -> tuple[str, str | None]:
-    """A gold in normal form, and why nothing can equal it; cached for the paths of a group."""
-    text = normalize(gold)
-    return text, _states_nothing(text)
-
-
 def _draft(gold: MathGold, text: str, asked: list[Question]) -> Verdict:
     """The verdict, or, if SymPy must compare, that of a wrong answer; the question is appended."""
-    reference, reason = _reference(gold.answer)
-    if reason:
+    reference = _normalized(gold.answer)
+    if reason := _states_nothing(reference):
         return not_judged(Status.VERIFIER_ERROR, reason)
     found = extract(text)
     if found is None:
         return Verdict(status=Status.UNPARSED, strict=False, lenient=False)
     shown = found.answer[:MAX_SHOWN_CHARS]
     # Paths of a group often agree; long answers would fill the cache.
-    answer = _reference(shown)[0] if shown == found.answer else normalize(found.answer)
+    answer = _normalized(shown) if shown == found.answer else normalize(found.answer)
     base = Verdict(
         status=Status.WRONG, strict=False, lenient=False, extracted=shown, rule=found.rule.value
     )
@@ -167,6 +151,7 @@ def _scored(base: Verdict, status: Status, detail: str | None = None) -> Verdict
     return replace(base, status=status, strict=strict, lenient=lenient, detail=detail)
 
 
+@functools.lru_cache(maxsize=4096)
 def _states_nothing(gold: str) -> str | None:
     """Why no answer can equal a gold, if its spelling shows it."""
     if not gold:

@@ -29,11 +29,13 @@ _LOOK_AHEAD_CHARS = 24
 _EQUATION_CHARS = 60
 
 _CONTRAST = re.compile(r",? ?(?:and|but)? ?\bnot \\?\$?-?[\d.,]{1,20}[^,;.]{0,40}", re.IGNORECASE)
+_DOUBT = (
+    "unknown|wrong|incorrect|false|invalid|impossible|doubt|unsure|maybe|perhaps|possibly|probably|guess|might"
+    "|may be|either|mistaken?|rule out"
+)
 _DENIED = re.compile(
-    r"\b(?:not|never|cannot|neither|nor|no longer|isn't|aren't|wasn't|can't|don't|doesn't|couldn't|won't|"
-    r"unknown|wrong|incorrect|false|invalid|impossible|doubt|unsure|maybe|perhaps|possibly|probably|"
-    r"guess|might|may be|could be|could also|rule out|candidates?|either|any of|anything but|"
-    r"something like|somewhere|one of|mistaken?|made an error|an error)\b|n't\b",
+    rf"\b(?:not|never|cannot|neither|nor|no longer|{_DOUBT}|could be|could also|candidates?|any of|an error"
+    r"|anything but|something like|somewhere|one of)\b|n't\b",
     re.IGNORECASE,
 )
 """Anywhere in the sentence: it then states no number."""
@@ -43,9 +45,8 @@ _SUBJECT = re.compile(
 )
 _VERB = re.compile(r"\b(?:is|are|was|were|equals)[:\s$\\(*]{0,4}$", re.IGNORECASE)
 _UNSURE = re.compile(
-    r"\b(?:answer|result|solution|value|it|this) (?:\w+ )?(?:is|was)(?:n't| not| never)\b|\b(?:unknown|wrong|incorrect"
-    r"|false|invalid|impossible|doubt|unsure|maybe|perhaps|possibly|probably|guess|might|may be|either|mistaken?|error"
-    r"|cannot be|can't be|not true|deny|denies|rule out)\b",
+    rf"\b(?:answer|result|solution|value|it|this) (?:\w+ )?(?:is|was)(?:n't| not| never)\b|\b(?:{_DOUBT}|error"
+    r"|cannot be|can't be|not true|deny|denies)\b",
     re.IGNORECASE,
 )
 _RELATIVE = re.compile(
@@ -56,22 +57,20 @@ _RELATIVE = re.compile(
 """A negation about the counted thing ("flowers that are not roses"), not about the count."""
 _BEFORE = re.compile(
     r"(?:\b(?:than|at most|at least|up to|between|over|under|above|below|about|around|approximately|roughly|"
-    r"nearly|almost|near|hardly|barely|scarcely|divisible by|sqrt|half|half of|third of|quarter of"
-    r"|fraction of|twice|double|triple|root of|root|"
-    r"square of|cube of|opposite of|inverse of|reciprocal of|power of|multiple of|divisor of|factor of|"
-    r"negative|minus|plus|sin|cos|tan|log|ln|to the|except|unless|without|beyond|exceeds?|modulo|mod|"
-    r"times|divided by|multiplied by)|[-+*/^<>~])[\s$\\(*]{0,4}$",
+    r"nearly|almost|near|hardly|barely|scarcely|divisible by|sqrt|half|root|twice|double|triple|negative|minus|plus"
+    r"|(?:half|third|quarter|fraction|root|square|cube|opposite|inverse|reciprocal|power|multiple|divisor|factor) of"
+    r"|sin|cos|tan|log|ln|to the|except|unless|without|beyond|exceeds?|modulo|mod|times|divided by|multiplied by)"
+    r"|[-+*/^<>~])[\s$\\(*]{0,4}$",
     re.IGNORECASE,
 )
 """Directly before the number: it is a bound, an operand, or has another sign."""
 _AFTER = re.compile(
-    r"[\s*$\\)]{0,4}(?:times\b(?=[\s$\\(]{1,4}(?:[-\d$\\(]|(?:the|as|that|of|more|larger)\b))|minus\b|plus\b|squared\b|cubed\b|factorial\b"
-    r"|halves\b|thirds\b|quarters\b|"
-    r"fourths\b|fifths\b|tenths\b|choose\b|divided\b|multiplied\b|over \$?[\d.]{1,20}(?![\d.]"
-    r"| ?[A-Za-z%])|root\b|mod\b|modulo\b|percent\b|"
-    r"or (?:so|more|less|fewer|\W{0,3}\d)|unless\b|if\b|and then some|short of\b|too (?:many|few|much)\b"
-    r"|(?:more|less|fewer) than\W{1,4}(?:\d|[a-z]\b)|to the (?:power\b|[a-z]{0,12}(?:th|rd|nd)\b|[-\d$])|"
-    r"is (?:not|wrong|incorrect|false|excluded)\b|[-+*^=<>!?]|/(?![A-Za-z]{3})|\.\.)",
+    r"[\s*$\\)]{0,4}(?:times\b(?=[\s$\\(]{1,4}(?:[-\d$\\(]|(?:the|as|that|of|more|larger)\b))"
+    r"|(?:minus|plus|squared|cubed|factorial|halves|thirds|quarters|fourths|fifths|tenths|choose|divided|multiplied"
+    r"|root|mod|modulo|percent|unless|if|short of|too (?:many|few|much))\b"
+    r"|and then some|over \$?[\d.]{1,20}(?![\d.]| ?[A-Za-z%])|or (?:so|more|less|fewer|\W{0,3}\d)"
+    r"|(?:more|less|fewer) than\W{1,4}(?:\d|[a-z]\b)|to the (?:power\b|[a-z]{0,12}(?:th|rd|nd)\b|[-\d$])"
+    r"|is (?:not|wrong|incorrect|false|excluded)\b|[-+*^=<>!?]|/(?![A-Za-z]{3})|\.\.)",
     re.IGNORECASE,
 )
 """Directly after the number: it is an operand, a bound, or retracted."""
@@ -94,8 +93,12 @@ def stated_answer(line: str, before: str) -> str | None:
         return None
     if not is_prose(line):
         return line.rstrip(".").strip() or None
-    sentence = _first_sentence(_CONTRAST.sub("", line) if " not " in line else line)
+    sentence = _CONTRAST.sub("", line) if " not " in line else line
     candidates = _candidates(sentence)
+    end = _SENTENCE_END.search(sentence)
+    # "Mr. Benson paid $476." has its end after the number.
+    if end and (first := _candidates(sentence[: end.start()])):
+        sentence, candidates = sentence[: end.start()], first
     if _is_definite(sentence, candidates):
         return _with_multiplier(sentence, candidates[-1])
     # What is not so beside an equation is said of the things.
@@ -123,12 +126,6 @@ def _is_definite(sentence: str, candidates: list[re.Match[str]]) -> bool:
     verbs = [s for s in starts if _VERB.search(sentence, max(0, s - _LOOK_BACK_CHARS), s)]
     ends = not is_prose(sentence[last.end() :]) and not _is_misread(sentence, last)
     return verbs == [last.start()] and ends and not _UNSURE.search(sentence)
-
-
-def _first_sentence(line: str) -> str:
-    end = _SENTENCE_END.search(line)
-    # "Mr. Benson paid $476." has its end after the number.
-    return line[: end.start()] if end and _candidates(line[: end.start()]) else line
 
 
 def _candidates(line: str) -> list[re.Match[str]]:
@@ -174,9 +171,14 @@ def only_number(lines: Sequence[str]) -> str | None:
     line = lines[place].replace("**", "").strip()
     if is_prose(line):
         return _last_stated(line, "\n".join(lines[:place]))
-    if "=" in line or "\\approx" in line:
-        return _right_side(line)
-    return stated_answer(line, "") if len(_candidates(line)) == 1 else None
+    if "=" not in line and "\\approx" not in line:
+        return stated_answer(line, "") if len(_candidates(line)) == 1 else None
+    last = _last_equation(line)
+    found = _NUMBER.match(line[last.end() :]) if last else None
+    # Several equations side by side state no single answer.
+    if last is None or found is None or re.search(r"[,;] ", line):
+        return None
+    return None if _AFTER.match(line[last.end() + found.end() :]) else found[0].strip()
 
 
 def _last_stated(line: str, before: str) -> str | None:
@@ -190,15 +192,6 @@ def _last_stated(line: str, before: str) -> str | None:
     if _DENIED.search(line[end:]):
         return None
     return stated_answer(line[start:end], f"{before}\n{line[:start]}")
-
-
-def _right_side(line: str) -> str | None:
-    """The right side of a bare equation; None for several equations side by side."""
-    last = _last_equation(line)
-    found = _NUMBER.match(line[last.end() :]) if last else None
-    if last is None or found is None or re.search(r"[,;] ", line):
-        return None
-    return None if _AFTER.match(line[last.end() + found.end() :]) else found[0].strip()
 
 
 def _last_equation(text: str) -> re.Match[str] | None:

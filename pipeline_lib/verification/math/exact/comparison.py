@@ -6,17 +6,16 @@ but six correct decimals are accepted for it. Linear in the length of the texts,
 the parent process.
 """
 
+import itertools
 import math
 import re
 from bisect import bisect_left
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
-from pipeline_lib.verification.math.exact.choices import by_choice, without_letter
 from pipeline_lib.verification.math.exact.normal_form import TEXT, exact_value
 from pipeline_lib.verification.math.exact.quantity import (
     Clock,
-    Percent,
     Quantity,
     parse_clock,
     parse_quantity,
@@ -25,8 +24,6 @@ from pipeline_lib.verification.math.exact.units import ratio
 
 MIN_ROUNDED_DECIMALS = 6
 
-_EQUALITY = re.compile(r"=|\\approx|\\equiv")
-_ROUNDING = Fraction(1, 100)
 _HALF_DAY = 12 * 60
 _NAMED = re.compile(
     r"(?!\\(?:not|neg?|neq|lnot|sim)(?![a-z]))(?:\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?"
@@ -43,10 +40,24 @@ _RECOGNIZED = re.compile(
     re.IGNORECASE,
 )
 """Words directly after a number that change its meaning; never names of units."""
+_CHOICE = re.compile(
+    r"(?:(?i:option|choice|answer)s? )?(?:\( ?([A-Ja-j]) ?\)|([A-Ja-j])(?:[).:](?= |$)|$))(?: ?(\S.*))?"
+)
+_NEXT_CHOICE = re.compile(r" ?(?:[,;&]|\band\b) ?(?:and )?")
+_CHOICE_START = re.compile(r"[\\(A-Ja-jOo]")
+_MAX_CHOICE_CHARS = 200
 
 
 class AmbiguousError(ValueError):
     """A text has two readings and only one of them is right; the message describes it."""
+
+
+class _Choice(NamedTuple):
+    """Upper-case letters, marked as such or bare, and the text after a single letter."""
+
+    letters: tuple[str, ...]
+    marked: bool
+    rest: str = ""
 
 
 def compare(gold: str, answer: str) -> bool | None:
@@ -63,11 +74,9 @@ def compare(gold: str, answer: str) -> bool | None:
     stripped = without_letter(gold, answer)
     if stripped != (gold, answer):
         return compare(*stripped)
-    for rule in (_by_ratio, _by_clock, by_choice, _by_words):
+    for rule in (_by_ratio, _by_clock, _by_choice, _by_words):
         if (same := rule(gold, answer)) is not None:
             return same
-    if _contradicts_itself(answer):
-        return False
     return _by_quantity(_strip_name(gold, answer), _strip_name(answer, gold))
 
 
@@ -75,6 +84,40 @@ def _spelling(text: str) -> str:
     bare = TEXT.sub(r"\1", text) if "\\text" in text else text
     # "1 1/2" is not "11/2": a space between digits stays.
     return re.sub(r"(?<!\d) +| +(?!\d)", "", bare) if " " in bare else bare
+
+
+def _parse_choice(text: str) -> _Choice | None:
+    """The letters that a normalized text consists of; None for anything else."""
+    if len(text) > _MAX_CHOICE_CHARS or not _CHOICE_START.match(text):
+        return None
+    bare = " ".join(TEXT.sub(r" \1 ", text).split())
+    if re.fullmatch("A?B?C?D?E?F?G?H?I?J?", bare) and len(bare) > 1:
+        return _Choice(letters=tuple(bare), marked=False)
+    parts = [_CHOICE.fullmatch(part) for part in _NEXT_CHOICE.split(bare)]
+    letters = [(part[1] or part[2]).upper() for part in parts if part and not part[3]]
+    if len(letters) == len(parts):
+        return _Choice(letters=tuple(sorted(letters)), marked=bare != text or len(bare) > 1)
+    found = _CHOICE.fullmatch(bare)
+    if found and found[3] and (found[1] or found[2]).isupper():
+        return _Choice(letters=(found[1] or found[2],), marked=True, rest=found[3])
+    return None
+
+
+def _by_choice(gold: str, answer: str) -> bool | None:
+    """True if two texts choose the same letters; None unless one of them is marked as a choice."""
+    one, other = _parse_choice(gold), _parse_choice(answer)
+    if one is None or other is None or not (one.marked or other.marked):
+        return None
+    return one.letters == other.letters
+
+
+def without_letter(gold: str, answer: str) -> tuple[str, str]:
+    """Both texts without their letters, if only one of them has a letter."""
+    one, other = _parse_choice(gold), _parse_choice(answer)
+    if (one is None) != (other is None):
+        gold = one.rest or gold if one else gold
+        answer = other.rest or answer if other else answer
+    return gold, answer
 
 
 def _by_clock(gold: str, answer: str) -> bool | None:
@@ -140,15 +183,6 @@ def _by_words(gold: str, answer: str) -> bool | None:
     return None
 
 
-def _contradicts_itself(text: str) -> bool:
-    """True if it equates numbers that differ beyond rounding: "4 = 5" must not pass for 5."""
-    written = _EQUALITY.split(text)
-    values = [value for part in written if (value := exact_value(part.strip())) is not None]
-    if len(values) < 2:
-        return False
-    return max(values) - min(values) > _ROUNDING * max(map(abs, values))
-
-
 def _strip_name(text: str, other: str) -> str:
     """The right side of "x = 5" if ``other`` is no equation, else the text."""
     named = None if "=" in other else _NAMED.fullmatch(text)
@@ -164,38 +198,31 @@ def _by_quantity(gold: str, answer: str) -> bool | None:
     if other is None:
         return None if one.remark or re.search(r"[\d\\]", answer) else False
     if one.remark or other.remark:
-        return _by_remark(one, other)
+        if one.value != other.value or _is_denied(other) or _is_denied(one):
+            return False
+        raise AmbiguousError("the words after the number are not on the list of units")
     if one.unit and other.unit:
         factor = ratio(one.unit, other.unit)
         counted = factor is None and one.unit.counts and other.unit.counts
         if counted and one.value == other.value:
             raise AmbiguousError("the counted things have different names")
         return factor is not None and _is_close(one.value, other.value * factor)
-    if one.readings or other.readings:
-        return bool({one.value, *one.readings} & {other.value, *other.readings})
-    return _by_percent(one, other)
+    return _same_value(one, other)
 
 
 def _is_denied(answer: Quantity | None) -> bool:
     return answer is not None and bool(answer.remark and _RECOGNIZED.match(answer.remark))
 
 
-def _by_remark(gold: Quantity, answer: Quantity) -> bool:
-    """Words that are not units make the answer wrong or ambiguous."""
-    if gold.value != answer.value or _is_denied(answer) or _is_denied(gold):
-        return False
-    raise AmbiguousError("the words after the number are not on the list of units")
-
-
-def _by_percent(gold: Quantity, answer: Quantity) -> bool:
-    candidates = {answer.value}
+def _same_value(gold: Quantity, answer: Quantity) -> bool:
+    golds, answers = {gold.value, *gold.readings}, {answer.value, *answer.readings}
     if answer.percent and not gold.percent:
-        candidates.add(answer.value / 100)
-        if answer.percent is Percent.WORD and _is_close(gold.value, answer.value) and answer.value:
+        answers.add(answer.value / 100)
+        if answer.percent == "word" and _is_close(gold.value, answer.value) and answer.value:
             raise AmbiguousError("the answer says percent, and the gold does not")
     if gold.percent and not answer.percent:
-        candidates.add(answer.value * 100)
-    return any(_is_close(gold.value, candidate) for candidate in candidates)
+        answers.add(answer.value * 100)
+    return any(itertools.starmap(_is_close, itertools.product(golds, answers)))
 
 
 def _is_close(left: Fraction, right: Fraction) -> bool:

@@ -6,7 +6,7 @@ deadline. Numbers with words around them are read by `quantity`.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 from pipeline_lib.verification.answer_text import plain
@@ -26,6 +26,11 @@ def _greek() -> Iterator[tuple[int, str]]:
             yield code, words[3].lower() if words[1] == "SMALL" else words[3].capitalize()
 
 
+def _compiled(*rules: tuple[str, str]) -> list[tuple[re.Pattern[str], str]]:
+    """Patterns with their replacements."""
+    return [(re.compile(pattern), replacement) for pattern, replacement in rules]
+
+
 _SYMBOLS = str.maketrans(
     {
         "≠": "\\neq ", "≤": "\\le ", "≥": "\\ge ", "∞": "\\infty ", "∅": "\\emptyset ", "∪": "\\cup ",  # noqa: RUF001
@@ -35,55 +40,40 @@ _SYMBOLS = str.maketrans(
     }
 )  # fmt: skip
 _BEFORE_FOLDING = {
-    **{ord(unicodedata.lookup(f"DOUBLE-STRUCK CAPITAL {x}")): f"\\mathbb{{{x}}}" for x in "RZNQC"},
-    **{
-        ord(part): " \\frac{{{}}}{{{}}}".format(
-            *unicodedata.normalize("NFKC", part).split("\u2044")
-        )
-        for part in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
-    },
+    ord(sign): form.format(*unicodedata.normalize("NFKC", sign).split("\u2044"))
+    for form, signs in (
+        ("\\mathbb{{{}}}", "\u211d\u2124\u2115\u211a\u2102"),
+        (" \\frac{{{}}}{{{}}}", "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"),
+    )
+    for sign in signs
 }
 _SUBSCRIPTS = re.compile("[₀-₉]+")
 _ROOT = re.compile(r"√ ?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|\w))")
 _OPENING = re.compile(r"^(?:\$\$?|\\\(|\\\[) ?")
 _CLOSING = re.compile(r" ?(?<!\\)(?:\$\$?|\\\)|\\\])$")
-_COMMANDS = (
-    (re.compile(r",\\! ?|(?<!\\)\\! ?|\{,\}|(?<=\d)(?:\\[,;:]|\{\\,\})(?=\d{3}(?!\d))"), ","),
-    (
-        re.compile(
-            r"\\(?:left|right)(?![a-z])\.?|\\[bB]igg?[lr]?(?![a-z])|\\(?:displaystyle|textstyle|boldsymbol|bm"
-            r"|underline|fbox|boxed|limits|checkmark|therefore|small|[lL]arge|LARGE|[hH]uge)(?![A-Za-z])"
-            r"|\\(?:phantom|[hv]space|label|tag|(?:text)?color(?:box)?) ?\{[^{}]{0,40}\}"
-        ),
-        "",
-    ),
-    (re.compile(r"(?<!\\)\\[,;:> ]|~|\\q?quad(?![a-z])| +"), " "),
-    (re.compile(r"  +"), " "),
-    (re.compile(r"\{:\}"), ":"),
-    (re.compile(r"\\[dtc]frac"), r"\\frac"),
-    (
-        re.compile(
-            r"\\(?:mbox|bold|textbf|textrm|textit|textsf|textnormal|mathrm|mathbf|mathit|text) ?\{"
-        ),
-        r"\\text{",
-    ),
-    (re.compile(r"\^ ?(?:\\circ(?![a-z])|\{ ?\\circ ?\})|\\degrees?(?![a-z])"), r"^\\circ"),
-    (re.compile(r"\\(?:ldots|dots[bcmio]?|cdots)(?![a-z])"), r"\\ldots"),
-    (re.compile(r"\\(?:(?:thick)?approx(?:eq)?|simeq|doteq)(?![A-Za-z])"), r"\\approx"),
-    (re.compile(r"\\(?:varnothing|empty)(?![a-z])|\\\{ ?\\\}"), r"\\emptyset"),
-    (re.compile(r"\\frac ?(\d|[A-Za-z]|\\[A-Za-z]++) ?(?=\{|\\|[A-Za-z]|\d(?!\d))"), r"\\frac{\1}"),
-    (re.compile(r"(\\frac ?\{[^{}]*\}) ?([A-Za-z]|\d(?!\d)|\\[A-Za-z]++(?! ?\{))"), r"\1{\2}"),
-    (re.compile(r"\\text ?\{ ?(?=\\(?:frac|sqrt|pi|left|\())"), "{"),
-    (re.compile(r"\\text\{ ?\{([^{}]*)\} ?\}"), r"\\text{\1}"),
-    (re.compile(r"\\imath(?![a-z])|\\math(?:rm|it|bf) i(?![a-z])"), "i"),
-    (re.compile(r"\\mathbb ?([A-Z])"), r"\\mathbb{\1}"),
-    (re.compile(r"\\(vec|hat|bar|tilde|d?dot|overline) ?([A-Za-z])(?![A-Za-z])"), r"\\\1{\2}"),
+_COMMANDS = _compiled(
+    (r",\\! ?|(?<!\\)\\! ?|\{,\}|(?<=\d)(?:\\[,;:]|\{\\,\})(?=\d{3}(?!\d))", ","),
+    (r"\\(?:left|right)(?![a-z])\.?|\\[bB]igg?[lr]?(?![a-z])", ""),
+    (r"\\(?:displaystyle|textstyle|boldsymbol|bm|underline|fbox|boxed|limits)(?![A-Za-z])", ""),
+    (r"\\(?:checkmark|therefore|small|[lL]arge|LARGE|[hH]uge)(?![A-Za-z])", ""),
+    (r"\\(?:phantom|[hv]space|label|tag|(?:text)?color(?:box)?) ?\{[^{}]{0,40}\}", ""),
+    (r"(?: |~|(?<!\\)\\[,;:> ]|\\q?quad(?![a-z]))+", " "),
+    (r"\{:\}", ":"),
+    (r"\\[dtc]frac", r"\\frac"),
+    (r"\\(?:mbox|bold|text(?:bf|rm|it|sf|normal)?|math(?:rm|bf|it)) ?\{", r"\\text{"),
+    (r"\^ ?(?:\\circ(?![a-z])|\{ ?\\circ ?\})|\\degrees?(?![a-z])", r"^\\circ"),
+    (r"\\(?:ldots|dots[bcmio]?|cdots)(?![a-z])", r"\\ldots"),
+    (r"\\(?:(?:thick)?approx(?:eq)?|simeq|doteq)(?![A-Za-z])", r"\\approx"),
+    (r"\\(?:varnothing|empty)(?![a-z])|\\\{ ?\\\}", r"\\emptyset"),
+    (r"\\frac ?(\d|[A-Za-z]|\\[A-Za-z]++) ?(?=\{|\\|[A-Za-z]|\d(?!\d))", r"\\frac{\1}"),
+    (r"(\\frac ?\{[^{}]*\}) ?([A-Za-z]|\d(?!\d)|\\[A-Za-z]++(?! ?\{))", r"\1{\2}"),
+    (r"\\text ?\{ ?(?=\\(?:frac|sqrt|pi|left|\())", "{"),
+    (r"\\text\{ ?\{([^{}]*)\} ?\}", r"\\text{\1}"),
+    (r"\\imath(?![a-z])|\\math(?:rm|it|bf) i(?![a-z])", "i"),
+    (r"\\mathbb ?([A-Z])", r"\\mathbb{\1}"),
+    (r"\\(vec|hat|bar|tilde|d?dot|overline) ?([A-Za-z])(?![A-Za-z])", r"\\\1{\2}"),
 )
-_SIGNS = (
-    (re.compile(r" ?~[ ~]*"), " "),
-    (re.compile(r"\.(?: ?\.){2,}"), r"\\ldots"),
-    (re.compile(r" ?\*\* ?"), "^"),
-)  # fmt: skip
+_SIGNS = _compiled((r" ?~[ ~]*", " "), (r"\.(?: ?\.){2,}", r"\\ldots"), (r" ?\*\* ?", "^"))
 TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _ORNAMENT = re.compile(
     r"^\\(?:Rightarrow|implies|ast|star|bullet)(?![A-Za-z]) ?| ?\\(?:blacksquare|square|ast|star|bullet)(?![A-Za-z])$"
@@ -99,21 +89,21 @@ _PREFIX = re.compile(
 )
 _JOINING = re.compile(r"\d|\b(?:or|and|either)\b")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
-_SPACED_THOUSANDS = re.compile(r"\d{1,3}(?: \d{3})+")
 _DECIMAL = r"(?:\d++(?:\.\d*+)?+|\.\d++)"
-_NUMBER = re.compile(rf"([-+]?) ?({_DECIMAL})")
+_SIGN = re.compile(r"([-+]?) ?")
+_NUMBER = re.compile(rf"\d{{1,3}}(?: \d{{3}})+|{_DECIMAL}")
 _FRACTION = re.compile(
-    rf"([-+]?) ?(?:(?:(\d++) ?(?:\+ ?)?)?\\frac ?\{{ ?(-?{_DECIMAL}) ?\}} ?\{{ ?({_DECIMAL}) ?\}}"
-    rf"|(?:(\d++) (?:\+ ?)?)?({_DECIMAL}) ?/ ?({_DECIMAL}))"
+    rf"(?:(\d++) ?(?:\+ ?)?)?\\frac ?\{{ ?(-?{_DECIMAL}) ?\}} ?\{{ ?({_DECIMAL}) ?\}}"
+    rf"|(?:(\d++) (?:\+ ?)?)?({_DECIMAL}) ?/ ?({_DECIMAL})"
 )
 _SCIENTIFIC = re.compile(
-    rf"([-+]?(?:{_DECIMAL})?) ?(?:(?:(?<=\d ) ?|(?<=\d))(?:\\times|\\cdot|\*) ?10 ?\^ ?\{{? ?|10 ?\^ ?\{{? ?|(?<=[\d.])[eE])([-+]?\d{{1,3}}) ?\}}?"
+    rf"({_DECIMAL})? ?(?:(?:(?<=\d ) ?|(?<=\d))(?:\\times|\\cdot|\*) ?10 ?\^ ?\{{? ?|10 ?\^ ?\{{? ?|(?<=[\d.])[eE])([-+]?\d{{1,3}}) ?\}}?"
 )
 _E_NOTATION = re.compile(rf"^([-+]?{_DECIMAL})[eE]\+?(-?\d{{1,3}})$")
 _REPEATING = re.compile(
-    r"([-+]?) ?(\d*)\.(\d*?)(?:\\(?:overline|bar|dot) ?(?:\{ ?(\d+) ?\}|(\d))|\((\d+)\))"
+    r"(\d*)\.(\d*?)(?:\\(?:overline|bar|dot) ?(?:\{ ?(\d+) ?\}|(\d))|\((\d+)\))"
 )
-_CONTINUED = re.compile(r"([-+]?) ?(\d{0,40})\.(\d{3,60}) ?\\ldots")
+_CONTINUED = re.compile(r"(\d{0,40})\.(\d{3,60}) ?\\ldots")
 
 
 def normalize(answer: str) -> str:
@@ -128,7 +118,9 @@ def normalize(answer: str) -> str:
     if "\\" in text or "{" in text:
         for pattern, replacement in _COMMANDS:
             text = pattern.sub(replacement, text)
-        text = _unwrap_text(text)
+        # In "5\text{ or 6}" the second value would pass for a unit.
+        text = TEXT.sub(lambda t: f" {t[1]} " if _JOINING.search(t[1]) else t[0], text)
+        text = " ".join(text.split())
     for pattern, replacement in _SIGNS:
         text = pattern.sub(replacement, text)
     # "(1,234)" may be a point.
@@ -173,75 +165,61 @@ def _without_braces(text: str, nested: int = 3) -> str:
     return text
 
 
-def _unwrap_text(text: str) -> str:
-    r"""Remove ``\text`` around numbers and around words between values.
-
-    "5\text{ or 6}" has two values; as text, the second would pass for a unit.
-    """
-    if "\\text{" not in text:
-        return text
-    text = TEXT.sub(lambda words: f" {words[1]} " if _JOINING.search(words[1]) else words[0], text)
-    return " ".join(text.split())
-
-
 def exact_value(text: str) -> Fraction | None:
     """The value of a normalized number, fraction, mixed number or power of ten; else None."""
-    if len(text) > MAX_EXACT_CHARS:
-        return None
-    if number := _NUMBER.fullmatch(text):
-        return _with_sign(number[1], Fraction(number[2]))
-    if fraction := _FRACTION.fullmatch(text):
-        return _fraction(fraction)
-    if _SPACED_THOUSANDS.fullmatch(text):
-        return Fraction(text.replace(" ", ""))
-    value = _scientific(text)
-    return _repeating(text) if value is None and "." in text else value
-
-
-def _scientific(text: str) -> Fraction | None:
-    found = _SCIENTIFIC.fullmatch(text)
-    power = int(found[2]) if found else 0
-    if found is None or abs(power) > _MAX_POWER_OF_TEN:
-        return None
-    mantissa = found[1] if found[1] not in {"", "+", "-"} else f"{found[1]}1"
-    return Fraction(mantissa) * Fraction(10) ** power
+    number = leading_number(text)
+    return None if number is None or number[1] else number[0]
 
 
 def leading_number(text: str) -> tuple[Fraction, str] | None:
     """The value of the longest number at the start of a normalized text, and what follows it."""
     head = text[:MAX_EXACT_CHARS]
+    sign = _SIGN.match(head)
+    start = sign.end() if sign else 0
     best: tuple[int, Fraction] | None = None
-    for pattern in (_NUMBER, _FRACTION, _SCIENTIFIC, _SPACED_THOUSANDS, _REPEATING, _CONTINUED):
-        found = pattern.match(head)
+    for pattern, read in _READERS:
+        found = pattern.match(head, start)
         if found and (best is None or found.end() > best[0]):
-            value = exact_value(found[0])
+            value = read(found)
             best = best if value is None else (found.end(), value)
-    return None if best is None else (best[1], text[best[0] :])
-
-
-def _repeating(text: str) -> Fraction | None:
-    r"""``0.1\overline{6}``, ``0.(3)``, or a period written out three times, as in ``0.333\ldots``."""
-    before = period = ""
-    if found := _REPEATING.fullmatch(text):
-        before, period = found[3], found[4] or found[5] or found[6]
-    elif found := _CONTINUED.fullmatch(text):
-        digits = found[3]
-        sizes = range(1, len(digits) // 3 + 1)
-        size = next((n for n in sizes if digits.endswith(digits[-n:] * 3)), 0)
-        before, period = digits[: -3 * size], digits[len(digits) - size :]
-    if found is None or not 0 < len(period) <= _MAX_PERIOD:
+    if best is None:
         return None
-    part = Fraction(int(before or 0)) + Fraction(int(period), 10 ** len(period) - 1)
-    return _with_sign(found[1], int(found[2] or 0) + part / 10 ** len(before))
+    return -best[1] if text[0] == "-" else best[1], text[best[0] :]
 
 
 def _fraction(match: re.Match[str]) -> Fraction | None:
-    sign, whole = match[1], match[2] or match[5]
-    above, below = (match[3], match[4]) if match[3] is not None else (match[6], match[7])
+    whole = match[1] or match[4]
+    above, below = (match[2], match[3]) if match[2] is not None else (match[5], match[6])
     if Fraction(below) == 0 or (whole and above.startswith("-")):
         return None
-    return _with_sign(sign, Fraction(whole or 0) + Fraction(above) / Fraction(below))
+    return Fraction(whole or 0) + Fraction(above) / Fraction(below)
 
 
-def _with_sign(sign: str, value: Fraction) -> Fraction:
-    return -value if sign == "-" else value
+def _scientific(match: re.Match[str]) -> Fraction | None:
+    power = int(match[2])
+    if abs(power) > _MAX_POWER_OF_TEN:
+        return None
+    return Fraction(match[1] or 1) * Fraction(10) ** power
+
+
+def _repeating(match: re.Match[str]) -> Fraction | None:
+    r"""``0.1\overline{6}``, ``0.(3)``, or a period written out three times, as in ``0.333\ldots``."""
+    whole, before, *periods = match.groups()
+    period = next(filter(None, periods), "")
+    if not periods:
+        sizes = range(1, len(before) // 3 + 1)
+        size = next((n for n in sizes if before.endswith(before[-n:] * 3)), 0)
+        before, period = before[: -3 * size], before[len(before) - size :]
+    if not 0 < len(period) <= _MAX_PERIOD:
+        return None
+    part = int(before or 0) + Fraction(int(period), 10 ** len(period) - 1)
+    return int(whole or 0) + part / Fraction(10 ** len(before))
+
+
+_READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Fraction | None]], ...] = (
+    (_NUMBER, lambda match: Fraction(match[0].replace(" ", ""))),
+    (_FRACTION, _fraction),
+    (_SCIENTIFIC, _scientific),
+    (_REPEATING, _repeating),
+    (_CONTINUED, _repeating),
+)

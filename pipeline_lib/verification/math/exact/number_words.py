@@ -53,23 +53,17 @@ def _value(words: Sequence[str]) -> Fraction | None:
         value = _value(words[1:])
         return None if value is None else -value
     part = _PARTS.get(words[-1]) or _PARTS.get(words[-1].removesuffix("s"))
-    if part is None:
-        whole = _whole(words)
-        return None if whole is None else Fraction(whole)
-    return _with_fraction(words[:-1], part)
-
-
-def _with_fraction(words: Sequence[str], part: int) -> Fraction | None:
-    """The value of "two" before "thirds", of "three and a" or of nothing before "half"."""
-    if not words:
-        return Fraction(1, part) if part == 2 else None
-    if "and" in words:
-        place = len(words) - 1 - list(reversed(words)).index("and")
-        whole, above = _whole(words[:place]), _whole(words[place + 1 :])
-        if whole is not None and above is not None and above < part:
-            return whole + Fraction(above, part)
-    above = _whole(words)
-    return None if above is None else Fraction(above, part)
+    # "Two" before "thirds", "three and a" or nothing before "half".
+    above = words[:-1] if part else words
+    if not above:
+        return Fraction(1, 2) if part == 2 else None
+    if part and "and" in above:
+        place = len(above) - 1 - above[::-1].index("and")
+        whole, rest = _whole(above[:place]), _whole(above[place + 1 :])
+        if whole is not None and rest is not None and rest < part:
+            return whole + Fraction(rest, part)
+    number = _whole(above)
+    return None if number is None else Fraction(number, part or 1)
 
 
 def _whole(words: Sequence[str]) -> int | None:

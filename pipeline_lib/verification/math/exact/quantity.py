@@ -7,41 +7,31 @@ is in docs/verification-policy.md. All functions take linear time.
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal, NamedTuple
 
-from pipeline_lib.verification.math.exact.normal_form import TEXT, exact_value, leading_number
+from pipeline_lib.verification.math.exact.normal_form import TEXT, leading_number
 from pipeline_lib.verification.math.exact.number_words import leading_number as leading_words
 from pipeline_lib.verification.math.exact.number_words import multiplier
-from pipeline_lib.verification.math.exact.units import CURRENCY, Unit, is_letter, parse_unit, ratio
+from pipeline_lib.verification.math.exact.units import Unit, parse_unit, ratio
 
 MAX_QUANTITY_CHARS = 600
 
 
-class Percent(StrEnum):
-    """Notation of a percentage."""
-
-    SIGN = "sign"
-    WORD = "word"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantity:
+class Quantity(NamedTuple):
     """An exact number with its unit, percent mark and remark."""
 
     value: Fraction
     unit: Unit | None = None
-    percent: Percent | None = None
+    percent: Literal["sign", "word"] | None = None
     remark: str | None = None
     """Words after the number that are not a listed unit."""
     readings: tuple[Fraction, ...] = ()
     """The value in each unit of a compound quantity such as "1 hour 30 minutes"."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class Clock(NamedTuple):
     """A time of day, or a numeral with "a.m." or "p.m."."""
 
     minutes: int
@@ -50,9 +40,11 @@ class Clock:
     colon: bool
 
 
-_CURRENCY = re.compile(r"([-+]? ?)\\?([$€£¥])|([-+]? ?)\\text\{ ?\\?([$€£¥]) ?\}")
-_CODE = re.compile(r"(?:USD|US\$|Rs\.?|EUR) ?(?=[\d.-])", re.IGNORECASE)
-_CODES = {"u": "dollars", "r": "rupees", "e": "euros"}
+_CURRENCY = re.compile(
+    r"([-+]? ?)(?:\\?([$€£¥])|\\text\{ ?\\?([$€£¥]) ?\}|(USD|US\$|Rs\.?|EUR) ?(?=[\d.-]))",
+    re.IGNORECASE,
+)
+_CURRENCIES = {"$": "usd", "u": "usd", "€": "eur", "e": "eur", "£": "gbp", "¥": "yen", "r": "rs"}
 _PERCENT_SIGN = re.compile(r" ?\\?%")
 _TEMPERATURE = re.compile(r"\^\\circ ?([CF])(?![A-Za-z])")
 _FRACTION_UNIT = re.compile(r"\\frac ?\{([A-Za-z ]{1,20})\} ?\{([A-Za-z ^\d]{1,20})\}")
@@ -83,17 +75,15 @@ def parse_clock(text: str) -> Clock | None:
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Quantity | None:
     """The quantity that a normalized text consists of; None for anything else, such as ``2x``."""
-    if (value := exact_value(text)) is not None:
-        return Quantity(value=value)
     if len(text) > MAX_QUANTITY_CHARS:
         return None
     if compound := _compound(text):
         return compound
     text, currency = _without_currency(text)
-    if number := leading_number(text):
-        return _with_words(Quantity(value=number[0]), number[1], currency)
-    number = leading_words(TEXT.sub(r"\1", text).strip())
-    return number and _with_words(Quantity(value=number[0]), f" {number[1]}", currency)
+    number = leading_number(text)
+    if number is None and (words := leading_words(TEXT.sub(r"\1", text).strip())):
+        number = words[0], f" {words[1]}"
+    return number and _with_words(Quantity(value=number[0], unit=currency), number[1])
 
 
 def is_quantity(text: str) -> bool:
@@ -109,9 +99,9 @@ def _compound(text: str) -> Quantity | None:
     words = " ".join(TEXT.sub(r" \1 ", text.replace(",", " ")).split())
     pieces = _NEXT_PART.split(words)
     found = [parse_quantity(piece) for piece in pieces] if 2 <= len(pieces) <= 4 else []
-    if not found or not all(part and part.unit and not part.remark for part in found):
+    parts = [(part.value, part.unit) for part in found if part and part.unit and not part.remark]
+    if not found or len(parts) < len(found):
         return None
-    parts = [(part.value, part.unit) for part in found if part and part.unit]
     value, first = parts[0]
     readings = []
     for (_, large), (number, unit) in itertools.pairwise(parts):
@@ -125,24 +115,24 @@ def _compound(text: str) -> Quantity | None:
 
 
 def _without_currency(text: str) -> tuple[str, Unit | None]:
-    if found := _CURRENCY.match(text):
-        sign, name = (found[1], found[2]) if found[2] else (found[3], found[4])
-        return f"{sign}{text[found.end() :].strip()}".strip(), CURRENCY[name]
-    if code := _CODE.match(text):
-        return text[code.end() :], parse_unit(_CODES[code[0][0].lower()])
-    return text, None
+    found = _CURRENCY.match(text)
+    if found is None:
+        return text, None
+    name = found[2] or found[3] or found[4]
+    bare = f"{found[1]}{text[found.end() :].strip()}".strip()
+    return bare, parse_unit(_CURRENCIES[name[0].lower()])
 
 
-def _with_words(bare: Quantity, rest: str, currency: Unit | None) -> Quantity | None:
+def _with_words(bare: Quantity, rest: str) -> Quantity | None:
     """The number with the words after it; None if something other than words follows."""
     if sign := _PERCENT_SIGN.match(rest):
-        bare, rest = replace(bare, percent=Percent.SIGN), rest[sign.end() :]
-    bare = replace(bare, unit=currency)
+        bare, rest = bare._replace(percent="sign"), rest[sign.end() :]
     if not rest.strip():
         return bare
     touching = rest[0].isalpha()
     phrase = _phrase(rest)
-    if phrase is None or (touching and is_letter(phrase)):
+    # Directly after a number, a letter is a symbol; as a unit it follows a space or ``\text``.
+    if phrase is None or (touching and re.match(r"[mgshLltJWNVAbB](?![^\W\d_])", phrase)):
         return None
     return _parse_words(bare, phrase, touching=touching)
 
@@ -154,8 +144,7 @@ def _phrase(rest: str) -> str | None:
     )
     rest = _FRACTION_UNIT.sub(r"\1/\2", rest.replace("^\\circ", " degrees "))
     rest = re.sub(r"\\mu ?(?=[A-Za-z])", "micro", rest)
-    rest = rest.replace("\\%", " percent ").replace("%", " percent ")
-    rest = re.sub(r"\\?[$] ?$", " dollars", rest[-200:]) if len(rest) < 200 else rest
+    rest = re.sub(r"\\?[$] ?$", " dollars", re.sub(r"\\?%", " percent ", rest))
     if rest.strip().startswith("(") and rest.endswith(")"):
         rest = rest.strip()[1:-1]
     # "5 or 6" is a choice of values and "5 mod 7" a residue; "5 or so" is a remark.
@@ -165,32 +154,25 @@ def _phrase(rest: str) -> str | None:
 
 
 def _parse_words(bare: Quantity, phrase: str, *, touching: bool) -> Quantity | None:
-    value, rest = _apply_multipliers(bare.value, phrase)
-    first = rest.partition(" ")[0].strip(".,")
-    if first.lower() in {"percent", "pct", "percentage"}:
-        bare = replace(bare, percent=Percent.WORD)
-        rest = rest[len(first) :].strip(" .,")
-    bare = replace(bare, value=value)
-    if not rest.strip(" .,"):
+    value, (first, _, rest) = bare.value, phrase.partition(" ")
+    while factor := multiplier(first.strip(".,")):
+        value *= factor
+        phrase = rest.removeprefix("of ")
+        first, _, rest = phrase.partition(" ")
+    bare = bare._replace(value=value)
+    if first.strip(".,").lower() in {"percent", "pct", "percentage"}:
+        bare, phrase = bare._replace(percent="word"), rest
+    phrase = phrase.strip(" .,")
+    if not phrase:
         return bare
-    unit = parse_unit(rest)
+    unit = parse_unit(phrase)
     if unit is not None:
         known = bare.unit is None or unit == bare.unit
-        return replace(bare, unit=unit) if known else replace(bare, remark=rest)
-    compound = parse_unit(f"dollars {rest}") if bare.unit == CURRENCY["$"] else None
+        return bare._replace(unit=unit) if known else bare._replace(remark=phrase)
+    compound = parse_unit(f"dollars {phrase}") if bare.unit == parse_unit("dollar") else None
     if compound is not None:
-        return replace(bare, unit=compound)
-    return replace(bare, remark=rest) if _is_wordy(rest, touching=touching) else None
-
-
-def _apply_multipliers(value: Fraction, phrase: str) -> tuple[Fraction, str]:
-    """Multiplier words before anything else: "5 hundred thousand dollars"."""
-    while True:
-        word, _, rest = phrase.partition(" ")
-        factor = multiplier(word.strip(".,"))
-        if factor is None:
-            return value, phrase
-        value, phrase = value * factor, rest.removeprefix("of ")
+        return bare._replace(unit=compound)
+    return bare._replace(remark=phrase) if _is_wordy(phrase, touching=touching) else None
 
 
 def _is_wordy(rest: str, *, touching: bool) -> bool:

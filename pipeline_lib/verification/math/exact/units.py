@@ -7,9 +7,9 @@ dimension and scale are, whatever their names ("sq. in." and ``\text{inches}^2``
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 from pipeline_lib.verification.math.exact.count_nouns import count_noun
 
@@ -51,8 +51,6 @@ _PREFIXES = {
     "T": ("tera", "1000000000000"), "d": ("deci", "1/10"), "c": ("centi", "1/100"),
     "m": ("milli", "1/1000"), "n": ("nano", "1/1000000000"), "": ("micro", "1/1000000"),
 }  # fmt: skip
-_LETTERS = frozenset("mgshLltJWNVAbB")
-"""Directly after a number, a letter is a symbol; as a unit it follows a space or ``\\text``."""
 _PLURALS = {"feet": "foot", "inches": "inch", "pennies": "penny", "centuries": "century", "hertz": "hertz"}  # fmt: skip
 _COMPOUND = {"mph": "miles per hour", "kph": "km per hour", "kmh": "km per hour", "fps": "feet per second", "kwh": "kW h"}  # fmt: skip
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
@@ -67,8 +65,7 @@ _TERM = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class Unit(NamedTuple):
     """A product of powers of dimensions, with its scale in base units."""
 
     dimensions: frozenset[tuple[str, int]]
@@ -79,25 +76,16 @@ class Unit:
         """True if it counts things, whatever their name."""
         return all(name.startswith("#") for name, _ in self.dimensions)
 
-    @property
-    def generic(self) -> int | None:
-        """The power of the word "units" if nothing else is named, else None."""
-        powers = dict(self.dimensions)
-        return powers.get("unit") if len(powers) == 1 else None
-
 
 def ratio(gold: Unit, answer: Unit) -> Fraction | None:
     """Size of one ``answer`` unit in ``gold`` units; None if their dimensions differ."""
-    for one, other in ((gold, answer), (answer, gold)):
-        if one.generic is not None and one.generic == sum(power for _, power in other.dimensions):
-            return Fraction(1)
+    powers = [dict(unit.dimensions) for unit in (gold, answer)]
+    # The word "units" stands for any unit.
+    if {"unit"} in map(set, powers) and sum(powers[0].values()) == sum(powers[1].values()):
+        return Fraction(1)
     return answer.scale / gold.scale if gold.dimensions == answer.dimensions else None
 
 
-CURRENCY: Mapping[str, Unit] = {
-    sign: Unit(dimensions=frozenset({(name, 1)}), scale=Fraction(1))
-    for sign, name in {"$": "dollar", "€": "euro", "£": "sterling", "¥": "yen"}.items()
-}
 _PLAIN: Mapping[str, tuple[str, Fraction]] = {
     name: (dimension, Fraction(scale))
     for dimension, scales in _TABLE.items()
@@ -113,16 +101,14 @@ _NAMES = {
 } | dict(_PLAIN)
 
 
-def _without_case() -> dict[str, tuple[str, Fraction]]:
-    """Units by lower-case name, where the case distinguishes none: "Mg" is not "mg"."""
-    folded: dict[str, set[tuple[str, Fraction]]] = {}
-    for name, unit in _NAMES.items():
-        if len(name) > 1 and not name.endswith(_CAPITALS):
-            folded.setdefault(name.lower(), set()).add(unit)
-    return {name: units.pop() for name, units in folded.items() if len(units) == 1}
-
-
-_FOLDED = _without_case()
+_CASELESS = {
+    (name.lower(), unit)
+    for name, unit in _NAMES.items()
+    if len(name) > 1 and not name.endswith(_CAPITALS)
+}
+_NUM_UNITS = Counter(name for name, _ in _CASELESS)
+_FOLDED = {name: unit for name, unit in _CASELESS if _NUM_UNITS[name] == 1}
+"""Units by lower-case name, where the case distinguishes none: "Mg" is not "mg"."""
 
 
 def _look_up(word: str) -> tuple[str, Fraction] | None:
@@ -162,8 +148,3 @@ def parse_unit(phrase: str) -> Unit | None:
         place = term.end()
     dimensions = frozenset((name, power) for name, power in powers.items() if power)
     return Unit(dimensions=dimensions, scale=scale) if phrase else None
-
-
-def is_letter(phrase: str) -> bool:
-    """True if the name is a single letter, which may be a symbol."""
-    return phrase[:1] in _LETTERS and not phrase[1:2].isalpha()

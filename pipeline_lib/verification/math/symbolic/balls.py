@@ -15,13 +15,12 @@ from typing import Any
 import flint
 import sympy
 
-_METHODS = {
-    sympy.exp: "exp", sympy.sin: "sin", sympy.cos: "cos", sympy.tan: "tan", sympy.cot: "cot",
-    sympy.sec: "sec", sympy.csc: "csc", sympy.asin: "asin", sympy.acos: "acos", sympy.atan: "atan",
-    sympy.sinh: "sinh", sympy.cosh: "cosh", sympy.tanh: "tanh", sympy.asinh: "asinh",
-    sympy.acosh: "acosh", sympy.atanh: "atanh", sympy.gamma: "gamma", sympy.erf: "erf",
-    sympy.zeta: "zeta", sympy.conjugate: "conjugate", sympy.floor: "real_floor",
-    sympy.ceiling: "real_ceil",
+_METHODS = {sympy.floor: "real_floor", sympy.ceiling: "real_ceil"} | {
+    getattr(sympy, name): name
+    for name in (
+        "exp", "sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh",
+        "tanh", "asinh", "acosh", "atanh", "gamma", "erf", "zeta", "conjugate",
+    )
 }  # fmt: skip
 _TRIGONOMETRIC = (sympy.sin, sympy.cos, sympy.tan, sympy.cot, sympy.sec, sympy.csc)
 _CONSTANTS: Mapping[Any, Callable[[], Any]] = {
@@ -33,11 +32,9 @@ _CONSTANTS: Mapping[Any, Callable[[], Any]] = {
     sympy.I: lambda: flint.acb(0, 1),
 }
 
+_UNKNOWN = flint.acb("nan")
+
 Point = Mapping[sympy.Symbol, sympy.Rational]
-
-
-class _NoBallError(ValueError):
-    """A node of unknown value, or a root or logarithm of a number that is not positive."""
 
 
 def ball(formula: sympy.Basic, point: Point, *, bits: int) -> Any:
@@ -46,11 +43,8 @@ def ball(formula: sympy.Basic, point: Point, *, bits: int) -> Any:
     None if the formula holds a node of unknown value, if `point` is outside its real domain, and for
     an infinite value.
     """
-    try:
-        with flint.ctx.workprec(bits):
-            value = _value(formula, point)
-    except _NoBallError:
-        return None
+    with flint.ctx.workprec(bits):
+        value = _value(formula, point)
     return value if value.is_finite() else None
 
 
@@ -64,9 +58,7 @@ def _value(node: Any, point: Point) -> Any:
     values = [_value(argument, point) for argument in node.args]
     if type(node) in _METHODS:
         return getattr(values[0], _METHODS[type(node)])()
-    if type(node) not in _OPERATIONS:
-        raise _NoBallError
-    return _OPERATIONS[type(node)](node, values)
+    return _OPERATIONS[type(node)](node, values) if type(node) in _OPERATIONS else _UNKNOWN
 
 
 def _power(node: sympy.Pow, values: list[Any]) -> Any:
@@ -74,13 +66,13 @@ def _power(node: sympy.Pow, values: list[Any]) -> Any:
     if power.is_Integer:
         return base ** int(power) if power >= 0 else 1 / base ** int(-power)
     if node.base != sympy.E:
-        _check_domain(node, base)
+        base = _where_real(node, base)
     return base.sqrt() if power == sympy.Rational(1, 2) else base ** values[1]
 
 
 def _logarithm(node: sympy.Expr, values: list[Any]) -> Any:
-    _check_domain(node, values[0])
-    return values[0].log() if len(values) == 1 else values[0].log() / values[1].log()
+    logarithm = _where_real(node, values[0]).log()
+    return logarithm if len(values) == 1 else logarithm / values[1].log()
 
 
 _OPERATIONS: Mapping[type, Callable[[Any, list[Any]], Any]] = {
@@ -94,10 +86,10 @@ _OPERATIONS: Mapping[type, Callable[[Any, list[Any]], Any]] = {
 }
 
 
-def _check_domain(node: Any, value: Any) -> None:
+def _where_real(node: Any, value: Any) -> Any:
     """Formulas with symbols are compared where their roots and logarithms are real."""
-    if node.free_symbols and not (value.imag.contains(0) and value.real > 0):
-        raise _NoBallError
+    real = not node.free_symbols or (value.imag.contains(0) and value.real > 0)
+    return value if real else _UNKNOWN
 
 
 _Bound = tuple[float, float]

@@ -2,31 +2,23 @@
 
 import itertools
 import re
+from collections import Counter
+from fractions import Fraction
 
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
-from pipeline_lib.verification.math.exact.normal_form import TEXT
+from pipeline_lib.verification.math.exact.normal_form import TEXT, exact_value
 from pipeline_lib.verification.math.exact.quantity import is_quantity, tail_splits
 from pipeline_lib.verification.math.exact.units import ratio
-from pipeline_lib.verification.math.symbolic import marks
-from pipeline_lib.verification.math.symbolic.definitions import (
-    by_pieces,
-    named_values,
-    rows_as_list,
-    without_parameter,
-)
+from pipeline_lib.verification.math.symbolic import marks, structure
 from pipeline_lib.verification.math.symbolic.grammar import or_none, parse_formula, parse_number
 from pipeline_lib.verification.math.symbolic.regions import denotes_set, parse_region, same_region
-from pipeline_lib.verification.math.symbolic.structure import (
-    leaves,
-    parse_structure,
-    same_answer,
-    strip_names,
-)
+from pipeline_lib.verification.math.symbolic.structure import Container, Node, parse_structure
 from pipeline_lib.verification.math.symbolic.values import same_object
 
 _FUNCTIONS = frozenset({"lcm", "gcd", "max", "min", "sin", "cos", "tan", "log", "ln", "det", "deg"})
 _DEGREES = re.compile(r"(-?\d+(?:\.\d+)?)\^\\circ")
-_ROUNDING = 0.01
+_EQUALITY = re.compile(r"=|\\approx|\\equiv")
+_ROUNDING = Fraction(1, 100)
 
 
 def gold_is_readable(gold: str) -> bool:
@@ -36,17 +28,20 @@ def gold_is_readable(gold: str) -> bool:
     return all(
         is_quantity(part)
         or marks.parse_numeral(part)
-        or marks.parse_residue(part)
+        or marks.parse_residue(part)[1]
         or marks.parse_permutation(part)
         or denotes_set(part)
         or "\\begin{" in part
         or any(parse_formula(reading) for reading in _readings(part))
-        for part in leaves(parse_structure(gold))
+        for part in structure.leaves(parse_structure(gold))
     )
 
 
 def equal(gold: str, answer: str) -> bool | None:
     """True if two normalized answers are equal; None if the answer cannot be parsed.
+
+    Order matters in a tuple and not in a set; a bare list is compatible with both. "And" is not
+    "or". Answers of equal structure are compared part by part.
 
     Raises:
         AmbiguousError: only one of two readings is right.
@@ -54,23 +49,83 @@ def equal(gold: str, answer: str) -> bool | None:
     """
     if (found := _by_cycles(gold, answer)) is not None:
         return found
-    gold, answer = rows_as_list(gold), rows_as_list(answer)
-    if (found := by_pieces(gold, answer, equal)) is not None:
+    gold, answer = structure.rows_as_list(gold), structure.rows_as_list(answer)
+    if (found := _by_pieces(gold, answer)) is not None:
         return found
-    golds, answers = named_values(gold), named_values(answer)
+    golds, answers = structure.named_values(gold), structure.named_values(answer)
     if golds and answers and golds.keys() == answers.keys():
         return all(equal(value, answers[name]) for name, value in golds.items())
-    gold, answer = strip_names(*without_parameter(gold, answer))
+    gold, answer = structure.strip_names(*structure.without_parameter(gold, answer))
     if denotes_set(gold) or denotes_set(answer):
         one, other = (or_none(parse_region, text) for text in (gold, answer))
         if one and other:
             return same_region(one, other)
-    return same_answer(parse_structure(gold), parse_structure(answer), atoms_equal)
+    nodes = parse_structure(gold), parse_structure(answer)
+    return _same(_solution(*nodes), _solution(*reversed(nodes)))
+
+
+def _by_pieces(gold: str, answer: str) -> bool | None:
+    """True if two functions have equal pieces, in any order; None unless both are piecewise."""
+    one, other = structure.pieces(gold), structure.pieces(answer)
+    if bool(one) != bool(other) and re.search(r"[A-Za-z]", answer if one else gold):
+        raise AmbiguousError("only one side is defined piece by piece")
+    if not one or not other:
+        return None
+    if structure.REMAINING.fullmatch(other[-1][1]):
+        one, other = other, one
+    return structure.paired(one, other, _same_piece)
+
+
+def _same_piece(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    # "Otherwise" is the last piece of its side: then one piece of the other side is left.
+    same = structure.REMAINING.fullmatch(one[1]) or equal(one[1], other[1])
+    return bool(same and equal(one[0], other[0]))
+
+
+def _solution(node: Node, beside: Node) -> Node:
+    """The only element of a set of one formula, beside a formula."""
+    if isinstance(beside, Container) or isinstance(node, str) or node.joint != "set":
+        return node
+    only = node.items[0] if len(node.items) == 1 else node
+    return only if isinstance(only, str) and only != "\\emptyset" else node
+
+
+def _same(gold: Node, answer: Node) -> bool | None:
+    if isinstance(gold, str) and isinstance(answer, str):
+        return atoms_equal(gold, answer)
+    if isinstance(gold, Container) and isinstance(answer, Container):
+        return _same_containers(gold, answer)
+    return False
+
+
+def _same_containers(gold: Container, answer: Container) -> bool:
+    joints = {gold.joint, answer.joint}
+    if not joints & {"tuple", "bracket"}:
+        return joints != {"and", "or"} and _same_unordered(gold, answer)
+    # Round and square brackets around two numbers are a point and an interval.
+    interval = "bracket" in joints and len(joints) > 1 and len(gold.items) == 2
+    if "set" in joints or interval or len(gold.items) != len(answer.items):
+        return False
+    if not all(_same(*items) for items in zip(gold.items, answer.items, strict=True)):
+        return False
+    if joints == {"bracket", "tuple"}:
+        raise AmbiguousError("round and square brackets around the same list")
+    return True
+
+
+def _same_unordered(gold: Container, answer: Container) -> bool:
+    golds, answers = Counter(gold.items), Counter(answer.items)
+    if len(gold.items) != len(answer.items):
+        if gold.joint == answer.joint == "set" and len(golds) == len(answers):
+            raise AmbiguousError("a set with an element written twice")
+        return False
+    # Only parts that are spelled differently are compared.
+    return structure.paired((golds - answers).elements(), (answers - golds).elements(), _same)
 
 
 def atoms_equal(gold: str, answer: str) -> bool | None:
     """True if two formulas without parts are equal; None if the answer cannot be parsed."""
-    for rule in (compare, _by_dots, _by_base, _by_modulus, _by_approximation):
+    for rule in (compare, _by_dots, _by_base, _by_modulus, _by_chain):
         if (found := rule(gold, answer)) is not None:
             return found
     gold, gold_unit = next(tail_splits(gold), (gold, None))
@@ -102,34 +157,23 @@ def _by_dots(gold: str, answer: str) -> bool | None:
 
 
 def _by_base(gold: str, answer: str) -> bool | None:
-    numerals = [marks.parse_numeral(text) for text in (gold, answer)]
-    bases = {numeral[1] for numeral in numerals if numeral}
-    if not bases:
+    one, other = marks.parse_numeral(gold), marks.parse_numeral(answer)
+    if one is None and other is None:
         return None
-    one, other = (
-        str(numeral[0]) if numeral else text
-        for numeral, text in zip(numerals, (gold, answer), strict=True)
-    )
-    if all(numerals) and len(bases) == 1:
-        return one == other
-    if one != other:
-        if numerals[0] and gold.startswith(f"{answer}_"):
-            raise AmbiguousError("the answer leaves out the base")
-        return False
-    if 10 in bases:
+    same = (str(one[0]) if one else gold) == (str(other[0]) if other else answer)
+    bases = {numeral[1] for numeral in (one, other) if numeral}
+    if same and (10 in bases or (one and other and len(bases) == 1)):
         return True
-    raise AmbiguousError("the same number in another base")
+    if same or (one and gold.startswith(f"{answer}_")):
+        raise AmbiguousError("the same number, or the same digits, in another base")
+    return False
 
 
 def _by_modulus(gold: str, answer: str) -> bool | None:
-    residues = [marks.parse_residue(text) for text in (gold, answer)]
-    if not any(residues):
+    (one, modulus), (other, other_modulus) = map(marks.parse_residue, (gold, answer))
+    if not modulus and not other_modulus:
         return None
-    (one, modulus), (other, other_modulus) = (
-        residue or (marks.last_side(text), "")
-        for residue, text in zip(residues, (gold, answer), strict=True)
-    )
-    if not all(residues):
+    if not modulus or not other_modulus:
         if atoms_equal(one, other):
             raise AmbiguousError("only one side names a modulus")
         return False
@@ -151,20 +195,18 @@ def _by_cycles(gold: str, answer: str) -> bool | None:
     return None
 
 
-def _by_approximation(gold: str, answer: str) -> bool | None:
+def _by_chain(gold: str, answer: str) -> bool | None:
     r"""``\sqrt{2} \approx 1.414`` states two values, which must agree within rounding."""
-    if "\\approx" not in gold and "\\approx" not in answer:
+    rounded = "\\approx" in answer
+    parts = [part.strip() for part in _EQUALITY.split(answer)]
+    read = [or_none(float, parse_number(p)) if rounded else exact_value(p) for p in parts]
+    values = [value for value in read if value is not None]
+    if values and max(values) - min(values) > _ROUNDING * max(map(abs, values)):
+        return False
+    if not rounded and "\\approx" not in gold:
         return None
     golds, answers = ([p.strip() for p in text.split("\\approx")] for text in (gold, answer))
-    values = [or_none(_value, part) for part in answers]
-    known = [value for value in values if value is not None]
-    if known and max(known) - min(known) > _ROUNDING * max(map(abs, known)):
-        return False
     return any(atoms_equal(one, other) for one in golds for other in answers if one and other)
-
-
-def _value(text: str) -> float:
-    return float(parse_number(text.rpartition("=")[2]))
 
 
 def _by_readings(gold: str, answer: str) -> bool | None:
@@ -187,11 +229,7 @@ def _readings(text: str, *, beside: str = "") -> tuple[str, ...]:
 
 
 def _formulas_equal(gold: str, answer: str) -> bool | None:
-    """True if two formulas are equal in any reading of the parser; None if one cannot be parsed.
-
-    Raises:
-        AmbiguousError: equality is neither proved nor disproved.
-    """
+    """True if two formulas are equal in any reading of the parser; None if one cannot be parsed."""
     pairs = list(itertools.product(parse_formula(gold), parse_formula(answer)))
     if not pairs:
         return None

@@ -8,6 +8,7 @@ import math
 import re
 
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError
+from pipeline_lib.verification.math.exact.quantity import parse_quantity
 
 _MAX_DOUBLE_FACTORIAL = 300
 NEGATED = re.compile(
@@ -49,10 +50,6 @@ _BASE = re.compile(
     + r" ?_ ?(?:(\d)|\{ ?(?:\\text\{)? ?(?:base )?(\d+|[a-z]+) ?\}? ?\})|([0-9A-Fa-f]+)(?: "
     r"|\\text\{ ?)+\(?base (\d+|[a-z]+)\)? ?\}?"
 )
-_BASE_NAMES = {
-    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
-    "eleven": 11, "twelve": 12, "sixteen": 16,
-}  # fmt: skip
 _MODULUS = re.compile(
     r"(.*?)[ ,]*\(?(?:\\pmod|\\bmod|\\mod|\\text\{ ?\(?mod ?\}|\bmod\b) ?\{? ?(-?\d+|[A-Za-z])\b ?\}?\)?"
 )
@@ -70,22 +67,19 @@ def parse_numeral(text: str) -> tuple[int, int] | None:
     if found is None:
         return None
     digits, written = found[1] or found[4], found[2] or found[3] or found[5]
-    base = int(written) if written.isdecimal() else _BASE_NAMES.get(written, 0)
+    quantity = parse_quantity(written)
+    base = int(quantity.value) if quantity else 0
     try:
         return (int(digits, base), base) if 2 <= base <= 36 else None
     except ValueError:
         return None
 
 
-def parse_residue(text: str) -> tuple[str, str] | None:
-    r"""Value and modulus, as written in ``x \equiv 3 \pmod 7``; None for anything else."""
+def parse_residue(text: str) -> tuple[str, str]:
+    r"""Value and modulus, as written in ``x \equiv 3 \pmod 7``; an empty modulus if there is none."""
     found = _MODULUS.fullmatch(text.strip())
-    return (last_side(found[1]), found[2]) if found else None
-
-
-def last_side(text: str) -> str:
-    """The right side of an equation or congruence; any other text as it is."""
-    return re.split(r"\\equiv|=", text)[-1].strip()
+    value, modulus = found.groups() if found else (text, "")
+    return re.split(r"\\equiv|=", value)[-1].strip(), modulus
 
 
 def is_reordered(gold: str, answer: str) -> bool:
@@ -182,11 +176,7 @@ def readings(text: str) -> tuple[str, ...]:
         first, product = _FACTOR.match(rest), _FACTORS.match(rest)
         if first is None or product is None:
             continue
-        end = product.end()
-        if end > first.end():
-            close += f"({first[0]})\\cdot {rest[first.end() : end]}"
-            wide += f"({rest[:end]})"
-        else:
-            close, wide = close + rest[:end], wide + rest[:end]
-        rest = rest[end:]
+        more, rest = rest[first.end() : product.end()], rest[product.end() :]
+        close += f"({first[0]})\\cdot {more}" if more else first[0]
+        wide += f"({first[0]}{more})" if more else first[0]
     return (close + rest, wide + rest) if close != wide else (text,)

@@ -1,43 +1,44 @@
-r"""Structure of an answer: lists, sets, tuples, and the words that join parts; no SymPy.
+"""Structure of an answer: lists, sets, tuples, pieces of a function, named values; no SymPy.
 
-Order matters in a tuple and not in a set; a bare list is compatible with both. "And" is not "or".
-Answers of equal structure are compared part by part. Imported by workers only, so functions need
-not take linear time.
+Imported by workers only, so functions need not take linear time.
 """
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Sequence
-from enum import StrEnum
-from typing import NamedTuple
-
-from pipeline_lib.verification.math.exact.comparison import AmbiguousError
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Literal, NamedTuple, TypeVar
 
 MAX_DEPTH = 12
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[A-Za-z]+|.", re.DOTALL)
 _OPENING = {"(", "[", "{", "\\{", "\\lbrace", "\\langle", "\\begin", "\\lfloor", "\\lceil"}
 _CLOSING = {")", "]", "}", "\\}", "\\rbrace", "\\rangle", "\\end", "\\rfloor", "\\rceil"}
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![a-z])")
-NAME = re.compile(r"\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?'?|\((?: ?\\?[A-Za-z]{1,5}(?:_\{?\w\}?)? ?,?)+\)")
+_NAME = re.compile(
+    r"\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?'?|\((?: ?\\?[A-Za-z]{1,5}(?:_\{?\w\}?)? ?,?)+\)"
+)
+_PIECES = re.compile(
+    r"(?:[^={}]{1,12}= ?)?(?:\\\{ ?)?\\begin\{(cases|array|aligned)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}"
+)
+_CONDITION = re.compile(r"^(?:\\text\{ ?)?(?:if|for|when|where) ?\}?|\\text\{ ?(?:if|for|when) ?\}")
+_DEFINED = re.compile(r"[a-zA-Z]\([a-z]\) ?=")
+REMAINING = re.compile(r"(?:\\text\{ ?)?(?:otherwise|else(?:where)?) ?\}?")
+_PARAMETER = re.compile(
+    r"(.*?[^,; (])[,; ]+\(?(?:\\text\{ ?(?:,? ?(?:where|for|with|and|some|any|all|every) ?)+(integers?)? ?\})? ?([a-z]) ?"
+    r"(?:\\in ?\\mathbb\{Z\}|\\text\{ ?is an(?:y)? integer ?\}|(?(2)|(?!)))\)?"
+)
+_LETTER = r"(?<![A-Za-z\\]){}(?![A-Za-z])"
 
+Joint = Literal["list", "and", "or", "tuple", "bracket", "set"]
+"""Kind of container, by what joins its parts."""
 
-class Joint(StrEnum):
-    """Kind of container, by what joins its parts."""
-
-    LIST = "list"
-    AND = "and"
-    OR = "or"
-    TUPLE = "tuple"
-    BRACKET = "bracket"
-    SET = "set"
-
-
-_JOINTS = {
-    ",": Joint.LIST, ";": Joint.LIST, "and": Joint.AND, "\\land": Joint.AND, "\\wedge": Joint.AND,
-    "or": Joint.OR, "\\lor": Joint.OR, "\\vee": Joint.OR,
+_JOINTS: Mapping[str, Joint] = {
+    ",": "list", ";": "list", "and": "and", "\\land": "and", "\\wedge": "and",
+    "or": "or", "\\lor": "or", "\\vee": "or",
 }  # fmt: skip
-_UNORDERED = frozenset({Joint.LIST, Joint.AND, Joint.OR, Joint.SET})
-_PAIRS = {("(", ")"): Joint.TUPLE, ("\\langle", "\\rangle"): Joint.TUPLE, ("[", "]"): Joint.BRACKET}
+_PAIRS: Mapping[tuple[str, str], Joint] = {
+    ("(", ")"): "tuple", ("\\langle", "\\rangle"): "tuple", ("[", "]"): "bracket",
+    ("\\{", "\\}"): "set", ("\\lbrace", "\\rbrace"): "set",
+}  # fmt: skip
 
 
 class Container(NamedTuple):
@@ -48,7 +49,7 @@ class Container(NamedTuple):
 
 
 Node = Container | str
-AtomsEqual = Callable[[str, str], bool | None]
+_Part = TypeVar("_Part")
 
 
 def split_at(text: str, separators: Collection[str]) -> tuple[list[str], list[str]]:
@@ -72,50 +73,35 @@ def parse_structure(text: str, *, depth: int = 0) -> Node:
     parts, joints = split_at(text, _JOINTS)
     if not joints:
         return _parse_brackets(text, depth=depth) or _plus_minus(text) or text
-    kinds = {_JOINTS[joint] for joint in joints} - {Joint.LIST} or {Joint.LIST}
+    kinds = {_JOINTS[joint] for joint in joints} - {"list"} or {"list"}
     if len(kinds) > 1:
         return text
-    return Container(kinds.pop(), _items([part for part in parts if part], depth))
-
-
-def _items(parts: Sequence[str], depth: int) -> tuple[Node, ...]:
-    nodes: list[Node] = []
-    for part in parts:
+    items: list[Node] = []
+    for part in filter(None, parts):
+        node = parse_structure(part, depth=depth + 1)
         # Both values of "1 \pm 2" are elements of the enclosing set.
-        both = None if _parse_brackets(part, depth=depth) else _plus_minus(part)
-        nodes += both.items if both else [parse_structure(part, depth=depth + 1)]
-    return tuple(nodes)
+        items += node.items if isinstance(node, Container) and node.joint == "list" else [node]
+    return Container(kinds.pop(), tuple(items))
 
 
 def _parse_brackets(text: str, *, depth: int) -> Node | None:
     """The container denoted by brackets around the whole text, or None."""
     tokens = _TOKEN.findall(text)
-    if len(tokens) < 2 or not _match_each_other(tokens):
+    joint = _PAIRS.get((tokens[0], tokens[-1])) if tokens else None
+    depths = [*itertools.accumulate((t in _OPENING) - (t in _CLOSING) for t in tokens)]
+    if joint is None or depths[-1] or 0 in depths[:-1]:
         return None
-    opening, closing = tokens[0], tokens[-1]
-    inner = text[len(opening) : len(text) - len(closing)].strip()
-    if opening in {"\\{", "\\lbrace"} and closing in {"\\}", "\\rbrace"}:
-        if split_at(inner, {":", "\\mid", "|", "<", ">"})[1]:
-            return None
-        node = parse_structure(inner, depth=depth + 1)
-        plain = isinstance(node, Container) and node.joint in {Joint.LIST, Joint.AND}
-        listed = plain and bool(split_at(inner, _JOINTS)[1])
-        spread = plain and not listed and _parse_brackets(inner, depth=depth) is None
-        items = node.items if (listed or spread) and isinstance(node, Container) else (node,)
-        return Container(Joint.SET, items)
-    joint = _PAIRS.get((opening, closing))
-    if joint is None:
+    inner = text[len(tokens[0]) : len(text) - len(tokens[-1])].strip()
+    if joint == "set" and split_at(inner, {":", "\\mid", "|", "<", ">"})[1]:
         return None
     node = parse_structure(inner, depth=depth + 1)
+    if joint == "set":
+        if isinstance(node, Container) and node.joint in {"list", "and"}:
+            return Container("set", node.items)
+        return Container("set", (node,))
     if isinstance(node, Container) and split_at(inner, {",", ";"})[1]:
         return Container(joint, node.items)
-    return node if isinstance(node, Container) and joint is Joint.TUPLE else None
-
-
-def _match_each_other(tokens: Sequence[str]) -> bool:
-    steps = [(token in _OPENING) - (token in _CLOSING) for token in tokens]
-    depths = [*itertools.accumulate(steps)]
-    return steps[0] == 1 and steps[-1] == -1 and 0 not in depths[:-1] and not depths[-1]
+    return node if isinstance(node, Container) and joint == "tuple" else None
 
 
 def _plus_minus(text: str) -> Container | None:
@@ -123,7 +109,20 @@ def _plus_minus(text: str) -> Container | None:
         return None
     above = _PLUS_MINUS.sub(lambda sign: "+" if sign[1] == "pm" else "-", text)
     below = _PLUS_MINUS.sub(lambda sign: "-" if sign[1] == "pm" else "+", text)
-    return Container(Joint.LIST, (above.strip().removeprefix("+"), below))
+    return Container("list", (above.strip().removeprefix("+"), below))
+
+
+def paired(
+    golds: Iterable[_Part], answers: Iterable[_Part], same: Callable[[_Part, _Part], bool | None]
+) -> bool:
+    """True if each part of one side equals another part of the other side."""
+    left = list(answers)
+    for gold in golds:
+        place = next((p for p, answer in enumerate(left) if same(gold, answer)), None)
+        if place is None:
+            return False
+        del left[place]
+    return not left
 
 
 def leaves(node: Node) -> list[str]:
@@ -136,72 +135,73 @@ def leaves(node: Node) -> list[str]:
 def strip_names(gold: str, answer: str) -> tuple[str, str]:
     """Remove "S =" or "(x, y) =" before a container, unless both have different names."""
     (gold_name, gold_rest), (name, rest) = _split_name(gold), _split_name(answer)
-    if gold_name and name and gold_name != name:
-        return gold, answer
-    return gold_rest if gold_name else gold, rest if name else answer
+    differ = gold_name and name and gold_name != name
+    return (gold, answer) if differ else (gold_rest, rest)
 
 
 def _split_name(text: str) -> tuple[str, str]:
     sides, equalities = split_at(text, {"="})
-    if len(equalities) != 1 or not NAME.fullmatch(sides[0]):
+    if len(equalities) != 1 or not _NAME.fullmatch(sides[0]):
         return "", text
     named = isinstance(parse_structure(sides[1]), Container)
     return ("".join(sides[0].split()), sides[1]) if named else ("", text)
 
 
-def same_answer(gold: Node, answer: Node, atoms_equal: AtomsEqual) -> bool | None:
-    """True if two answers are equal; a set of one solution equals that solution.
-
-    Raises:
-        AmbiguousError: only one of two readings is right.
-    """
-    return _same(_solution(gold, beside=answer), _solution(answer, beside=gold), atoms_equal)
-
-
-def _solution(node: Node, *, beside: Node) -> Node:
-    if isinstance(beside, Container) or isinstance(node, str) or node.joint is not Joint.SET:
-        return node
-    only = node.items[0] if len(node.items) == 1 else node
-    return only if isinstance(only, str) and only != "\\emptyset" else node
-
-
-def _same(gold: Node, answer: Node, atoms_equal: AtomsEqual) -> bool | None:
-    if isinstance(gold, str) and isinstance(answer, str):
-        return atoms_equal(gold, answer)
-    if isinstance(gold, Container) and isinstance(answer, Container):
-        return _same_containers(gold, answer, atoms_equal)
-    return False
+def pieces(text: str) -> list[tuple[str, str]] | None:
+    """Values and conditions of a definition by cases; that of what remains ("otherwise") is last."""
+    if found := _PIECES.fullmatch(text):
+        rows = [row.split("&") for row in found[2].split("\\\\")]
+    else:
+        # Also "1 if x > 0, 0 if x < 0".
+        parts, _ = split_at(text.partition("=")[2] if _DEFINED.match(text) else text, {",", ";"})
+        rows = [re.split(r" ?(?:\\text\{ ?)?\bif\b ?\}? ?", part) for part in parts]
+    if any(len(row) != 2 for row in rows):
+        return None
+    stripped = [(row[0].strip(" ,.;"), row[1].strip(" ,.;")) for row in rows]
+    pieces = [(value, _CONDITION.sub("", condition).strip()) for value, condition in stripped]
+    return sorted(pieces, key=lambda piece: bool(REMAINING.fullmatch(piece[1])))
 
 
-def _same_containers(gold: Container, answer: Container, atoms_equal: AtomsEqual) -> bool | None:
-    joints = {gold.joint, answer.joint}
-    if joints <= _UNORDERED:
-        return joints != {Joint.AND, Joint.OR} and _same_unordered(gold, answer, atoms_equal)
-    # Round and square brackets around two numbers are a point and an interval.
-    interval = Joint.BRACKET in joints and len(joints) > 1 and len(gold.items) == 2
-    if Joint.SET in joints or interval or len(gold.items) != len(answer.items):
-        return False
-    found = [_same(*items, atoms_equal) for items in zip(gold.items, answer.items, strict=True)]
-    if not all(found):
-        return False
-    if joints == {Joint.BRACKET, Joint.TUPLE}:
-        raise AmbiguousError("round and square brackets around the same list")
-    return True
+def named_values(text: str) -> Mapping[str, str] | None:
+    """The values of ``x=1, y=2`` or of ``(x, y) = (1, 2)`` by name; None for anything else."""
+    parts, _ = split_at(text, {",", ";", "and", "\\land"})
+    sides = [split_at(part, {"="})[0] for part in parts if part]
+    if len(sides) == 1 and len(sides[0]) == 2:
+        names, values = map(parse_structure, sides[0])
+        if (
+            isinstance(names, str)
+            or isinstance(values, str)
+            or len(names.items) != len(values.items)
+        ):
+            return None
+        pairs = zip(names.items, values.items, strict=True)
+        sides = [[item for item in pair if isinstance(item, str)] for pair in pairs]
+    if len(sides) < 2 or not all(len(side) == 2 and _NAME.fullmatch(side[0]) for side in sides):
+        return None
+    named = {"".join(name.split()): value for name, value in sides}
+    return named if len(named) == len(sides) else None
 
 
-def _same_unordered(gold: Container, answer: Container, atoms_equal: AtomsEqual) -> bool:
-    if len(gold.items) != len(answer.items):
-        sets = gold.joint is answer.joint is Joint.SET
-        if sets and len(set(gold.items)) == len(set(answer.items)):
-            raise AmbiguousError("a set with an element written twice")
-        return False
-    left = list(answer.items)
-    for item in sorted(gold.items, key=lambda item: item not in left):
-        if item in left:
-            left.remove(item)
-            continue
-        place = next((p for p, other in enumerate(left) if _same(item, other, atoms_equal)), None)
-        if place is None:
-            return False
-        del left[place]
-    return True
+def rows_as_list(text: str) -> str:
+    """Rows without conditions in a brace are a list: a system of equations."""
+    found = _PIECES.fullmatch(text)
+    return ", ".join(found[2].split("\\\\")) if found and "&" not in found[2] else text
+
+
+def without_parameter(gold: str, answer: str) -> tuple[str, str]:
+    r"""Remove ", k \in \mathbb{Z}"; the letter of the answer's parameter becomes the gold's."""
+    one, other = _PARAMETER.fullmatch(gold), _PARAMETER.fullmatch(answer)
+    if one is None and other is None:
+        return gold, answer
+    body, answer_body = one[1] if one else gold, other[1] if other else answer
+    letter = one[3] if one else _only_new_letter(gold, answer_body)
+    own = other[3] if other else _only_new_letter(answer, body)
+    if letter and own and letter != own and letter not in answer_body:
+        answer_body = re.sub(_LETTER.format(own), letter, answer_body)
+    return body, answer_body
+
+
+def _only_new_letter(body: str, beside: str) -> str | None:
+    """The single letter of an integer that one text has and the other has not."""
+    one, other = ({x for x in "jklmn" if re.search(_LETTER.format(x), t)} for t in (body, beside))
+    return (one - other).pop() if len(one - other) == 1 else None

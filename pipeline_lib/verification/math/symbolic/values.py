@@ -20,6 +20,7 @@ from sympy.core.relational import Relational
 
 from pipeline_lib.verification.math.exact.comparison import MIN_ROUNDED_DECIMALS, decimals
 from pipeline_lib.verification.math.symbolic.balls import Point, ball, separation_bits
+from pipeline_lib.verification.math.symbolic.structure import paired
 
 _BITS = (64, 256, 1024, 4096, 16_384, 65_536)
 _PROOF_BITS = 256
@@ -118,17 +119,14 @@ def _is_zero_function(difference: sympy.Expr, symbols: list[sympy.Symbol]) -> bo
         value = ball(difference, point, bits=_PROOF_BITS)
         if value is not None and not value.contains(0):
             # Roots and logarithms of products are often split as if all factors were positive.
-            return None if agreed and scale < 0 and _has_roots(difference) else False
+            powers = difference.atoms(sympy.Pow)
+            roots = difference.has(sympy.log) or not all(p.exp.is_Integer for p in powers)
+            return None if agreed and scale < 0 and roots else False
         agreed = agreed or value is not None
     if not difference.has(sympy.Abs):
         # What is defined for positive numbers alone is compared for these.
         difference = difference.xreplace({s: sympy.Symbol(s.name, positive=True) for s in symbols})
     return _is_zero_by_algebra(difference) or None
-
-
-def _has_roots(formula: sympy.Expr) -> bool:
-    powers = formula.atoms(sympy.Pow)
-    return formula.has(sympy.log) or not all(power.exp.is_Integer for power in powers)
 
 
 def _coordinate(name: str) -> sympy.Rational:
@@ -142,7 +140,12 @@ def _is_zero_number(number: sympy.Expr) -> bool | None:
     if value is not None and not value.contains(0):
         return False
     # Sums and integrals are computed only if no ball can tell.
-    number = sympy.expand_log(_without_exponentials(number.doit()), factor=True)
+    number = number.doit()
+    angles = {node: node.args[0] / sympy.I for node in number.atoms(sympy.exp)}
+    turns = {node: angle for node, angle in angles.items() if (angle / sympy.pi).is_Rational}
+    # Roots of unity in algebraic form.
+    number = number.xreplace({n: sympy.cos(a) + sympy.I * sympy.sin(a) for n, a in turns.items()})
+    number = sympy.expand_log(number, factor=True)
     for known in (number, _exponential(number)):
         needed = separation_bits(known)
         if needed < _BITS[-1]:
@@ -150,13 +153,6 @@ def _is_zero_number(number: sympy.Expr) -> bool | None:
     if _is_ball_zero(number, math.inf) is False:
         return False
     return _is_zero_by_algebra(number) or None
-
-
-def _without_exponentials(number: sympy.Expr) -> sympy.Expr:
-    """``number`` with its roots of unity in algebraic form."""
-    angles = {node: node.args[0] / sympy.I for node in number.atoms(sympy.exp)}
-    turns = {node: angle for node, angle in angles.items() if (angle / sympy.pi).is_Rational}
-    return number.xreplace({n: sympy.cos(a) + sympy.I * sympy.sin(a) for n, a in turns.items()})
 
 
 def _is_ball_zero(number: sympy.Expr, needed: float) -> bool | None:
@@ -215,39 +211,40 @@ def _links(parsed: Any) -> list[Any]:
     return links if all(isinstance(link, Relational) for link in links) else []
 
 
-def _names(links: list[Any]) -> set[Any]:
-    """The left sides of equations that are symbols or values of unknown functions."""
-    return {link.lhs for link in links if isinstance(link.lhs, sympy.Symbol | AppliedUndef)}
-
-
-def _is_system(links: list[Any]) -> bool:
-    """True if a chain says more than that its first side has the value of its last."""
-    steps = [link for link in links[1:] if not isinstance(link.lhs, sympy.Symbol | AppliedUndef)]
-    return any(same_object(link.lhs, link.rhs) is not True for link in steps)
+def _is_name(side: Any) -> bool:
+    return isinstance(side, sympy.Symbol | AppliedUndef)
 
 
 def _same_relation(gold: Any, answer: Any) -> bool | None:
-    one, other = _links(gold), _links(answer)
-    if not all(isinstance(link, sympy.Eq) for link in (*one, *other)):
-        return bool(one and other) and _same_inequalities(one, other)
-    names, others = _names(one), _names(other)
-    if not other and not names:
+    links = _links(gold), _links(answer)
+    if not all(isinstance(link, sympy.Eq) for link in (*links[0], *links[1])):
+        return all(links) and _same_inequalities(*links)
+    one, other = (
+        [chain[0].lhs, *(link.rhs for link in chain)] if chain else [side]
+        for chain, side in zip(links, (gold, answer), strict=True)
+    )
+    names, others = (set(filter(_is_name, sides[:-1])) for sides in (one, other))
+    if len(other) == 1 and not names:
         return False
-    if one and other and len(one) == len(other) == 1:
-        return _same_equations(one[0], other[0])
-    if any(_is_system(links) for links in (one, other)):
-        sides = [[links[0].lhs, *(link.rhs for link in links)] for links in (one, other) if links]
-        same = len({len(side) for side in sides}) == 1 == len(sides) - 1
-        return (same and _all_same(*sides)) or None
-    if one and other and names != others:
+    if len(one) == len(other) == 2:
+        return _same_equations(links[0][0], links[1][0])
+    if _is_system(one) or _is_system(other):
+        return (len(one) == len(other) and _all_same(one, other)) or None
+    if all(links) and names != others:
         return None if names < others or others < names else False
-    found = same_object(one[-1].rhs if one else gold, other[-1].rhs if other else answer)
+    found = same_object(one[-1], other[-1])
     # One value for several names is another structure than the value.
-    return None if found and not (one and other) and len(names | others) > 1 else found
+    return None if found and not all(links) and len(names | others) > 1 else found
+
+
+def _is_system(sides: list[Any]) -> bool:
+    """True if a chain says more than that its first side has the value of its last."""
+    steps = itertools.pairwise(sides[1:])
+    return any(not _is_name(left) and same_object(left, right) is not True for left, right in steps)
 
 
 def _same_equations(gold: Any, answer: Any) -> bool | None:
-    if _names([gold]) and _names([answer]):
+    if _is_name(gold.lhs) and _is_name(answer.lhs):
         functions = [isinstance(link.lhs, AppliedUndef) for link in (gold, answer)]
         if gold.lhs == answer.lhs or len(set(functions)) > 1:
             return same_object(gold.rhs, answer.rhs)
@@ -286,16 +283,11 @@ def _same_zeros(one: Any, other: Any) -> bool:
 
 def _same_inequalities(gold: list[Any], answer: list[Any]) -> bool:
     """True if each link of a chain is a positive multiple of a link of the other."""
-    golds, left = (
+    golds, answers = (
         [link.reversed if type(link) in _GREATER else link for link in links]
         for links in (gold, answer)
     )
-    for link in golds:
-        other = next((other for other in left if _same_inequality(link, other)), None)
-        if other is None:
-            return False
-        left.remove(other)
-    return not left
+    return paired(golds, answers, _same_inequality)
 
 
 def _same_inequality(one: Any, other: Any) -> bool:

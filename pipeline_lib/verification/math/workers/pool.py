@@ -8,29 +8,35 @@ it works in any thread and in Ray workers. A slow comparison frees its slot for 
 import collections
 import contextlib
 import json
+import os
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import NamedTuple
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verification.math.workers.forker import DIAGNOSTIC_HINT, Forker, Worker
+from pipeline_lib.verification.math.workers import worker_process
 from pipeline_lib.verification.math.workers.worker_process import MAX_MESSAGE_BYTES, Outcome
 from pipeline_lib.verification.stragglers import seconds_to_slot
 
+START_TIMEOUT_S = 120.0
 RECYCLE_AFTER = 2000
 """Comparisons per process; SymPy's caches only grow."""
 MAX_ATTEMPTS = 2
 """Attempts per comparison if its process dies, each in a new process."""
-
 MAX_RESTARTS = 5
 """Losses of all processes per batch, above which an error is raised."""
 MAX_STRETCH = 10
 """Wall-clock limit in multiples of the hard CPU limit, for a process that gets little CPU: five of
 the pool, and others, may share its core."""
+UNSETTLED = frozenset({Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED})
+"""Outcomes that say nothing about the answer; the process is not used again."""
 
 
 class Question(NamedTuple):
@@ -47,15 +53,90 @@ class Reply(NamedTuple):
     seconds: float
 
 
-@dataclass(slots=True, kw_only=True)
-class _Batch:
-    """State of the questions of one call."""
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A question, how often it was asked, and its reply."""
 
-    questions: Sequence[Question]
-    waiting: collections.deque[int]
-    attempts: collections.Counter[int] = field(default_factory=collections.Counter)
-    replies: dict[int, Reply] = field(default_factory=dict)
-    num_restarts: int = 0
+    question: Question
+    attempts: int = 0
+    reply: Reply | None = None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Worker:
+    """A worker process, with the times of its current job."""
+
+    socket: socket.socket
+    pid: int
+    num_judged: int = 0
+    started_s: float = 0.0
+    cpu_at_start_s: float = 0.0
+    due_s: float = 0.0
+    """Earliest time at which it can have used up its CPU time."""
+
+    def cpu_seconds(self) -> float:
+        """CPU time since the fork; 0 if the process is gone."""
+        with contextlib.suppress(OSError):
+            # The clock of another process, as clock_getcpuclockid(3) computes it.
+            return time.clock_gettime(~self.pid << 3 | 2)
+        return 0.0
+
+
+class _Forker:
+    """The process that has imported SymPy and forks workers.
+
+    Its methods, and the constructor, raise OSError if it has died or cannot start.
+    """
+
+    def __init__(self, limits: MathLimits) -> None:
+        self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        arguments = [str(remote.fileno()), json.dumps(limits.model_dump())]
+        path = os.pathsep.join(path or "." for path in sys.path)
+        with remote:
+            self._process = subprocess.Popen(  # noqa: S603 - a fixed module
+                [sys.executable, "-W", "ignore", "-m", worker_process.__name__, *arguments],
+                env={"PYTHONPATH": path, "PYTHONHASHSEED": "0", "PATH": os.defpath},
+                pass_fds=[remote.fileno()],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )  # fmt: skip
+        self._control.settimeout(START_TIMEOUT_S)
+        try:
+            self._receive()
+        except BaseException:
+            self.close()
+            raise
+
+    def fork(self) -> _Worker:
+        """A fresh worker."""
+        local, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with remote:
+                socket.send_fds(self._control, [b"fork"], [remote.fileno()])
+            return _Worker(socket=local, pid=int(self._receive()))
+        except OSError:
+            local.close()
+            raise
+
+    def _receive(self) -> bytes:
+        data = self._control.recv(MAX_MESSAGE_BYTES)
+        if not data:
+            raise ConnectionResetError
+        return data
+
+    def stop(self, worker: _Worker) -> None:
+        """Kill one worker."""
+        worker.socket.close()
+        self._control.send(str(worker.pid).encode())
+
+    def close(self) -> None:
+        """End the process and with it all workers."""
+        self._control.close()
+        try:
+            self._process.wait(timeout=START_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 class MathPool:
@@ -67,9 +148,11 @@ class MathPool:
     def __init__(self, limits: MathLimits, *, num_workers: int) -> None:
         self._limits = limits
         self._num_workers = num_workers
-        self._forker: Forker | None = None
-        self._idle: list[Worker] = []
-        self._busy: list[Worker] = []
+        self._forker: _Forker | None = None
+        self._idle: list[_Worker] = []
+        self._busy: dict[_Worker, _Job] = {}
+        self._waiting: collections.deque[_Job] = collections.deque()
+        self._num_restarts = 0
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -83,99 +166,91 @@ class MathPool:
         Raises:
             ReasonloopError: the processes cannot be started.
         """
-        batch = _Batch(questions=questions, waiting=collections.deque(range(len(questions))))
+        jobs = [_Job(question) for question in questions]
         with self._lock:
+            self._waiting = collections.deque(jobs)
+            self._num_restarts = 0
             try:
-                while len(batch.replies) < len(questions):
-                    self._step(batch)
+                while self._waiting or self._busy:
+                    self._step()
             finally:
                 if self._busy:
                     # After an error, pending replies must not reach later questions.
                     self._abandon()
-        return [batch.replies[index] for index in range(len(questions))]
+        return [job.reply for job in jobs if job.reply]
 
-    def _step(self, batch: _Batch) -> None:
+    def _step(self) -> None:
         try:
-            while batch.waiting and self._seconds_to_slot() <= 0:
-                self._assign(batch)
-            by_socket: dict[object, Worker] = {worker.socket: worker for worker in self._busy}
+            while self._waiting and self._seconds_to_slot() <= 0:
+                self._assign()
             due_s = min(worker.due_s for worker in self._busy) - time.perf_counter()
-            pause_s = min(due_s, self._seconds_to_slot()) if batch.waiting else due_s
-            for ready in wait([worker.socket for worker in self._busy], max(0.0, pause_s)):
-                self._collect(by_socket[ready], batch)
-            self._kill_late(batch)
+            pause_s = min(due_s, self._seconds_to_slot()) if self._waiting else due_s
+            ready = wait([worker.socket for worker in self._busy], max(0.0, pause_s))
+            for worker in [worker for worker in self._busy if worker.socket in ready]:
+                data = b""
+                with contextlib.suppress(OSError):
+                    data = worker.socket.recv(MAX_MESSAGE_BYTES)
+                self._settle(worker, Outcome[data.decode()] if data else Outcome.CRASHED)
+            self._kill_late()
         except OSError:
-            self._start_over(batch)
+            self._start_over()
 
     def _seconds_to_slot(self) -> float:
         started_s, now_s = [worker.started_s for worker in self._busy], time.perf_counter()
         return seconds_to_slot(started_s, num_workers=self._num_workers, now_s=now_s)
 
-    def _assign(self, batch: _Batch) -> None:
+    def _assign(self) -> None:
         worker = self._fresh_or_idle()
-        worker.index = batch.waiting.popleft()
+        job = self._busy[worker] = self._waiting.popleft()
+        job.attempts += 1
         worker.started_s = time.perf_counter()
         worker.due_s = worker.started_s + self._limits.hard_timeout_s
         worker.cpu_at_start_s = worker.cpu_seconds()
-        batch.attempts[worker.index] += 1
-        self._busy.append(worker)
-        # If the worker died while idle, _collect handles the closed socket.
+        # If the worker died while idle, `_step` reads nothing from it.
         with contextlib.suppress(OSError):
-            worker.socket.send(json.dumps(batch.questions[worker.index]).encode())
+            worker.socket.send(json.dumps(job.question).encode())
 
-    def _fresh_or_idle(self) -> Worker:
+    def _fresh_or_idle(self) -> _Worker:
         if self._idle:
             return self._idle.pop()
         if self._forker is None:
-            self._forker = Forker(self._limits)
+            self._forker = _Forker(self._limits)
         return self._forker.fork()
 
-    def _collect(self, worker: Worker, batch: _Batch) -> None:
-        try:
-            data = worker.socket.recv(MAX_MESSAGE_BYTES)
-        except OSError:
-            data = b""
-        outcome = Outcome(data.decode()) if data else Outcome.CRASHED
-        worker.num_judged += 1
-        spent = outcome in {Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED}
-        self._settle(worker, outcome, batch)
-        self._release(worker, reuse=not spent and worker.num_judged < RECYCLE_AFTER)
-
-    def _kill_late(self, batch: _Batch) -> None:
+    def _kill_late(self) -> None:
         now_s, hard_s = time.perf_counter(), self._limits.hard_timeout_s
         for worker in [worker for worker in self._busy if worker.due_s <= now_s]:
             cpu_left_s = hard_s - (worker.cpu_seconds() - worker.cpu_at_start_s)
             worker.due_s = min(now_s + cpu_left_s, worker.started_s + MAX_STRETCH * hard_s)
             if worker.due_s <= now_s:
-                self._settle(worker, Outcome.TIMEOUT, batch)
-                self._release(worker, reuse=False)
+                self._settle(worker, Outcome.TIMEOUT)
 
-    def _release(self, worker: Worker, *, reuse: bool) -> None:
-        self._busy.remove(worker)
-        if reuse and len(self._idle) < self._num_workers:
+    def _settle(self, worker: _Worker, outcome: Outcome) -> None:
+        job = self._busy.pop(worker)
+        if outcome is Outcome.CRASHED and job.attempts < MAX_ATTEMPTS:
+            self._waiting.append(job)
+        else:
+            job.reply = Reply(outcome, time.perf_counter() - worker.started_s)
+        worker.num_judged += 1
+        fit = outcome not in UNSETTLED and worker.num_judged < RECYCLE_AFTER
+        if fit and len(self._idle) < self._num_workers:
             self._idle.append(worker)
         elif self._forker is not None:
             self._forker.stop(worker)
 
-    def _settle(self, worker: Worker, outcome: Outcome, batch: _Batch) -> None:
-        if outcome is Outcome.CRASHED and batch.attempts[worker.index] < MAX_ATTEMPTS:
-            batch.waiting.append(worker.index)
-            return
-        seconds = time.perf_counter() - worker.started_s
-        batch.replies[worker.index] = Reply(outcome, seconds)
-
-    def _start_over(self, batch: _Batch) -> None:
+    def _start_over(self) -> None:
         """Restart after the death of forker and workers, and ask their questions again."""
-        lost = list(self._busy)
+        lost = dict(self._busy)
         self._abandon()
-        batch.num_restarts += 1
-        if batch.num_restarts > MAX_RESTARTS:
+        self._num_restarts += 1
+        if self._num_restarts > MAX_RESTARTS:
             raise ReasonloopError(
-                f"the math verifier's processes died {batch.num_restarts} times; is memory short? "
-                f"{DIAGNOSTIC_HINT}"
+                f"the math verifier's processes died {self._num_restarts} times; is memory short? "
+                f"`{sys.executable} -m {worker_process.__name__} 0 {{}}` shows whether it can start"
             )
-        for worker in lost:
-            self._settle(worker, Outcome.CRASHED, batch)
+        self._busy = lost
+        for worker in [*lost]:
+            self._settle(worker, Outcome.CRASHED)
 
     def _abandon(self) -> None:
         for worker in (*self._busy, *self._idle):

@@ -16,16 +16,15 @@ import resource
 import signal
 import socket
 import sys
-from enum import StrEnum
+from enum import Enum
 from types import FrameType
 from typing import Any, NoReturn
 
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError
 
 MAX_MESSAGE_BYTES = 1 << 16
 _PR_SET_PDEATHSIG = 1
-_KIBIBYTE = 1 << 10
-_MEBIBYTE = 1 << 20
 _NEARLY = 0.9
 _MAX_INT_DIGITS = 50_000
 # SymPy imports and caches on first use; doing so before the fork saves it in every worker.
@@ -38,17 +37,19 @@ _WARM_UP = (
 _WARM_UP_TIMEOUT_S = 60.0
 
 
-class Outcome(StrEnum):
-    """Outcome of one comparison."""
+class Outcome(Enum):
+    """Outcome of one comparison: status and detail of the verdict."""
 
-    EQUAL = "equal"
-    DIFFERENT = "different"
-    UNPARSED = "unparsed"
-    GOLD_UNPARSED = "gold_unparsed"
-    AMBIGUOUS = "ambiguous"
-    TIMEOUT = "timeout"
-    MEMORY = "memory"
-    CRASHED = "crashed"
+    _value_: tuple[Status, str | None]
+
+    EQUAL = Status.CORRECT, None
+    DIFFERENT = Status.WRONG, None
+    UNPARSED = Status.UNPARSED, "the answer cannot be parsed"
+    GOLD_UNPARSED = Status.VERIFIER_ERROR, "the gold cannot be parsed"
+    AMBIGUOUS = Status.VERIFIER_ERROR, "two readings, or no proof of equality"
+    TIMEOUT = Status.TIMEOUT, "the comparison took too long"
+    MEMORY = Status.MEMORY, "the comparison took too much memory"
+    CRASHED = Status.VERIFIER_ERROR, "the comparing process died twice"
 
 
 class _SoftTimeoutError(BaseException):
@@ -56,7 +57,7 @@ class _SoftTimeoutError(BaseException):
 
 
 def main() -> None:
-    """Serve the control socket whose descriptor is the first argument."""
+    """Serve the control socket whose descriptor is the first argument, until the parent is gone."""
     control = socket.socket(fileno=int(sys.argv[1]))
     limits = json.loads(sys.argv[2])
     signal.signal(signal.SIGPROF, _on_alarm)
@@ -66,16 +67,10 @@ def main() -> None:
     gc.freeze()
     control.send(b"ready")
     own_pid = os.getpid()
-    if worker := _next_fork(control):
-        _become_worker(worker, control, parent_pid=own_pid, limits=limits)
-
-
-def _next_fork(control: socket.socket) -> socket.socket | None:
-    """Serve requests until the parent is gone (None), or, in a new child, return its socket."""
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
         if not data:
-            return None
+            return
         if not descriptors:
             # Not reaped yet, so the pid cannot have been reused.
             os.kill(int(data), signal.SIGKILL)
@@ -84,24 +79,23 @@ def _next_fork(control: socket.socket) -> socket.socket | None:
             os.close(descriptors[0])
             control.send(str(child).encode())
         else:
-            return socket.socket(fileno=descriptors[0])
+            control.close()
+            _work(socket.socket(fileno=descriptors[0]), parent_pid=own_pid, limits=limits)
 
 
-def _become_worker(
-    questions: socket.socket, control: socket.socket, *, parent_pid: int, limits: dict[str, Any]
-) -> NoReturn:
-    control.close()
+def _work(questions: socket.socket, *, parent_pid: int, limits: dict[str, Any]) -> NoReturn:
+    """Answer questions until the parent of all closes the socket."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:
         os._exit(1)
-    memory_bytes = int(limits["memory_mb"]) * _MEBIBYTE
+    memory_bytes = int(limits["memory_mb"]) << 20
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while data := questions.recv(MAX_MESSAGE_BYTES):
         outcome = _answer(*json.loads(data), soft_timeout_s=limits["soft_timeout_s"])
         if outcome in {Outcome.DIFFERENT, Outcome.UNPARSED} and _was_short_of(memory_bytes):
             outcome = Outcome.MEMORY
-        questions.send(outcome.encode())
+        questions.send(outcome.name.encode())
     os._exit(0)
 
 
@@ -109,7 +103,7 @@ def _was_short_of(memory_bytes: int) -> bool:
     """True if this process came near its memory limit; SymPy swallows MemoryError."""
     status = pathlib.Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     peak = re.search(r"^VmPeak:\s*(\d+) kB", status, re.MULTILINE)
-    return peak is not None and int(peak[1]) * _KIBIBYTE > _NEARLY * memory_bytes
+    return peak is not None and (int(peak[1]) << 10) > _NEARLY * memory_bytes
 
 
 def _on_alarm(_number: int, _frame: FrameType | None) -> None:

@@ -50,6 +50,10 @@ NOT_JUDGED = (Status.VERIFIER_ERROR, None, None)
         ("(-\\infty, 0]", "(-\\infty,0]"),
         ("\\text{(C)}", "C"),
         ("\\cot x", "\\frac{1}{\\tan x}"),
+        (
+            "\\begin{cases} 1 & x \\le 0 \\\\ 2 & x > 0 \\end{cases}",
+            "\\begin{cases} 2 & x > 0 \\\\ 1 & \\text{otherwise} \\end{cases}",
+        ),
     ],
 )
 def test_equal_by_meaning(judge, gold, answer):
