@@ -16,7 +16,7 @@ from pipeline_lib.errors import reason_of
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.serving.gpus import gpu_names
-from pipeline_lib.verification.code.judge import probe_tiers
+from pipeline_lib.verification.sandbox.tiers import probe_tiers
 
 _PACKAGES = ("prefect", "prefect-ray", "ray", "dvc", "torch", "transformers", "trl", "peft")
 _CONSTRAINTS = REPOSITORY / "constraints.txt"
@@ -71,7 +71,7 @@ def docker() -> Iterator[Finding]:
 
 def sandbox() -> Iterator[Finding]:
     """The self-test of each sandbox tier."""
-    reports = probe_tiers(CodeLimits())
+    reports = list(probe_tiers(CodeLimits()))
     best = next((report.name for report in reports if report.available), None)
     for report in reports:
         used = " (in use)" if report.name == best else ""

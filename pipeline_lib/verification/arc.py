@@ -8,8 +8,8 @@ Nothing is evaluated; all functions take linear time.
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pipeline_lib.grids import Grid, grid_json, grid_of
@@ -52,21 +52,13 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Written:
+class _Found:
     """Rows of numerals as found in a text; possibly ragged or out of the range of colours."""
 
     rows: Sequence[Sequence[str]]
-    form: Rule
-    """``LISTS`` or ``ROWS``."""
-    start: int
-    """Of the list, or of the last line."""
-    end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    rows: Sequence[Sequence[str]]
     rule: Rule
+    position: int = 0
+    """The end of a list of lists, or the start of the last row, in the text that was searched."""
 
 
 def judge(gold: ArcGold, text: str) -> Verdict:
@@ -79,7 +71,7 @@ def judge(gold: ArcGold, text: str) -> Verdict:
     found = _extract(text)
     if found is None:
         return Verdict(status=Status.UNPARSED, strict=False, lenient=False)
-    extracted = _shown(found.rows)
+    extracted = _listed(found.rows)[:MAX_SHOWN_CHARS]
     try:
         grid = _grid(found.rows)
     except ValueError as error:
@@ -103,7 +95,7 @@ open_judge = pure_judge_opener(judge)
 def answer_form(text: str) -> str | None:
     """The grid in a text as a list of lists, read without the gold; None if there is none."""
     found = _extract(text)
-    return None if found is None else ",".join(f"[{','.join(row)}]" for row in found.rows)
+    return None if found is None else _listed(found.rows)
 
 
 def _extract(text: str) -> _Found | None:
@@ -113,11 +105,8 @@ def _extract(text: str) -> _Found | None:
     in_block = _in_block(blocks[-1]) if blocks else None
     in_tags = _last_written(visible[tagged]) if tagged else None
     if in_tags and tagged and (in_block is None or tagged.start > blocks[-1].start):
-        return _Found(rows=in_tags.rows, rule=Rule.ANSWER_TAG)
-    if in_block:
-        return in_block
-    written = _last_written(visible)
-    return _Found(rows=written.rows, rule=written.form) if written else None
+        return replace(in_tags, rule=Rule.ANSWER_TAG)
+    return in_block or _last_written(visible)
 
 
 def _in_block(block: FencedBlock) -> _Found | None:
@@ -125,7 +114,7 @@ def _in_block(block: FencedBlock) -> _Found | None:
         return _Found(rows=rows, rule=Rule.FENCED_ROWS)
     written = _last_written(block.content)
     rule = Rule.FENCED if block.closed else Rule.OPEN_FENCE
-    return _Found(rows=written.rows, rule=rule) if written else None
+    return replace(written, rule=rule) if written else None
 
 
 def _asked_rows(block: str) -> list[list[str]]:
@@ -148,45 +137,40 @@ def _tagged(text: str) -> slice | None:
     return slice(start + len(_ANSWER_OPEN), end if end >= 0 else len(text))
 
 
-def _last_written(text: str) -> _Written | None:
+def _last_written(text: str) -> _Found | None:
     """The last list of lists, or run of lines of digits, in ``text``."""
     ending = plain(text[-MAX_SEARCHED_CHARS:])
     lists, rows = _last_lists(ending), _last_rows(ending)
     if lists is None or rows is None:
         return lists or rows
     # The lines of a list of lists also match as rows; the list takes precedence.
-    return lists if lists.end > rows.start else rows
+    return lists if lists.position > rows.position else rows
 
 
-def _last_lists(text: str) -> _Written | None:
+def _last_lists(text: str) -> _Found | None:
     for last in deque(_LISTS.finditer(text), maxlen=1):
         rows = [_NUMERAL.findall(row) for row in _LIST.findall(last[0])]
-        return _Written(rows=rows, form=Rule.LISTS, start=last.start(), end=last.end())
+        return _Found(rows=rows, rule=Rule.LISTS, position=last.end())
     return None
 
 
-def _last_rows(text: str) -> _Written | None:
-    run: list[_Written] = []
-    for line in _row_lines(text):
-        if run and line.start != run[-1].end + 1:
-            run.clear()
-        run.append(line)
-    if not run:
+def _last_rows(text: str) -> _Found | None:
+    lines = text.split("\n")
+    rows = [_cells(line) for line in lines]
+    last = max((number for number, row in enumerate(rows) if row), default=None)
+    if last is None:
         return None
-    rows = [row for line in run for row in line.rows]
-    return _Written(rows=rows, form=Rule.ROWS, start=run[-1].start, end=run[-1].end)
-
-
-def _row_lines(text: str) -> Iterator[_Written]:
-    start = 0
-    for line in text.split("\n"):
-        end = start + len(line)
-        if len(line) <= MAX_ROW_CHARS and _ROW.fullmatch(line):
-            yield _Written(rows=[_cells(line)], form=Rule.ROWS, start=start, end=end)
-        start = end + 1
+    first = last
+    while first and rows[first - 1]:
+        first -= 1
+    position = sum(len(line) + 1 for line in lines[:last])
+    return _Found(rows=rows[first : last + 1], rule=Rule.ROWS, position=position)
 
 
 def _cells(line: str) -> list[str]:
+    """The cells of a line of digits; none if it is something else."""
+    if len(line) > MAX_ROW_CHARS or not _ROW.fullmatch(line):
+        return []
     numerals = _NUMERAL.findall(line)
     # Digits without separators are a row of one-digit cells.
     return list(numerals[0]) if len(numerals) == 1 else numerals
@@ -219,5 +203,5 @@ def _shape(grid: Grid) -> str:
     return f"{len(grid)} rows of {len(grid[0])}"
 
 
-def _shown(rows: Sequence[Sequence[str]]) -> str:
-    return ",".join(f"[{','.join(row)}]" for row in rows)[:MAX_SHOWN_CHARS]
+def _listed(rows: Sequence[Sequence[str]]) -> str:
+    return ",".join(f"[{','.join(row)}]" for row in rows)

@@ -10,7 +10,6 @@ from typing import Self
 
 from pipeline_lib.kinds.code import CodeGold, entry_name
 from pipeline_lib.kinds.program import ProgramGold, agrees
-from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.answer_text import (
     FencedBlock,
@@ -19,12 +18,7 @@ from pipeline_lib.verification.answer_text import (
     unix_lines,
 )
 from pipeline_lib.verification.sandbox.client import EXITED, RunReport, TestSuite
-from pipeline_lib.verification.sandbox.tiers import (
-    OpenTier,
-    TierReport,
-    permitted_tiers,
-    probe_tier,
-)
+from pipeline_lib.verification.sandbox.tiers import OpenTier
 
 MAX_PROGRAM_LENGTH = 1 << 20
 _DEFINITION = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)", re.MULTILINE)
@@ -75,8 +69,8 @@ def _extract(text: str, is_wanted: Callable[[str], bool], name: str) -> Extracte
     blocks = _whole_strings(unix)
     if not blocks:
         return ExtractedCode(program=unix, rule="bare") if unix.strip() else None
-    wanted = [number for number, block in enumerate(blocks) if is_wanted(block.content)]
-    index = wanted[-1] if wanted else len(blocks) - 1
+    wanted = (number for number, block in enumerate(blocks) if is_wanted(block.content))
+    index = max(wanted, default=len(blocks) - 1)
     if not blocks[index].closed:
         rule = "open_block"
     else:
@@ -127,11 +121,6 @@ class CodeJudge:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def tier(self) -> str:
-        """The name of the tier in use."""
-        return self._opened.name
 
     def close(self) -> None:
         """End the jail and everything in it."""
@@ -186,8 +175,3 @@ def _verdict(code: ExtractedCode | None, run: Callable[[str], RunReport]) -> Ver
         detail=report.detail or None,
         seconds=report.seconds,
     )
-
-
-def probe_tiers(limits: CodeLimits) -> list[TierReport]:
-    """Self-test every tier that ``limits`` permit, best first."""
-    return [probe_tier(name) for name in permitted_tiers(limits)]

@@ -6,21 +6,22 @@ slot (`stragglers`), and another jail is opened, up to a bound.
 
 import collections
 import contextlib
+import functools
 import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Self
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.kinds.code import CodeGold
-from pipeline_lib.params.paths import CodeLimits, VerifyParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.code.judge import CodeJudge, ProgramJudge
 from pipeline_lib.verification.failures import timed_verdict
-from pipeline_lib.verification.sandbox.tiers import open_tier, reopen_tier
+from pipeline_lib.verification.sandbox.tiers import open_named_tier, open_tier
 from pipeline_lib.verification.stragglers import MAX_STRAGGLERS, seconds_to_slot
 
 
@@ -60,26 +61,25 @@ class CodePool:
 
     def judge(self, pairs: Sequence[tuple[CodeGold, str]]) -> list[Verdict]:
         """One verdict per (gold, text), in order; an exception affects only its own item."""
-        with self._lock:
-            return self._judge(pairs)
-
-    def _judge(self, pairs: Sequence[tuple[CodeGold, str]]) -> list[Verdict]:
         waiting = collections.deque(pairs)
         futures: list[Future[Verdict]] = []
         started_s: dict[Future[Verdict], float] = {}
-        while waiting or started_s:
-            while waiting and self._seconds_to_slot(started_s.values()) <= 0:
-                futures.append(self._threads.submit(self._judge_one, *waiting.popleft()))
-                started_s[futures[-1]] = time.perf_counter()
-            room_s = self._seconds_to_slot(started_s.values()) if waiting else math.inf
-            patience_s = None if math.isinf(room_s) else room_s
-            for done in wait(started_s, patience_s, FIRST_COMPLETED).done:
-                del started_s[done]
+        with self._lock:
+            while waiting or started_s:
+                now_s = time.perf_counter()
+                room_s = math.inf
+                if waiting:
+                    room_s = seconds_to_slot(
+                        started_s.values(), num_workers=self._num_workers, now_s=now_s
+                    )
+                if room_s <= 0:
+                    futures.append(self._threads.submit(self._judge_one, *waiting.popleft()))
+                    started_s[futures[-1]] = now_s
+                    continue
+                patience_s = None if math.isinf(room_s) else room_s
+                for done in wait(started_s, patience_s, FIRST_COMPLETED).done:
+                    del started_s[done]
         return [future.result() for future in futures]
-
-    def _seconds_to_slot(self, started_s: Collection[float]) -> float:
-        now_s = time.perf_counter()
-        return seconds_to_slot(started_s, num_workers=self._num_workers, now_s=now_s)
 
     def _judge_one(self, gold: CodeGold, text: str) -> Verdict:
         jail = self._free_or_new()
@@ -100,24 +100,20 @@ class CodePool:
         return jail
 
 
-def open_code_pool(
-    limits: CodeLimits, *, num_workers: int, kind: type[CodeJudge] = CodeJudge
+def open_judge(
+    params: VerifyParams, *, workers: int, kind: type[CodeJudge] = CodeJudge
 ) -> CodePool:
-    """Open the best tier of the sandbox, or the one named by ``limits``, after one self-test.
+    """Open the best tier of the sandbox, or the one named by ``params``, after one self-test.
 
     Raises:
         SandboxUnavailableError: no tier passes its self-test; nothing is run.
     """
-    opened = open_tier(limits)
+    opened = open_tier(params.code)
     first = kind(opened)
-    return CodePool(first, lambda: kind(reopen_tier(opened, limits)), num_workers=num_workers)
+    return CodePool(
+        first, lambda: kind(open_named_tier(opened.name, params.code)), num_workers=workers
+    )
 
 
-def open_judge(params: VerifyParams, *, workers: int) -> CodePool:
-    """Open the judge of code, with the limits of ``params``."""
-    return open_code_pool(params.code, num_workers=workers)
-
-
-def open_program_judge(params: VerifyParams, *, workers: int) -> CodePool:
-    """Open the judge of programs that read standard input, with the limits of ``params``."""
-    return open_code_pool(params.code, num_workers=workers, kind=ProgramJudge)
+open_program_judge = functools.partial(open_judge, kind=ProgramJudge)
+"""The same for programs that read standard input."""

@@ -10,7 +10,6 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
@@ -54,15 +53,6 @@ class Rule(StrEnum):
     STEPS_IN_PROSE = "steps_in_prose"
 
 
-STRICT_RULES = frozenset({Rule.STEPS, Rule.ANSWER_TAG})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    text: str
-    rule: Rule
-
-
 class _RefusedError(ValueError):
     """The text found does not solve the problem; the message gives the reason."""
 
@@ -75,17 +65,21 @@ def judge(gold: CountdownGold, text: str) -> Verdict:
     found = _extract(text, num_numbers=len(gold.numbers))
     if found is None:
         return Verdict(status=Status.UNPARSED, strict=False, lenient=False)
+    solution, rule = found
     detail = None
     try:
-        _check(found.text, gold)
+        if steps := _steps(solution):
+            _check_steps(steps, gold)
+        else:
+            _check_expression(solution, gold)
     except _RefusedError as error:
         detail = str(error)
     return Verdict(
         status=Status.CORRECT if detail is None else Status.WRONG,
-        strict=detail is None and found.rule in STRICT_RULES,
+        strict=detail is None and rule in {Rule.STEPS, Rule.ANSWER_TAG},
         lenient=detail is None,
-        extracted=found.text[:MAX_SHOWN_CHARS],
-        rule=found.rule.value,
+        extracted=solution[:MAX_SHOWN_CHARS],
+        rule=rule.value,
         detail=detail,
     )
 
@@ -103,12 +97,10 @@ def answer_form(text: str) -> str | None:
     found = _extract(text, num_numbers=None)
     if found is None:
         return None
-    if _are_steps(found.text):
-        steps = [step for line in found.text.split("\n") if (step := STEP.fullmatch(line))]
-        parts = [_step_form(step[2], step[1], step[3], int(step[4])) for step in steps]
-    else:
-        expression = found.text.rstrip(" .").partition("=")[0]
-        parts = []
+    solution, _ = found
+    parts = [_step_form(one[2], one[1], one[3], int(one[4])) for one in _steps(solution)]
+    if not parts:
+        expression = solution.rstrip(" .").partition("=")[0]
         try:
             _evaluate(_parse(expression[:MAX_EXPRESSION_CHARS]), [], parts)
         except _RefusedError:
@@ -121,74 +113,56 @@ def _step_form(sign: str, left: object, right: object, value: object) -> str:
     return f"{sign.join(sorted(operands) if sign in '+*' else operands)}={value}"
 
 
-def _extract(text: str, *, num_numbers: int | None) -> _Found | None:
+def _extract(text: str, *, num_numbers: int | None) -> tuple[str, Rule] | None:
     visible = strip_reasoning(text)
     ending = plain(visible[-MAX_TEXT_CHARS:])
-    if len(visible) <= MAX_TEXT_CHARS and _are_steps(ending):
-        return _Found(text=ending.strip(), rule=Rule.STEPS)
+    if len(visible) <= MAX_TEXT_CHARS and _steps(ending):
+        return ending.strip(), Rule.STEPS
     tagged = _ANSWER.findall(ending)
     if tagged:
-        return _Found(text=strip_latex(tagged[-1]).strip(), rule=Rule.ANSWER_TAG)
+        return strip_latex(tagged[-1]).strip(), Rule.ANSWER_TAG
     boxed = strip_latex("".join(last_boxes(ending)[-1:]))
     if has_operator(boxed):
-        return _Found(text=boxed.strip(), rule=Rule.BOXED)
+        return boxed.strip(), Rule.BOXED
     return _in_prose(strip_latex(ending), num_numbers=num_numbers)
 
 
-def _are_steps(text: str) -> bool:
-    lines = text.split("\n") if text.strip() else []
-    return bool(lines) and all(STEP.fullmatch(line) for line in lines if line.strip())
+def _steps(text: str) -> list[re.Match[str]]:
+    """The steps of a text; none if it holds anything else."""
+    lines = [STEP.fullmatch(line) for line in text.split("\n") if line.strip()]
+    steps = [step for step in lines if step]
+    return steps if len(steps) == len(lines) else []
 
 
-def _in_prose(text: str, *, num_numbers: int | None) -> _Found | None:
+def _in_prose(text: str, *, num_numbers: int | None) -> tuple[str, Rule] | None:
     """The last expression or steps in prose; ``num_numbers``: of the problem, None if unknown."""
     last_line = LIST_MARK.sub("", text.rstrip().rpartition("\n")[2], count=1).strip("^")
     candidates = [found for found in find_expressions(last_line) if has_operator(found)]
-    if candidates and num_numbers in {None, len(_numerals(candidates[-1]))}:
-        return _Found(text=candidates[-1], rule=Rule.LAST_LINE)
+    last = (candidates[-1], Rule.LAST_LINE) if candidates else None
+    if last and num_numbers in {None, len(re.findall(r"\d+", last[0].partition("=")[0]))}:
+        return last
     # n numbers take exactly n - 1 steps; earlier ones are discarded attempts.
     steps = list(find_steps(text))[0 if num_numbers is None else 1 - num_numbers :]
-    if steps:
-        return _Found(text="\n".join(steps), rule=Rule.STEPS_IN_PROSE)
-    return _Found(text=candidates[-1], rule=Rule.LAST_LINE) if candidates else None
+    return ("\n".join(steps), Rule.STEPS_IN_PROSE) if steps else last
 
 
-def _numerals(expression: str) -> list[str]:
-    return re.findall(r"\d+", expression.partition("=")[0])
-
-
-def _check(solution: str, gold: CountdownGold) -> None:
-    if _are_steps(solution):
-        _check_steps(solution, gold)
-    else:
-        _check_expression(solution, gold)
-
-
-def _check_steps(solution: str, gold: CountdownGold) -> None:
+def _check_steps(steps: Iterable[re.Match[str]], gold: CountdownGold) -> None:
     available = Counter(Fraction(number) for number in gold.numbers)
     result: Fraction | None = None
-    for line in solution.split("\n"):
-        step = STEP.fullmatch(line)
-        if step is None:
-            continue
+    for step in steps:
         left, right, written = (Fraction(step[group]) for group in (1, 3, 4))
-        _take(available, (left, right))
+        for operand in (left, right):
+            if not available[operand]:
+                raise _RefusedError(f"{operand} is not available")
+            available[operand] -= 1
         result = _apply(step[2], left, right)
         if result != written:
-            raise _RefusedError(f"{line.strip()}: it is {result}")
+            raise _RefusedError(f"{step[0].strip()}: it is {result}")
         available[result] += 1
-    left_over = +available
-    if left_over.total() != 1:
-        raise _RefusedError(f"{left_over.total() - 1} numbers are left over")
+    if available.total() != 1:
+        raise _RefusedError(f"{available.total() - 1} numbers are left over")
     if result != gold.target:
         raise _RefusedError(f"the last value is {result}, not {gold.target}")
-
-
-def _take(available: Counter[Fraction], operands: Iterable[Fraction]) -> None:
-    for operand in operands:
-        if available[operand] < 1:
-            raise _RefusedError(f"{operand} is not available")
-        available[operand] -= 1
 
 
 def _apply(sign: str, left: Fraction, right: Fraction) -> Fraction:

@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import pathlib
-import select
 import signal
 import socket
 import subprocess
@@ -19,17 +18,17 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.examiner.session import GONE
-from pipeline_lib.verification.sandbox.jail.limits import wall_seconds
+from pipeline_lib.verification.sandbox.jail.limits import MESSAGE_BYTES, wall_seconds
 
 PACKAGE_ROOT = pathlib.Path(__file__).parents[3]
 _LAUNCH = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from pipeline_lib.verification.sandbox.jail.zygote import main; main(sys.argv[2])"
+    "from pipeline_lib.verification.sandbox.jail.zygote import main; main()"
 )
 # Not -I: it ignores PYTHONHASHSEED, without which the order of a set, and with it an occasional
 # verdict, would differ between runs. The environment is set below, so -E is not needed.
@@ -40,16 +39,12 @@ _ANSWER_GRACE_S = 10.0
 _CLOSE_TIMEOUT_S = 2.0
 _ATTEMPTS = 2
 _KEPT_OUTPUT_BYTES = 64 << 10
+DIED = "the sandbox itself died"
 EXITED = "the candidate exited with 0"
-OUT_OF_TIME = "the clock ran out before its CPU seconds did"
 
 
 class JailRefusedError(ReasonloopError):
     """The kernel or the container does not permit this jail."""
-
-
-class _InterpreterDiedError(Exception):
-    """The jailed interpreter died, or did not reply in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +81,7 @@ class JailedInterpreter:
     """One warm interpreter in one jail; runs are serialized, from any thread.
 
     Args:
-        jail: ``namespace`` or ``landlock``.
+        jail: ``namespace``, ``landlock``, or ``container`` in a container of its own.
         timeout_s: CPU seconds of one program; the wall-clock limit is ``wall_seconds(timeout_s)``.
         memory_bytes: Address space of the candidate's process.
 
@@ -118,9 +113,16 @@ class JailedInterpreter:
                         self._start()
                     report = self._run_once(program, suite)
                     break
-                except (_InterpreterDiedError, JailRefusedError):
+                except (OSError, JailRefusedError):
                     self._stop()
-        return build_report(report, seconds=time.perf_counter() - start)
+        status, detail = _status_of(report)
+        return RunReport(
+            status=status,
+            detail=detail,
+            output=report.get("output", ""),
+            seconds=time.perf_counter() - start,
+            is_conclusive=status is not Status.TIMEOUT or report["end"] == "cpu_limit",
+        )
 
     def close(self) -> None:
         """End the interpreter and everything in its jail. Safe to call twice."""
@@ -136,12 +138,11 @@ class JailedInterpreter:
         return self._process.pid
 
     def _start(self) -> None:
-        local, remote = socket.socketpair()
+        self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own_pidfd = os.pidfd_open(os.getpid())
         options = {
             "jail": self._jail,
             "memory_bytes": self._memory_bytes,
-            "own_path": str(PACKAGE_ROOT),
             "packages": numpy_folders(),
             "control": remote.fileno(),
             "client_pidfd": own_pidfd,
@@ -162,10 +163,9 @@ class JailedInterpreter:
         finally:
             os.close(own_pidfd)
             remote.close()
-        self._control = local
         try:
             answer = self._receive(_START_TIMEOUT_S)
-        except _InterpreterDiedError as error:
+        except OSError as error:
             self._stop()
             raise JailRefusedError("the interpreter did not start") from error
         if "refused" in answer:
@@ -178,52 +178,34 @@ class JailedInterpreter:
         self._process.wait()
 
     def _run_once(self, program: str, suite: TestSuite) -> dict[str, Any]:
-        result, result_end = os.pipe()
-        output = _memory_file(b"")
-        sent = [
-            _memory_file(program.encode("utf-8", "surrogatepass")),
-            _memory_file(suite.encoded()),
-            result_end,
-            output,
-        ]
+        """The report of one run.
+
+        Raises:
+            OSError: the interpreter died, or did not reply in time.
+        """
+        contents = [_encoded(program), suite.encoded(), b"", b""]
         if suite.stdin is not None:
-            sent.append(_memory_file(suite.stdin.encode("utf-8", "surrogatepass")))
+            contents.append(_encoded(suite.stdin))
         request = json.dumps({"timeout_s": self._timeout_s}).encode()
-        try:
-            socket.send_fds(self._control, [request], sent)
-        except OSError as error:
-            os.close(result)
-            os.close(output)
-            raise _InterpreterDiedError from error
-        finally:
-            for descriptor in sent:
-                if descriptor != output:
-                    os.close(descriptor)
-        with os.fdopen(result, "rb") as result_file, os.fdopen(output, "rb") as output_file:
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(_memory_file(content)) for content in contents]
+            socket.send_fds(self._control, [request], [file.fileno() for file in files])
             report = self._receive(wall_seconds(self._timeout_s) + _ANSWER_GRACE_S)
-            # All writers have closed it or are dead by now, so this does not block.
-            report["result"] = result_file.read().decode()
-            output_file.seek(0)
-            kept = output_file.read(_KEPT_OUTPUT_BYTES if suite.stdin is None else -1)
+            _, _, result, output, *_ = files
+            for file in (result, output):
+                file.seek(0)
+            report["result"] = result.read()
+            kept = output.read(_KEPT_OUTPUT_BYTES if suite.stdin is None else -1)
             report["output"] = kept.decode("utf-8", "replace")
         return report
 
     def _receive(self, timeout_s: float) -> dict[str, Any]:
-        deadline = time.monotonic() + timeout_s
-        line = bytearray()
-        while not line.endswith(b"\n"):
-            remaining = max(deadline - time.monotonic(), 0)
-            if not select.select([self._control], [], [], remaining)[0]:
-                raise _InterpreterDiedError
-            try:
-                part = self._control.recv(1 << 16)
-            except OSError as error:
-                raise _InterpreterDiedError from error
-            if not part:
-                raise _InterpreterDiedError
-            line += part
-        message: dict[str, Any] = json.loads(line)
-        return message
+        self._control.settimeout(timeout_s)
+        message = self._control.recv(MESSAGE_BYTES)
+        if not message:
+            raise ConnectionResetError
+        received: dict[str, Any] = json.loads(message)
+        return received
 
 
 def numpy_folders() -> list[str]:
@@ -235,24 +217,15 @@ def numpy_folders() -> list[str]:
     return [str(one) for one in (folder, folder.with_name("numpy.libs")) if one.is_dir()]
 
 
-def _memory_file(content: bytes) -> int:
-    descriptor = os.memfd_create("run")
-    with os.fdopen(os.dup(descriptor), "wb") as file:
-        file.write(content)
-        file.seek(0)
-    return descriptor
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
-def build_report(report: dict[str, Any], *, seconds: float) -> RunReport:
-    """The outcome of a run of ``seconds``, from the report of the jailed side (empty: it died)."""
-    status, detail = _status_of(report)
-    return RunReport(
-        status=status,
-        detail=detail,
-        output=report.get("output", ""),
-        seconds=seconds,
-        is_conclusive=status is not Status.TIMEOUT or report["end"] == "cpu_limit",
-    )
+def _memory_file(content: bytes) -> BinaryIO:
+    file = os.fdopen(os.memfd_create("run"), "w+b")
+    file.write(content)
+    file.seek(0)
+    return file
 
 
 def _status_of(report: dict[str, Any]) -> tuple[Status, str]:
@@ -260,21 +233,19 @@ def _status_of(report: dict[str, Any]) -> tuple[Status, str]:
         case {"end": "cpu_limit"}:
             return Status.TIMEOUT, "its CPU seconds ran out"
         case {"end": "deadline"}:
-            return Status.TIMEOUT, OUT_OF_TIME
+            return Status.TIMEOUT, "the clock ran out before its CPU seconds did"
         case {"end": "output_limit"}:
             return Status.OUTPUT_LIMIT, "printed more than 1 MiB"
-        case {"end": "exit", "result": str(content)} if content:
+        case {"end": "exit", "result": bytes(content)} if content:
             result = json.loads(content)
-            status, detail = Status(result["status"]), result["detail"]
-            if status is Status.TIMEOUT:
-                detail = OUT_OF_TIME
-            elif detail == GONE:
-                detail = _describe_exit(report["candidate_status"])
-            return status, detail
+            is_gone = result["detail"] == GONE
+            exit_code = report["candidate_status"]
+            detail = _describe_exit(exit_code) if is_gone else result["detail"]
+            return Status(result["status"]), detail
         case {"end": "exit"}:
             return Status.VERIFIER_ERROR, "the tests process died"
         case _:
-            return Status.VERIFIER_ERROR, "the sandbox itself died"
+            return Status.VERIFIER_ERROR, DIED
 
 
 def _describe_exit(code: int | None) -> str:

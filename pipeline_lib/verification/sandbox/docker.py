@@ -1,10 +1,12 @@
 """The docker tier: a fresh container per program, for parity with other systems. Slow.
 
-Docker isolates; inside, the same two processes judge as in the other tiers.
+Docker isolates; inside, an interpreter judges as in the other tiers.
 """
 
 import contextlib
+import dataclasses
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -12,17 +14,20 @@ import sys
 import threading
 import time
 import uuid
-from typing import Any, Self
+from subprocess import DEVNULL, PIPE
+from typing import Self
 
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.client import (
+    DIED,
     INTERPRETER_FLAGS,
     PACKAGE_ROOT,
+    JailedInterpreter,
     JailRefusedError,
     RunReport,
     TestSuite,
-    build_report,
 )
-from pipeline_lib.verification.sandbox.jail.container import header
+from pipeline_lib.verification.sandbox.jail import kernel
 from pipeline_lib.verification.sandbox.jail.limits import wall_seconds
 
 IMAGE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
@@ -31,10 +36,10 @@ _OWN_FILES = "pipeline_lib"
 _INSIDE = pathlib.PurePosixPath("/opt/reasonloop")
 _LAUNCH = (
     f"import sys; sys.path.insert(0, '{_INSIDE}'); "
-    "from pipeline_lib.verification.sandbox.jail.container import main; main()"
+    "from pipeline_lib.verification.sandbox.docker import judge_inside; judge_inside()"
 )
-_HEADROOM_MB = 64
-"""For the examiner, so that the candidate reaches its own limit first."""
+_HEADROOM_MB = 96
+"""For the other processes, so that the candidate reaches its own limit first."""
 _START_GRACE_S = 30.0
 _PROBE_TIMEOUT_S = 10.0
 
@@ -69,15 +74,14 @@ class DockerSandbox:
     def run(self, program: str, suite: TestSuite) -> RunReport:
         """Run one program; never raises for what the program does."""
         start = time.perf_counter()
-        name = f"reasonloop-{uuid.uuid4().hex}"
-        process = subprocess.Popen(  # noqa: S603 - fixed arguments; nothing of the program
-            self._command(name),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        report = self._answer(process, name, self._request(program, suite))
-        return build_report(report, seconds=time.perf_counter() - start)
+        limits = {"timeout_s": self._timeout_s, "memory_bytes": self._memory_bytes}
+        request = json.dumps([limits, program, dataclasses.asdict(suite)])
+        answer = self._answer(request.encode() + b"\n")
+        seconds = time.perf_counter() - start
+        if not answer:
+            return RunReport(status=Status.VERIFIER_ERROR, detail=DIED, output="", seconds=seconds)
+        fields = json.loads(answer)
+        return RunReport(**{**fields, "status": Status(fields["status"]), "seconds": seconds})
 
     def close(self) -> None:
         """Do nothing: no process outlives a run."""
@@ -107,42 +111,47 @@ class DockerSandbox:
             *(self._image, "python3", *INTERPRETER_FLAGS, "-c", _LAUNCH),
         ]
 
-    def _request(self, program: str, suite: TestSuite) -> bytes:
-        source = program.encode("utf-8", "surrogatepass")
-        tests = suite.encoded()
-        stdin = None if suite.stdin is None else suite.stdin.encode("utf-8", "surrogatepass")
-        head = header(
-            source, tests, stdin, timeout_s=self._timeout_s, memory_bytes=self._memory_bytes
+    def _answer(self, request: bytes) -> bytes:
+        """What a container writes; empty if it died."""
+        answer = b""
+        name = f"reasonloop-{uuid.uuid4().hex}"
+        process = subprocess.Popen(  # noqa: S603 - fixed arguments; nothing of the program
+            self._command(name), stdin=PIPE, stdout=PIPE, stderr=DEVNULL
         )
-        return head + source + tests + (stdin or b"")
-
-    def _answer(
-        self, process: subprocess.Popen[bytes], name: str, request: bytes
-    ) -> dict[str, Any]:
         assert process.stdin is not None
         assert process.stdout is not None
-        watchdog = threading.Timer(
-            wall_seconds(self._timeout_s) + _START_GRACE_S, self._kill, (process, name)
-        )
+        limit_s = wall_seconds(self._timeout_s) + _START_GRACE_S
+        watchdog = threading.Timer(limit_s, self._kill, (process, name))
         watchdog.start()
         try:
-            # Left open while the program runs: end of file would mean that this process is gone.
-            process.stdin.write(request)
-            process.stdin.flush()
-            answer = process.stdout.read()
-        except BrokenPipeError:
-            answer = b""
+            with contextlib.suppress(BrokenPipeError), process:
+                # Left open while the program runs: end of file would mean that this process is gone.
+                process.stdin.write(request)
+                process.stdin.flush()
+                answer = process.stdout.read()
         finally:
             watchdog.cancel()
-            with contextlib.suppress(BrokenPipeError):
-                process.stdin.close()
-            process.stdout.close()
-            process.wait()
-        report: dict[str, Any] = json.loads(answer) if answer else {}
-        return report
+        return answer
 
     def _kill(self, process: subprocess.Popen[bytes], name: str) -> None:
         """Kill the container; killing only the docker client would leave it running."""
         command = [self._docker, "kill", name]
         subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - fixed arguments
         process.kill()
+
+
+def judge_inside() -> None:
+    """Entry point inside the container: one line of JSON in, the report as JSON out."""
+    # The candidate runs under the same user, and a container has a /proc.
+    kernel.set_dumpable(allowed=False)
+    limits, program, suite = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_client, daemon=True).start()
+    with JailedInterpreter("container", **limits) as interpreter:
+        report = interpreter.run(program, TestSuite(**suite))
+    sys.stdout.write(json.dumps(dataclasses.asdict(report)))
+
+
+def _end_with_client() -> None:
+    """End the container at the end of its standard input: the client is gone."""
+    os.read(0, 1)
+    os._exit(1)

@@ -1,7 +1,9 @@
 """Selection of the sandbox tier: the best one that passes a self-test of hostile programs."""
 
+import contextlib
+import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -106,55 +108,42 @@ def open_tier(limits: CodeLimits) -> OpenTier:
         SandboxUnavailableError: none passes its self-test; the message gives the reason per tier.
     """
     reasons = []
-    for name in permitted_tiers(limits):
-        report = probe_tier(name)
+    for report in probe_tiers(limits):
         if report.available:
-            return OpenTier(name=name, sandbox=_open(name, limits))
-        reasons.append(f"{name}: {report.reason}")
+            return open_named_tier(report.name, limits)
+        reasons.append(f"{report.name}: {report.reason}")
     raise SandboxUnavailableError(f"no sandbox for model-written code ({'; '.join(reasons)})")
 
 
-def reopen_tier(opened: OpenTier, limits: CodeLimits) -> OpenTier:
-    """Open another sandbox of a tier that has passed its self-test in this process.
+def open_named_tier(name: str, limits: CodeLimits) -> OpenTier:
+    """Open a tier that has passed its self-test in this process.
 
     Raises:
-        JailRefusedError: the machine has no room for another one.
+        JailRefusedError: the machine has no room for it.
     """
-    return OpenTier(name=opened.name, sandbox=_open(opened.name, limits))
+    kind = DockerSandbox if name == "docker" else functools.partial(JailedInterpreter, name)
+    sandbox = kind(timeout_s=limits.timeout_s, memory_bytes=limits.memory_mb << 20)
+    return OpenTier(name=name, sandbox=sandbox)
 
 
-def probe_tier(name: str) -> TierReport:
-    """Open a tier, run its self-test, close it."""
-    start = time.perf_counter()
-    reason = _self_test_failure(name)
-    return TierReport(
-        name=name, available=not reason, reason=reason, seconds=time.perf_counter() - start
-    )
-
-
-def permitted_tiers(limits: CodeLimits) -> tuple[str, ...]:
-    """The tiers that ``limits`` permit, best first."""
-    return TIERS if limits.tier == "auto" else (limits.tier,)
-
-
-def _open(name: str, limits: CodeLimits) -> Sandbox:
-    memory_bytes = limits.memory_mb << 20
-    if name == "docker":
-        return DockerSandbox(timeout_s=limits.timeout_s, memory_bytes=memory_bytes)
-    return JailedInterpreter(name, timeout_s=limits.timeout_s, memory_bytes=memory_bytes)
+def probe_tiers(limits: CodeLimits) -> Iterator[TierReport]:
+    """Self-test the tiers that ``limits`` permit, best first."""
+    for name in TIERS if limits.tier == "auto" else (limits.tier,):
+        start = time.perf_counter()
+        reason = _self_test_failure(name)
+        seconds = time.perf_counter() - start
+        yield TierReport(name=name, available=not reason, reason=reason, seconds=seconds)
 
 
 def _self_test_failure(name: str) -> str:
     for tests, timeout_s in ((ENDING, _ENDING_TIMEOUT_S), (ENDLESS, _ENDLESS_TIMEOUT_S)):
         try:
-            sandbox = _open(name, CodeLimits(timeout_s=timeout_s))
+            sandbox = open_named_tier(name, CodeLimits(timeout_s=timeout_s)).sandbox
         except JailRefusedError as error:
             return str(error)
-        try:
+        with contextlib.closing(sandbox):
             if failure := failed_self_test(sandbox, tests):
                 return failure
-        finally:
-            sandbox.close()
     return ""
 
 

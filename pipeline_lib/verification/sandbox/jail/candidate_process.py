@@ -7,7 +7,6 @@ values, which it could also have returned.
 import atexit
 import builtins
 import contextlib
-import functools
 import importlib
 import io
 import operator
@@ -15,16 +14,8 @@ import os
 import random
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
-from types import (
-    AsyncGeneratorType,
-    BuiltinFunctionType,
-    CodeType,
-    CoroutineType,
-    FunctionType,
-    MethodType,
-    ModuleType,
-)
 from typing import Any, NoReturn
 
 from pipeline_lib.verification.sandbox.protocol.channel import (
@@ -32,11 +23,7 @@ from pipeline_lib.verification.sandbox.protocol.channel import (
     ChannelClosedError,
     FrameTooLargeError,
 )
-from pipeline_lib.verification.sandbox.protocol.codec import (
-    NotPlainError,
-    decode,
-    encode,
-)
+from pipeline_lib.verification.sandbox.protocol.codec import NotPlainError, decode, encode
 from pipeline_lib.verification.sandbox.protocol.records import Records
 
 MODULE = "candidate"
@@ -44,27 +31,38 @@ _MESSAGE_LENGTH = 300
 _OWN_FRAMES = 40
 _KEPT_PRINT = 1 << 16
 _MUTABLE = (list, dict, set, bytearray)
-_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _ITERATORS_OF = frozenset({"builtins", "itertools", "_collections", "_csv"})
-_TYPES = ("typing",)
-_CUSTOMARY = (
+_BUILTINS = ("len", "iter", "bool", "str", "repr", "hash", "round", "reversed")
+_OPERATIONS: dict[str, Callable[..., object]] = {
+    **{name: getattr(operator, name) for name in operator.__all__},
+    **{name: getattr(builtins, name) for name in _BUILTINS},
+    "enter": lambda manager: manager.__enter__(),
+    "exit": lambda manager: manager.__exit__(None, None, None),
+}
+
+
+class _MalformedError(Exception):
+    """The program cannot be loaded."""
+
+
+def _customary(*modules: str) -> dict[str, object]:
+    """Names that data sets import before a program, by name; of two modules the first has it."""
+    imported = [importlib.import_module(name) for name in reversed(modules)]
+    names: dict[str, object] = {}
+    for module in imported:
+        public = getattr(module, "__all__", None) or [n for n in vars(module) if n[0] != "_"]
+        names |= {name: getattr(module, name) for name in public}
+    names |= {module.__name__: module for module in imported}
+    return {name: value for name, value in names.items() if not hasattr(builtins, name)}
+
+
+_TYPES = _customary("typing")
+_CUSTOMARY = _customary(
     *("typing", "collections", "itertools", "functools", "heapq", "bisect", "math", "string"),
     *("random", "re", "datetime", "operator"),
 )
-"""Modules whose names the published programs of LeetCode use without an import."""
-_OPERATIONS: dict[str, Callable[..., object]] = {
-    **{name: getattr(operator, name) for name in operator.__all__},
-    "len": len,
-    "iter": iter,
-    "bool": bool,
-    "str": str,
-    "repr": repr,
-    "hash": hash,
-    "enter": lambda manager: manager.__enter__(),
-    "round": round,
-    "reversed": reversed,
-    "exit": lambda manager: manager.__exit__(None, None, None),
-}
+"""The names that the published programs of LeetCode use without an import."""
 
 
 def serve_calls(program: bytes, channel: Channel) -> NoReturn:
@@ -110,30 +108,33 @@ class CandidateServer:
         self._records = Records(self._class_named, self._is_shared)
         self._lent: dict[int, Any] = {}
         self._loop: Any = None
-        self._module = ModuleType(MODULE)
+        self._module = types.ModuleType(MODULE)
         self._handed_out: list[object] = []
         self._numbers: dict[int, int] = {}
         self._keeps_subclasses = False
         self._captures_stdout = False
-        self._operations: dict[str, Callable[..., tuple[Any, ...]]] = {
-            "load": self._load,
-            "run": self._run,
+        self._replies: dict[str, Callable[..., tuple[Any, ...]]] = {
             "name": self._name,
             "call": self._call,
-            "get": self._get,
-            "set": self._set,
             "next": self._next,
-            "operate": self._operate,
-            "capture_stdout": self._capture_stdout,
-            "seed": self._seed,
-            "stdin": self._set_stdin,
-            "argv": lambda arguments: self._patch("sys", "argv", arguments),
-            "environ": self._set_environment,
-            "patch": self._patch,
-            "method": lambda target, name, *args: self._reply(getattr(target, name)(*args)),
-            "await": self._await,
             "anext": self._anext,
         }
+        self._values: dict[str, Callable[..., object]] = {
+            "load": self._load,
+            "run": self._run,
+            "get": lambda target, name: getattr(self._target(target), name),
+            "set": setattr,
+            "method": lambda target, name, *args: getattr(target, name)(*args),
+            "operate": lambda name, *args: _OPERATIONS[name](*args),
+            "await": self._await,
+            "capture_stdout": self._capture_stdout,
+            "stdin": _set_stdin,
+            "argv": lambda arguments: _patch("sys", "argv", arguments),
+            "environ": _set_environment,
+            "seed": _seed,
+            "patch": _patch,
+        }
+        """Operations whose result is the value of the reply."""
 
     def answer(self, request: bytes) -> bytes:
         """Execute one request and encode the reply; never raises for what the program does."""
@@ -141,16 +142,24 @@ class CandidateServer:
         return self._answer(operation, operands)
 
     def _answer(self, operation: str, operands: list[Any]) -> bytes:
+        printed = io.StringIO() if self._captures_stdout else None
         try:
-            with self._redirect_stdout() as printed:
-                answer = self._operations[operation](*operands)
-            if printed is not None:
+            with contextlib.redirect_stdout(printed) if printed else contextlib.nullcontext():
+                answer = self._execute(operation, operands)
+            if printed:
                 answer = ("printed", printed.getvalue()[:_KEPT_PRINT], answer)
             return self._encode(answer, self._describe_value)
         except NotPlainError as error:
             return encode(("not_plain", str(error)), _zero)
+        except _MalformedError as error:
+            return encode(("malformed", str(error)[:_MESSAGE_LENGTH]), _zero)
         except BaseException as error:  # noqa: BLE001 - the program may raise anything
             return encode(("raised", *_describe_exception(error)), _zero)
+
+    def _execute(self, operation: str, operands: list[Any]) -> tuple[Any, ...]:
+        if operation in self._replies:
+            return self._replies[operation](*operands)
+        return self._reply(self._values[operation](*operands))
 
     def _encode(self, value: object, describe: Callable[[object], Any]) -> bytes:
         self._records.begin()
@@ -213,11 +222,6 @@ class CandidateServer:
     def _is_shared(self, kind: type) -> bool:
         return kind.__module__ == MODULE and kind.__name__ in self._shared
 
-    def _redirect_stdout(self) -> contextlib.AbstractContextManager[io.StringIO | None]:
-        if self._captures_stdout:
-            return contextlib.redirect_stdout(io.StringIO())
-        return contextlib.nullcontext()
-
     def _describe_value(self, value: object) -> list[object]:
         """Number and kind by which the examiner refers to a value that is not plain."""
         for lent, function in self._lent.items():
@@ -234,89 +238,68 @@ class CandidateServer:
             return ("object", *self._describe_value(value))
         return ("value", value)
 
-    def _load(
-        self,
-        entry_point: str,
-        is_class: bool,  # noqa: FBT001
-        shared: list[str],
-        prelude: str,
-    ) -> tuple[Any, ...]:
+    def _target(self, target: Any) -> Any:
+        """The function under test if it is given by its name."""
+        return self._entry if isinstance(target, str) else target
+
+    def _load(self, entry_point: str, is_class: bool, shared: list[str], prelude: str) -> bool:  # noqa: FBT001
+        """Execute the program; True if its objects can be used, and not only their values."""
         sys.modules[MODULE] = self._module
         names = self._module.__dict__
         self._shared = frozenset(shared)
-        try:
-            source = self._program.decode("utf-8", "surrogatepass")
-            code = compile(source, f"<{MODULE}>", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
-            return ("malformed", f"{type(error).__name__}: {error}"[:_MESSAGE_LENGTH])
+        code = self._compiled()
         owner, _, method = entry_point.partition("().")
         used = set(_names_in(code))
-        for name in used:
-            names.update(_customary(name, modules=_CUSTOMARY if owner == "Solution" else _TYPES))
-        if not used.isdisjoint(shared):
+        customary = _CUSTOMARY if owner == "Solution" else _TYPES
+        names.update({name: customary[name] for name in used & customary.keys()})
+        if used & self._shared:
             exec(prelude, names)  # noqa: S102 - classes of the tests
         exec(code, names)  # noqa: S102 - the purpose of this jailed process
         found = names.get(owner)
         if not callable(found):
-            return ("malformed", f"no function {owner!r} is defined")
+            raise _MalformedError(f"no function {owner!r} is defined")
         self._entry = getattr(found(), method) if method else found
         self._keeps_subclasses = is_class and isinstance(found, type)
-        return ("value", self._keeps_subclasses)
+        return self._keeps_subclasses
 
-    def _run(self) -> tuple[Any, ...]:
+    def _run(self) -> None:
         """Run the program as a process runs it, with the input on descriptor 0."""
-        try:
-            code = compile(self._program, "<program>", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
-            return ("malformed", f"{type(error).__name__}: {error}"[:_MESSAGE_LENGTH])
-        main = sys.modules["__main__"] = ModuleType("__main__")
+        code = self._compiled()
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
         try:
             exec(code, main.__dict__)  # noqa: S102 - the purpose of this jailed process
         finally:
             atexit._run_exitfuncs()  # noqa: SLF001 - as at the end of a process
             sys.stdout.flush()
-        return ("value", None)
+
+    def _compiled(self) -> types.CodeType:
+        try:
+            return compile(self._program, f"<{MODULE}>", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            raise _MalformedError(f"{type(error).__name__}: {error}") from error
 
     def _name(self, name: str) -> tuple[Any, ...]:
         value = self._module.__dict__.get(name)
-        is_known = isinstance(value, type | FunctionType)
+        is_known = isinstance(value, type | types.FunctionType)
         return ("object", *self._describe_value(value)) if is_known else ("none",)
 
     def _call(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        function = self._entry if isinstance(target, str) else target
         given = [args, kwargs]
         before = self._encode(given, _zero)
         # A copy: the program must not change which of its arguments it appears to return.
         all_given = [*args, *kwargs.values()]
-        result = function(*args, **kwargs)
-        if self._encode(given, _zero) != before:
-            return ("mutated", _position(result, all_given), *given, self._reply(result))
+        result = self._target(target)(*args, **kwargs)
         position = _position(result, all_given)
+        if self._encode(given, _zero) != before:
+            return ("mutated", position, *given, self._reply(result))
         return self._reply(result) if position is None else ("argument", position)
 
-    def _await(self, coroutine: Any) -> tuple[Any, ...]:
+    def _await(self, coroutine: Any) -> Any:
         if self._loop is None:
             import asyncio  # noqa: PLC0415 - too large for the warm interpreter
 
             self._loop = asyncio.new_event_loop()
-        return self._reply(self._loop.run_until_complete(coroutine))
-
-    def _anext(self, iterator: Any) -> tuple[Any, ...]:
-        async def step() -> Any:
-            return await anext(iterator)
-
-        try:
-            return self._await(step())
-        except StopAsyncIteration:
-            return ("end",)
-
-    def _get(self, target: object, name: str) -> tuple[Any, ...]:
-        target = self._entry if isinstance(target, str) else target
-        return self._reply(getattr(target, name))
-
-    def _set(self, target: object, name: str, value: object) -> tuple[Any, ...]:
-        setattr(target, name, value)
-        return ("value", None)
+        return self._loop.run_until_complete(coroutine)
 
     def _next(self, iterator: Iterator[object]) -> tuple[Any, ...]:
         try:
@@ -324,33 +307,38 @@ class CandidateServer:
         except StopIteration:
             return ("end",)
 
-    def _operate(self, name: str, *operands: object) -> tuple[Any, ...]:
-        return self._reply(_OPERATIONS[name](*operands))
+    def _anext(self, iterator: Any) -> tuple[Any, ...]:
+        async def step() -> Any:
+            return await anext(iterator)
 
-    def _capture_stdout(self, captures: bool) -> tuple[Any, ...]:  # noqa: FBT001
+        try:
+            return self._reply(self._await(step()))
+        except StopAsyncIteration:
+            return ("end",)
+
+    def _capture_stdout(self, captures: bool) -> None:  # noqa: FBT001
         self._captures_stdout = captures
-        return ("value", None)
 
-    def _seed(self, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        if isinstance(state[0], int):
-            random.setstate(state)
-        elif "numpy" in sys.modules:
-            sys.modules["numpy"].random.set_state(state)
-        return ("value", None)
 
-    def _set_stdin(self, text: str | None) -> tuple[Any, ...]:
-        sys.stdin = sys.__stdin__ if text is None else io.StringIO(text)
-        return ("value", None)
+def _set_stdin(text: str | None) -> None:
+    sys.stdin = sys.__stdin__ if text is None else io.StringIO(text)
 
-    def _set_environment(self, variables: dict[str, str]) -> tuple[Any, ...]:
-        environment = os.environ  # noqa: TID251 - that of the program
-        environment.clear()
-        environment.update(variables)
-        return ("value", None)
 
-    def _patch(self, module: str, name: str, value: object) -> tuple[Any, ...]:
-        setattr(importlib.import_module(module), name, value)
-        return ("value", None)
+def _set_environment(variables: dict[str, str]) -> None:
+    environment = os.environ  # noqa: TID251 - that of the program
+    environment.clear()
+    environment.update(variables)
+
+
+def _seed(state: tuple[Any, ...]) -> None:
+    if isinstance(state[0], int):
+        random.setstate(state)
+    elif "numpy" in sys.modules:
+        sys.modules["numpy"].random.set_state(state)
+
+
+def _patch(module: str, name: str, value: object) -> None:
+    setattr(importlib.import_module(module), name, value)
 
 
 def _position(result: object, given: list[Any]) -> int | None:
@@ -364,8 +352,8 @@ def _kind(value: object) -> str:
     kind = type(value)
     if kind.__module__ in _ITERATORS_OF and isinstance(value, Iterator):
         return f"iterator:{kind.__name__}"
-    if isinstance(value, CoroutineType | AsyncGeneratorType):
-        return "coroutine" if isinstance(value, CoroutineType) else "async"
+    if isinstance(value, types.CoroutineType | types.AsyncGeneratorType):
+        return "coroutine" if isinstance(value, types.CoroutineType) else "async"
     if isinstance(value, _FUNCTIONS):
         return "function"
     owner = value if isinstance(value, type) else kind
@@ -375,28 +363,12 @@ def _kind(value: object) -> str:
     return "sized" if sized and not isinstance(value, type) else "own"
 
 
-def _names_in(code: CodeType) -> Iterator[str]:
+def _names_in(code: types.CodeType) -> Iterator[str]:
     """The global names and the attributes that a program uses."""
     yield from code.co_names
     for constant in code.co_consts:
-        if isinstance(constant, CodeType):
+        if isinstance(constant, types.CodeType):
             yield from _names_in(constant)
-
-
-def _customary(name: str, *, modules: tuple[str, ...]) -> dict[str, object]:
-    """The value of a name that data sets import before the program, by name; empty if there is none."""
-    if hasattr(builtins, name):
-        return {}
-    if name in modules:
-        return {name: importlib.import_module(name)}
-    owners = (sys.modules[module] for module in modules)
-    return next(({name: getattr(one, name)} for one in owners if name in _public(one)), {})
-
-
-@functools.cache
-def _public(module: ModuleType) -> frozenset[str]:
-    names = getattr(module, "__all__", None) or [n for n in vars(module) if n[0] != "_"]
-    return frozenset(names)
 
 
 def _zero(_: object) -> int:
@@ -412,11 +384,7 @@ def _describe_exception(error: BaseException) -> tuple[str, str, str, list[Any],
         message = ""
     try:
         args, attributes = list(error.args), dict(vars(error))
-        encode((args, attributes), _refused)
+        encode((args, attributes), lambda _: None)
     except BaseException:  # noqa: BLE001 - likewise
         args, attributes = [message], {}
     return builtin, type(error).__name__, message, args, attributes
-
-
-def _refused(_: object) -> None:
-    return None

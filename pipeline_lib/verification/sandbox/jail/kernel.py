@@ -7,6 +7,7 @@ import ctypes
 import os
 import platform
 import struct
+from collections.abc import Iterable, Sequence
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -104,32 +105,19 @@ def set_dumpable(*, allowed: bool) -> None:
     _prctl("dumpable", _PR_SET_DUMPABLE, int(allowed))
 
 
-def forbid_new_privileges() -> None:
-    """Set ``no_new_privs``, which seccomp and Landlock require."""
-    _prctl("no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)
-
-
-def drop_capabilities() -> None:
-    """Empty the effective, permitted and inheritable capability sets."""
+def drop_privileges() -> None:
+    """Give up all capabilities and new privileges, and hide from processes of the same user."""
     _check("capset", _libc.capset(_CAPABILITY_HEADER, _NO_CAPABILITIES))
+    _prctl("no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)
+    set_dumpable(allowed=False)
 
 
-class PreparedFilter:
-    """A seccomp filter in memory, ready to install.
-
-    Args:
-        program: An array of ``struct sock_filter``.
-    """
-
-    def __init__(self, program: bytes) -> None:
-        self._instructions = ctypes.create_string_buffer(program, len(program))
-        address = ctypes.addressof(self._instructions)
-        self._header = ctypes.create_string_buffer(struct.pack("@HP", len(program) // 8, address))
-        self._address = ctypes.addressof(self._header)
-
-    def install(self) -> None:
-        """Install it for this process, irrevocably."""
-        _prctl("seccomp", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, self._address)
+def install_filter(program: bytes) -> None:
+    """Install a seccomp filter, an array of ``struct sock_filter``, irrevocably."""
+    instructions = ctypes.create_string_buffer(program, len(program))
+    fields = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
+    header = ctypes.create_string_buffer(fields)
+    _prctl("seccomp", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(header))
 
 
 def landlock_version() -> int:
@@ -137,27 +125,21 @@ def landlock_version() -> int:
     return _syscall("landlock", _SYS_LANDLOCK_CREATE, None, 0, 1)
 
 
-def landlock_ruleset(*, files: int, tcp: int, scopes: int) -> int:
-    """A descriptor of a new ruleset that handles (hence refuses) these rights.
+def restrict_by_landlock(refused: Sequence[int], allowed: Iterable[tuple[str, int]]) -> None:
+    """Restrict this process and all its descendants.
 
-    Zero fields at the end are cut off, so an older kernel, which knows fewer, accepts the rest.
+    Args:
+        refused: Rights to files, to TCP, and scopes; an older kernel knows only the first of these.
+        allowed: Rights to files that remain, by path.
     """
-    fields = struct.pack("=QQQ", files, tcp, scopes)
-    size = 24 if scopes else 16 if tcp else 8
-    return _syscall("landlock", _SYS_LANDLOCK_CREATE, ctypes.c_char_p(fields), size, 0)
-
-
-def landlock_allow(ruleset: int, path: str, rights: int) -> None:
-    """Grant ``rights`` beneath ``path``."""
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
+    fields = struct.pack(f"={len(refused)}Q", *refused)
+    create = ctypes.c_char_p(fields), len(fields), 0
+    ruleset = _syscall("landlock", _SYS_LANDLOCK_CREATE, *create)
+    for path, rights in allowed:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, descriptor), 12)
         kind = _LANDLOCK_RULE_PATH_BENEATH
         _syscall("landlock_add_rule", _SYS_LANDLOCK_ADD, ruleset, kind, rule, 0)
-    finally:
         os.close(descriptor)
-
-
-def landlock_restrict(ruleset: int) -> None:
-    """Enforce the ruleset on this process and all its descendants."""
     _syscall("landlock_restrict_self", _SYS_LANDLOCK_RESTRICT, ruleset, 0)
+    os.close(ruleset)

@@ -10,6 +10,8 @@ import time
 
 from pipeline_lib.verification.sandbox.jail import kernel
 
+MESSAGE_BYTES = 4096
+"""Of a message between client and interpreter."""
 MAX_OUTPUT_BYTES = 1 << 20
 WALL_FACTOR_IDLE = 2.5
 """Wall-clock limit as a multiple of the CPU limit, for a program that mostly waits."""
@@ -27,27 +29,35 @@ def wall_seconds(cpu_seconds: float) -> float:
 
 
 class Watch:
-    """Watches one run from outside: output, end, deadline and client.
+    """Watches one run from outside until it ends or a limit is reached.
 
     Args:
+        pid: The candidate.
+        cpu_seconds: Its limit.
         output: The pipe to which the program prints.
         kept: A file to which that is moved.
         examiner: Readable at the end of the run.
         client: Readable when the client is gone.
     """
 
-    def __init__(self, output: int, kept: int, *, examiner: int, client: int) -> None:
+    def __init__(
+        self, pid: int, cpu_seconds: float, *, output: int, kept: int, examiner: int, client: int
+    ) -> None:
+        self._start = time.monotonic()
+        self._clock = kernel.cpu_clock(pid)
+        self._cpu_seconds = cpu_seconds
         self._output = output
         self._kept = kept
         self._examiner = examiner
+        self._client = client
         self._poll = select.poll()
         for descriptor in (output, examiner, client):
             self._poll.register(descriptor, select.POLLIN)
-        self._client = client
-        self.num_bytes = 0
+        self._num_bytes = 0
 
-    def end_before(self, deadline: float) -> str | None:
-        """``exit``, ``output_limit`` or ``client_gone`` if the run ended by then, else None."""
+    def end_within(self, seconds: float) -> str | None:
+        """``exit``, ``output_limit`` or ``client_gone`` if the run ends by then, else None."""
+        deadline = time.monotonic() + seconds
         while (remaining := deadline - time.monotonic()) > 0:
             ready = {descriptor for descriptor, _ in self._poll.poll(remaining * 1000)}
             if self._client in ready:
@@ -56,40 +66,15 @@ class Watch:
                 return "exit"
             if self._output in ready and not self._take():
                 self._poll.unregister(self._output)
-            if self.num_bytes > MAX_OUTPUT_BYTES:
+            if self._num_bytes > MAX_OUTPUT_BYTES:
                 return "output_limit"
         return None
 
-    def drain(self) -> None:
-        """Read the rest of the pipe; all its writers are dead."""
-        while self._take():
-            pass
-
-    def _take(self) -> bool:
-        # Spliced, not read: the memory of this process is that of all later candidates.
-        moved = os.splice(self._output, self._kept, 1 << 16)
-        self.num_bytes += moved
-        return bool(moved)
-
-
-class CpuBudget:
-    """CPU limit of one candidate, and the wall-clock time in which it may use it."""
-
-    def __init__(self, pid: int, *, cpu_seconds: float, start: float) -> None:
-        self._clock = kernel.cpu_clock(pid)
-        self._cpu_seconds = cpu_seconds
-        self._start = start
-
-    def end(self, watch: Watch, grace_s: float) -> str:
-        """The reason for the end of the run; ``cpu_limit`` or ``deadline`` if it must be killed.
-
-        Args:
-            watch: Watches the run.
-            grace_s: Time after the wall-clock limit in which the examiner may report it itself.
-        """
+    def end(self) -> str:
+        """How the run ended; ``cpu_limit`` or ``deadline`` if it must be killed."""
         end = None
         patience = self._start + self._cpu_seconds * WALL_FACTOR_IDLE
-        deadline = self._start + wall_seconds(self._cpu_seconds) + grace_s
+        deadline = self._start + wall_seconds(self._cpu_seconds)
         while end is None and (now := time.monotonic()) < deadline:
             used = self._used()
             if used >= self._cpu_seconds:
@@ -97,9 +82,23 @@ class CpuBudget:
             if now >= patience and used < _LEAST_SHARE * (now - self._start):
                 break
             # A single thread uses at most one CPU second per second.
-            until = now + max(self._cpu_seconds - used, _CPU_CHECK_S)
-            end = watch.end_before(min(until, patience if now < patience else deadline))
+            until_limit = max(self._cpu_seconds - used, _CPU_CHECK_S)
+            end = self.end_within(
+                min(until_limit, (patience if now < patience else deadline) - now)
+            )
         return end or "deadline"
+
+    def printed_too_much(self) -> bool:
+        """Take the rest of the output; all its writers are dead. True if it exceeds the limit."""
+        while self._take():
+            pass
+        return self._num_bytes > MAX_OUTPUT_BYTES
+
+    def _take(self) -> bool:
+        # Spliced, not read: the memory of this process is that of all later candidates.
+        moved = os.splice(self._output, self._kept, 1 << 16)
+        self._num_bytes += moved
+        return bool(moved)
 
     def _used(self) -> float:
         try:

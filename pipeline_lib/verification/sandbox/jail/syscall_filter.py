@@ -5,6 +5,7 @@ no socket, no signal to another process. Assembled here because libseccomp is no
 """
 
 import functools
+import itertools
 import os
 import struct
 
@@ -40,10 +41,6 @@ _LOOKS = """
 statfs 137 43, fstatfs 138 44, access 21 -, faccessat 269 48, faccessat2 439 439,
 readlink 89 -, readlinkat 267 78, chdir 80 49, fchdir 81 50
 """
-_OF_A_PROCESS = "getpgid 121 155, getsid 124 156, sched_getaffinity 204 123"
-_OPEN = "open 2 -, openat 257 56"
-_SIGNAL_ONE = "kill 62 129, tkill 200 130, tgkill 234 131"
-_SPECIAL = "fcntl 72 25, ioctl 16 29, prlimit64 302 261, socketpair 53 199, clone3 435 435"
 
 # F_SETOWN with F_SETSIG sends any signal to any process of the user, and F_SETLEASE blocks others'
 # opens. Left are F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL and F_DUPFD_CLOEXEC.
@@ -55,11 +52,14 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _JUMP_EQUAL, _JUMP_NOT_BELOW, _JUMP_SET = 0x15, 0x35, 0x45
-_KILL, _ALLOW, _EPERM, _ENOSYS = 0x80000000, 0x7FFF0000, 0x00050001, 0x00050026
 _NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
 
 _Instruction = tuple[int, int, int, int]
 """Operation, jump if true, jump if false, operand: one ``struct sock_filter``."""
+_KILL: _Instruction = (_RETURN, 0, 0, 0x80000000)
+_ALLOW: _Instruction = (_RETURN, 0, 0, 0x7FFF0000)
+_EPERM: _Instruction = (_RETURN, 0, 0, 0x00050001)
+_ENOSYS: _Instruction = (_RETURN, 0, 0, 0x00050026)
 _Body = list[_Instruction]
 _OWN_PID = 0x7A5E1DE5  # above every pid there is
 
@@ -80,36 +80,33 @@ def assemble_filter(machine: str, *, own_pid: int, may_write_files: bool) -> byt
 @functools.cache
 def _template(machine: str, *, may_write_files: bool) -> bytes:
     """The filter with a placeholder for the pid; assembled once, before any fork."""
-    special = _numbers(_SPECIAL, machine)
-    bodies = {
-        special["fcntl"]: _if_argument_in(1, _FCNTL_COMMANDS),
-        special["ioctl"]: _if_argument_in(1, _IOCTL_COMMANDS),
-        special["prlimit64"]: _if_argument_in(0, (0,)),
-        special["socketpair"]: _if_stream_pair(),
-        special["clone3"]: [_end(_ENOSYS)],
-    }
-    for number in _numbers(_SIGNAL_ONE, machine).values():
-        bodies[number] = _if_argument_in(0, (_OWN_PID,))
-    for name, number in _numbers(_OPEN, machine).items():
-        flags_at = 1 if name == "open" else 2
-        bodies[number] = [_end(_ALLOW)] if may_write_files else _if_reading(flags_at)
-    for number in _numbers(_OF_A_PROCESS, machine).values():
-        bodies[number] = _if_argument_in(0, (0, _OWN_PID))
-    looks = _numbers(_LOOKS, machine).values() if may_write_files else ()
-    for number in (*_numbers(_ALLOWED, machine).values(), *looks):
-        bodies[number] = [_end(_ALLOW)]
-    head = [(_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]), _end(_KILL)]
-    return _pack([*head, (_LOAD, 0, 0, _NUMBER_AT), *_search(_ranges(bodies))])
+    rules = [
+        (_ALLOWED, [_ALLOW]),
+        (_LOOKS, [_ALLOW] if may_write_files else [_EPERM]),
+        ("open 2 -", [_ALLOW] if may_write_files else _if_reading(flags_at=1)),
+        ("openat 257 56", [_ALLOW] if may_write_files else _if_reading(flags_at=2)),
+        ("kill 62 129, tkill 200 130, tgkill 234 131", _if_argument_in(0, (_OWN_PID,))),
+        (
+            "getpgid 121 155, getsid 124 156, sched_getaffinity 204 123",
+            _if_argument_in(0, (0, _OWN_PID)),
+        ),
+        ("prlimit64 302 261", _if_argument_in(0, (0,))),
+        ("fcntl 72 25", _if_argument_in(1, _FCNTL_COMMANDS)),
+        ("ioctl 16 29", _if_argument_in(1, _IOCTL_COMMANDS)),
+        ("socketpair 53 199", _if_stream_pair()),
+        ("clone3 435 435", [_ENOSYS]),
+    ]
+    bodies = {number: body for calls, body in rules for number in _numbers(calls, machine)}
+    head = [(_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]), _KILL]
+    code = [*head, (_LOAD, 0, 0, _NUMBER_AT), *_search(_ranges(bodies))]
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 
 def _ranges(bodies: dict[int, _Body]) -> list[tuple[int, _Body]]:
     """Start of each range of call numbers with the same body; unlisted numbers are refused."""
-    ranges: list[tuple[int, _Body]] = []
-    for number in range(max(bodies) + 2):
-        body = bodies.get(number, [_end(_EPERM)])
-        if not ranges or ranges[-1][1] != body:
-            ranges.append((number, body))
-    return ranges
+    numbers = range(max(bodies) + 2)
+    by_body = itertools.groupby(numbers, lambda number: bodies.get(number, [_EPERM]))
+    return [(next(numbers), body) for body, numbers in by_body]
 
 
 def _search(ranges: list[tuple[int, _Body]]) -> _Body:
@@ -122,18 +119,10 @@ def _search(ranges: list[tuple[int, _Body]]) -> _Body:
     return [(_JUMP_NOT_BELOW, len(below), 0, ranges[middle][0]), *below, *above]
 
 
-def _pack(code: _Body) -> bytes:
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
-
-
-def _numbers(table: str, machine: str) -> dict[str, int]:
+def _numbers(calls: str, machine: str) -> list[int]:
     column = 1 if machine == "x86_64" else 2
-    rows = [entry.split() for entry in table.split(",")]
-    return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
-
-
-def _end(action: int) -> _Instruction:
-    return (_RETURN, 0, 0, action)
+    numbers = [call.split()[column] for call in calls.split(",")]
+    return [int(number) for number in numbers if number != "-"]
 
 
 def _argument(index: int) -> _Instruction:
@@ -143,7 +132,7 @@ def _argument(index: int) -> _Instruction:
 
 def _if_argument_in(index: int, allowed: tuple[int, ...]) -> _Body:
     tests = [(_JUMP_EQUAL, len(allowed) - i, 0, value) for i, value in enumerate(allowed)]
-    return [_argument(index), *tests, _end(_EPERM), _end(_ALLOW)]
+    return [_argument(index), *tests, _EPERM, _ALLOW]
 
 
 def _if_stream_pair() -> _Body:
@@ -154,10 +143,10 @@ def _if_stream_pair() -> _Body:
         _argument(1),
         (_AND, 0, 0, _SOCK_TYPE_MASK),
         (_JUMP_EQUAL, 1, 0, _SOCK_STREAM),
-        _end(_EPERM),
-        _end(_ALLOW),
+        _EPERM,
+        _ALLOW,
     ]
 
 
 def _if_reading(flags_at: int) -> _Body:
-    return [_argument(flags_at), (_JUMP_SET, 0, 1, _WRITING), _end(_EPERM), _end(_ALLOW)]
+    return [_argument(flags_at), (_JUMP_SET, 0, 1, _WRITING), _EPERM, _ALLOW]

@@ -4,11 +4,19 @@ A forked child copies every page that it writes to. After the warm-up, bytecode 
 caches are filled, so children only read these pages.
 """
 
+import importlib.util
+import os
 import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 
 from pipeline_lib.verification.sandbox.examiner.examine import examine
 from pipeline_lib.verification.sandbox.jail.candidate_process import MODULE, CandidateServer
 
+_WARM_MODULES = """
+array bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io
+itertools json math operator random re statistics string textwrap typing
+"""
 _ROUNDS = 40
 """Python 3.11 specializes an instruction after 8 executions, with a few back-offs."""
 _PROGRAM = b"""
@@ -29,6 +37,34 @@ def check(candidate):
     assert candidate([1, 2, 3], "a") == (["1", "2"], (3, 2.5, None), "a"), "message"
     assert abs(candidate([4])[1][1] - 2.5) < 1e-6
 """
+
+
+class _NumpyFinder:
+    """Finds NumPy in a jail, where no folder with other packages is on the path."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        if name != "numpy":
+            return None
+        file, folders = f"{self._folder}/__init__.py", [self._folder]
+        return importlib.util.spec_from_file_location(
+            name, file, submodule_search_locations=folders
+        )
+
+
+def import_warm_modules(packages: Sequence[str]) -> None:
+    """Import what most programs use, and let them import NumPy if its folder is among ``packages``.
+
+    A process imports NumPy after its fork, so programs do not share what they change of it.
+    """
+    for name in _WARM_MODULES.split():
+        importlib.import_module(name)
+    # A thread of BLAS would be refused, and its memory counts.
+    os.putenv("OPENBLAS_NUM_THREADS", "1")
+    folders = [folder for folder in packages if folder.endswith("numpy")]
+    sys.meta_path.extend(map(_NumpyFinder, folders))
 
 
 class _Loopback:

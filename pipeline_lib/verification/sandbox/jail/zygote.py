@@ -5,76 +5,32 @@ program or its tests, only passes descriptors on, so candidates cannot see each 
 examiner are two processes connected by a socket.
 """
 
+import contextlib
 import gc
-import importlib
 import json
 import os
 import select
 import signal
 import socket
 import sys
-import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Collection, Sequence
+from typing import Any, NoReturn
 
 from pipeline_lib.verification.sandbox.jail import kernel
 from pipeline_lib.verification.sandbox.jail.candidate_process import serve_calls
-from pipeline_lib.verification.sandbox.jail.cpu_affinity import PINNED_S, CpuAffinity
-from pipeline_lib.verification.sandbox.jail.descriptors import keep_only, read_all, socket_at
-from pipeline_lib.verification.sandbox.jail.examiner_process import MAX_RUNS, ExaminerProcess, Note
-from pipeline_lib.verification.sandbox.jail.isolation import (
-    Jail,
-    LandlockJail,
-    NamespaceJail,
-    ProcessLimits,
-    lock_down,
-    prepare_filter,
-)
-from pipeline_lib.verification.sandbox.jail.limits import (
-    MAX_OUTPUT_BYTES,
-    CpuBudget,
-    Watch,
-    wall_seconds,
-)
-from pipeline_lib.verification.sandbox.jail.numpy_finder import permit_numpy
-from pipeline_lib.verification.sandbox.jail.warm_up import warm_up
-from pipeline_lib.verification.sandbox.protocol.channel import Channel, limit_waiting
+from pipeline_lib.verification.sandbox.jail.examiner_process import ExaminerProcess
+from pipeline_lib.verification.sandbox.jail.isolation import JAILS, Jail, lock_down, process_filter
+from pipeline_lib.verification.sandbox.jail.limits import MESSAGE_BYTES, Watch
+from pipeline_lib.verification.sandbox.jail.warm_up import import_warm_modules, warm_up
+from pipeline_lib.verification.sandbox.protocol.channel import Channel
 
-_JAILS: dict[str, Callable[[Sequence[str]], Jail]] = {
-    "namespace": NamespaceJail,
-    "landlock": LandlockJail,
-}
 TESTS_EXTRA_BYTES = 512 << 20
 """Memory of the examiner beyond the candidate's limit, for values that the candidate returns."""
-HARD_DEADLINE_GRACE_S = 1.0
 EXIT_GRACE_S = 0.5
-"""Time for a candidate to exit after it closed its channel."""
-_REQUEST_BYTES = 4096
-_WARM_MODULES = """
-array bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io
-itertools json math operator random re statistics string textwrap typing
-"""
-
-
-class Job(NamedTuple):
-    """Descriptors of one run, received from the client."""
-
-    program: int
-    """The candidate's source."""
-    tests: int
-    """Read by the examiner: an encoded `TestSuite`."""
-    result: int
-    """Written by the examiner: its result."""
-    output: int
-    """A file for what the program prints, which never enters the memory of this process."""
-    stdin: int | None = None
-    """The input of a program that is run as a process."""
-
-    def close(self) -> None:
-        """Close the descriptors in this process."""
-        for descriptor in self:
-            if descriptor is not None:
-                os.close(descriptor)
+"""Time for a candidate to exit after the end of its channel."""
+PINNED_S = 0.1
+"""Candidate and examiner share a CPU for so long: on two CPUs each call would wake an idle one,
+which costs more than most calls. A longer run is mostly computing and may use any CPU."""
 
 
 class Zygote:
@@ -90,170 +46,146 @@ class Zygote:
         self._jail = jail
         self._memory_bytes = memory_bytes
         self._client = client
-        self._affinity = CpuAffinity()
+        self._all_cpus = os.sched_getaffinity(0)
         self._examiner: ExaminerProcess | None = None
 
     def serve(self, control: socket.socket) -> None:
-        """Answer requests on ``control`` in turn."""
+        """Answer requests on ``control`` in turn.
+
+        The descriptors of a request are the program; the tests, an encoded `TestSuite`; a file for
+        the examiner's result; one for what the program prints; and its input if it is run as a
+        process. Their contents never enter the memory of this process.
+        """
         while True:
             ready = select.select([control.fileno(), self._client], [], [])[0]
             if self._client in ready:
                 return
-            message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 5)
+            message, descriptors, *_ = socket.recv_fds(control, MESSAGE_BYTES, 5)
             if not message:
                 return
-            report = self.run(Job(*descriptors), timeout_s=json.loads(message)["timeout_s"])
+            report = self._run(descriptors, timeout_s=json.loads(message)["timeout_s"])
             if report is None:
                 return
-            control.sendall(json.dumps(report).encode() + b"\n")
+            for descriptor in descriptors:
+                os.close(descriptor)
+            control.send(json.dumps(report).encode())
 
-    def run(self, job: Job, *, timeout_s: float) -> dict[str, Any] | None:
+    def _run(self, descriptors: Sequence[int], *, timeout_s: float) -> dict[str, Any] | None:
         """Run one program; None if the client is gone."""
         output, output_end = os.pipe()
         candidate_end, tests_end = socket.socketpair()
-        limit_waiting(tests_end, wall_seconds(timeout_s))
-        start = time.monotonic()
-        deadline = start + wall_seconds(timeout_s)
         cpu_seconds = int(timeout_s) + 2
-        with self._affinity.pinned():
-            candidate_pid = self._jail.fork_candidate()
-            if candidate_pid == 0:
-                self._run_candidate(job, candidate_end.fileno(), output_end, cpu_seconds)
-            candidate_end.close()
-            os.close(output_end)
-            examiner = self._examine(job, tests_end.fileno(), deadline, cpu_seconds)
+        _move(0, {kernel.current_cpu()})
+        pid = self._jail.fork_candidate()
+        if pid == 0:
+            self._run_candidate(descriptors, candidate_end.fileno(), output_end, cpu_seconds)
+        candidate_end.close()
+        os.close(output_end)
+        _, tests, result, kept, *_ = descriptors
+        examiner = self._examine([tests_end.fileno(), tests, result], cpu_seconds)
         tests_end.close()
-        watch = Watch(output, job.output, examiner=examiner.fileno(), client=self._client)
-        end = watch.end_before(time.monotonic() + PINNED_S)
+        _move(0, self._all_cpus)
+        watch = Watch(
+            pid,
+            timeout_s,
+            output=output,
+            kept=kept,
+            examiner=examiner.fileno(),
+            client=self._client,
+        )
+        end = watch.end_within(PINNED_S)
         if end is None:
-            self._affinity.unpin(candidate_pid, examiner.pid)
-            budget = CpuBudget(candidate_pid, cpu_seconds=timeout_s, start=start)
-            end = budget.end(watch, HARD_DEADLINE_GRACE_S)
-        candidate_status = self._end_processes(candidate_pid, examiner, watch, end)
-        watch.drain()
-        os.close(output)
-        job.close()
-        if end == "client_gone":
-            return None
-        return {
-            "end": "output_limit" if watch.num_bytes > MAX_OUTPUT_BYTES else end,
-            "candidate_status": candidate_status,
-        }
-
-    def _end_processes(
-        self, candidate_pid: int, examiner: ExaminerProcess, watch: Watch, end: str
-    ) -> int | None:
-        """End the candidate, and the examiner unless reusable; the candidate's status."""
-        has_ended = end == "exit"
-        if end == "cpu_limit":
-            os.kill(candidate_pid, signal.SIGKILL)
-            has_ended = watch.end_before(time.monotonic() + HARD_DEADLINE_GRACE_S) == "exit"
-        note = examiner.finish() if has_ended else Note.RETIRED
-        if Note.CANDIDATE_GONE in note:
-            _await_exit(candidate_pid)
-        candidate_status = _kill_and_reap(candidate_pid)
-        if Note.RETIRED in note:
+            _move(pid, self._all_cpus)
+            _move(examiner.pid, self._all_cpus)
+            end = watch.end()
+        if end != "exit" or not examiner.is_reusable():
             examiner.end()
             self._examiner = None
-        return candidate_status
+        status = _reap(pid, patience_s=EXIT_GRACE_S if end == "exit" else 0)
+        if watch.printed_too_much() and end != "client_gone":
+            end = "output_limit"
+        os.close(output)
+        return None if end == "client_gone" else {"end": end, "candidate_status": status}
 
-    def _examine(
-        self, job: Job, candidate: int, deadline: float, cpu_seconds: int
-    ) -> ExaminerProcess:
-        """Start the tests, in the examiner of the previous run if it can be reused."""
-
-        def started(examiner: ExaminerProcess) -> ExaminerProcess:
-            examiner.start(
-                candidate=candidate, tests=job.tests, result=job.result, deadline=deadline
-            )
-            return examiner
-
+    def _examine(self, descriptors: Sequence[int], cpu_seconds: int) -> ExaminerProcess:
+        """Start the tests, in the examiner of the previous run if there is one."""
         if self._examiner is not None:
-            self._affinity.pin(self._examiner.pid)
+            _move(self._examiner.pid, {kernel.current_cpu()})
             try:
-                return started(self._examiner)
+                self._examiner.start(descriptors)
             except OSError:
                 # Only the kernel's OOM killer ends an idle examiner.
                 self._examiner.end()
-        limits = ProcessLimits(
-            memory_bytes=self._memory_bytes + TESTS_EXTRA_BYTES,
-            cpu_seconds=cpu_seconds * MAX_RUNS,
-        )
-        self._examiner = ExaminerProcess(self._jail, limits)
-        return started(self._examiner)
+                self._examiner = None
+        if self._examiner is None:
+            memory_bytes = self._memory_bytes + TESTS_EXTRA_BYTES
+            self._examiner = ExaminerProcess(self._jail, memory_bytes, cpu_seconds)
+            self._examiner.start(descriptors)
+        return self._examiner
 
-    def _run_candidate(self, job: Job, end: int, output: int, cpu_seconds: int) -> NoReturn:
+    def _run_candidate(
+        self, descriptors: Sequence[int], channel: int, output: int, cpu_seconds: int
+    ) -> NoReturn:
+        program, _, _, _, *stdin = descriptors
         try:
-            os.setsid()
-            kernel.die_with_parent()
-            if job.stdin is not None:
-                os.dup2(job.stdin, 0)
+            if stdin:
+                os.dup2(stdin[0], 0)
             os.dup2(output, 1)
             os.dup2(output, 2)
-            keep_only(end, job.program)
-            source = read_all(4)
-            os.close(4)
+            source = os.pread(program, os.fstat(program).st_size, 0)
             self._jail.separate()
-            limits = ProcessLimits(memory_bytes=self._memory_bytes, cpu_seconds=cpu_seconds)
-            lock_down(self._jail, limits)
+            lock_down(self._jail, [channel], self._memory_bytes, cpu_seconds)
             serve_calls(source, Channel(3))
         finally:
             os._exit(1)
 
 
-def _await_exit(pid: int) -> None:
-    """Wait for a candidate that closed its channel to exit, so that its status is known."""
-    pidfd = os.pidfd_open(pid)
-    try:
-        select.select([pidfd], [], [], EXIT_GRACE_S)
-    finally:
-        os.close(pidfd)
+def _move(pid: int, cpus: Collection[int]) -> None:
+    # A container may forbid it, or the process may have ended: this costs only time.
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(pid, cpus)
 
 
-def _kill_and_reap(pid: int) -> int | None:
-    """Kill and reap a candidate; its exit code if it had ended by itself (negative: a signal).
+def _reap(pid: int, *, patience_s: float) -> int | None:
+    """Exit code of a candidate if it ends in time (negative: a signal); else it is killed.
 
     A candidate cannot have children, so nothing else is left.
     """
-    ended, wait_status = os.waitpid(pid, os.WNOHANG)
-    if ended:
-        return os.waitstatus_to_exitcode(wait_status)
-    # Not reaped yet, so the pid cannot have been reused.
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    return None
+    pidfd = os.pidfd_open(pid)
+    has_ended = bool(select.select([pidfd], [], [], patience_s)[0])
+    os.close(pidfd)
+    if not has_ended:
+        # Not reaped yet, so the pid cannot have been reused.
+        os.kill(pid, signal.SIGKILL)
+    _, wait_status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(wait_status) if has_ended else None
 
 
-def _import_warm_modules(own_path: str) -> None:
-    for name in _WARM_MODULES.split():
-        importlib.import_module(name)
-    sys.path.remove(own_path)
-
-
-def main(arguments: str) -> None:
+def main() -> None:
     """Entry point of the jailed interpreter.
 
-    Args:
-        arguments: JSON with ``jail``, ``memory_bytes``, ``own_path`` (the entry of ``sys.path``
-            that led here), ``packages`` (folders of NumPy, which may be imported) and the descriptors ``control`` and ``client_pidfd``.
+    Its arguments are the entry of ``sys.path`` that led here, and JSON with ``jail``,
+    ``memory_bytes``, ``packages`` (folders of NumPy, which may be imported) and the descriptors
+    ``control`` and ``client_pidfd``.
     """
+    _, own_path, arguments = sys.argv
     options = json.loads(arguments)
-    control = socket_at(options["control"])
+    control = socket.socket(fileno=options["control"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0o022)
-    jail = _JAILS[options["jail"]](options["packages"])
-    permit_numpy(options["packages"])
     try:
-        _import_warm_modules(options["own_path"])
+        jail = JAILS[options["jail"]](options["packages"])
+        import_warm_modules(options["packages"])
+        sys.path.remove(own_path)
         jail.enter()
     except OSError as error:
-        control.sendall(json.dumps({"refused": str(error)}).encode() + b"\n")
+        control.send(json.dumps({"refused": str(error)}).encode())
         return
     zygote = Zygote(jail, memory_bytes=options["memory_bytes"], client=options["client_pidfd"])
     warm_up()
-    # In a PID namespace the candidate is process 1; other jails only replace the pid later.
-    prepare_filter(1, may_write_files=jail.may_write_files)
+    # Its parts are kept, so that forked processes need not assemble them.
+    process_filter(jail, own_pid=1)
     gc.collect()
     gc.freeze()
-    control.sendall(json.dumps({"ready": True}).encode() + b"\n")
+    control.send(json.dumps({"ready": True}).encode())
     zygote.serve(control)

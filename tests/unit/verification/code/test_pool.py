@@ -7,10 +7,10 @@ import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
-from pipeline_lib.params.paths import CodeLimits
+from pipeline_lib.params.paths import CodeLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verification.code.judge import CodeJudge
-from pipeline_lib.verification.code.pool import CodePool, open_code_pool
+from pipeline_lib.verification.code.pool import CodePool, open_judge
 from pipeline_lib.verification.sandbox.client import JailRefusedError, RunReport
 from pipeline_lib.verification.sandbox.tiers import OpenTier, open_tier
 from pipeline_lib.verification.stragglers import MAX_STRAGGLERS, STRAGGLER_AFTER_S
@@ -86,7 +86,7 @@ def statuses(pool, programs):
 @pytest.fixture
 def real_pool():
     try:
-        pool = open_code_pool(CodeLimits(timeout_s=3.0), num_workers=1)
+        pool = open_judge(VerifyParams(code=CodeLimits(timeout_s=3.0)), workers=1)
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     with pool:
@@ -201,11 +201,11 @@ def test_nothing_is_left_of_the_jails():
     """Processes and descriptors are after a batch with slow programs what they were before."""
     process = psutil.Process()
     try:
-        open_code_pool(CodeLimits(), num_workers=1).close()
+        open_judge(VerifyParams(code=CodeLimits()), workers=1).close()
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     children, descriptors = process.children(recursive=True), process.num_fds()
-    with open_code_pool(CodeLimits(timeout_s=3.0), num_workers=2) as pool:
+    with open_judge(VerifyParams(code=CodeLimits(timeout_s=3.0)), workers=2) as pool:
         assert statuses(pool, [SLEEPS] * 3 + [RIGHT]) == [Status.TIMEOUT] * 3 + [Status.CORRECT]
         jails = [child for child in process.children() if child not in children]
         assert 2 <= len(jails) <= 2 + MAX_STRAGGLERS

@@ -17,14 +17,14 @@ from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verification.code.judge import CodeJudge, probe_tiers
+from pipeline_lib.verification.code.judge import CodeJudge
 from pipeline_lib.verification.sandbox.client import (
     JailedInterpreter,
     JailRefusedError,
     TestSuite,
 )
 from pipeline_lib.verification.sandbox.jail.isolation import SCRATCH
-from pipeline_lib.verification.sandbox.tiers import open_tier
+from pipeline_lib.verification.sandbox.tiers import open_tier, probe_tiers
 
 REPOSITORY = pathlib.Path(__file__).parents[4]
 SQUARE = "def square(x):\n    return x * x\n"
@@ -255,7 +255,7 @@ def test_named_tier_that_cannot_work_is_refused_with_the_reason(monkeypatch):
 
 def test_probe_says_of_each_tier_whether_and_why():
     """A tier is available exactly when it has no reason against it."""
-    reports = probe_tiers(CodeLimits())
+    reports = list(probe_tiers(CodeLimits()))
     assert [report.name for report in reports] == ["namespace", "landlock", "docker"]
     assert all(report.available == (report.reason == "") for report in reports)
 
@@ -267,10 +267,9 @@ def test_without_the_right_to_make_namespaces_landlock_is_used():
     """As in a container: unshare is refused, the reason says so, and the next tier takes over."""
     script = (
         "from pipeline_lib.params.paths import CodeLimits\n"
-        "from pipeline_lib.verification.code.judge import CodeJudge, probe_tiers\n"
-        "from pipeline_lib.verification.sandbox.tiers import open_tier\n"
-        "print(CodeJudge(open_tier(CodeLimits())).tier)\n"
-        "print(probe_tiers(CodeLimits())[0].reason)\n"
+        "from pipeline_lib.verification.sandbox.tiers import open_tier, probe_tiers\n"
+        "print(open_tier(CodeLimits()).name)\n"
+        "print(next(probe_tiers(CodeLimits())).reason)\n"
     )
     command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", script]
     answer = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=True)
@@ -285,7 +284,8 @@ def test_judge_uses_the_best_tier_that_passes():
     available = [report.name for report in probe_tiers(CodeLimits()) if report.available]
     if not available:
         pytest.skip("no sandbox tier works on this machine")
-    with CodeJudge(open_tier(CodeLimits())) as judge:
-        assert judge.tier == available[0]
+    opened = open_tier(CodeLimits())
+    with CodeJudge(opened) as judge:
+        assert opened.name == available[0]
         gold = CodeGold(entry_point="square", tests="assert square(3) == 9")
         assert judge.judge(gold, SQUARE).status is Status.CORRECT
