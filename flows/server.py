@@ -29,8 +29,6 @@ from pipeline_lib.storage.files import read_json, write_json
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 15.0
 _POLL_S = 0.2
-# Servers outlive the run; a Popen that is collected warns that its process is alive.
-_LEFT_RUNNING: list["subprocess.Popen[bytes]"] = []
 HEARTBEAT_S = 30
 """Seconds between the heartbeats of a run."""
 
@@ -171,7 +169,7 @@ def _start() -> LocalServer:
             start_new_session=True,  # it outlives this run and its Ctrl-C
             env=_environment(port),
         )
-    _LEFT_RUNNING.append(process)
+    process.returncode = 0  # a Popen that is collected warns that its process is alive
     # Before it answers: if this process is killed, the next one finds the server.
     return _recorded_as(process.pid, port)
 
@@ -242,6 +240,4 @@ def stop() -> bool:
     for survivor in alive:
         survivor.kill()
     psutil.wait_procs(alive, timeout=STOP_TIMEOUT_S)
-    for left in _LEFT_RUNNING:
-        left.poll()
     return True

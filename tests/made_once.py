@@ -1,9 +1,10 @@
-"""Folders that one test process makes and all others take."""
+"""Folders and services that one process of a test session makes, and all others use."""
 
 import os
 import pathlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from filelock import FileLock
@@ -16,10 +17,7 @@ def made_once(
 
     Its files are shared: copy the folder to change it.
     """
-    common = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        common = common.parent
-    folder = common / f"shared-{name}"
+    folder = _folder(factory, name)
     complete = folder.with_suffix(".complete")
     with FileLock(folder.with_suffix(".lock")):
         if not complete.exists():
@@ -28,3 +26,36 @@ def made_once(
             make(folder)
             complete.touch()
     return folder
+
+
+@contextmanager
+def used_together(
+    factory: pytest.TempPathFactory,
+    name: str,
+    start: Callable[[pathlib.Path], object],
+    stop: Callable[[pathlib.Path], object],
+) -> Iterator[pathlib.Path]:
+    """The folder of a service that several processes use.
+
+    Each calls ``start``, one at a time, which finds what another has started; the last one calls ``stop``.
+    """
+    folder = _folder(factory, name)
+    users = folder / "users"
+    users.mkdir(parents=True, exist_ok=True)
+    mine = users / str(os.getpid())
+    lock = FileLock(folder.with_suffix(".lock"))
+    with lock:
+        start(folder)
+        mine.touch()
+    yield folder
+    with lock:
+        mine.unlink()
+        if not [*users.iterdir()]:
+            stop(folder)
+
+
+def _folder(factory: pytest.TempPathFactory, name: str) -> pathlib.Path:
+    common = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        common = common.parent
+    return common / f"shared-{name}"

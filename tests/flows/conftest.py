@@ -19,8 +19,8 @@ from pipeline_lib.stages.loop import LOOP
 from pipeline_lib.storage.workspace import Workspace
 from tests.flows import smoke_runs
 from tests.flows.dvc_repositories import Checkout, copy_repository, stages_in
-from tests.flows.fork_server import ForkServer
-from tests.made_once import made_once
+from tests.flows.fork_server import Forked, ForkServer
+from tests.made_once import made_once, used_together
 
 RUN_TIMEOUT_S = 280
 SAME_KERNELS = {
@@ -42,19 +42,23 @@ class Command:
         return [sys.executable, "-m", "flows.cli", *map(str, arguments)]
 
     def __call__(self, *arguments: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
-        return self.forks.run([*map(str, arguments)], timeout_s=RUN_TIMEOUT_S)
+        return self.forks.run(self.argv(*arguments)[1:], timeout_s=RUN_TIMEOUT_S)
+
+    def started(self, *arguments: str | pathlib.Path) -> Forked:
+        """The command, without its output, in a process group of its own."""
+        with pathlib.Path(os.devnull).open("wb") as nowhere:
+            return self.forks.python(
+                self.argv(*arguments)[1:],
+                stdout=nowhere,
+                stderr=nowhere,
+                start_new_session=True,
+            )
 
     def killed_when(
         self, reached: Callable[[], bool], *arguments: str | pathlib.Path, give_up_s: float = 200
     ) -> None:
         """Start the command, and end all its processes with SIGKILL once ``reached`` is true."""
-        process = subprocess.Popen(
-            self.argv(*arguments),
-            env=self.environment,
-            start_new_session=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        process = self.started(*arguments)
         try:
             deadline = time.monotonic() + give_up_s
             while not reached():
@@ -69,16 +73,18 @@ class Command:
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.LocalServer]:
-    """A local server with its own database, stopped at the end."""
-    state = tmp_path_factory.mktemp("state")
+    """A local server with its own database, for all processes of the test session."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REASONLOOP_STATE", str(state))
         patch.delenv("PREFECT_API_URL", raising=False)
-        server.ensure()
-        found = server.find()
-        assert found is not None
-        yield found
-        assert server.stop()
+
+        def start(state: pathlib.Path) -> None:
+            patch.setenv("REASONLOOP_STATE", str(state))
+            server.ensure()
+
+        with used_together(tmp_path_factory, "state", start, lambda _: server.stop()):
+            found = server.find()
+            assert found is not None
+            yield found
 
 
 @pytest.fixture(scope="session")
@@ -88,9 +94,15 @@ def reasonloop(prefect_server, tmp_path_factory) -> Iterator[Command]:
     environment |= SAME_KERNELS
     environment["PREFECT_HOME"] = str(tmp_path_factory.mktemp("prefect-home"))
     environment["PREFECT_API_URL"] = prefect_server.api_url
-    forks = ForkServer(environment)
-    yield Command(environment, forks)
-    forks.stop()
+
+    def start(folder: pathlib.Path) -> None:
+        if not ForkServer(folder).is_running:
+            ForkServer(folder).start(environment)
+
+    with used_together(
+        tmp_path_factory, "forks", start, lambda folder: ForkServer(folder).stop()
+    ) as folder:
+        yield Command(environment, ForkServer(folder))
 
 
 Called = Callable[..., subprocess.CompletedProcess[str]]

@@ -209,16 +209,9 @@ def test_signals_end_the_run_with_their_code(finished_run, reasonloop, tmp_path,
     """Interrupted while Ray works, the command leaves no process and names the signal."""
     for part in ("data/problems", "models/base"):
         shutil.copytree(finished_run / part, tmp_path / part)
-    # A shell starts background processes with SIGINT ignored, and children inherit that.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    process = subprocess.Popen(
-        [*reasonloop.argv("run", "--workspace", tmp_path, *SMOKE), "--set", "sample.shard_size=1"],
-        env=reasonloop.environment,
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    process = reasonloop.started(
+        *("run", "--workspace", tmp_path, *SMOKE, "--set", "sample.shard_size=1")
     )
-    signal.signal(signal.SIGINT, before)
     deadline = time.monotonic() + 120
     while not work_done(tmp_path):
         assert process.poll() is None

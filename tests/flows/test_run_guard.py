@@ -1,10 +1,7 @@
 """A flow that no command starts is admitted, tagged, followed and cleaned up after like one that is."""
 
 import os
-import resource
 import signal
-import subprocess
-import sys
 import time
 
 import httpx
@@ -21,13 +18,11 @@ from prefect.client.schemas.filters import (
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.run_guard import workspace_tag
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.storage import manifests
 from pipeline_lib.storage.files import digest_file
 from pipeline_lib.storage.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
 
-SOON_S = 20.0
 FLOW = """
 import pathlib, sys
 from flows.post_training import post_training
@@ -50,20 +45,18 @@ def client(prefect_server):
 
 
 @pytest.fixture
-def start_flow(reasonloop):
+def start_flow(reasonloop, tmp_path):
     """Start the flow in a process of its own, which is killed at the end of the test."""
     started = []
 
     def start(workspace):
-        process = subprocess.Popen(
-            [sys.executable, "-c", FLOW, str(workspace)],
-            cwd=REPOSITORY,
-            env=reasonloop.environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        with (tmp_path / "stderr").open("wb") as output:
+            process = reasonloop.forks.python(
+                ["-c", FLOW, str(workspace)],
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
         started.append(process)
         return process
 
@@ -71,7 +64,7 @@ def start_flow(reasonloop):
     for process in started:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.wait()
 
 
 def runs_on(client, workspace):
@@ -91,16 +84,15 @@ def tree(root):
 
 
 @pytest.mark.fault("second run without the command", "refused")
-def test_a_workspace_in_use_is_left_alone(finished_run, client, start_flow):
+def test_a_workspace_in_use_is_left_alone(finished_run, client, start_flow, tmp_path):
     """The state of the second run has the lease's line, and no file has changed."""
     with Workspace(finished_run).lease():
         before = tree(finished_run)
         process = start_flow(finished_run)
-        _, errors = process.communicate(timeout=120)
+        assert process.wait(timeout=120) == 1
         assert tree(finished_run) == before
-    assert process.returncode == 1
-    assert "in use by process" in errors
-    states = [run.state for run in client.read_flow_runs(limit=5, sort="START_TIME_DESC")]
+    assert "in use by process" in (tmp_path / "stderr").read_text("utf-8")
+    states = [run.state for run in client.read_flow_runs(limit=50, sort="START_TIME_DESC")]
     refused = [state for state in states if state.is_failed()]
     assert any(f"in use by process {os.getpid()}" in state.message for state in refused)
 
@@ -203,26 +195,15 @@ def test_what_is_missing_is_said_before_any_work(reasonloop, tmp_path, arguments
     (tmp_path / "train.jsonl").write_text('{"question": "1+1?", "answer": "#### 2"}\n', "utf-8")
     workspace = tmp_path / "run"
     settings = [part for one in arguments for part in ("--set", one.format(tmp=tmp_path))]
-    environment = dict(reasonloop.environment)
-    if "execution.runner=ray" in arguments:
-        environment["RAY_ADDRESS"] = "127.0.0.1:9"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        reasonloop.argv("run", "--workspace", workspace, "--profile", "smoke", *settings),
-        cwd=REPOSITORY,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = reasonloop.forks.run(
+        reasonloop.argv("run", "--workspace", workspace, "--profile", "smoke", *settings)[1:],
+        environment={"RAY_ADDRESS": "127.0.0.1:9"} if "execution.runner=ray" in arguments else {},
+        timeout_s=120,
     )
     assert done.returncode == code, done.stderr
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
     assert events_size(workspace) == 0
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # CPU time: on an idle machine the command waits for nothing else.
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < SOON_S
 
 
 def test_the_report_is_a_page_of_the_server(finished_run, client, prefect_server):

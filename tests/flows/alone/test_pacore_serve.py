@@ -2,13 +2,11 @@
 
 import asyncio
 import json
-import os
 import pathlib
 import shutil
 import signal
-import subprocess
-import sys
 import time
+from functools import partial
 
 import httpx
 import openai
@@ -17,9 +15,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline_lib.params.paths import BootstrapParams
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.serving.session import gather_all
 from pipeline_lib.training.bootstrap import save_blank_policy
+from tests.flows.alone.conftest import GIVE_UP_S, Serving
 
 QUESTION = [{"role": "user", "content": "2,3,7=42"}]
 TURNS = [
@@ -28,7 +26,6 @@ TURNS = [
     {"role": "assistant", "content": "2*3=6"},
     *QUESTION,
 ]
-GIVE_UP_S = 120.0
 CONTEXT_TOKENS = 8192
 
 
@@ -54,23 +51,8 @@ def metric(url: str, name: str, **labels: str) -> float:
     return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
 
 
-class Serving:
+class Gateway(Serving):
     """The command while it serves."""
-
-    def __init__(self, *arguments: object) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", "pacore", "serve", *map(str, arguments)],
-            cwd=REPOSITORY,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self.lines: list[str] = []
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip("\n"))
-            if line.startswith("serving"):
-                break
 
     @property
     def base_url(self) -> str:
@@ -80,10 +62,6 @@ class Serving:
     @property
     def model(self) -> str:
         return next(line for line in self.lines if line.startswith("model:")).split()[-1]
-
-    @property
-    def family(self) -> list[psutil.Process]:
-        return psutil.Process(self.process.pid).children(recursive=True)
 
     def client(self) -> openai.OpenAI:
         return openai.OpenAI(base_url=self.base_url, api_key="none", max_retries=0, timeout=300)
@@ -104,27 +82,11 @@ class Serving:
     def gateway_metric(self, name: str, **labels: str) -> float:
         return metric(self.base_url.removesuffix("/v1"), f"reasonloop_pacore_{name}", **labels)
 
-    def end(self, number: signal.Signals) -> tuple[int, str]:
-        """Exit code and standard error after a signal."""
-        os.kill(self.process.pid, number)
-        _, errors = self.process.communicate(timeout=GIVE_UP_S)
-        return self.process.returncode, errors
-
 
 @pytest.fixture(scope="module")
-def start():
+def start(serve):
     """Start the command; what still runs at the end is stopped."""
-    started = []
-
-    def run(*arguments: object) -> Serving:
-        started.append(Serving(*arguments))
-        return started[-1]
-
-    yield run
-    for serving in started:
-        if serving.process.poll() is None:
-            serving.process.terminate()
-            serving.process.communicate()
+    return partial(serve, "pacore", "serve", kind=Gateway)
 
 
 def options(folder, *, port):
@@ -263,7 +225,7 @@ def test_a_killed_engine_costs_a_retry_and_sigterm_leaves_no_process(start, mode
     [paths, last] = answer.model_extra["pacore"]["rounds"]
     assert (paths["asked"], paths["failed"], last["failed"]) == (600, 0, 0)
     assert serving.gateway_metric("retried_calls_total") == 1
-    assert serving.process.stdout.readline().startswith("engine restarted: ")
+    serving.wait_for("engine restarted: ")
     assert ask(serving).choices[0].message.content == before.choices[0].message.content
     family = serving.family
     body = asked | {"pacore": {"widths": [1000]}, "max_tokens": 4000, "stream": True}
@@ -286,13 +248,13 @@ def test_a_killed_engine_costs_a_retry_and_sigterm_leaves_no_process(start, mode
         (["PLAIN"], "the model has no chat template"),
     ],
 )
-def test_bad_input_is_one_line(start, model, tmp_path, arguments, message):
+def test_bad_input_is_one_line(called, model, tmp_path, arguments, message):
     """Exit code 2, and no process is left."""
     plain = shutil.copytree(model, tmp_path / "plain")
     (plain / "chat_template.jinja").unlink()
     given = [word.replace("PLAIN", str(plain)) for word in arguments]
-    serving = start(*given, "--workspace", tmp_path, "--port", "19480")
-    _, errors = serving.process.communicate(timeout=GIVE_UP_S)
-    assert serving.process.returncode == 2
-    assert message in errors
-    assert errors.count("\n") == 1
+    done = called("pacore", "serve", *given, "--workspace", tmp_path, "--port", "19480")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not psutil.Process().children(recursive=True)

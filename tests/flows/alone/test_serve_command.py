@@ -1,17 +1,14 @@
 """`reasonloop serve`."""
 
-import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import sys
 
-import psutil
 import pytest
 
 from pipeline_lib.params.paths import BootstrapParams
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.training.bootstrap import save_blank_policy
 from tests.unit.serving.supervisor.small_environment import small_environment
 
@@ -23,59 +20,6 @@ def model(tmp_path_factory) -> pathlib.Path:
     params = BootstrapParams(hidden_size=16, num_layers=1, num_heads=2)
     save_blank_policy(folder, [{"prompt": "2,3,7=42\n", "completion": "2*3=6\n6*7=42"}], params)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def interruptible():
-    """Children inherit an ignored SIGINT, as of a suite that a shell runs in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-class Serving:
-    """The command while it serves."""
-
-    def __init__(self, *arguments: object) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", "serve", *map(str, arguments)],
-            cwd=REPOSITORY,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self.lines: list[str] = []
-        for line in self.process.stdout:
-            self.lines.append(line)
-            if line.startswith("serving"):
-                break
-
-    @property
-    def family(self) -> list[psutil.Process]:
-        return psutil.Process(self.process.pid).children(recursive=True)
-
-    def end(self, number: signal.Signals) -> tuple[int, str]:
-        """Exit code and standard error after a signal."""
-        os.kill(self.process.pid, number)
-        _, errors = self.process.communicate(timeout=60)
-        return self.process.returncode, errors
-
-
-@pytest.fixture
-def serve():
-    """Start the command; it is stopped at the end of the test if it is still running."""
-    started = []
-
-    def start(*arguments: object) -> Serving:
-        started.append(Serving(*arguments))
-        return started[-1]
-
-    yield start
-    for serving in started:
-        if serving.process.poll() is None:
-            serving.process.terminate()
-            serving.process.communicate()
 
 
 @pytest.fixture
@@ -94,8 +38,10 @@ def test_the_examples_can_be_copied(serve, request, tmp_path, kind, route):
     template; Ctrl-C ends it with code 130.
     """
     model = request.getfixturevalue(kind)
-    serving = serve(model, "--engine", "embedded", "--port", "19100", "--workspace", tmp_path)
-    text = "".join(serving.lines)
+    serving = serve(
+        *("serve", model, "--engine", "embedded", "--port", "19100", "--workspace", tmp_path)
+    )
+    text = "\n".join(serving.lines)
     [curl] = [line for line in serving.lines if line.startswith("curl ")]
     code = text[text.index("from openai") : text.index("serving;")]
     assert f"/v1/{route}" in curl
@@ -115,13 +61,12 @@ def test_a_restart_is_reported_and_sigterm_ends_the_command(serve, model, tmp_pa
     """A line reports that the engine was killed. SIGTERM: code 143, and no process is left."""
     environment = small_environment(tmp_path / "environment")
     serving = serve(
-        *(model, "--engine", "vllm", "--port", "19200", "--workspace", tmp_path),
+        *("serve", model, "--engine", "vllm", "--port", "19200", "--workspace", tmp_path),
         *("--set", f"serve.environment={environment}"),
     )
     subreaper, server = serving.family
     server.kill()
-    line = serving.process.stdout.readline()
-    assert line.startswith("engine restarted: it was killed by signal 9")
+    serving.wait_for("engine restarted: it was killed by signal 9")
     family = serving.family
     assert serving.end(signal.SIGTERM) == (143, "")
     assert not [process for process in [subreaper, *family] if process.is_running()]
@@ -137,11 +82,10 @@ def test_a_restart_is_reported_and_sigterm_ends_the_command(serve, model, tmp_pa
         (["MODEL", "--engine", "vllm", "--set", "serve.environment=/none"], "make serve-env"),
     ],
 )
-def test_bad_input_is_one_line(serve, model, tmp_path, arguments, message):
+def test_bad_input_is_one_line(called, model, tmp_path, arguments, message):
     """Exit code 2, before any process is started."""
     given = [word.replace("MODEL", str(model)) for word in arguments]
-    serving = serve(*given, "--workspace", tmp_path)
-    _, errors = serving.process.communicate(timeout=60)
-    assert serving.process.returncode == 2
-    assert message in errors
-    assert errors.count("\n") == 1
+    done = called("serve", *given, "--workspace", tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1

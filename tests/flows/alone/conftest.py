@@ -1,0 +1,67 @@
+"""Commands that serve, in forks of the session's fork server."""
+
+import pathlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from tests.flows.fork_server import ForkServer
+
+GIVE_UP_S = 120.0
+
+
+class Serving:
+    """A command that serves: started, and ready."""
+
+    def __init__(self, forks: ForkServer, folder: pathlib.Path, *arguments: object) -> None:
+        self._stdout, self._stderr = folder / "stdout", folder / "stderr"
+        with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
+            self.process = forks.python(
+                ["-m", "flows.cli", *map(str, arguments)],
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        self.wait_for("serving")
+
+    @property
+    def lines(self) -> list[str]:
+        """What it has printed."""
+        return self._stdout.read_text("utf-8").splitlines()
+
+    def wait_for(self, begin: str) -> str:
+        """The first line that begins so."""
+        end = time.monotonic() + GIVE_UP_S
+        while not (found := [line for line in self.lines if line.startswith(begin)]):
+            assert self.process.poll() is None, self._stderr.read_text("utf-8")
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        return found[0]
+
+    @property
+    def family(self) -> list[psutil.Process]:
+        """Its processes."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def end(self, number: int) -> tuple[int, str]:
+        """Exit code and standard error after a signal."""
+        self.process.send_signal(number)
+        return self.process.wait(GIVE_UP_S), self._stderr.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def serve(reasonloop, tmp_path_factory) -> Iterator[Callable[..., Serving]]:
+    """Start a command that serves; what still runs at the end is stopped."""
+    started: list[Serving] = []
+
+    def start(*arguments: object, kind: type[Serving] = Serving) -> Serving:
+        started.append(kind(reasonloop.forks, tmp_path_factory.mktemp("serve"), *arguments))
+        return started[-1]
+
+    yield start
+    for serving in started:
+        if serving.process.poll() is None:
+            serving.end(signal.SIGTERM)
