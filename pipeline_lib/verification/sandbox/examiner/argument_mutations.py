@@ -7,12 +7,13 @@ with.
 
 import ast
 import builtins
+import functools
 import re
 import sys
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 TESTS_FILE = "<tests>"
@@ -20,123 +21,101 @@ _MAX_DEPTH = 3
 _MUTATORS = frozenset(
     name for kind in (list, dict, set, bytearray, deque) for name in dir(kind) if name[0] != "_"
 ) - frozenset(name for kind in (tuple, str, frozenset, range) for name in dir(kind))
-
-
-class ArgumentMutations:
-    """Reads of mutated arguments in the source of tests, which is parsed at the first mutation.
-
-    Args:
-        tests: The source.
-        entry_point: The function under test.
-    """
-
-    def __init__(self, tests: str, entry_point: str) -> None:
-        self.tests = tests
-        self._entry_point = entry_point
-        self._names: _ReadNames | None = None
-        self.has_lost = False
-        """True if tests read, in another way, an argument whose mutation was not copied back."""
-
-    def identity_fault(self, tree: ast.Module) -> str:
-        """The reason why tests depend on the identity of values that crossed; empty if they do not."""
-        if not _ASKS_IDENTITY.search(self.tests):
-            return ""
-        names = self._names = self._names or _ReadNames(self.tests, self._entry_point)
-        if any(map(names.is_identity_test, ast.walk(tree))):
-            return "the tests ask for the identity of a value that crossed"
-        changes = [change for node in ast.walk(tree) for change in _changed(node)]
-        if any(names.joins_results(*change) for change in changes):
-            return "the tests change a value that crossed, and read another"
-        return ""
-
-    def positions_read(self, arguments: Sequence[object], *, returned_none: bool) -> set[int]:
-        """Positions of the arguments that are read as the result of the current call.
-
-        Args:
-            arguments: Arguments of the call, as the tests hold them.
-            returned_none: The call returned None, as in-place functions do.
-        """
-        if self._names is None:
-            self._names = _ReadNames(self.tests, self._entry_point)
-        frame = _frame_of_tests()
-        if frame is None:
-            return set()
-        asked = returned_none or _position(frame) in self._names.discarded
-        positions_read = set()
-        for index, argument in enumerate(arguments):
-            if asked and _is_in(frame, argument, self._names.as_result):
-                positions_read.add(index)
-            elif _is_in(frame, argument, self._names.otherwise):
-                self.has_lost = True
-        return positions_read
-
-
 _ASKS_IDENTITY = re.compile(
-    rf"\b(is|id)\b|\.({'|'.join(sorted(_MUTATORS))})\(|\]\s*[-+*/%&|^@]{{0,2}}=[^=]|\bdel\b"
+    rf"\b(is|id|del)\b|\.({'|'.join(sorted(_MUTATORS))})\(|\]\s*[-+*/%&|^@]{{0,2}}=[^=]"
 )
 
 
-class _ReadNames:
+class ReadNames:
     """Variables of the tests that are read other than as arguments of the candidate, by use."""
 
     def __init__(self, tests: str, entry_point: str) -> None:
         tree = ast.parse(tests)
-        self._candidates = {entry_point, *_parameters_of_check(tree)}
+        nodes = self.nodes = list(ast.walk(tree))
+        checks = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"]
+        self._candidates = {entry_point, *(one.arg for n in checks for one in n.args.args[:1])}
         self._results: set[str] = set()
-        while self._add_results(tree):
+        while self._add_results(nodes):
             pass
-        calls = [
-            node for node in ast.walk(tree) if isinstance(node, ast.Call) and self._is_call(node)
-        ]
-        self._calls = calls
-        inside = {id(node) for call in calls for node in ast.walk(call)}
+        self._calls = [node for node in nodes if isinstance(node, ast.Call) and self._is_call(node)]
+        self._given = {name for call in self._calls for name in _names(call)} - self._candidates
+        unread = {id(node) for call in self._calls for node in ast.walk(call)}
         # A table of cases that is only iterated over is not read again.
-        inside |= {
-            id(node.iter)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.For | ast.comprehension)
-        }
-        self._given = {name for call in calls for name in _loaded(call)} - self._candidates
+        unread |= {id(n.iter) for n in nodes if isinstance(n, ast.For | ast.comprehension)}
         self._reads = [
             (node.lineno, node.id)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Name)
-            and isinstance(node.ctx, ast.Load)
-            and id(node) not in inside
+            for node in nodes
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+            if id(node) not in unread
         ]
-        self.otherwise = {name for _, name in self._reads}
-        asserts = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
-        self.as_result = {
-            name for node in asserts if not self._is_result(node) for name in _loaded(node)
+        self._otherwise = {name for _, name in self._reads}
+        self._as_result = {
+            name
+            for node in nodes
+            if isinstance(node, ast.Assert) and not self._is_result(node)
+            for name in _names(node)
         }
-        self.discarded = {
+        self._discarded = {
             (node.value.lineno, node.value.col_offset)
-            for node in ast.walk(tree)
+            for node in nodes
             if isinstance(node, ast.Expr) and self._is_call(node.value)
         }
 
+    def positions_read(self, arguments: Sequence[object], result: object) -> tuple[set[int], bool]:
+        """Positions of the arguments that are read as the result of the current call.
+
+        The second value is true if tests read another argument in another way.
+        """
+        frame: FrameType | None = sys._getframe()  # noqa: SLF001 - as in remote_exceptions
+        while frame is not None and frame.f_code.co_filename != TESTS_FILE:
+            frame = frame.f_back
+        if frame is None:
+            return set(), False
+        variables = {**frame.f_globals, **frame.f_locals}
+
+        def among(names: set[str]) -> set[int]:
+            held = [
+                part for name in names for part in inside(variables.get(name), depth=_MAX_DEPTH)
+            ]
+            return {n for n, one in enumerate(arguments) if any(one is part for part in held)}
+
+        asked = result is None or _position(frame) in self._discarded
+        read = among(self._as_result) if asked else set()
+        return read, bool(among(self._otherwise) - read)
+
     def is_identity_test(self, node: ast.AST) -> bool:
-        """True for ``is`` between a result and what is neither a constant nor an argument."""
+        """True for ``is`` between a result and what is no constant, builtin type or argument."""
         match node:
             case ast.Call(func=ast.Name(id="id")):
                 return True
             case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot()], comparators=[right]):
-                sides = [side for side in (left, right) if self._is_result(side)]
-                others = [side for side in (left, right) if not self._is_result(side)]
+                sides = (left, right)
             case _:
                 return False
-        if not sides or any(map(_is_one_everywhere, others)):
-            return False
+        num_results = sum(map(self._is_result, sides))
         # A result that is an argument itself is carried as such.
-        whole = all(isinstance(side, ast.Name) or self._is_call(side) for side in sides)
-        return not (whole and len(others) == 1 and isinstance(others[0], ast.Name))
+        may_be_argument = num_results == 1 and all(
+            isinstance(side, ast.Name) or self._is_call(side) for side in sides
+        )
+        has_constant = any(
+            isinstance(side, ast.Constant) or hasattr(builtins, getattr(side, "id", ""))
+            for side in sides
+        )
+        return num_results > 0 and not may_be_argument and not has_constant
 
-    def joins_results(self, name: str, line: int) -> bool:
-        """True if ``name`` is a result that is changed in this line, and an argument is read later.
+    def joins_results(self, node: ast.AST) -> bool:
+        """True if a result is changed in place after a call, and an argument is read later.
 
         Or the other way around. In one process the two may share parts.
         """
-        given = self._given - self._results
+        match node:
+            case ast.Call(func=ast.Attribute(value=changed, attr=name)) if name in _MUTATORS:
+                line = node.lineno
+            case ast.Subscript(value=changed, ctx=ast.Store() | ast.Del()):
+                line = node.lineno
+            case _:
+                return False
+        given, name = self._given - self._results, root_name(changed)
         others = given if name in self._results else self._results if name in given else set()
         is_after = any(call.lineno < line for call in self._calls)
         return is_after and any(at > line and read in others for at, read in self._reads)
@@ -145,92 +124,69 @@ class _ReadNames:
         """True if the node calls the candidate or a result of it."""
         if not isinstance(node, ast.Call):
             return False
-        function = node.func
-        while isinstance(function, ast.Attribute | ast.Call):
-            function = function.value if isinstance(function, ast.Attribute) else function.func
-        return isinstance(function, ast.Name) and function.id in self._candidates | self._results
+        known = self._candidates | self._results
+        return root_name(node.func) in known or self._is_call(_root(node.func))
 
     def _is_result(self, node: ast.AST) -> bool:
         """True if an expression contains a result of the candidate."""
-        return any(self._is_call(n) for n in ast.walk(node)) or bool(_loaded(node) & self._results)
+        return any(map(self._is_call, ast.walk(node))) or bool(_names(node) & self._results)
 
-    def _add_results(self, tree: ast.Module) -> bool:
+    def _add_results(self, nodes: list[ast.AST]) -> bool:
         """Add variables that are assigned results; True if there was a new one."""
         before = len(self._results)
-        for node in ast.walk(tree):
-            match node:
-                case ast.Assign() | ast.AugAssign() | ast.NamedExpr() if self._is_result(
-                    node.value
-                ):
-                    self._results |= _stored(node)
-                case ast.For(iter=iterated, target=target) if self._is_result(iterated):
-                    self._results |= _stored(target)
+        for node in nodes:
+            if isinstance(node, ast.Assign | ast.AugAssign | ast.NamedExpr):
+                if self._is_result(node.value):
+                    self._results |= _names(node, ast.Store)
+            elif isinstance(node, ast.For) and self._is_result(node.iter):
+                self._results |= _names(node.target, ast.Store)
         return len(self._results) > before
 
 
-def _is_one_everywhere(node: ast.expr) -> bool:
-    """True for a constant, and for a builtin type."""
-    return isinstance(node, ast.Constant) or (
-        isinstance(node, ast.Name) and hasattr(builtins, node.id)
-    )
+read_names = functools.lru_cache(maxsize=1)(ReadNames)
+"""The tests are parsed once for all replays, and only when they are asked for."""
 
 
-def _changed(node: ast.AST) -> Iterator[tuple[str, int]]:
-    """The variable whose value is changed in place, and the line."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=target, attr=name)) if name in _MUTATORS:
-            line = node.lineno
-        case ast.Subscript(value=target, ctx=ast.Store() | ast.Del()):
-            line = node.lineno
-        case _:
-            return
-    while isinstance(target, ast.Subscript | ast.Attribute):
-        target = target.value
-    if isinstance(target, ast.Name):
-        yield target.id, line
+def identity_fault(tests: str, entry_point: str) -> str:
+    """The reason why tests depend on the identity of values that crossed; empty if they do not."""
+    names = read_names(tests, entry_point) if _ASKS_IDENTITY.search(tests) else None
+    if names and any(map(names.is_identity_test, names.nodes)):
+        return "the tests ask for the identity of a value that crossed"
+    if names and any(map(names.joins_results, names.nodes)):
+        return "the tests change a value that crossed, and read another"
+    return ""
 
 
-def _parameters_of_check(tree: ast.Module) -> Iterator[str]:
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == "check":
-            yield from (argument.arg for argument in node.args.args[:1])
+def root_name(node: ast.expr) -> str:
+    """The variable at the beginning of an expression such as ``a.b[c].d``; empty if there is none."""
+    root = _root(node)
+    return root.id if isinstance(root, ast.Name) else ""
 
 
-def _loaded(node: ast.AST) -> set[str]:
+def _root(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node
+
+
+def _names(node: ast.AST, context: type[ast.expr_context] = ast.Load) -> set[str]:
     names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
-    return {name.id for name in names if isinstance(name.ctx, ast.Load)}
-
-
-def _stored(node: ast.AST) -> set[str]:
-    names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
-    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
-
-
-def _frame_of_tests() -> FrameType | None:
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - as in remote_exceptions
-    while frame is not None and frame.f_code.co_filename != TESTS_FILE:
-        frame = frame.f_back
-    return frame
+    return {name.id for name in names if isinstance(name.ctx, context)}
 
 
 def _position(frame: FrameType) -> tuple[int | None, int | None]:
-    code: CodeType = frame.f_code
-    line, _, column, _ = list(code.co_positions())[frame.f_lasti // 2]
+    line, _, column, _ = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     return line, column
 
 
-def _is_in(frame: FrameType, wanted: object, names: set[str]) -> bool:
-    variables = {**frame.f_globals, **frame.f_locals}
-    return any(_holds(variables.get(name), wanted, _MAX_DEPTH) for name in names)
-
-
-def _holds(value: object, wanted: object, depth: int) -> bool:
-    if value is wanted:
-        return True
-    if depth == 0 or not isinstance(value, list | tuple | dict):
-        return False
-    parts = value.values() if isinstance(value, dict) else value
-    return any(_holds(part, wanted, depth - 1) for part in parts)
+def inside(
+    value: object, kinds: tuple[type, ...] = (list, tuple, dict), depth: int = sys.maxsize
+) -> Iterator[object]:
+    """A value and its parts, down to a depth."""
+    yield value
+    if depth and isinstance(value, kinds):
+        for part in value.values() if isinstance(value, dict) else value:  # type: ignore[attr-defined]
+            yield from inside(part, kinds, depth - 1)
 
 
 def overwrite(target: Any, content: Any) -> None:

@@ -9,19 +9,18 @@ import re
 import sys
 from typing import Any
 
-ALTERED, FAR, APART = "__altered__", "__far__", "__apart__"
-"""Names of functions of an expected value: another one, a distant one, a container without it."""
-FILLED, CHECKED, DECIDE = "__filled__", "__checked__", "__decide__"
-"""Names of functions of: an expected result of a call, an operand of an order, an altered assert."""
-_HOLDS = "__holds__"
+from pipeline_lib.verification.sandbox.examiner.argument_mutations import root_name
+from pipeline_lib.verification.sandbox.examiner.remote_exceptions import call_of
+
+FAR, APART, FILLED = "__far__", "__apart__", "__filled__"
+"""Names of functions of an expected value: a distant one, a container without it, one if it is a call's."""
+CHECKED, DECIDE = "__checked__", "__decide__"
+"""Names of functions of an operand of an order, and of an altered assert."""
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _MAY_BE_VACUOUS = re.compile(r"[<>]|\b(min|max|sorted|zip|class)\b|\.assert")
 _EQUALS = re.compile(r"assert(?!.*[Nn]ot).*([Ee]qual|close)")
+_LIBRARIES = sys.stdlib_module_names | {"np", "numpy", "fabs"}
 _NEAR = frozenset({"isclose", "allclose", "array_equal", "array_equiv"})
-_VALUES = (
-    *(ast.Constant, ast.Name, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.UnaryOp, ast.BinOp),
-    *(ast.Attribute, ast.Subscript, ast.Load, ast.operator, ast.unaryop, ast.Slice),
-)
 
 
 def always_holds(tree: ast.Module) -> bool:
@@ -36,49 +35,35 @@ def always_holds(tree: ast.Module) -> bool:
     )
 
 
-def drop_messages(tree: ast.Module) -> bool:
-    """Remove messages that call something, since a failing assert would; True if there are any."""
-    asserts = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
-    calling = [
-        node
-        for node in asserts
-        if node.msg is not None and any(isinstance(part, ast.Call) for part in ast.walk(node.msg))
-    ]
-    for node in calling:
-        node.msg = None
-    return bool(calling)
-
-
 def is_plain(tree: ast.Module, tests: str) -> bool:
     """True if all asserts are equalities with a value, at the top level or in ``check``.
 
-    None can be vacuous, unless a function of NaN or of nothing is, and none be caught.
+    None can be vacuous, unless a function of NaN or of nothing is, and none be caught. This is
+    known without a replay, which matters to the speed.
     """
     if _MAY_BE_VACUOUS.search(tests):
         return False
-    body = tree.body
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == "check":
-            body = node.body
-    asserts = [node.test for node in body if isinstance(node, ast.Assert)]
-    num_everywhere = sum(isinstance(node, ast.Assert) for node in ast.walk(tree))
-    return 0 < len(asserts) == num_everywhere and all(
-        isinstance(condition, ast.Constant)
-        or (
-            isinstance(condition, ast.Compare)
-            and isinstance(condition.ops[0], ast.Eq)
-            and len(condition.ops) == 1
-            and all(isinstance(node, _VALUES) for node in ast.walk(condition.comparators[0]))
-        )
-        for condition in asserts
-    )
+    checks = [
+        one.body for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "check"
+    ]
+    reached = [one for body in (tree.body, *checks) for one in body if isinstance(one, ast.Assert)]
+    num_asserts = sum(isinstance(node, ast.Assert) for node in ast.walk(tree))
+    return 0 < num_asserts == len(reached) and all(_is_equality(one.test) for one in reached)
+
+
+def _is_equality(test: ast.expr) -> bool:
+    match test:
+        case ast.Compare(ops=[ast.Eq()], comparators=[expected]):
+            return not any(isinstance(node, ast.Call) for node in ast.walk(expected))
+        case _:
+            return isinstance(test, ast.Constant)
 
 
 def rewrite_asserts(tree: ast.Module) -> int:
     """Rewrite asserts in place to expect another value, and return their number.
 
-    ``f(x) == E`` and ``is`` expect ``ALTERED(E)``, ``f(x) in E`` expects ``APART(E)``, an order
-    comparison of ``abs(f(x) - E)`` and the like ``FAR(E)``; other conditions are negated.
+    ``f(x) == E``, ``is`` and an order comparison of ``abs(f(x) - E)`` and the like expect
+    ``FAR(E)``, ``f(x) in E`` expects ``APART(E)``; other conditions are negated.
     Expected values alone are altered, never what a call of the candidate is given.
     """
     rewriter = _AssertRewriter()
@@ -94,51 +79,50 @@ class _AssertRewriter(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> Any:  # type: ignore[explicit-override]
         if isinstance(node.test, ast.Constant):
             return node
-        found = _set(_call("bool", self.visit(_alter_condition(node.test))))
-        return self._decided([found], node)
+        return self._decided(self.visit(_alter_condition(node.test)))
 
     def visit_Expr(self, node: ast.Expr) -> Any:  # type: ignore[explicit-override]
-        """A check of unittest or NumPy for equality is an assert, too."""
+        """A check of unittest or NumPy for equality is an assert, too, which holds if it returns."""
         self.generic_visit(node)
         match node.value:
             case ast.Call(func=ast.Attribute(attr=name), args=[_, expected, *_] as given):
                 if _EQUALS.fullmatch(name):
-                    given[1] = _call(FAR, expected)
-                    return self._decided([node, _set(ast.Constant(value=True))], node)
+                    given[1] = call_of(FAR, expected)
+                    return self._decided(ast.Tuple([node.value], ast.Load()))
             case _:
                 pass
         return node
 
-    def _decided(self, found: list[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
+    def _decided(self, condition: ast.expr) -> list[ast.stmt]:
         # A comparison that raises with the altered value does not hold.
-        nothing = ast.ExceptHandler(
-            type=_name("Exception"), name=None, body=[_set(ast.Constant(value=False))]
+        made: Any = ast.parse(
+            "try: __holds__ = bool(0)\n"
+            "except Exception: __holds__ = False\n"
+            f"{DECIDE}(__holds__, {self.num_altered})"
         )
-        decide = _call(DECIDE, _name(_HOLDS))
-        decide.args.append(ast.Constant(value=self.num_altered))
+        made.body[0].body[0].value.args = [condition]
         self.num_altered += 1
-        tried = ast.Try(body=found, handlers=[nothing], orelse=[], finalbody=[])
-        return [ast.copy_location(tried, node), ast.copy_location(ast.Expr(value=decide), node)]
+        return list(made.body)
 
     def visit_Compare(self, node: ast.Compare) -> ast.Compare:  # type: ignore[explicit-override]
         """Check the operands of order comparisons for NaN."""
         self.generic_visit(node)
         if any(isinstance(operator, _ORDERS) for operator in node.ops):
-            node.left = _call(CHECKED, node.left)
-            node.comparators = [_call(CHECKED, operand) for operand in node.comparators]
+            node.left = call_of(CHECKED, node.left)
+            node.comparators = [call_of(CHECKED, operand) for operand in node.comparators]
         return node
 
 
 def _alter_condition(test: ast.expr) -> ast.expr:
     match test:
         case ast.Compare(ops=[ast.Eq() | ast.Is()], comparators=[expected]):
-            name = FILLED if isinstance(expected, ast.Call) else ALTERED
-            test.comparators = [_call(name, expected)]
+            name = FILLED if isinstance(expected, ast.Call) else FAR
+            test.comparators = [call_of(name, expected)]
             return test
         case ast.Call(
             func=ast.Attribute(attr=name) | ast.Name(id=name), args=[_, expected, *_]
         ) if name in _NEAR:
-            test.args[1] = _call(FAR, expected)
+            test.args[1] = call_of(FAR, expected)
             return test
         case (
             ast.Call(func=ast.Attribute(attr="all"), args=[ast.Compare() | ast.Call() as inner])
@@ -147,7 +131,7 @@ def _alter_condition(test: ast.expr) -> ast.expr:
             # Of an array; of nothing it is true whatever is expected.
             return ast.Call(ast.Attribute(_alter_condition(inner), "all", ast.Load()), [], [])
         case ast.Compare(ops=[ast.In()], comparators=[expected]):
-            test.comparators = [_call(APART, expected)]
+            test.comparators = [call_of(APART, expected)]
             return test
         case (
             ast.Compare(left=small, ops=[ast.Lt() | ast.LtE()])
@@ -157,12 +141,12 @@ def _alter_condition(test: ast.expr) -> ast.expr:
             operand=ast.Compare(left=small, ops=[ast.Gt() | ast.GtE()])
             | ast.Compare(comparators=[small], ops=[ast.Lt() | ast.LtE()]),
         ):
-            difference = _difference(small) if isinstance(small, ast.Call | ast.BinOp) else None
+            difference = _difference(small)
         case _:
             difference = None
     if difference is None:
         return ast.UnaryOp(op=ast.Not(), operand=test)
-    difference.right = _call(FAR, difference.right)
+    difference.right = call_of(FAR, difference.right)
     return test
 
 
@@ -173,31 +157,11 @@ def _difference(node: ast.expr, *, called: bool = False) -> ast.BinOp | None:
             return node
         case ast.BinOp(left=left, right=right):
             parts = [left, right]
-        case ast.Call(func=function, args=parts) if _is_of_library(function):
+        case ast.Call(func=ast.Name() | ast.Attribute() as function, args=parts) if (
+            hasattr(builtins, name := root_name(function)) or name in _LIBRARIES
+        ):
             called = True
         case _:
             return None
     found = (_difference(part, called=called) for part in parts)
     return next((one for one in found if one is not None), None)
-
-
-def _is_of_library(function: ast.expr) -> bool:
-    while isinstance(function, ast.Attribute):
-        function = function.value
-    return isinstance(function, ast.Name) and (
-        hasattr(builtins, function.id)
-        or function.id in sys.stdlib_module_names
-        or function.id in {"np", "numpy", "fabs"}
-    )
-
-
-def _set(value: ast.expr) -> ast.Assign:
-    return ast.Assign(targets=[ast.Name(id=_HOLDS, ctx=ast.Store())], value=value)
-
-
-def _name(name: str) -> ast.Name:
-    return ast.Name(id=name, ctx=ast.Load())
-
-
-def _call(name: str, argument: ast.expr) -> ast.Call:
-    return ast.Call(func=_name(name), args=[argument], keywords=[])

@@ -7,39 +7,29 @@ comparison is between exact builtin objects, in a process that the candidate can
 import builtins
 import re
 import traceback
-from dataclasses import dataclass
 
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.examiner.argument_mutations import TESTS_FILE
-from pipeline_lib.verification.sandbox.examiner.negative_control import refuse_pass
-from pipeline_lib.verification.sandbox.examiner.proxies import Role
-from pipeline_lib.verification.sandbox.examiner.remote_exceptions import CandidateError
-from pipeline_lib.verification.sandbox.examiner.replay import Recorder, Transport
-from pipeline_lib.verification.sandbox.examiner.session import (
-    DETAIL_LENGTH,
-    ExaminerResult,
-    Session,
-)
+from pipeline_lib.verification.sandbox.examiner.negative_control import NegativeControl
+from pipeline_lib.verification.sandbox.examiner.proxies import make_proxy
+from pipeline_lib.verification.sandbox.examiner.remote_exceptions import to_original
+from pipeline_lib.verification.sandbox.examiner.session import ExaminerResult, Role, Session
 from pipeline_lib.verification.sandbox.examiner.test_run import TestRun
+from pipeline_lib.verification.sandbox.protocol.channel import Channel
 
+_DETAIL_LENGTH = 300
 _TEST_FAULTS = (NameError, ImportError, SyntaxError, MemoryError, OSError)
 """Exceptions that indicate broken tests, or limits of theirs, whatever the candidate returns."""
-_OF_VALUES = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, StopIteration)
-"""Exceptions by which Python refuses a value that another program would not have returned."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
-    """The result of the tests on one program."""
-
-    result: ExaminerResult
-    leaves_state: bool
-    """True if the tests imported a module, whose state outlives them."""
+_OF_VALUES = (
+    *(AssertionError, TypeError, ValueError, LookupError, ArithmeticError),
+    *(AttributeError, StopIteration),
+)
+"""Exceptions by which tests or Python refuse a value that another program would not return."""
 
 
 def examine(
-    channel: Transport, *, entry_point: str, tests: str, as_process: bool = False
-) -> Examination:
+    channel: Channel, *, entry_point: str, tests: str, as_process: bool = False
+) -> ExaminerResult:
     """Run ``tests`` against the candidate behind ``channel``, then the negative control.
 
     Args:
@@ -48,16 +38,18 @@ def examine(
         tests: See :class:`TestRun`.
         as_process: Only run the program, which ends without an exception if it is correct.
     """
-    recorder = Recorder(channel)
-    session = Session(recorder)
-    run = TestRun(tests, entry_point)
     if as_process:
-        return Examination(result=_run_as_process(session), leaves_state=False)
-    try:
-        result = _judge(run.against(session), session, run, recorder)
-    except MemoryError:
-        result = _result(Status.VERIFIER_ERROR, "the tests run out of memory")
-    return Examination(result=result, leaves_state=session.may_leave_state)
+        session = Session(channel, make_proxy, tests="", entry_point="")
+        result = _run_as_process(session)
+    else:
+        run = TestRun(tests, entry_point)
+        session, error = run.against(channel)
+        try:
+            result = _judge(error, session, run)
+        except MemoryError:
+            result = ExaminerResult(Status.VERIFIER_ERROR, "the tests run out of memory")
+    detail = " ".join(result.detail.split())[:_DETAIL_LENGTH]
+    return ExaminerResult(result.status, detail, leaves_state=session.state.may_remain)
 
 
 def _run_as_process(session: Session) -> ExaminerResult:
@@ -67,46 +59,40 @@ def _run_as_process(session: Session) -> ExaminerResult:
     except BaseException as raised:  # noqa: BLE001 - the program's
         error = raised
     if session.fault is not None:
-        return session.fault.result
+        return session.fault
     if error is None or (isinstance(error, SystemExit) and not error.code):
-        return _result(Status.CORRECT, "")
+        return ExaminerResult(Status.CORRECT, "")
     status = Status.MEMORY if isinstance(error, MemoryError) else Status.CRASHED
-    return _result(status, f"{type(error).__name__}: {error}")
+    return ExaminerResult(status, f"{type(error).__name__}: {error}")
 
 
-def _judge(
-    error: BaseException | None, session: Session, run: TestRun, recorder: Recorder
-) -> ExaminerResult:
+def _judge(error: BaseException | None, session: Session, run: TestRun) -> ExaminerResult:
     if session.fault is not None:
-        return session.fault.result
+        return session.fault
     if error is not None:
-        return _judge_failure(error, session, run.tests)
+        return _judge_failure(error, session)
     if session.num_calls == 0:
-        return _result(Status.VERIFIER_ERROR, "the tests never call the candidate")
+        return ExaminerResult(Status.VERIFIER_ERROR, "the tests never call the candidate")
     if session.has_lost_mutation:
-        return _result(Status.VERIFIER_ERROR, "an argument was changed that the tests read")
-    return refuse_pass(run, session, recorder) or _result(Status.CORRECT, "")
+        return ExaminerResult(Status.VERIFIER_ERROR, "an argument was changed that the tests read")
+    refusal = NegativeControl(run, session).refusal()
+    return refusal or ExaminerResult(Status.CORRECT, "")
 
 
-def _judge_failure(error: BaseException, session: Session, tests: str) -> ExaminerResult:
+def _judge_failure(error: BaseException, session: Session) -> ExaminerResult:
     is_own = error is session.last_raised
-    original = error.original if isinstance(error, CandidateError) else error
+    original = to_original(error)
     described = f"{type(original).__name__}: {original}"
-    reason = (
-        _unseen_reason(session)
-        or (_own_error_reason(error, tests) if is_own else "")
-        or ("" if is_own else _tests_error_reason(error, session, tests))
-    )
-    if reason:
-        return _result(Status.VERIFIER_ERROR, f"{reason}: {described}")
+    find_reason = _own_error_reason if is_own else _tests_error_reason
+    if reason := _unseen_reason(session) or find_reason(error, session):
+        return ExaminerResult(Status.VERIFIER_ERROR, f"{reason}: {described}")
     if is_own and isinstance(error, MemoryError):
-        return _result(Status.MEMORY, "out of memory")
+        return ExaminerResult(Status.MEMORY, "out of memory")
     if is_own:
-        # The note is the name of the candidate's own class.
-        return _result(Status.CRASHED, f"{error.__notes__[0]}: {original}")
+        return ExaminerResult(Status.CRASHED, f"{session.last_name}: {original}")
     if isinstance(error, AssertionError):
-        return _result(Status.WRONG, _failed_line(error) or described)
-    return _result(Status.WRONG, f"the tests cannot use the candidate's value: {described}")
+        return ExaminerResult(Status.WRONG, _failed_line(error) or described)
+    return ExaminerResult(Status.WRONG, f"the tests cannot use the candidate's value: {described}")
 
 
 def _unseen_reason(session: Session) -> str:
@@ -115,39 +101,35 @@ def _unseen_reason(session: Session) -> str:
         return "an argument was changed that the tests read"
     if session.has_aliases:
         return "a part of an argument was given twice"
-    if session.state.look().is_lost:
+    if session.state.has_lost():
         return "the tests set state that is not carried across"
     return ""
 
 
-def _own_error_reason(error: BaseException, tests: str) -> str:
+def _own_error_reason(error: BaseException, session: Session) -> str:
     """The reason why an exception of the program is not evidence against it."""
-    absent = isinstance(error, CandidateError) and isinstance(error.original, AttributeError)
-    name = error.__notes__[0]
-    if absent and "attr(" in tests:
+    if isinstance(to_original(error), AttributeError) and "attr(" in session.tests:
         return "the tests ask whether an attribute is there"
-    own = not hasattr(builtins, name) and re.search(rf"\b{re.escape(name)}\b", tests)
+    name = session.last_name
+    own = not hasattr(builtins, name) and re.search(rf"\b{re.escape(name)}\b", session.tests)
     return "the tests know the exception's own class" if own else ""
 
 
-def _tests_error_reason(error: BaseException, session: Session, tests: str) -> str:
+def _tests_error_reason(error: BaseException, session: Session) -> str:
     """The reason why an exception that the program did not raise is not evidence against it."""
+    tests = session.tests
     if isinstance(error, _TEST_FAULTS) or session.num_calls == 0:
         return "the tests do not run"
-    if session.was_questioned or re.search(
-        rf"\btype\(\s*({session.entry_point}|candidate)\s*\)", tests
-    ):
+    asks_type = rf"\btype\(\s*({re.escape(session.entry_point)}|candidate)\s*\)"
+    if session.was_questioned or re.search(asks_type, tests):
         return "the tests ask what the function itself is"
     if isinstance(error, AttributeError) and session.lost_subclass:
         return "the tests use what did not come across"
     if isinstance(error, AssertionError):
-        asks_by_type = "isinstance(" in tests or "type(" in tests
-        return (
-            "the tests use an object that is not plain"
-            if session.met_objects and asks_by_type
-            else ""
-        )
-    if session.met_proxies or session.borrows_class or session.role is Role.TESTED:
+        is_unclear = session.met_objects and ("isinstance(" in tests or "type(" in tests)
+    else:
+        is_unclear = bool(session.proxies) or session.role is Role.TESTED
+    if is_unclear:
         return "the tests use an object that is not plain"
     return "" if isinstance(error, _OF_VALUES) or _is_raised(error, tests) else "the tests fail"
 
@@ -164,7 +146,3 @@ def _is_raised(error: BaseException, tests: str) -> bool:
 def _failed_line(error: BaseException) -> str:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == TESTS_FILE]
     return f"{type(error).__name__} in line {frames[-1].lineno} of the tests" if frames else ""
-
-
-def _result(status: Status, detail: str) -> ExaminerResult:
-    return ExaminerResult(status=status, detail=" ".join(detail.split())[:DETAIL_LENGTH])

@@ -7,32 +7,26 @@ does), the failure of each altered assert ends the tests, and so does an altered
 
 import ast
 import builtins
+import copy
+import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import CodeType
+from typing import Any, NoReturn
 
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verification.sandbox.examiner.assert_rewriting import (
-    ALTERED,
-    APART,
-    CHECKED,
-    DECIDE,
-    FAR,
-    FILLED,
-    always_holds,
-    drop_messages,
-    is_plain,
-    rewrite_asserts,
-)
+from pipeline_lib.verification.sandbox.examiner import assert_rewriting
+from pipeline_lib.verification.sandbox.examiner.argument_mutations import identity_fault, inside
 from pipeline_lib.verification.sandbox.examiner.remote_exceptions import CandidateError
-from pipeline_lib.verification.sandbox.examiner.replay import Recorder, Replay, altered_reply
+from pipeline_lib.verification.sandbox.examiner.replay import DeviationError, Replay, altered_reply
 from pipeline_lib.verification.sandbox.examiner.session import ExaminerResult, Session
 from pipeline_lib.verification.sandbox.examiner.test_run import TestRun
 
 _FAR = 10**9
 """A multiple of the value, beyond any tolerance."""
-_DEPTH = 3
+_COLLECTIONS, _DEPTH = (list, tuple, set), 3
+"""Values in which NaN is looked for."""
 _MAX_TRIALS = 32
 """Replays for each kind of alteration."""
 _LEAST_TRIALS, _TRIALS_S = 4, 2.0
@@ -40,96 +34,89 @@ _LEAST_TRIALS, _TRIALS_S = 4, 2.0
 _SWALLOWERS = (ast.Try, ast.With, ast.AsyncWith, ast.AsyncFunctionDef, ast.FunctionDef, ast.Lambda)
 
 
-class VacuousError(BaseException):
-    """An assert holds whatever it expects. Not an Exception: tests must not be able to catch it."""
+class NegativeControl:
+    """The negative control of tests that passed in a session, from its record of the exchange."""
 
-    def __init__(self, what: str, *, is_proven: bool) -> None:
-        super().__init__(what)
-        self.is_proven = is_proven
-        """True if the program is at fault, not the tests."""
-
-
-def refuse_pass(run: TestRun, session: Session, recorder: Recorder) -> ExaminerResult | None:
-    """The result of a run that passed for no good reason; None if the pass counts."""
-    control = _Control(run, session, recorder)
-    try:
-        what = control.find_fault()
-    except VacuousError as error:
-        status = Status.REWARD_HACK if error.is_proven else Status.VERIFIER_ERROR
-        return ExaminerResult(status=status, detail=str(error))
-    return ExaminerResult(status=Status.VERIFIER_ERROR, detail=what) if what else None
-
-
-class _Control:
-    def __init__(self, run: TestRun, session: Session, recorder: Recorder) -> None:
+    def __init__(self, run: TestRun, session: Session) -> None:
         self._run = run
         self._session = session
-        self._recorder = recorder
         self._failing: int | None = None
-        self._vacuous: VacuousError | None = None
+        self._vacuous = ""
+        """An assert that holds whatever it expects."""
+        self._is_proven = False
+        """True if the program is at fault for it, not the tests."""
         self._reached: set[int] = set()
 
-    def find_fault(self) -> str:
-        if not self._recorder.is_whole:
+    def refusal(self) -> ExaminerResult | None:
+        """The result of a run that passed for no good reason; None if the pass counts."""
+        what = self._fault()
+        status = Status.REWARD_HACK if self._is_proven else Status.VERIFIER_ERROR
+        return ExaminerResult(status, what) if what else None
+
+    def _fault(self) -> str:
+        if self._session.room < 0:
             return "the exchange is too large to be repeated"
         tree = ast.parse(self._run.tests)
-        if drop_messages(tree):
-            self._run.recompile(tree)
-            tree = ast.parse(self._run.tests)
-        if always_holds(tree):
+        if assert_rewriting.always_holds(tree):
             return "an assert of the tests always holds"
-        if what := self._run.reads.identity_fault(tree):
+        if what := identity_fault(self._run.tests, self._run.entry_point):
             return what
-        is_sound = is_plain(tree, self._run.tests)
+        code = self._silent_code(tree)
+        is_sound = assert_rewriting.is_plain(tree, self._run.tests)
         if not is_sound and (what := self._asserts_fault(tree)):
             return what
-        return "" if self._replies_matter() else "the tests pass with any reply, too"
+        return "" if self._replies_matter(code) else "the tests pass with any reply, too"
 
-    def _replies_matter(self) -> bool:
+    def _silent_code(self, tree: ast.Module) -> CodeType:
+        """The tests without messages of asserts, since a failing assert would evaluate them."""
+        asserts = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+        if all(isinstance(node.msg, ast.Constant | None) for node in asserts):
+            return self._run.code
+        for node in asserts:
+            node.msg = None
+        return self._run.compiled(copy.deepcopy(tree))
+
+    def _replies_matter(self, code: CodeType) -> bool:
         """True if the tests are seen to fail with some reply altered."""
-        return any(
-            self._replayed({position: frame})
-            for change in (alter, empty, shift_far)
-            for position, frame in self._altered_replies(change)
-        )
-
-    def _altered_replies(self, change: Callable[[Any], Any]) -> Iterator[tuple[int, bytes]]:
         # The first one is the reply to the request to load the program.
-        positions = self._recorder.received[1:]
-        for position in positions[:: 1 + len(positions) // _MAX_TRIALS]:
-            original = self._recorder.frames[position]
-            altered = altered_reply(original, change)
-            if altered is not None and altered != original:
-                yield position, altered
+        positions = self._session.received[1:]
+        positions = positions[:: 1 + len(positions) // _MAX_TRIALS]
+        for change, position in itertools.product((alter, empty, shift_far), positions):
+            original = self._session.frames[position]
+            frame = altered_reply(original, change)
+            if frame not in {None, original} and self._replayed(code, {position: frame}):
+                return True
+        return False
 
     def _asserts_fault(self, tree: ast.Module) -> str:
         may_swallow = any(isinstance(node, _SWALLOWERS) for node in ast.walk(tree))
-        num_asserts = rewrite_asserts(tree)
+        num_asserts = assert_rewriting.rewrite_asserts(tree)
         code = self._run.compiled(tree)
-        ended = self._replayed({}, code=code, names=self._names())
-        if self._vacuous is not None:
-            raise self._vacuous
+        ended = self._replayed(code)
+        if self._vacuous:
+            return self._vacuous
         if ended or (num_asserts and not self._reached):
             return "the tests take another course when they expect other values"
-        if may_swallow:
-            end = time.monotonic() + _TRIALS_S
-            for number, index in enumerate(sorted(self._reached)[:_MAX_TRIALS]):
-                if number >= _LEAST_TRIALS and time.monotonic() > end:
-                    break
-                self._failing = index
-                if not self._replayed({}, code=code, names=self._names()):
-                    return "the tests swallow a failed assert"
+        end = time.monotonic() + _TRIALS_S
+        for number, index in enumerate(sorted(self._reached)[:_MAX_TRIALS] if may_swallow else ()):
+            if number >= _LEAST_TRIALS and time.monotonic() > end:
+                break
+            self._failing = index
+            if not self._replayed(code):
+                return "the tests swallow a failed assert"
         return ""
 
-    def _replayed(self, altered: Mapping[int, bytes], **options: Any) -> bool:
+    def _replayed(self, code: CodeType, altered: Mapping[int, bytes] | None = None) -> bool:
         """True if the tests ended with an exception of their own."""
-        replay = Replay(self._recorder.frames, altered)
-        again = Session(replay)
-        with self._session.state.as_at_first():
-            error = self._run.against(again, **options)
+        replay = Replay(self._session.frames, altered or {})
+        names = {} if altered else self._names()
+        # Random draws of the tests are then the same again.
+        self._session.state.restore()
+        again, error = self._run.against(replay, code, names)
+        self._session.state.restore()
         if isinstance(error, MemoryError):
             raise error
-        if replay.is_over and self._reached and not options:
+        if replay.is_over and self._reached and altered:
             # An assert went on to a call that it had not needed.
             return True
         return isinstance(error, Exception | SystemExit | CandidateError) and not (
@@ -139,12 +126,11 @@ class _Control:
     def _names(self) -> dict[str, Any]:
         """Names used by the rewritten asserts, and builtins that check for NaN first."""
         return {
-            ALTERED: alter,
-            FILLED: self._filled,
-            FAR: shift_far,
-            APART: disjoint,
-            CHECKED: self._checked,
-            DECIDE: self._decide,
+            assert_rewriting.FILLED: self._filled,
+            assert_rewriting.FAR: shift_far,
+            assert_rewriting.APART: disjoint,
+            assert_rewriting.CHECKED: self._checked,
+            assert_rewriting.DECIDE: self._decide,
             "min": self._ordering(min),
             "max": self._ordering(max),
             "sorted": self._ordering(sorted),
@@ -155,20 +141,20 @@ class _Control:
         """Record one altered assert; fail if it is the one to fail."""
         self._reached.add(index)
         if holds:
-            raise self._is_vacuous("passes the tests with an expected value altered", proven=True)
+            self._end("passes the tests with an expected value altered", is_proven=True)
         if index == self._failing:
             raise AssertionError("altered")
 
     def _filled(self, value: Any) -> Any:
         if value is None:
-            raise self._is_vacuous("a comparison with a call that gives None", proven=False)
-        return alter(value)
+            self._end("a comparison with a call that gives None")
+        return shift_far(value)
 
     def _checked(self, value: Any) -> Any:
         """The operand of an order comparison, which is vacuous with NaN."""
-        if _holds_nan(value, _DEPTH):
-            proven = self._session.sent_nan and "nan" not in self._run.tests.lower()
-            raise self._is_vacuous("a comparison with NaN", proven=proven)
+        if _holds_nan(value):
+            is_proven = self._session.sent_nan and "nan" not in self._run.tests.lower()
+            self._end("a comparison with NaN", is_proven=is_proven)
         return value
 
     def _ordering(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -177,20 +163,18 @@ class _Control:
     def _zip(self, *columns: Any, **options: Any) -> Any:
         lengths = {len(column) for column in columns if isinstance(column, list | tuple | str)}
         if len(lengths) > 1 and 0 in lengths:
-            raise self._is_vacuous("the comparison of nothing with something", proven=False)
+            self._end("the comparison of nothing with something")
         return builtins.zip(*columns, **options)  # noqa: B905 - as the tests ask
 
-    def _is_vacuous(self, what: str, *, proven: bool) -> VacuousError:
-        self._vacuous = VacuousError(what, is_proven=proven)
-        return self._vacuous
+    def _end(self, what: str, *, is_proven: bool = False) -> NoReturn:
+        """End the replay: what is compared is vacuous."""
+        self._vacuous, self._is_proven = what, is_proven
+        raise DeviationError(what)
 
 
 def alter(value: Any) -> Any:
     """A different value of the same type."""
-    for kind, change in _CHANGES:
-        if isinstance(value, kind):
-            return change(value)
-    return "~"
+    return next((change(value) for kind, change in _CHANGES if isinstance(value, kind)), "~")
 
 
 def empty(value: Any) -> Any:
@@ -203,8 +187,8 @@ def shift_far(value: Any) -> Any:
     """A number that differs from ``value`` by more than any tolerance."""
     if isinstance(value, float) and not math.isfinite(value):
         return 0.0
-    if isinstance(value, list | tuple) and value:
-        return type(value)(map(shift_far, value)) if type(value) in {list, tuple} else alter(value)
+    if type(value) in {list, tuple} and value:
+        return type(value)(map(shift_far, value))
     is_array = type(value).__module__ == "numpy" and value.dtype.kind in "iufc"
     if is_array or (isinstance(value, int | float | complex) and not isinstance(value, bool)):
         return value + _FAR * (1 + abs(value))
@@ -233,11 +217,8 @@ _CHANGES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
 )
 
 
-def _holds_nan(value: object, depth: int) -> bool:
-    if type(value).__module__ == "numpy":
-        value = value.tolist()  # type: ignore[attr-defined]
-    if isinstance(value, float):
-        return math.isnan(value)
-    if depth == 0 or not isinstance(value, list | tuple | set):
-        return False
-    return any(_holds_nan(part, depth - 1) for part in value)
+def _holds_nan(value: Any) -> bool:
+    parts = inside(
+        value.tolist() if type(value).__module__ == "numpy" else value, _COLLECTIONS, _DEPTH
+    )
+    return any(isinstance(part, float) and math.isnan(part) for part in parts)

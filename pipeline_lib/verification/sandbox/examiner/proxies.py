@@ -1,7 +1,7 @@
 """Proxies of values that remain in the candidate's process; none can pass for a plain value.
 
 An object may be passed back and, if it is a function, called. Objects of the class under test
-support more; objects of a class that tests borrow to build arguments support less. Class names
+support more; objects of a class with which tests build arguments support less. Class names
 occur in error messages of tests, and so in verdicts: do not rename them.
 """
 
@@ -9,37 +9,29 @@ import enum
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import FunctionType, GeneratorType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from pipeline_lib.verdicts import Status
+from pipeline_lib.verification.sandbox.examiner.session import END, Role, Session
 from pipeline_lib.verification.sandbox.protocol.standard_types import TYPES
 
 CLASS_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
 """Names of classes; a function of such a name may be replaced by one."""
-_NAMES = ("_session", "number_", "_kind", "_role", "_given", "_origin")
-_UNARY = ["len", "bool", "str", "repr", "iter", "reversed", "neg", "pos", "abs", "invert", "index"]
+_NAMES = ("_session", "_kind", "_role", "_given", "_origin")
 _BINARY = [
     *("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow"),
     *("and_", "or_", "xor", "lshift", "rshift"),
 ]
-_ITEMS = ["getitem", "setitem", "delitem"]
-_COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
+_METHODS = [
+    *("len", "bool", "str", "repr", "iter", "reversed", "neg", "pos", "abs", "invert", "index"),
+    *("enter", "getitem", "setitem", "delitem", "contains", *_BINARY),
+]
 _SEND_DATA = frozenset([*_BINARY, "contains"])
 _READS = frozenset(["str", "repr", "len", "iter", "reversed", "getitem", "setitem", "delitem"])
 _PLAIN_ATTRIBUTES = frozenset(name for kind in TYPES.values() for name in dir(kind))
 _EXACT = {"len": int, "bool": bool, "str": str, "repr": str}
 _NOTHING = object()
 _COMPARED = (int, float, str, bool)
-END = object()
-"""The reply of an exhausted iterator."""
-
-
-class Role(enum.Enum):
-    """Operations that tests may perform on an object of the candidate."""
-
-    RESULT = "a function's result: pass it back; call it, where it is a function"
-    TESTED = "an object of the class under test: use it in every way but comparison"
-    BORROWED = "an argument in the making: link it, and read what tests put in"
 
 
 class Origin(enum.Enum):
@@ -50,28 +42,6 @@ class Origin(enum.Enum):
     FED = "from an operator with data of the tests: its program knows what they may expect"
 
 
-class ProxySession(Protocol):
-    """The part of the session that proxies use."""
-
-    role: Role
-    was_questioned: bool
-
-    def call(
-        self,
-        target: object,
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
-        role: Role | None = None,
-    ) -> Any:
-        """Call a function of the candidate."""
-
-    def request(self, *operands: Any, role: Role | None = None) -> Any:
-        """One request and its answer."""
-
-    def refuse(self, status: Status, detail: str) -> BaseException:
-        """End the run."""
-
-
 class Opaque:
     """A value that remains in the candidate's process, such as a node of a tree.
 
@@ -79,7 +49,7 @@ class Opaque:
     """
 
     __slots__ = _NAMES
-    _session: ProxySession
+    _session: Session
     _role: Role
     _kind: str
     _origin: Origin
@@ -87,40 +57,35 @@ class Opaque:
     """Attributes that tests have set on a borrowed object; "": its only argument."""
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, session: ProxySession, number: int, kind: str, role: Role) -> None:
-        for name, value in zip(
-            _NAMES, (session, number, kind, role, {}, Origin.DERIVED), strict=True
-        ):
+    def __init__(self, session: Session, number: int, kind: str, role: Role) -> None:
+        values: tuple[object, ...] = (session, kind, role, {}, Origin.DERIVED)
+        for name, value in zip(_NAMES, values, strict=True):
             object.__setattr__(self, name, value)
+        session.numbers[id(self)] = (number, self)
 
     def stem_from_(self, origin: Origin) -> None:
         """Note how the tests got it."""
         object.__setattr__(self, "_origin", origin)
 
-    @property
-    def is_class(self) -> bool:
-        """True if it is a class of the program, or an object of one."""
-        return self._kind != "function"
-
-    @property
-    def is_object(self) -> bool:
-        """True if it is a result that is neither plain nor a function nor an iterator."""
-        others = ("function", "coroutine", "async", "iterator")
-        return self._role is Role.RESULT and not self._kind.startswith(others)
-
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call it in the candidate's process."""
-        session, role = self._session, self._role
-        if role is Role.BORROWED:
+        if self._role is Role.BORROWED:
             raise self._refusal("calls")
-        return session.call(self, args, kwargs, role)
+        if self._role is not Role.CLASS:
+            return self._session.call(self._role, self, *args, **kwargs)
+        made = self._session.request("call", self, list(args), kwargs, role=Role.BORROWED)
+        if not isinstance(made, Opaque):
+            raise self._refusal("calls")
+        if len(args) == 1 and not kwargs:
+            made._given[""] = args[0]  # noqa: SLF001 - a proxy too
+        return made
 
     def __getattr__(self, name: str) -> Any:
-        session, role = self._session, self._role
-        if role is Role.RESULT or name.startswith("__array"):
+        role = self._role
+        if role in {Role.RESULT, Role.CLASS} or name.startswith("__array"):
             # NumPy would read memory at an address that the program gives.
             raise self._refusal(f"reads .{name} of")
-        value = session.request("get", self, name, role=role)
+        value = self.request_("get", name)
         stands_in = self._origin is not Origin.BUILT and name in _PLAIN_ATTRIBUTES
         if (role is Role.BORROWED and not self._was_given(name, value)) or (
             role is Role.TESTED and stands_in and isinstance(value, Opaque)
@@ -128,13 +93,10 @@ class Opaque:
             raise self._refusal(f"reads .{name} of")
         return value
 
-    # typing.override is not in Python 3.11, and the jail has no third-party packages.
-    def __setattr__(  # type: ignore[explicit-override]
-        self, name: str, value: object
-    ) -> None:
-        if self._role is Role.RESULT:
+    def __setattr__(self, name: str, value: object) -> None:  # type: ignore[explicit-override]
+        if self._role in {Role.RESULT, Role.CLASS}:
             raise self._refusal(f"sets .{name} of")
-        self._session.request("set", self, name, value)
+        self.request_("set", name, value)
         self._given[name] = value
 
     def _was_given(self, name: str, value: object) -> bool:
@@ -144,14 +106,8 @@ class Opaque:
             type(value) is type(given) and type(value) in _COMPARED and value == given
         )
 
-    def __enter__(self) -> Any:
-        return self._operated("enter")
-
     def __exit__(self, *_: object) -> None:
         self._operated("exit")
-
-    def __contains__(self, item: object) -> bool:
-        return bool(self._operated("contains", item))
 
     def __instancecheck__(self, _: object) -> NoReturn:
         raise self._refusal("isinstance of")
@@ -182,22 +138,16 @@ class Opaque:
             raise self._refusal("compares")
         raise self.judged_as_plain("comparison")
 
-    def next_(self) -> Any:
-        """The next item, or END."""
-        return self._session.request("next", self, role=self._role)
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _compared
 
-    def method_(self, name: str, *args: object) -> Any:
-        """Call a method of a generator."""
-        return self._session.request("method", self, name, *args, role=self._role)
+    def request_(self, operation: str, *operands: object) -> Any:
+        """The reply to an operation on it."""
+        return self._session.request(operation, self, *operands, role=self._role)
 
     def judged_as_plain(self, use: str) -> BaseException:
         """End the run: wrong if a result is compared or used as a condition, else unscored."""
-        is_verdict = use in {"comparison", "bool"} and self._role is Role.RESULT
-        if (
-            is_verdict
-            and not self._kind.startswith("library")
-            and (use, self._kind) != ("bool", "sized")
-        ):
+        is_unknown = self._kind.startswith("library") or (use, self._kind) == ("bool", "sized")
+        if use in {"comparison", "bool"} and self._role is Role.RESULT and not is_unknown:
             detail = "the candidate's value is not plain, so it cannot be judged"
             return self._session.refuse(Status.WRONG, detail)
         return self._refusal(f"{use} of")
@@ -214,28 +164,22 @@ def _operation(name: str, *, swapped: bool = False) -> Callable[..., Any]:
     return operate
 
 
-def _comparison(self: Opaque, other: object) -> NoReturn:
-    self._compared(other)
-
-
-for _name in (*_UNARY, *_BINARY, *_ITEMS):
+for _name in _METHODS:
     setattr(Opaque, f"__{_name.strip('_')}__", _operation(_name))
 for _name in _BINARY:
     setattr(Opaque, f"__r{_name.strip('_')}__", _operation(_name, swapped=True))
-for _name in _COMPARISONS:
-    setattr(Opaque, f"__{_name}__", _comparison)
 
 
 class EntryPoint:
     """The function or class under test, as the tests see it: they take it for a function."""
 
-    def __init__(self, session: ProxySession, name: str) -> None:
+    def __init__(self, session: Session, name: str) -> None:
         self._session = session
         self.__name__ = self.__qualname__ = name
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call it in the candidate's process."""
-        value = self._session.call(self.__name__, args, kwargs)
+        value = self._session.call(self._session.role, self.__name__, *args, **kwargs)
         if isinstance(value, Opaque):
             value.stem_from_(Origin.BUILT)
         return value
@@ -257,50 +201,13 @@ class EntryPoint:
 
     @property
     def __signature__(self) -> NoReturn:
-        raise self._refusal("reads the signature")
+        raise self._refusal("reads the signature or the documentation")
 
-    def refuse_documentation(self) -> NoReturn:
-        """End the run."""
-        raise self._refusal("reads the documentation")
+    # Its own docstring would pass for that of the function.
+    __doc__ = __signature__
 
     def _refusal(self, use: str) -> BaseException:
         return self._session.refuse(Status.VERIFIER_ERROR, f"a test {use} of the function itself")
-
-
-# Its own docstring would pass for that of the function.
-setattr(EntryPoint, "__doc__", property(lambda self: self.refuse_documentation()))  # noqa: B010
-
-
-class Borrowed:
-    """A class of the program with which tests build arguments; it has no other use."""
-
-    def __init__(self, session: ProxySession, made: Opaque, name: str) -> None:
-        self._session = session
-        self._made = made
-        self._name = name
-
-    def __call__(self, *args: object, **kwargs: object) -> Opaque:
-        """Create an object of the class in the candidate's process."""
-        made = self._session.request("call", self._made, list(args), kwargs, role=Role.BORROWED)
-        if not isinstance(made, Opaque):
-            raise self._refusal()
-        if len(args) == 1 and not kwargs:
-            made._given[""] = args[0]  # noqa: SLF001 - a proxy too
-        return made
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise self._refusal()
-
-    def _refuse(self, *_: object) -> NoReturn:
-        raise self._refusal()
-
-    def _refusal(self) -> BaseException:
-        detail = f"the tests use {self._name!r}, which is undefined"
-        return self._session.refuse(Status.VERIFIER_ERROR, detail)
-
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __bool__ = __len__ = __iter__ = __contains__ = __getitem__ = __instancecheck__ = _refuse
-    __hash__ = None  # type: ignore[assignment]
 
 
 class Items:
@@ -320,18 +227,18 @@ class Items:
         return self
 
     def __next__(self) -> Any:
-        item = self._iterator.next_()
+        item = self._iterator.request_("next")
         if item is END:
             raise StopIteration
         return item
 
     def send(self, value: object) -> Any:
         """Resume the generator with a value."""
-        return self._iterator.method_("send", value)
+        return self._iterator.request_("method", "send", value)
 
     def close(self) -> None:
         """End the generator."""
-        self._iterator.method_("close")
+        self._iterator.request_("method", "close")
 
     def _refuse(self, *_: object) -> NoReturn:
         raise self._iterator.judged_as_plain("comparison")
@@ -339,7 +246,7 @@ class Items:
     __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
 
-def make_proxy(session: ProxySession, number: int, kind: str, role: Role) -> object:
+def make_proxy(session: Session, number: int, kind: str, role: Role) -> object:
     """The proxy of one value: :class:`Items` for an iterator, else :class:`Opaque`."""
     made = Opaque(session, number, kind, role)
     category, _, name = kind.partition(":")
@@ -350,11 +257,11 @@ def make_proxy(session: ProxySession, number: int, kind: str, role: Role) -> obj
     return Items(made, _ITERATORS.get(name, Iterator)) if category == "iterator" else made
 
 
-async def _awaited(session: ProxySession, coroutine: Opaque) -> Any:
+async def _awaited(session: Session, coroutine: Opaque) -> Any:
     return session.request("await", coroutine)
 
 
-async def _items_async(session: ProxySession, iterator: Opaque) -> AsyncIterator[Any]:
+async def _items_async(session: Session, iterator: Opaque) -> AsyncIterator[Any]:
     while (item := session.request("anext", iterator)) is not END:
         yield item
 

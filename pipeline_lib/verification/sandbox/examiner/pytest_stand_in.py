@@ -1,7 +1,6 @@
 """Stand-in for the parts of pytest that tests of programs use; the jail has no pytest."""
 
 import contextlib
-import functools
 import importlib
 import inspect
 import io
@@ -9,12 +8,12 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Number
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from pipeline_lib.verification.sandbox.examiner.remote_exceptions import CandidateError
+from pipeline_lib.verification.sandbox.examiner.remote_exceptions import to_original
 
 _CASES, _FIXTURE = "__cases__", "__fixture__"
 
@@ -32,7 +31,9 @@ class approx:  # noqa: N801 - pytest's name
         nan_ok: bool = False,  # noqa: FBT001, FBT002 - pytest's signature
     ) -> None:
         self.expected = expected
-        self._options: tuple[Any, ...] = (rel, abs, nan_ok)
+        self._least = 1e-12 if abs is None else abs
+        self._rel = (1e-6 if abs is None else 0.0) if rel is None else rel
+        self._nan_ok = nan_ok
 
     def __eq__(self, other: object) -> bool:  # type: ignore[explicit-override]
         return self._agree(self.expected, other)
@@ -41,8 +42,9 @@ class approx:  # noqa: N801 - pytest's name
         if hasattr(expected, "tolist"):
             expected, other = expected.tolist(), getattr(other, "tolist", lambda: other)()
         if isinstance(expected, dict):
-            return isinstance(other, dict) and (
-                expected.keys() == other.keys()
+            return (
+                isinstance(other, dict)
+                and expected.keys() == other.keys()
                 and all(self._agree(value, other[key]) for key, value in expected.items())
             )
         if isinstance(expected, list | tuple):
@@ -56,17 +58,12 @@ class approx:  # noqa: N801 - pytest's name
         return isinstance(other, Number) and self._is_near(expected, other)
 
     def _is_near(self, expected: Any, other: Any) -> bool:
-        rel, least, nan_ok = self._options
         if expected != expected:  # noqa: PLR0124 - NaN
-            return bool(nan_ok and other != other)  # noqa: PLR0124
+            return bool(self._nan_ok and other != other)  # noqa: PLR0124
         if expected == other or math.isinf(expected.real):
             return bool(expected == other)
-        tolerance = 1e-12 if least is None else least
-        if rel is not None or least is None:
-            tolerance = max(
-                tolerance, (1e-6 if rel is None else rel) * type(tolerance)(abs(expected))
-            )
-        return bool(abs(other - expected) <= tolerance)
+        relative = self._rel and self._rel * type(self._least)(abs(expected))
+        return bool(abs(other - expected) <= max(self._least, relative))
 
 
 @contextlib.contextmanager
@@ -75,10 +72,10 @@ def _raises(kinds: Any, match: str | None) -> Iterator[Any]:
     try:
         yield caught
     except BaseException as error:
-        original = error.original if isinstance(error, CandidateError) else error
-        if not isinstance(original, kinds):
+        caught.value = to_original(error)
+        if not isinstance(caught.value, kinds):
             raise
-        caught.value, caught.type = original, type(original)
+        caught.type = type(caught.value)
     if caught.value is None:
         raise AssertionError(f"DID NOT RAISE {kinds}")
     if match is not None and not re.search(match, str(caught.value)):
@@ -107,14 +104,11 @@ def fixture(*function: Any, **_: Any) -> Any:
     return function[0]
 
 
-class param(tuple[Any, ...]):  # noqa: N801 - pytest's name
+class param(list[Any]):  # noqa: N801 - pytest's name
     """One case of ``parametrize``."""
 
-    __slots__ = ()
-
-    def __new__(cls, *values: Any, **_: Any) -> "param":
-        """Keep the values alone."""
-        return super().__new__(cls, values)
+    def __init__(self, *values: Any, **_: Any) -> None:
+        super().__init__(values)
 
 
 class _Marks:
@@ -130,7 +124,9 @@ class _Marks:
         fields = re.findall(r"\w+", names) if isinstance(names, str) else list(names)
 
         def mark(function: Any) -> Any:
-            rows = [dict(zip(fields, _values(case, fields), strict=True)) for case in cases]
+            is_row = len(fields) > 1
+            lists = [one if is_row or isinstance(one, param) else [one] for one in cases]
+            rows = [dict(zip(fields, values, strict=True)) for values in lists]
             earlier = getattr(function, _CASES, [{}])
             setattr(function, _CASES, [{**one, **other} for one in rows for other in earlier])
             return function
@@ -138,15 +134,11 @@ class _Marks:
         return mark
 
 
-def _values(case: Any, fields: list[str]) -> Any:
-    return case if len(fields) > 1 or isinstance(case, param) else [case]
-
-
 mark = _Marks()
 
 
-def calls(function: Any, scope: dict[str, Any]) -> Iterator[Callable[[], object]]:
-    """The calls of one test: a call for each case, with fixtures by the names of parameters.
+def run(function: Any, scope: dict[str, Any]) -> None:
+    """Run one test, once for each case, with fixtures by the names of parameters.
 
     Raises:
         NameError: a parameter is neither.
@@ -156,15 +148,20 @@ def calls(function: Any, scope: dict[str, Any]) -> Iterator[Callable[[], object]
         for name, parameter in inspect.signature(function).parameters.items():
             if name not in given and parameter.default is parameter.empty:
                 given[name] = _fixture_value(name, scope)
-        yield functools.partial(_call, function, given)
+        result = function(**given)
+        if inspect.iscoroutine(result):
+            import asyncio  # noqa: PLC0415 - too large for the warm interpreter
+
+            asyncio.run(result)
 
 
-def _call(function: Any, given: dict[str, Any]) -> None:
-    result = function(**given)
-    if inspect.iscoroutine(result):
-        import asyncio  # noqa: PLC0415 - too large for the warm interpreter
-
-        asyncio.run(result)
+def _fixture_value(name: str, scope: dict[str, Any]) -> Any:
+    made: Any = scope.get(name, globals().get(name))
+    if getattr(made, _FIXTURE, False) is not True:
+        raise NameError(f"the jail has no fixture {name!r}")
+    parameters = inspect.signature(made).parameters
+    value = made(**{other: _fixture_value(other, scope) for other in parameters})
+    return next(value) if inspect.isgenerator(value) else value
 
 
 class _Captured(io.StringIO):
@@ -174,34 +171,25 @@ class _Captured(io.StringIO):
         return SimpleNamespace(out=out, err="")
 
 
-def _capsys() -> _Captured:
-    # The state of the tests' process is restored after their run.
+@fixture
+def capsys() -> _Captured:
+    """Standard output, which is restored with the state of the tests' process."""
     captured = sys.stdout = _Captured()
     return captured
 
 
-class _MonkeyPatch:
-    def setattr(self, target: Any, name: Any, *value: Any) -> None:
+@fixture
+def monkeypatch() -> SimpleNamespace:
+    """Replaces attributes and variables of the environment, which are restored likewise."""
+
+    def replace(target: Any, name: Any, *value: Any) -> None:
         if not value:
             owner, _, attribute = target.rpartition(".")
             target, name, value = importlib.import_module(owner), attribute, (name,)
         setattr(target, name, value[0])
 
-    @staticmethod
-    def setenv(name: str, value: str) -> None:
-        os.environ[name] = value  # noqa: TID251 - that of the tests
+    environment = os.environ  # noqa: TID251 - that of the tests
+    return SimpleNamespace(setattr=replace, setenv=environment.__setitem__)
 
 
 SETS_STATE = re.compile(r"\b(capsys|monkeypatch)\b")
-_FIXTURES: dict[str, Callable[[], Any]] = {"capsys": _capsys, "monkeypatch": _MonkeyPatch}
-
-
-def _fixture_value(name: str, scope: dict[str, Any]) -> Any:
-    if name not in scope and name in _FIXTURES:
-        return _FIXTURES[name]()
-    made: Any = scope.get(name)
-    if not hasattr(made, _FIXTURE):
-        raise NameError(f"the jail has no fixture {name!r}")
-    parameters = inspect.signature(made).parameters
-    value = made(**{other: _fixture_value(other, scope) for other in parameters})
-    return next(value) if inspect.isgenerator(value) else value

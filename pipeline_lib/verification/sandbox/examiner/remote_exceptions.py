@@ -12,16 +12,12 @@ import contextlib
 import sys
 from typing import Any
 
-SWALLOWED = (
+_SWALLOWED = (
     *(StopIteration, StopAsyncIteration, GeneratorExit),
     *(IndexError, KeyError, AttributeError, TypeError),
 )
 """Exceptions that some protocol of the language interprets as "at the end" or "absent"."""
-_CATCHING, _ORIGINAL = "__catching__", "__genuine__"
-_REWRAPPED, _WRAPPER = "__recrossed__", "__crossed__"
-_MARK = "__crossed_as__"
-_CATCHES_ITSELF = "unittest.case"
-"""The library's ``with`` around a call in ``assertRaises(kind, function)``."""
+_CATCHING, _ORIGINAL, _MANAGED = "__catching__", "__genuine__", "__managed__"
 
 
 class CandidateError(BaseException):
@@ -30,8 +26,6 @@ class CandidateError(BaseException):
     def __init__(self, original: BaseException) -> None:
         super().__init__(*original.args)
         self.original = original
-        with contextlib.suppress(AttributeError, TypeError):
-            setattr(original, _MARK, self)
 
 
 Raised = tuple[str, str, str, list[Any], dict[str, Any]]
@@ -51,42 +45,32 @@ def rebuild_exception(raised: Raised, *, own: type | None) -> BaseException:
         if named is kind and name != kind.__name__:
             named = type(name, (kind,), {"__str__": lambda _: message})
         made = named(*args)
-    plain = {key: value for key, value in attributes.items() if key[:2] != "__"}
-    vars(made).update(plain)
+    vars(made).update({key: value for key, value in attributes.items() if key[:2] != "__"})
     return made
 
 
 def to_candidate_error(error: BaseException) -> BaseException:
     """The exception to raise in the tests for an exception of the candidate."""
-    return (
-        CandidateError(error)
-        if isinstance(error, SWALLOWED) and not _called_by_assert_raises()
-        else error
-    )
-
-
-def _called_by_assert_raises() -> bool:
+    if not isinstance(error, _SWALLOWED):
+        return error
     frame = sys._getframe()  # noqa: SLF001 - importing inspect would slow every run
     package = __name__.rpartition(".")[0]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(package):
         frame = frame.f_back
-    return bool(frame.f_globals.get("__name__") == _CATCHES_ITSELF)
+    # The library's own ``with`` around a call in ``assertRaises(kind, function)``.
+    is_expected = frame.f_globals.get("__name__") == "unittest.case"
+    return error if is_expected else CandidateError(error)
+
+
+def to_original(error: BaseException) -> BaseException:
+    """The inverse of :func:`to_candidate_error`."""
+    return error.original if isinstance(error, CandidateError) else error
 
 
 def unwrap_in_handlers(tree: ast.Module) -> ast.Module:
     """Rewrite every ``except`` and ``with`` of the tests to handle the original exception."""
     changed: ast.Module = _HandlerRewriter().visit(tree)
     return ast.fix_missing_locations(changed)
-
-
-def handler_names() -> dict[str, Any]:
-    """Names used in the code that :func:`unwrap_in_handlers` adds to the tests."""
-    return {
-        _CATCHING: _catching,
-        _ORIGINAL: _unwrapped,
-        _REWRAPPED: _rewrapped,
-        _WRAPPER: CandidateError,
-    }
 
 
 def _catching(kinds: Any) -> Any:
@@ -99,13 +83,23 @@ def _catching(kinds: Any) -> Any:
     return CandidateError if is_wanted else ()
 
 
-def _unwrapped(error: BaseException) -> BaseException:
-    return error.original if isinstance(error, CandidateError) else error
+class _Managed:
+    """A context manager to which the original exception is passed; outside it remains wrapped."""
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+
+    def __enter__(self) -> Any:
+        return self._manager.__enter__()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> Any:
+        if isinstance(error, CandidateError):
+            kind, error = type(error.original), error.original
+        return self._manager.__exit__(kind, error, trace)
 
 
-def _rewrapped(error: BaseException) -> BaseException:
-    wrapped = getattr(error, _MARK, error)
-    return wrapped if isinstance(wrapped, BaseException) else error
+HANDLER_NAMES = {_CATCHING: _catching, _ORIGINAL: to_original, _MANAGED: _Managed}
+"""Names used in the code that :func:`unwrap_in_handlers` adds to the tests."""
 
 
 # typing.override is not in Python 3.11, and the jail has no third-party packages.
@@ -113,31 +107,20 @@ class _HandlerRewriter(ast.NodeTransformer):
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.ExceptHandler:  # type: ignore[explicit-override]
         self.generic_visit(node)
         if node.type is not None:
-            node.type = _call(_CATCHING, node.type)
+            node.type = call_of(_CATCHING, node.type)
         if node.name is not None:
-            caught = ast.Name(id=node.name, ctx=ast.Load())
             target = ast.Name(id=node.name, ctx=ast.Store())
-            node.body.insert(0, ast.Assign(targets=[target], value=_call(_ORIGINAL, caught)))
+            original = call_of(_ORIGINAL, ast.Name(id=node.name, ctx=ast.Load()))
+            node.body.insert(0, ast.Assign(targets=[target], value=original))
         return node
 
-    def visit_With(self, node: ast.With) -> ast.stmt:  # type: ignore[explicit-override]
-        """Pass the original exception to the context managers, and wrap it again outside."""
+    def visit_With(self, node: ast.With) -> ast.With:  # type: ignore[explicit-override]
         self.generic_visit(node)
-        node.body = [_reraising(node.body, kind=_WRAPPER, through=_ORIGINAL)]
-        return ast.copy_location(_reraising([node], kind="BaseException", through=_REWRAPPED), node)
+        for item in node.items:
+            item.context_expr = call_of(_MANAGED, item.context_expr)
+        return node
 
 
-def _reraising(body: list[ast.stmt], *, kind: str, through: str) -> ast.Try:
-    """``try: body; except kind as e: raise through(e)``."""
-    name = "__error__"
-    error = ast.Name(id=name, ctx=ast.Load())
-    handler = ast.ExceptHandler(
-        type=ast.Name(id=kind, ctx=ast.Load()),
-        name=name,
-        body=[ast.Raise(exc=_call(through, error), cause=None)],
-    )
-    return ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[])
-
-
-def _call(name: str, argument: ast.expr) -> ast.Call:
+def call_of(name: str, argument: ast.expr) -> ast.Call:
+    """``name(argument)``."""
     return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[argument], keywords=[])

@@ -6,32 +6,31 @@ pytest, the functions and classes named ``test*`` that the tests do not call the
 
 import ast
 import builtins
+import contextlib
 import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verification.sandbox.examiner import pytest_stand_in
-from pipeline_lib.verification.sandbox.examiner.argument_mutations import (
-    TESTS_FILE,
-    ArgumentMutations,
-)
+from pipeline_lib.verification.sandbox.examiner.argument_mutations import TESTS_FILE
 from pipeline_lib.verification.sandbox.examiner.proxies import (
     CLASS_NAME,
-    Borrowed,
     EntryPoint,
     Opaque,
-    Role,
+    make_proxy,
 )
 from pipeline_lib.verification.sandbox.examiner.remote_exceptions import (
-    handler_names,
+    HANDLER_NAMES,
     unwrap_in_handlers,
 )
-from pipeline_lib.verification.sandbox.examiner.session import Session
+from pipeline_lib.verification.sandbox.examiner.replay import Replay
+from pipeline_lib.verification.sandbox.examiner.session import Role, Session
+from pipeline_lib.verification.sandbox.protocol.channel import Channel
 
 _CATCHES = re.compile(r"\b(except|with)\b")
 _MODULE = "tests"
@@ -52,59 +51,50 @@ class TestRun:
     def __init__(self, tests: str, entry_point: str) -> None:
         self.tests = tests
         self.entry_point = entry_point
-        self.reads = ArgumentMutations(tests, entry_point)
-        self._code: CodeType | None = None
 
     def against(
         self,
-        session: Session,
-        *,
+        channel: Channel | Replay,
         code: CodeType | None = None,
-        names: Mapping[str, object] | None = None,
-    ) -> BaseException | None:
-        """Run them; the exception that ended them, or None.
+        names: Mapping[str, object] = {},
+    ) -> tuple[Session, BaseException | None]:
+        """Run them in a new session; the session, and the exception that ended them, or None.
 
         Args:
-            session: A session without earlier requests.
+            channel: A connection without earlier requests.
             code: Compiled tests in place of the original ones.
             names: Names that this code uses.
         """
+        session = Session(channel, make_proxy, tests=self.tests, entry_point=self.entry_point)
         try:
-            self._run(session, code, names or {})
+            self._run(session, code, names)
         except BaseException as error:  # noqa: BLE001 - any exception is a result
-            return error
-        return None
+            return session, error
+        return session, None
 
     def _run(self, session: Session, code: CodeType | None, names: Mapping[str, object]) -> None:
-        session.reads = self.reads
-        session.state.watch(self.tests)
         is_class = CLASS_NAME.fullmatch(self.entry_point) is not None
         shared, prelude = self.shared
         is_object = session.request("load", self.entry_point, is_class, shared, prelude)
         if is_class and is_object is True:
             session.role = Role.TESTED
         candidate = EntryPoint(session, self.entry_point)
-        scope: dict[str, Any] = {
+        scope = session.scope = {
             "__name__": _MODULE,
-            "__builtins__": _Names(session, candidate) | names,
+            "__builtins__": _Names(session, candidate, **names),
             self.entry_point: candidate,
         }
         if pytest_stand_in.SETS_STATE.search(self.tests):
-            session.may_leave_state = True
             session.state.note_modules()
-        session.scope, session.entry_point = scope, re.escape(self.entry_point)
-        if code is None:
-            self._code = code = self._code or self.compiled()
         try:
-            exec(code, scope)  # noqa: S102 - trusted, and jailed anyhow
+            exec(code or self.code, scope)  # noqa: S102 - trusted, and jailed anyhow
         except SystemExit as error:
             if error.code or error is session.last_raised:
                 raise
         check: object = scope.get("check")
         if type(check) is FunctionType:
             check(*[candidate][: check.__code__.co_argcount])
-        for case in self._uncalled(scope):
-            case()
+        self._run_uncalled(scope)
 
     @functools.cached_property
     def shared(self) -> tuple[list[str], str]:
@@ -127,32 +117,33 @@ class TestRun:
         ]
         return [node.name for node in named], "\n".join(given)
 
-    def recompile(self, tree: ast.Module) -> None:
-        """Run ``tree`` from now on."""
-        self._code = self.compiled(tree)
+    @functools.cached_property
+    def code(self) -> CodeType:
+        """The compiled tests."""
+        return self.compiled(None)
 
-    def compiled(self, tree: ast.Module | None = None) -> CodeType:
+    def compiled(self, tree: ast.Module | None) -> CodeType:
         """The tests, or their rewritten ``tree``, with handlers that see original exceptions."""
         if _CATCHES.search(self.tests):
             tree = unwrap_in_handlers(tree or ast.parse(self.tests))
         return compile(tree or self.tests, TESTS_FILE, "exec")
 
-    def _uncalled(self, scope: dict[str, Any]) -> Iterator[Callable[[], object]]:
+    def _run_uncalled(self, scope: dict[str, Any]) -> None:
         for name, value in list(scope.items()):
-            if not name.lower().startswith("test") and not isinstance(value, type):
+            if getattr(value, "__module__", "") != _MODULE:
                 continue
-            if isinstance(value, type) and value.__module__ == _MODULE:
+            if isinstance(value, type):
                 unittest = sys.modules.get("unittest")
                 if unittest is not None and issubclass(value, unittest.TestCase):
-                    yield functools.partial(_run_test_case, value)
+                    _run_test_case(value)
                 elif name.startswith("Test"):
-                    yield from _methods(value, scope)
+                    _run_methods(value, scope)
             elif (
                 type(value) is FunctionType
-                and value.__module__ == _MODULE
+                and name.lower().startswith("test")
                 and len(re.findall(rf"\b{name}\b", self.tests)) == 1
             ):
-                yield from pytest_stand_in.calls(value, scope)
+                pytest_stand_in.run(value, scope)
 
 
 def _is_of_data(node: ast.stmt) -> bool:
@@ -166,22 +157,19 @@ def _run_test_case(case: Any) -> None:
     unittest = sys.modules["unittest"]
     case.setUpClass()
     for name in unittest.defaultTestLoader.getTestCaseNames(case):
-        try:
+        with contextlib.suppress(unittest.SkipTest):
             case(name).debug()
-        except unittest.SkipTest:
-            continue
     case.tearDownClass()
 
 
-def _methods(kind: type, scope: dict[str, Any]) -> Iterator[Callable[[], object]]:
+def _run_methods(kind: type, scope: dict[str, Any]) -> None:
     for name in [name for name in vars(kind) if name.startswith("test")]:
         made = kind()
         for prepare in ("setup_class", "setup_method"):
             if hasattr(made, prepare):
                 function = getattr(made, prepare)
-                number = len(inspect.signature(function).parameters)
-                yield functools.partial(function, *[None] * number)
-        yield from pytest_stand_in.calls(getattr(made, name), scope)
+                function(*[None] * len(inspect.signature(function).parameters))
+        pytest_stand_in.run(getattr(made, name), scope)
 
 
 class _Names(dict[str, Any]):
@@ -190,20 +178,12 @@ class _Names(dict[str, Any]):
     Such a name is a module of the standard library, or a class with which tests build arguments.
     """
 
-    def __init__(self, session: Session, candidate: EntryPoint) -> None:
-        super().__init__(vars(builtins))
+    def __init__(self, session: Session, candidate: EntryPoint, **names: object) -> None:
+        super().__init__(vars(builtins), **HANDLER_NAMES, **names, __import__=self._import)
         self._candidate = candidate
-        self.update(handler_names())
-        self["__import__"] = self._import
         self._session = session
-        self._tests = session.reads.tests
-
-    def __or__(self, names: Mapping[str, object]) -> "_Names":  # type: ignore[override, explicit-override]
-        self.update(names)
-        return self
 
     def _import(self, name: str, *arguments: Any, **options: Any) -> Any:
-        self._session.may_leave_state = True
         self._session.state.note_modules()
         if name.partition(".")[0] == "pytest":
             return pytest_stand_in
@@ -223,26 +203,25 @@ class _Names(dict[str, Any]):
         if (
             entry not in (wanted or ())
             and wanted != ("*",)
-            and f"{name}.{entry}" not in self._tests
+            and f"{name}.{entry}" not in self._session.tests
         ):
             raise ModuleNotFoundError(f"No module named {name!r}")
         module = ModuleType(name)
         for other in set(wanted or ()) - {"*", entry}:
-            setattr(module, other, self._session.request("name", other, role=Role.RESULT))
+            setattr(module, other, self._named(other, Role.RESULT))
         setattr(module, entry, self._candidate)
         return module
 
     def __missing__(self, name: str) -> Any:
-        value = self._import(name) if name in sys.stdlib_module_names else self._borrow(name)
-        self[name] = value
-        return value
+        is_module = name in sys.stdlib_module_names
+        self[name] = self._import(name) if is_module else self._named(name, Role.CLASS)
+        return self[name]
 
-    def _borrow(self, name: str) -> Borrowed:
-        made = None
-        if CLASS_NAME.fullmatch(name):
-            made = self._session.request("name", name, role=Role.BORROWED)
-        if not isinstance(made, Opaque) or not made.is_class:
+    def _named(self, name: str, role: Role) -> Opaque:
+        """A function or class of the program."""
+        is_asked = role is Role.RESULT or CLASS_NAME.fullmatch(name)
+        made = self._session.request("name", name, role=role) if is_asked else None
+        if not isinstance(made, Opaque):
             detail = f"the tests use {name!r}, which is undefined"
             raise self._session.refuse(Status.VERIFIER_ERROR, detail)
-        self._session.borrows_class = True
-        return Borrowed(self._session, made, name)
+        return made

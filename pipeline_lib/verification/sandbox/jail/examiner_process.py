@@ -77,11 +77,10 @@ def _serve(control: socket.socket) -> None:
             return
         candidate, tests, result = descriptors
         suite = json.loads(os.pread(tests, os.fstat(tests).st_size, 0))
-        examination = examine(Channel(candidate), **suite)
-        found = examination.result
+        found = examine(Channel(candidate), **suite)
         os.write(result, json.dumps({"status": found.status, "detail": found.detail}).encode())
         for descriptor in descriptors:
             os.close(descriptor)
         # After a MemoryError the state of the process is unknown.
-        spent = examination.leaves_state or found.status is Status.MEMORY or run == MAX_RUNS
+        spent = found.leaves_state or found.status is Status.MEMORY or run == MAX_RUNS
         control.send(_SPENT if spent else _REUSABLE)

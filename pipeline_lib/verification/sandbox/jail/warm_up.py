@@ -12,6 +12,7 @@ from importlib.machinery import ModuleSpec
 
 from pipeline_lib.verification.sandbox.examiner.examine import examine
 from pipeline_lib.verification.sandbox.jail.candidate_process import MODULE, CandidateServer
+from pipeline_lib.verification.sandbox.protocol.channel import Channel
 
 _WARM_MODULES = """
 array bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io
@@ -67,17 +68,17 @@ def import_warm_modules(packages: Sequence[str]) -> None:
     sys.meta_path.extend(map(_NumpyFinder, folders))
 
 
-class _Loopback:
+class _Loopback(Channel):
     """A channel to a candidate in the same process."""
 
     def __init__(self, candidate: CandidateServer) -> None:
         self._candidate = candidate
         self._answer = b""
 
-    def send(self, frame: bytes) -> None:
+    def send(self, frame: bytes) -> None:  # type: ignore[explicit-override]
         self._answer = self._candidate.answer(frame)
 
-    def receive(self) -> bytes:
+    def receive(self) -> bytes:  # type: ignore[explicit-override]
         return self._answer
 
 

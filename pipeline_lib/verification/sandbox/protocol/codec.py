@@ -12,8 +12,12 @@ from collections.abc import Callable
 from json import dumps, loads
 from typing import Any
 
-from pipeline_lib.verification.sandbox.protocol.arrays import ARRAY_CONSTRUCTORS, array_content
-from pipeline_lib.verification.sandbox.protocol.standard_types import CONSTRUCTORS, CONTENT, TYPES
+from pipeline_lib.verification.sandbox.protocol.standard_types import (
+    CONSTRUCTORS,
+    STANDARD,
+    TYPES,
+    array_content,
+)
 
 _Describe = Callable[[object], object]
 _JSON_SAFE_INT = 1 << 64
@@ -22,6 +26,9 @@ _DEPTH = 8_000
 SUBCLASS_MARK = b'{"sub":'
 """Marks a plain value whose class was defined by the program. It cannot occur in text: quotes
 inside JSON strings are escaped."""
+
+
+_OF_CONTENT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class NotPlainError(Exception):
@@ -42,16 +49,11 @@ def encode(value: object, opaque: _Describe) -> bytes:
     limit = sys.getrecursionlimit()
     try:
         sys.setrecursionlimit(limit + _DEPTH)
-        return dumps(_tag(value, opaque), separators=(",", ":")).encode()
+        return dumps(tagged(value, opaque), separators=(",", ":")).encode()
     except RecursionError as error:
         raise NotPlainError("a value that nests too deeply") from error
     finally:
         sys.setrecursionlimit(limit)
-
-
-def parts(value: object, opaque: _Describe) -> Any:
-    """A value in the form that ``opaque`` may return as a part of its reference."""
-    return _tag(value, opaque)
 
 
 def decode(data: bytes, reference: Callable[[Any], object]) -> Any:
@@ -61,24 +63,22 @@ def decode(data: bytes, reference: Callable[[Any], object]) -> Any:
         NotPlainError: the bytes are not an encoded value.
     """
 
-    def restore(tagged: dict[str, Any]) -> Any:
-        ((tag, content),) = tagged.items()
+    def restore(pair: dict[str, Any]) -> Any:
+        ((tag, content),) = pair.items()
         return reference(content) if tag == "opaque" else _CONSTRUCTORS[tag](content)
 
     limit = sys.getrecursionlimit()
     try:
         sys.setrecursionlimit(limit + _DEPTH)
         return loads(data, object_hook=restore)
-    except (
-        *(ValueError, TypeError, LookupError, RecursionError),
-        *(ArithmeticError, AttributeError),
-    ) as error:
+    except _OF_CONTENT as error:
         raise NotPlainError(f"bytes that hold no value ({type(error).__name__})") from error
     finally:
         sys.setrecursionlimit(limit)
 
 
-def _tag(value: object, opaque: _Describe) -> Any:
+def tagged(value: object, opaque: _Describe) -> Any:
+    """A value in the form that is sent; ``opaque`` may return it as a part of its reference."""
     kind = type(value)
     if kind in _UNTAGGED:
         return value
@@ -88,25 +88,20 @@ def _tag(value: object, opaque: _Describe) -> Any:
 
 def _tag_other(value: object, opaque: _Describe) -> Any:
     """A type, an instance of a subclass, or something that is not plain."""
-    if isinstance(value, type):
-        return _type(value, opaque)
+    if isinstance(value, type) and TYPES.get(value.__name__) is value:
+        return {"type": value.__name__}
     if (content := array_content(value)) is not None:
-        tag, inner = content
-        return {tag: _tag(inner, opaque)}
+        tag, arguments = content
+        return {tag: _list(arguments, opaque)}
     fields = getattr(type(value), "_fields", None)
     if isinstance(value, tuple) and isinstance(fields, tuple):
         return {"namedtuple": [type(value).__name__, list(fields), _list(tuple(value), opaque)]}
     for kind, tagger in _BASES:
         if isinstance(value, kind):
             return {"sub": tagger(value, opaque)}
-    return _reference(value, opaque)
-
-
-def _reference(value: object, opaque: _Describe) -> Any:
-    content = opaque(value)
-    if content is None:
+    if (reference := opaque(value)) is None:
         raise NotPlainError(f"a value of type {type(value).__name__}")
-    return {"opaque": content}
+    return {"opaque": reference}
 
 
 def _int(value: Any, _: _Describe) -> Any:
@@ -116,56 +111,42 @@ def _int(value: Any, _: _Describe) -> Any:
 
 
 def _list(value: Any, opaque: _Describe) -> Any:
-    return [_tag(item, opaque) for item in value]
+    return [tagged(item, opaque) for item in value]
 
 
 def _dict(value: Any, opaque: _Describe) -> Any:
-    return {"dict": [[_tag(k, opaque), _tag(v, opaque)] for k, v in value.items()]}
+    return {"dict": [[tagged(k, opaque), tagged(v, opaque)] for k, v in value.items()]}
 
 
-def _type(value: type, opaque: _Describe) -> Any:
-    name = value.__name__
-    if TYPES.get(name) is value:
-        return {"type": name}
-    return _reference(value, opaque)
+def _listed(tag: str, parts: Callable[[Any], Any]) -> Callable[[Any, _Describe], Any]:
+    return lambda value, opaque: {tag: _list(parts(value), opaque)}
 
 
-def _collection(tag: str) -> Callable[[Any, _Describe], Any]:
-    return lambda value, opaque: {tag: _list(value, opaque)}
-
-
-def _standard(kind: type) -> Callable[[Any, _Describe], Any]:
-    content = CONTENT[kind]
-
-    def tagged(value: Any, opaque: _Describe) -> Any:
-        tag, parts = content(value)
-        return {tag: _tag(parts, opaque)}
-
-    return tagged
+def _applied(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda arguments: function(*arguments)
 
 
 _UNTAGGED = {type(None), bool, str, float}
 _BASES: tuple[tuple[type, Callable[[Any, _Describe], Any]], ...] = (
     (int, _int),
     (list, _list),
-    (tuple, _collection("tuple")),
+    (tuple, _listed("tuple", iter)),
     (dict, _dict),
-    (set, _collection("set")),
+    (set, _listed("set", iter)),
     (str, lambda value, _: str.__str__(value)),
     (float, lambda value, _: float.__float__(value)),
     (complex, lambda value, _: {"complex": [value.real, value.imag]}),
     (bytes, lambda value, _: {"bytes": value.hex()}),
-    *((kind, _standard(kind)) for kind in CONTENT),
+    *((kind, _listed(kind.__name__, arguments)) for kind, (arguments, _) in STANDARD.items()),
 )
 _TAGGERS = dict(_BASES)
 _CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
-    **CONSTRUCTORS,
-    **ARRAY_CONSTRUCTORS,
+    **{tag: _applied(made) for tag, made in CONSTRUCTORS.items()},
     "tuple": tuple,
     "set": set,
     "dict": dict,
     "int": lambda digits: int(digits, 16),
-    "complex": lambda parts: complex(*parts),
+    "complex": _applied(complex),
     "bytes": bytes.fromhex,
     "type": TYPES.__getitem__,
     "sub": lambda value: value,

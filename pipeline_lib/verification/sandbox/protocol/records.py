@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from pipeline_lib.verification.sandbox.protocol.codec import NotPlainError, parts
+from pipeline_lib.verification.sandbox.protocol.codec import NotPlainError, tagged
 
 
 class Records:
@@ -46,7 +46,7 @@ class Records:
         is_outer = not self._written
         number = self._written[id(value)] = len(self._written)
         try:
-            return ["record", kind.__name__, number, parts(attributes(value), self.content)]
+            return ["record", kind.__name__, number, tagged(attributes(value), self.content)]
         except NotPlainError:
             if not is_outer:
                 raise
@@ -60,11 +60,9 @@ class Records:
             NotPlainError: there is no such class, or an attribute would hide one of its methods.
         """
         match content:
-            case ["member", str(name), str(member)] if (kind := self._find(name)) is not None:
+            case ["member", str(name), str(member)] if kind := self._find(name):
                 return kind[member]  # type: ignore[index]
-            case ["record", str(name), int(number), *rest] if (
-                kind := self._find(name)
-            ) is not None:
+            case ["record", str(name), int(number), *rest] if kind := self._find(name):
                 made = self._read.get(number)
                 if made is None:
                     made = self._read[number] = kind.__new__(kind)  # type: ignore[call-overload]

@@ -1,11 +1,12 @@
-"""Standard library types that are sent as plain data.
+"""Types of the standard library and of NumPy that are sent as plain data.
 
-The content is sent and the object rebuilt on the other side from the same standard library class,
-never from a class of the program.
+The content is sent and the object rebuilt on the other side from the same class of the library,
+never from a class of the program. NumPy is imported where a program or its tests did.
 """
 
 import array
 import datetime as dt
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -14,44 +15,6 @@ from typing import Any
 
 _MAX_DECIMAL_EXPONENT = 100_000
 """Beyond it, a mere conversion to int would exhaust memory."""
-_SINGLETONS = {"Ellipsis": Ellipsis, "NotImplemented": NotImplemented}
-
-BASIC: tuple[type, ...] = (int, float, complex, str, bytes, bool, list, tuple, set, dict)
-STANDARD: tuple[type, ...] = (
-    *(frozenset, bytearray, range, array.array, deque, Counter, OrderedDict, defaultdict),
-    *(Decimal, Fraction, dt.datetime, dt.date, dt.time, dt.timedelta),
-)
-TYPES: dict[str, type] = {kind.__name__: kind for kind in (*BASIC, *STANDARD, type(None))}
-"""Types that are sent by name."""
-
-CONTENT: dict[type, Callable[[Any], tuple[str, object]]] = {
-    frozenset: lambda value: ("frozenset", list(value)),
-    bytearray: lambda value: ("bytearray", value.hex()),
-    range: lambda value: ("range", [value.start, value.stop, value.step]),
-    array.array: lambda value: ("array", [value.typecode, value.tolist()]),
-    deque: lambda value: ("deque", [list(value), value.maxlen]),
-    Counter: lambda value: ("Counter", list(value.items())),
-    OrderedDict: lambda value: ("OrderedDict", list(value.items())),
-    defaultdict: lambda value: (
-        "defaultdict",
-        [value.default_factory, list(value.items())],
-    ),
-    Decimal: lambda value: ("Decimal", str(value)),
-    Fraction: lambda value: ("Fraction", [value.numerator, value.denominator]),
-    dt.datetime: lambda value: ("datetime", value.isoformat()),
-    dt.date: lambda value: ("date", value.isoformat()),
-    dt.time: lambda value: ("time", value.isoformat()),
-    dt.timedelta: lambda value: (
-        "timedelta",
-        [value.days, value.seconds, value.microseconds],
-    ),
-    type({}.keys()): lambda value: ("keys", list(value)),
-    type({}.values()): lambda value: ("values", list(value)),
-    type({}.items()): lambda value: ("items", list(value)),
-    type(Ellipsis): lambda _: ("singleton", "Ellipsis"),
-    type(NotImplemented): lambda _: ("singleton", "NotImplemented"),
-}
-"""By exact type: function from a value to its tag and content; parts are encoded recursively."""
 
 
 def _decimal(text: str) -> Decimal:
@@ -61,35 +24,82 @@ def _decimal(text: str) -> Decimal:
     return value
 
 
-def _make_namedtuple(name: str, fields: Sequence[str], items: Sequence[object]) -> tuple[Any, ...]:
+STANDARD: dict[type, tuple[Callable[[Any], list[object]], Callable[..., Any]]] = {
+    frozenset: (lambda value: [list(value)], frozenset),
+    bytearray: (lambda value: [value.hex()], bytearray.fromhex),
+    range: (lambda value: [value.start, value.stop, value.step], range),
+    array.array: (lambda value: [value.typecode, value.tolist()], array.array),
+    deque: (lambda value: [list(value), value.maxlen], deque),
+    Counter: (lambda value: [dict(value)], Counter),
+    OrderedDict: (lambda value: [list(value.items())], OrderedDict),
+    defaultdict: (lambda value: [value.default_factory, dict(value)], defaultdict),
+    Decimal: (lambda value: [str(value)], _decimal),
+    Fraction: (lambda value: [value.numerator, value.denominator], Fraction),
+    dt.datetime: (lambda value: [value.isoformat()], dt.datetime.fromisoformat),
+    dt.date: (lambda value: [value.isoformat()], dt.date.fromisoformat),
+    dt.time: (lambda value: [value.isoformat()], dt.time.fromisoformat),
+    dt.timedelta: (lambda value: [value.days, value.seconds, value.microseconds], dt.timedelta),
+    type({}.keys()): (lambda value: [list(value)], lambda keys: dict.fromkeys(keys).keys()),
+    type({}.values()): (lambda value: [list(value)], lambda items: dict(enumerate(items)).values()),
+    type({}.items()): (lambda value: [list(value)], lambda pairs: dict(pairs).items()),
+    type(Ellipsis): (lambda _: [], type(Ellipsis)),
+    type(NotImplemented): (lambda _: [], type(NotImplemented)),
+}
+"""By exact type: arguments that describe a value, sent recursively, and the function of them that makes it."""
+_BASIC = (int, float, complex, str, bytes, bool, list, tuple, set, dict, type(None))
+TYPES: dict[str, type] = {kind.__name__: kind for kind in (*_BASIC, *STANDARD)}
+"""Types that are sent by name."""
+_SCALARS = frozenset("biufcUS")
+_ARRAYS = _SCALARS | frozenset("mM")
+"""Kinds of dtypes that are bytes alone."""
+
+
+def _namedtuple(name: str, fields: Sequence[str], items: Sequence[object]) -> Any:
+    """A named tuple, of a class made here."""
     # A function in a field would act as a method.
     if any(type(item) not in TYPES.values() and not isinstance(item, tuple) for item in items):
         raise TypeError("not plain")
     # namedtuple itself checks that these are identifiers.
     kind = namedtuple(name, [str(field) for field in fields])  # type: ignore[misc]
-    made: tuple[Any, ...] = kind(*items)
+    return kind(*items)
+
+
+def array_content(value: object) -> tuple[str, list[object]] | None:
+    """Tag and arguments that describe an array or a scalar; None of another value."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(value, numpy.ndarray | numpy.generic):
+        return None
+    kind = value.dtype.kind
+    if isinstance(value, numpy.generic):
+        return ("scalar", [value.dtype.str, value.item()]) if kind in _SCALARS else None
+    content = value.tobytes().hex() if kind in _ARRAYS else value.tolist() if kind == "O" else None
+    return None if content is None else ("ndarray", [value.dtype.str, list(value.shape), content])
+
+
+def _array(dtype: str, shape: list[int], content: Any) -> Any:
+    import numpy as np  # noqa: PLC0415 - not of the standard library
+
+    if isinstance(content, str):
+        return np.frombuffer(bytes.fromhex(content), np.dtype(dtype)).reshape(shape).copy()
+    made = np.array(content, object)
+    if list(made.shape) != shape:
+        raise ValueError("shape")
     return made
 
 
-CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
-    "frozenset": frozenset,
-    "bytearray": bytearray.fromhex,
-    "range": lambda parts: range(*parts),
-    "array": lambda parts: array.array(*parts),
-    "deque": lambda parts: deque(*parts),
-    "Counter": lambda pairs: Counter(dict(pairs)),
-    "OrderedDict": OrderedDict,
-    "defaultdict": lambda parts: defaultdict(*parts),
-    "Decimal": _decimal,
-    "Fraction": lambda parts: Fraction(*parts),
-    "datetime": dt.datetime.fromisoformat,
-    "date": dt.date.fromisoformat,
-    "time": dt.time.fromisoformat,
-    "timedelta": lambda parts: dt.timedelta(*parts),
-    "keys": lambda keys: dict.fromkeys(keys).keys(),
-    "values": lambda values: dict(enumerate(values)).values(),
-    "items": lambda pairs: dict(pairs).items(),
-    "singleton": _SINGLETONS.__getitem__,
-    "namedtuple": lambda parts: _make_namedtuple(*parts),
+def _scalar(dtype: str, value: object) -> Any:
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return value
+    if numpy.dtype(dtype).kind not in _SCALARS:
+        raise ValueError("kind of dtype")
+    return numpy.dtype(dtype).type(value)
+
+
+CONSTRUCTORS: dict[str, Callable[..., Any]] = {
+    **{kind.__name__: made for kind, (_, made) in STANDARD.items()},
+    "namedtuple": _namedtuple,
+    "ndarray": _array,
+    "scalar": _scalar,
 }
-"""Inverse of CONTENT and of the encoding of named tuples, by tag."""
+"""Functions of the arguments that describe a value, by tag."""

@@ -28,7 +28,6 @@ from pipeline_lib.verification.sandbox.protocol.channel import (
     Channel,
     ChannelClosedError,
     FrameTooLargeError,
-    limit_waiting,
 )
 from pipeline_lib.verification.sandbox.protocol.codec import (
     SUBCLASS_MARK,
@@ -154,16 +153,16 @@ def test_views_and_named_tuples_cross_as_what_they_are():
 @pytest.mark.parametrize(
     "data",
     [
-        b'{"Decimal":"1E+999999999"}',
+        b'{"Decimal":["1E+999999999"]}',
         b'{"Fraction":[1,0]}',
         b'{"namedtuple":["P",["x","__class__"],[1,2]]}',
         b'{"namedtuple":["P",["x"],[1,2]]}',
         b'{"deque":[[],"9"]}',
         b'{"range":[0,1,0]}',
-        b'{"datetime":"now"}',
-        b'{"defaultdict":[5,[]]}',
+        b'{"datetime":["now"]}',
+        b'{"defaultdict":[5,{"dict":[]}]}',
         b'{"array":["q",["a"]]}',
-        b'{"singleton":"exit"}',
+        b'{"ellipsis":["exit"]}',
     ],
 )
 def test_forged_content_of_a_standard_type_is_refused(data):
@@ -249,19 +248,6 @@ def test_channel_refuses_frames_that_are_too_large():
             Channel(other.fileno()).receive()
 
 
-def test_channel_keeps_its_deadline():
-    """A deadline that has passed ends waiting at once, and one to come ends it then."""
-    one, other = socket.socketpair()
-    with one, other:
-        with pytest.raises(TimeoutError):
-            Channel(other.fileno(), deadline=0.0).receive()
-        limit_waiting(other, 0.01)
-        with pytest.raises(TimeoutError):
-            Channel(other.fileno(), deadline=math.inf).receive()
-        with pytest.raises(TimeoutError):
-            Channel(other.fileno(), deadline=math.inf).send(bytes(MAX_FRAME_BYTES))
-
-
 @given(PLAIN)
 def test_altered_value_differs(value):
     """No plain value is equal to its alteration, so a right program fails the control."""
@@ -284,8 +270,8 @@ def test_far_is_beyond_any_tolerance(value):
 @pytest.mark.parametrize(
     ("condition", "altered_condition"),
     [
-        ("f(1) == 2", "f(1) == __altered__(2)"),
-        ("f(1) is None", "f(1) is __altered__(None)"),
+        ("f(1) == 2", "f(1) == __far__(2)"),
+        ("f(1) is None", "f(1) is __far__(None)"),
         ("f(1)", "not f(1)"),
         ("not f(1)", "not not f(1)"),
         ("f(1) in (2, 3)", "f(1) in __apart__((2, 3))"),
