@@ -6,7 +6,6 @@ is in docs/verification-policy.md. All functions take linear time.
 
 import itertools
 import re
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -182,14 +181,12 @@ def _is_wordy(rest: str, *, touching: bool) -> bool:
     return longest > (3 if touching else 1) or (not rest.isascii() and bool(words))
 
 
-def tail_splits(text: str) -> Iterator[tuple[str, Unit]]:
-    """Yield the splits of a formula into value and trailing unit, the longest unit first.
-
-    Only the last 80 characters are searched.
-    """
+def split_unit(text: str) -> tuple[str, Unit | None]:
+    """A formula and its trailing unit, the longest one; only the last 80 characters are searched."""
     for found in _TAIL.finditer(text, max(0, len(text) - 80)):
         place = found.start()
         phrase = _phrase(text[place:])
         unit = parse_unit(phrase) if phrase else None
         if unit is not None and place:
-            yield text[:place].strip(), unit
+            return text[:place].strip(), unit
+    return text, None

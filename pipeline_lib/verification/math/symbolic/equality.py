@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from pipeline_lib.verification.math.exact.comparison import AmbiguousError, compare
 from pipeline_lib.verification.math.exact.normal_form import TEXT, exact_value
-from pipeline_lib.verification.math.exact.quantity import is_quantity, tail_splits
+from pipeline_lib.verification.math.exact.quantity import is_quantity, split_unit
 from pipeline_lib.verification.math.exact.units import ratio
 from pipeline_lib.verification.math.symbolic import marks, structure
 from pipeline_lib.verification.math.symbolic.grammar import or_none, parse_formula, parse_number
@@ -128,8 +128,8 @@ def atoms_equal(gold: str, answer: str) -> bool | None:
     for rule in (compare, _by_dots, _by_base, _by_modulus, _by_chain):
         if (found := rule(gold, answer)) is not None:
             return found
-    gold, gold_unit = next(tail_splits(gold), (gold, None))
-    answer, answer_unit = next(tail_splits(answer), (answer, None))
+    gold, gold_unit = split_unit(gold)
+    answer, answer_unit = split_unit(answer)
     factor = ratio(gold_unit, answer_unit) if gold_unit and answer_unit else 1
     if factor is None:
         return False

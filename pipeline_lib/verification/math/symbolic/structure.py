@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple, TypeVar
 
 MAX_DEPTH = 12
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[A-Za-z]+|.", re.DOTALL)
-_OPENING = {"(", "[", "{", "\\{", "\\lbrace", "\\langle", "\\begin", "\\lfloor", "\\lceil"}
-_CLOSING = {")", "]", "}", "\\}", "\\rbrace", "\\rangle", "\\end", "\\rfloor", "\\rceil"}
+_OPENING = {"(", "[", "{", "\\{", "\\langle", "\\begin", "\\lfloor", "\\lceil"}
+_CLOSING = {")", "]", "}", "\\}", "\\rangle", "\\end", "\\rfloor", "\\rceil"}
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![a-z])")
 _NAME = re.compile(
     r"\\?[A-Za-z]{1,7}(?:_\{?\w\}?)?'?|\((?: ?\\?[A-Za-z]{1,5}(?:_\{?\w\}?)? ?,?)+\)"
@@ -37,7 +37,7 @@ _JOINTS: Mapping[str, Joint] = {
 }  # fmt: skip
 _PAIRS: Mapping[tuple[str, str], Joint] = {
     ("(", ")"): "tuple", ("\\langle", "\\rangle"): "tuple", ("[", "]"): "bracket",
-    ("\\{", "\\}"): "set", ("\\lbrace", "\\rbrace"): "set",
+    ("\\{", "\\}"): "set",
 }  # fmt: skip
 
 

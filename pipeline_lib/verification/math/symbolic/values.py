@@ -35,7 +35,7 @@ _GREATER = {sympy.StrictGreaterThan, sympy.GreaterThan}
 
 def same_object(gold: Any, answer: Any) -> bool | None:
     """True if two parsed objects are equal; None if that is undecided."""
-    if _links(gold) or _links(answer):
+    if links(gold) or links(answer):
         return _same_relation(gold, answer)
     if isinstance(gold, sympy.MatrixBase) and isinstance(answer, sympy.MatrixBase):
         return gold.shape == answer.shape and _all_same(gold.flat(), answer.flat())
@@ -205,10 +205,10 @@ def _is_rounded(value: sympy.Expr, rounded: sympy.Expr) -> bool:
     return bool(size.imag.contains(0)) and int(rounded * 10**places) in near
 
 
-def _links(parsed: Any) -> list[Any]:
+def links(parsed: Any) -> list[Any]:
     """The equations or inequalities of a chain; empty for anything else."""
-    links = parsed._unsorted_args if isinstance(parsed, And) else [parsed]  # noqa: SLF001
-    return links if all(isinstance(link, Relational) for link in links) else []
+    chain = parsed._unsorted_args if isinstance(parsed, And) else [parsed]  # noqa: SLF001
+    return chain if all(isinstance(link, Relational) for link in chain) else []
 
 
 def _is_name(side: Any) -> bool:
@@ -216,25 +216,25 @@ def _is_name(side: Any) -> bool:
 
 
 def _same_relation(gold: Any, answer: Any) -> bool | None:
-    links = _links(gold), _links(answer)
-    if not all(isinstance(link, sympy.Eq) for link in (*links[0], *links[1])):
-        return all(links) and _same_inequalities(*links)
+    chains = links(gold), links(answer)
+    if not all(isinstance(link, sympy.Eq) for link in (*chains[0], *chains[1])):
+        return all(chains) and _same_inequalities(*chains)
     one, other = (
         [chain[0].lhs, *(link.rhs for link in chain)] if chain else [side]
-        for chain, side in zip(links, (gold, answer), strict=True)
+        for chain, side in zip(chains, (gold, answer), strict=True)
     )
     names, others = (set(filter(_is_name, sides[:-1])) for sides in (one, other))
     if len(other) == 1 and not names:
         return False
     if len(one) == len(other) == 2:
-        return _same_equations(links[0][0], links[1][0])
+        return _same_equations(chains[0][0], chains[1][0])
     if _is_system(one) or _is_system(other):
         return (len(one) == len(other) and _all_same(one, other)) or None
-    if all(links) and names != others:
+    if all(chains) and names != others:
         return None if names < others or others < names else False
     found = same_object(one[-1], other[-1])
     # One value for several names is another structure than the value.
-    return None if found and not all(links) and len(names | others) > 1 else found
+    return None if found and not all(chains) and len(names | others) > 1 else found
 
 
 def _is_system(sides: list[Any]) -> bool:
@@ -284,8 +284,8 @@ def _same_zeros(one: Any, other: Any) -> bool:
 def _same_inequalities(gold: list[Any], answer: list[Any]) -> bool:
     """True if each link of a chain is a positive multiple of a link of the other."""
     golds, answers = (
-        [link.reversed if type(link) in _GREATER else link for link in links]
-        for links in (gold, answer)
+        [link.reversed if type(link) in _GREATER else link for link in chain]
+        for chain in (gold, answer)
     )
     return paired(golds, answers, _same_inequality)
 
@@ -299,11 +299,8 @@ def _is_multiple(one: Any, other: Any, *, positive: bool = False) -> bool:
     """True if one formula is the other times a number that is not zero."""
     symbols = one.free_symbols | other.free_symbols
     point: Point = {symbol: _coordinate(symbol.name) for symbol in symbols}
-    try:
-        factor = one.subs(point) / other.subs(point)
-        value = ball(factor, {}, bits=_PROOF_BITS)
-    except ZeroDivisionError:
-        return False
+    factor = one.subs(point) / other.subs(point)
+    value = ball(factor, {}, bits=_PROOF_BITS)
     if value is None or value.contains(0) or (positive and not value.real > 0):
         return False
     return bool(same_value(one, factor * other))

@@ -12,9 +12,8 @@ from benchmarks import siege_math
 from benchmarks.lib.math_pairs import containers, quantities, sentences, symbols
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verification.math.exact.count_nouns import count_noun
 from pipeline_lib.verification.math.exact.number_words import leading_number, multiplier
-from pipeline_lib.verification.math.exact.units import parse_unit
+from pipeline_lib.verification.math.exact.units import count_noun, parse_unit
 from pipeline_lib.verification.math.judge import MathJudge
 
 CLASSES = (
