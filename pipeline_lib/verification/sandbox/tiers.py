@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -90,7 +89,6 @@ class TierReport:
     available: bool
     reason: str
     """Reason for refusal; empty if available."""
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +127,8 @@ def open_named_tier(name: str, limits: CodeLimits) -> OpenTier:
 def probe_tiers(limits: CodeLimits) -> Iterator[TierReport]:
     """Self-test the tiers that ``limits`` permit, best first."""
     for name in TIERS if limits.tier == "auto" else (limits.tier,):
-        start = time.perf_counter()
         reason = _self_test_failure(name)
-        seconds = time.perf_counter() - start
-        yield TierReport(name=name, available=not reason, reason=reason, seconds=seconds)
+        yield TierReport(name=name, available=not reason, reason=reason)
 
 
 def _self_test_failure(name: str) -> str:

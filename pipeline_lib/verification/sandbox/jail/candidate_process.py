@@ -105,7 +105,10 @@ class CandidateServer:
         self._channel = channel
         self._entry: Any = None
         self._shared: frozenset[str] = frozenset()
-        self._records = Records(self._class_named, self._is_shared)
+        self._records = Records(
+            self._class_named,
+            lambda kind: kind.__module__ == MODULE and kind.__name__ in self._shared,
+        )
         self._lent: dict[int, Any] = {}
         self._loop: Any = None
         self._module = types.ModuleType(MODULE)
@@ -218,9 +221,6 @@ class CandidateServer:
             raise NameError(f"name {name!r} is not defined")
 
         return type(name, (), {"__module__": MODULE, "__getattr__": absent})
-
-    def _is_shared(self, kind: type) -> bool:
-        return kind.__module__ == MODULE and kind.__name__ in self._shared
 
     def _describe_value(self, value: object) -> list[object]:
         """Number and kind by which the examiner refers to a value that is not plain."""

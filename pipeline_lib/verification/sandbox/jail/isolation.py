@@ -6,6 +6,7 @@ once per program; ``lock_down`` last, in the candidate and in the examiner, and 
 
 import _ctypes
 import fcntl
+import functools
 import os
 import pathlib
 import platform
@@ -49,6 +50,9 @@ class Jail:
 
     def __init__(self, packages: Sequence[str]) -> None:
         self._sources = _library_sources(packages)
+        scratch = pathlib.Path(SCRATCH)
+        self._in_scratch = [source for source in self._sources if scratch in source.parents]
+        """Folders that the scratch folder would hide: the environment may be below it."""
 
     def enter(self) -> None:
         """Isolate the warm interpreter."""
@@ -97,9 +101,7 @@ class NamespaceJail(Jail):
     def separate(self) -> None:  # type: ignore[explicit-override]
         """A mount and an IPC namespace, and a scratch folder without files of other programs."""
         kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
-        # The environment may be below the folder that this hides.
-        hidden = [one for one in self._sources if pathlib.Path(SCRATCH) in one.parents]
-        _mount_scratch(_SCRATCH_OPTIONS, hidden, root=pathlib.Path("/"))
+        _mount_scratch(_SCRATCH_OPTIONS, self._in_scratch, root=pathlib.Path("/"))
         os.chdir(SCRATCH)
 
     def _build_root(self) -> None:
@@ -168,8 +170,9 @@ def lock_down(jail: Jail, descriptors: Sequence[int], memory_bytes: int, cpu_sec
     kernel.install_filter(process_filter(jail, own_pid=os.getpid()))
 
 
+@functools.cache
 def process_filter(jail: Jail, *, own_pid: int) -> bytes:
-    """The seccomp filter of one process."""
+    """The seccomp filter of one process; assembled before the fork if its pid is known."""
     machine = platform.machine()
     return assemble_filter(machine, own_pid=own_pid, may_write_files=jail.may_write_files)
 

@@ -183,7 +183,7 @@ def main() -> None:
         return
     zygote = Zygote(jail, memory_bytes=options["memory_bytes"], client=options["client_pidfd"])
     warm_up()
-    # Its parts are kept, so that forked processes need not assemble them.
+    # In a PID namespace the candidate is process 1; other jails only replace the pid later.
     process_filter(jail, own_pid=1)
     gc.collect()
     gc.freeze()
