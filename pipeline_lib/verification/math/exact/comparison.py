@@ -125,10 +125,9 @@ def _by_clock(gold: str, answer: str) -> bool | None:
     one, other = parse_clock(gold), parse_clock(answer)
     if one and other:
         return _same_time(one, other)
-    if one is None and other is None:
+    time, text = one or other, answer if one else gold
+    if time is None:
         return None
-    time, text = (one, answer) if one else (other, gold)
-    assert time is not None
     value = exact_value(text)
     if time.colon or value is None:
         # A ratio such as 3:2 is not a time, and a time is not a ratio.

@@ -23,7 +23,6 @@ _PARTS: Mapping[str, int] = {
 }  # fmt: skip
 _AFTER_ARTICLE = frozenset(MULTIPLIERS) | frozenset(_PARTS)
 _WORD = re.compile(r"[a-z]+")
-_ALLOWED = re.compile(r"[A-Za-z]+(?:[ -][A-Za-z]+){0,11}")
 _MAX_CHARS = 120
 
 
@@ -36,9 +35,9 @@ def multiplier(word: str) -> int | None:
 def leading_number(phrase: str) -> tuple[Fraction, str] | None:
     """The number spelled by the first words of a phrase, and the rest; None if there is none."""
     phrase = phrase.strip()
-    if len(phrase) > _MAX_CHARS or not _ALLOWED.match(phrase):
+    words = list(_WORD.finditer(phrase.lower())) if len(phrase) <= _MAX_CHARS else []
+    if not words or words[0].start() > 0:
         return None
-    words = list(_WORD.finditer(phrase.lower()))
     if words[0][0] in {"a", "an"} and (len(words) == 1 or words[1][0] not in _AFTER_ARTICLE):
         return None
     for end in range(len(words), 0, -1):

@@ -171,14 +171,11 @@ def _parse_words(bare: Quantity, phrase: str, *, touching: bool) -> Quantity | N
     compound = parse_unit(f"dollars {phrase}") if bare.unit == parse_unit("dollar") else None
     if compound is not None:
         return bare._replace(unit=compound)
-    return bare._replace(remark=phrase) if _is_wordy(phrase, touching=touching) else None
-
-
-def _is_wordy(rest: str, *, touching: bool) -> bool:
-    """True if words follow the number, not a product of symbols."""
-    words = re.findall(r"[^\W\d_]+", rest)
+    words = re.findall(r"[^\W\d_]+", phrase)
     longest = max((len(word) for word in words if word.lower() not in _NOT_WORDS), default=0)
-    return longest > (3 if touching else 1) or (not rest.isascii() and bool(words))
+    # Words follow the number, not a product of symbols.
+    wordy = longest > (3 if touching else 1) or (not phrase.isascii() and words)
+    return bare._replace(remark=phrase) if wordy else None
 
 
 def split_unit(text: str) -> tuple[str, Unit | None]:

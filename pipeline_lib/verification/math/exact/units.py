@@ -40,10 +40,6 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 _SYMBOLS = ("m", "g", "s", "L", "l", "J", "cal", "W", "N", "Pa", "V", "A", "Hz", "b", "B")
 _CAPITALS = ("J", "W", "N", "Pa", "V", "A", "b", "B")
-_METRIC = (
-    "meter", "metre", "gram", "second", "liter", "litre", "joule", "calorie", "watt", "newton", "pascal",
-    "volt", "ampere", "amp", "ohm", "hertz", "bit", "byte",
-)  # fmt: skip
 _PREFIXES = {
     "k": ("kilo", "1000"), "M": ("mega", "1000000"), "G": ("giga", "1000000000"),
     "T": ("tera", "1000000000000"), "d": ("deci", "1/10"), "c": ("centi", "1/100"),
@@ -155,7 +151,7 @@ _PLAIN: Mapping[str, tuple[str, Fraction]] = {
 _NAMES = {
     letter + name: (_PLAIN[name][0], _PLAIN[name][1] * Fraction(factor))
     for short, (word, factor) in _PREFIXES.items()
-    for letter, names in ((short, _SYMBOLS), (word, (*_METRIC, *_SYMBOLS)))
+    for letter, names in ((short, _SYMBOLS), (word, _PLAIN))
     for name in names
     if letter
 } | dict(_PLAIN)

@@ -11,7 +11,7 @@ from pipeline_lib.verification.math.exact.quantity import is_quantity, split_uni
 from pipeline_lib.verification.math.exact.units import ratio
 from pipeline_lib.verification.math.symbolic import marks, structure
 from pipeline_lib.verification.math.symbolic.grammar import or_none, parse_formula, parse_number
-from pipeline_lib.verification.math.symbolic.regions import denotes_set, parse_region, same_region
+from pipeline_lib.verification.math.symbolic.regions import DEFINITE, parse_region, same_region
 from pipeline_lib.verification.math.symbolic.structure import Container, Node, parse_structure
 from pipeline_lib.verification.math.symbolic.values import same_object
 
@@ -30,7 +30,7 @@ def gold_is_readable(gold: str) -> bool:
         or marks.parse_numeral(part)
         or marks.parse_residue(part)[1]
         or marks.parse_permutation(part)
-        or denotes_set(part)
+        or DEFINITE.search(part)
         or "\\begin{" in part
         or any(parse_formula(reading) for reading in _readings(part))
         for part in structure.leaves(parse_structure(gold))
@@ -56,7 +56,7 @@ def equal(gold: str, answer: str) -> bool | None:
     if golds and answers and golds.keys() == answers.keys():
         return all(equal(value, answers[name]) for name, value in golds.items())
     gold, answer = structure.strip_names(*structure.without_parameter(gold, answer))
-    if denotes_set(gold) or denotes_set(answer):
+    if DEFINITE.search(gold) or DEFINITE.search(answer):
         one, other = (or_none(parse_region, text) for text in (gold, answer))
         if one and other:
             return same_region(one, other)

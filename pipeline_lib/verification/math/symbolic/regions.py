@@ -14,11 +14,12 @@ from pipeline_lib.verification.math.symbolic.marks import ELLIPSIS, rewrite
 from pipeline_lib.verification.math.symbolic.structure import split_at
 from pipeline_lib.verification.math.symbolic.values import links
 
-_DEFINITE = re.compile(
+DEFINITE = re.compile(
     r"\\infty|\\cup|\\cap|\\setminus|\\in(?![a-z])|\\mathbb|[<>]|\\(?:le|leq|leqslant|ge|geq|geqslant|lt"
     r"|gt|neq?)(?![a-z])"
     r"|\[[^\[\]()]*\)$|^\([^\[\]()]*\]$|\\mid|\{[^{}]*:"
 )
+"""In texts that can only denote a set of real numbers; ``(1, 2)`` may be a point."""
 _JOINTS = (
     ({"or", "\\lor", "\\vee", "\\cup"}, sympy.Union),
     ({"and", "\\land", "\\wedge", "\\cap"}, sympy.Intersection),
@@ -31,11 +32,6 @@ class Region(NamedTuple):
 
     points: sympy.Set
     variable: str | None = None
-
-
-def denotes_set(text: str) -> bool:
-    """True if a text can only denote a set of real numbers; ``(1, 2)`` may be a point."""
-    return _DEFINITE.search(text) is not None
 
 
 def parse_region(text: str) -> Region | None:

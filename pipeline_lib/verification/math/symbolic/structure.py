@@ -140,11 +140,11 @@ def strip_names(gold: str, answer: str) -> tuple[str, str]:
 
 
 def _split_name(text: str) -> tuple[str, str]:
-    sides, equalities = split_at(text, {"="})
-    if len(equalities) != 1 or not _NAME.fullmatch(sides[0]):
-        return "", text
-    named = isinstance(parse_structure(sides[1]), Container)
-    return ("".join(sides[0].split()), sides[1]) if named else ("", text)
+    sides, _ = split_at(text, {"="})
+    named = len(sides) == 2 and _NAME.fullmatch(sides[0])
+    if named and isinstance(parse_structure(sides[1]), Container):
+        return "".join(sides[0].split()), sides[1]
+    return "", text
 
 
 def pieces(text: str) -> list[tuple[str, str]] | None:
