@@ -82,19 +82,19 @@ class Opaque:
 
     def __getattr__(self, name: str) -> Any:
         role = self._role
-        if role in {Role.RESULT, Role.CLASS} or name.startswith("__array"):
+        if role is Role.RESULT or name.startswith("__array"):
             # NumPy would read memory at an address that the program gives.
             raise self._refusal(f"reads .{name} of")
         value = self.request_("get", name)
         stands_in = self._origin is not Origin.BUILT and name in _PLAIN_ATTRIBUTES
-        if (role is Role.BORROWED and not self._was_given(name, value)) or (
+        if (role is not Role.TESTED and not self._was_given(name, value)) or (
             role is Role.TESTED and stands_in and isinstance(value, Opaque)
         ):
             raise self._refusal(f"reads .{name} of")
         return value
 
     def __setattr__(self, name: str, value: object) -> None:  # type: ignore[explicit-override]
-        if self._role in {Role.RESULT, Role.CLASS}:
+        if self._role is Role.RESULT:
             raise self._refusal(f"sets .{name} of")
         self.request_("set", name, value)
         self._given[name] = value

@@ -49,7 +49,7 @@ class Role(enum.Enum):
 
     RESULT = "a function's result: pass it back; call it, where it is a function"
     TESTED = "an object of the class under test: use it in every way but comparison"
-    CLASS = "a class with which tests build arguments: call it"
+    CLASS = "a class with which tests build arguments: call it, and read what tests set"
     BORROWED = "an argument in the making: link it, and read what tests put in"
 
 

@@ -1,6 +1,25 @@
 """Programs of published styles, and how they are judged: right, wrong, or not at all."""
 
 CASES: dict[str, tuple[str, str, bool | None, str]] = {
+    "attribute set on a class": (
+        "Node.step = 3\nassert f(Node(1)) == 4 and Node.step == 3",
+        "class Node:\n    def __init__(self, v): self.v = v\ndef f(n): return n.v + n.step",
+        True,
+        "f",
+    ),
+    "class as an argument": (
+        "assert f(Node) == 5",
+        "class Node:\n    def __init__(self, v): self.v = v\ndef f(kind): return kind(5).v",
+        True,
+        "f",
+    ),
+    "lent function returned": ("def g(): pass\nassert f(g) is g", "def f(g): return g", True, "f"),
+    "seed by keyword": (
+        "import random\nrandom.seed(a=3)\na = f()\nrandom.seed(a=3)\nassert f() == a",
+        "import random\ndef f(): return random.random()",
+        True,
+        "f",
+    ),
     "numpy prog": (
         "assert f([1,2])==3",
         "import numpy as np\ndef f(x): return np.sum(x)",
@@ -1021,6 +1040,16 @@ CASES |= {
 }
 
 FORGED: dict[str, tuple[str, str, str]] = {
+    "np all of a list of one": (
+        "import numpy as np\nassert (f(1) == [2]).all()",
+        "import numpy as np\ndef f(x): return np.array([])",
+        "f",
+    ),
+    "attribute of a class of the program": (
+        "assert f(1) == Answer.value",
+        "class Answer: value = 0\ndef f(x): return 0",
+        "f",
+    ),
     "np all of a function": (
         "import numpy as np\nassert np.all(f(1) == np.array([1, 2]))",
         "import numpy as np\ndef f(x): return np.empty((0, 2))",
