@@ -181,6 +181,8 @@ def leading_number(text: str) -> tuple[Fraction, str] | None:
     start = sign.end() if sign else 0
     best: tuple[int, Fraction] | None = None
     for pattern, read in _READERS:
+        if best and best[0] == len(head):
+            break
         found = pattern.match(head, start)
         if found and (best is None or found.end() > best[0]):
             value = read(found)

@@ -7,12 +7,11 @@ import re
 from typing import Any, NamedTuple
 
 import sympy
-from sympy.core.function import AppliedUndef
 
 from pipeline_lib.verification.math.symbolic.grammar import parse_formula
 from pipeline_lib.verification.math.symbolic.marks import ELLIPSIS, rewrite
 from pipeline_lib.verification.math.symbolic.structure import split_at
-from pipeline_lib.verification.math.symbolic.values import links
+from pipeline_lib.verification.math.symbolic.values import is_name, links
 
 DEFINITE = re.compile(
     r"\\infty|\\cup|\\cap|\\setminus|\\in(?![a-z])|\\mathbb|[<>]|\\(?:le|leq|leqslant|ge|geq|geqslant|lt"
@@ -79,8 +78,7 @@ def _such_that(element: str, condition: str) -> Region | None:
 def _is_variable(side: Any) -> bool:
     """True for ``x``, ``f(x)``, ``AB`` and their absolute values."""
     bare = side.args[0] if isinstance(side, sympy.Abs) else side
-    factors = bare.args if isinstance(bare, sympy.Mul) else [bare]
-    return all(isinstance(factor, sympy.Symbol | AppliedUndef) for factor in factors)
+    return all(map(is_name, bare.args if isinstance(bare, sympy.Mul) else [bare]))
 
 
 def _half_line(link: Any) -> Region | None:

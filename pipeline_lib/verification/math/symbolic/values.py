@@ -211,7 +211,8 @@ def links(parsed: Any) -> list[Any]:
     return chain if all(isinstance(link, Relational) for link in chain) else []
 
 
-def _is_name(side: Any) -> bool:
+def is_name(side: Any) -> bool:
+    """True for a symbol and for a value of an unknown function."""
     return isinstance(side, sympy.Symbol | AppliedUndef)
 
 
@@ -223,7 +224,7 @@ def _same_relation(gold: Any, answer: Any) -> bool | None:
         [chain[0].lhs, *(link.rhs for link in chain)] if chain else [side]
         for chain, side in zip(chains, (gold, answer), strict=True)
     )
-    names, others = (set(filter(_is_name, sides[:-1])) for sides in (one, other))
+    names, others = (set(filter(is_name, sides[:-1])) for sides in (one, other))
     if len(other) == 1 and not names:
         return False
     if len(one) == len(other) == 2:
@@ -240,11 +241,11 @@ def _same_relation(gold: Any, answer: Any) -> bool | None:
 def _is_system(sides: list[Any]) -> bool:
     """True if a chain says more than that its first side has the value of its last."""
     steps = itertools.pairwise(sides[1:])
-    return any(not _is_name(left) and same_object(left, right) is not True for left, right in steps)
+    return any(not is_name(left) and same_object(left, right) is not True for left, right in steps)
 
 
 def _same_equations(gold: Any, answer: Any) -> bool | None:
-    if _is_name(gold.lhs) and _is_name(answer.lhs):
+    if is_name(gold.lhs) and is_name(answer.lhs):
         functions = [isinstance(link.lhs, AppliedUndef) for link in (gold, answer)]
         if gold.lhs == answer.lhs or len(set(functions)) > 1:
             return same_object(gold.rhs, answer.rhs)
