@@ -32,7 +32,10 @@ def chat_model(model, tmp_path) -> pathlib.Path:
     return folder
 
 
-@pytest.mark.parametrize(("kind", "route"), [("model", "completions"), ("chat_model", "chat")])
+@pytest.mark.parametrize(
+    ("kind", "route"),
+    [("chat_model", "chat"), pytest.param("model", "completions", marks=pytest.mark.slow)],
+)
 def test_the_examples_can_be_copied(serve, request, tmp_path, kind, route):
     """The printed curl and Python examples draw from the real engine, by the chat route if the model has a
     template; Ctrl-C ends it with code 130.

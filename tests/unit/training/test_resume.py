@@ -203,13 +203,8 @@ def run_and_kill(request: TrainingRequest, *, after: int) -> int:
     return process.returncode
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        Method.GRPO,
-        *(pytest.param(m, marks=pytest.mark.slow) for m in Method if m is not Method.GRPO),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("method", Method)
 @pytest.mark.fault("SIGKILL at a random step of a training", "resumes")
 def test_sigkill_at_a_random_step_changes_nothing(method, half_solved, request_for, tmp_path):
     """Killed after one of steps 1 to 5, then resumed, against an unbroken run: all files are equal,

@@ -20,7 +20,7 @@ from pipeline_lib.verification.sandbox.tiers import open_tier
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
 PARAMS = VerifyParams(
-    math=MathLimits(soft_timeout_s=0.4, hard_timeout_s=30.0), code=CodeLimits(timeout_s=3.0)
+    math=MathLimits(soft_timeout_s=0.4, hard_timeout_s=30.0), code=CodeLimits(timeout_s=1.0)
 )
 DOUBLED = CodeGold(entry_point="f", tests="assert f(2) == 4\nassert f(3) == 6")
 FORGED = "class Any(int):\n    __eq__ = lambda *_: True\n\ndef f(x):\n    return Any()\n"

@@ -73,7 +73,7 @@ Schedule = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(schedule=Schedule, max_sequences=st.integers(1, 12))
 def test_any_schedule_gives_every_sequence_its_own_tokens(model, greedy, schedule, max_sequences):
     """For any order of add, step and cancel, a sequence gets its greedy tokens, or fewer if cancelled,

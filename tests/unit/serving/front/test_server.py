@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import httpx
@@ -49,6 +50,7 @@ def started(policy: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Callable[.
         processes.append(process)
         while "serving at " not in (log_text := log.read_text()):
             assert process.poll() is None, log_text
+            time.sleep(0.05)
         return process, log_text.split("serving at ")[1].split()[0], log
 
     yield start

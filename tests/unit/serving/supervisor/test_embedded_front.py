@@ -2,6 +2,8 @@
 
 import pathlib
 
+import pytest
+
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.serving.running_engine import serving_engine
 from tests.unit.serving.supervisor.real_engines import kill_while_sampling, swap_adapters
@@ -9,6 +11,7 @@ from tests.unit.serving.supervisor.real_engines import kill_while_sampling, swap
 SERVE = ServeParams(engine="embedded", port=18800, start_timeout_s=120)
 
 
+@pytest.mark.slow
 def test_a_crash_loses_no_path_and_adapters_are_replaced(
     llama, adapters, greedy, tmp_path: pathlib.Path
 ):

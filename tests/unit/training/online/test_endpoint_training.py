@@ -3,6 +3,7 @@
 import pathlib
 from types import SimpleNamespace
 
+import pytest
 import torch
 from peft import get_peft_model
 
@@ -68,6 +69,7 @@ def test_paths_are_drawn_from_the_weights_of_their_step(base: pathlib.Path, tmp_
     assert draws[0] != draws[1] != draws[2]
 
 
+@pytest.mark.slow
 def test_training_through_a_server_gives_a_policy(request_for, tmp_path):
     """The whole method: warm start in process, then steps whose paths come from the server."""
     request = request_for(

@@ -86,7 +86,7 @@ def statuses(pool, programs):
 @pytest.fixture
 def real_pool():
     try:
-        pool = open_judge(VerifyParams(code=CodeLimits(timeout_s=3.0)), workers=1)
+        pool = open_judge(VerifyParams(code=CodeLimits(timeout_s=1.5)), workers=1)
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     with pool:
@@ -192,7 +192,7 @@ def test_the_same_verdicts_as_one_after_another(real_pool):
     """Six programs that never end among twelve others: the pool says of each what one jail says."""
     programs = [RIGHT, SLEEPS, WRONG, SPINS] * 3 + [RIGHT, "1 / 0\n", "no code"] * 2
     pairs = [(GOLD, program) for program in programs]
-    with CodeJudge(open_tier(CodeLimits(timeout_s=3.0))) as judge:
+    with CodeJudge(open_tier(CodeLimits(timeout_s=1.5))) as judge:
         alone = {program: judge.judge(GOLD, program) for program in set(programs)}
     assert outcomes(real_pool.judge(pairs)) == outcomes([alone[program] for program in programs])
 
@@ -205,7 +205,7 @@ def test_nothing_is_left_of_the_jails():
     except SandboxUnavailableError as error:
         pytest.skip(str(error))
     children, descriptors = process.children(recursive=True), process.num_fds()
-    with open_judge(VerifyParams(code=CodeLimits(timeout_s=3.0)), workers=2) as pool:
+    with open_judge(VerifyParams(code=CodeLimits(timeout_s=1.0)), workers=2) as pool:
         assert statuses(pool, [SLEEPS] * 3 + [RIGHT]) == [Status.TIMEOUT] * 3 + [Status.CORRECT]
         jails = [child for child in process.children() if child not in children]
         assert 2 <= len(jails) <= 2 + MAX_STRAGGLERS
