@@ -28,6 +28,7 @@ from pipeline_lib.storage.files import read_json, write_json
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 15.0
+BUSY_TIMEOUT_S = 30.0
 _POLL_S = 0.2
 HEARTBEAT_S = 30
 """Seconds between the heartbeats of a run."""
@@ -72,7 +73,15 @@ class LocalServer(BaseModel):
             same = abs(process.create_time() - self.started) < 1
         except psutil.NoSuchProcess:
             return None
-        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        return process if same and _is_alive(process) else None
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """False for a zombie, too: the run that has started the server may not have asked for its end."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def state_folder() -> pathlib.Path:
@@ -109,11 +118,13 @@ def _recorded() -> LocalServer | None:
         return None
 
 
-def answers(api_url: str) -> bool:
+def answers(api_url: str, *, timeout_s: float = 5) -> bool:
     """True if a Prefect API answers at ``api_url``."""
     try:
         # To load the certificates takes longer than the request, which watchdogs repeat each second.
-        answer = httpx.get(f"{api_url}/health", timeout=5, verify=api_url.startswith("https"))
+        answer = httpx.get(
+            f"{api_url}/health", timeout=timeout_s, verify=api_url.startswith("https")
+        )
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):  # no answer, or no address
         return False
     return answer.status_code == httpx.codes.OK
@@ -128,7 +139,8 @@ def ensure() -> str:
         ReasonloopError: PREFECT_API_URL names a server that does not answer, or none can be started.
     """
     configured = environment("PREFECT_API_URL")
-    if configured and not answers(configured):
+    # A server that is gone refuses at once; one that is busy answers later.
+    if configured and not answers(configured, timeout_s=BUSY_TIMEOUT_S):
         raise ReasonloopError(
             f"PREFECT_API_URL={configured} does not answer; start that server or unset the variable"
         )
@@ -236,8 +248,10 @@ def stop() -> bool:
         return False
     family = [process, *process.children(recursive=True)]
     process.send_signal(signal.SIGTERM)
-    _, alive = psutil.wait_procs(family, timeout=STOP_TIMEOUT_S)
-    for survivor in alive:
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while family and time.monotonic() < deadline:
+        _, family = psutil.wait_procs(family, timeout=_POLL_S)
+        family = [*filter(_is_alive, family)]
+    for survivor in family:
         survivor.kill()
-    psutil.wait_procs(alive, timeout=STOP_TIMEOUT_S)
     return True

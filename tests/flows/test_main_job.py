@@ -125,21 +125,20 @@ def test_everything_is_recorded_on_the_server(finished_run, prefect_server):
         "seed-7",
         workspace_tag(Workspace(finished_run)),
     }
-    names = {
-        run["name"] for run in httpx.post(f"{api}/flow_runs/filter", json={"limit": 50}).json()
-    }
-    assert {"sample-and-verify-round-1", "evaluate-policies"} <= names
-    tasks = httpx.post(f"{api}/task_runs/filter", json={"limit": 200}).json()
-    task_names = {run["name"] for run in tasks}
-    assert {
-        "sample-round-1-shard-000",
-        "verify-shard-003",
-        "train-round-1",
-        "write-report",
-    } <= task_names
+    for kind, names in {
+        "flow_runs": {"sample-and-verify-round-1", "evaluate-policies"},
+        "task_runs": {
+            "sample-round-1-shard-000",
+            "verify-shard-003",
+            "train-round-1",
+            "write-report",
+        },
+    }.items():
+        found = httpx.post(f"{api}/{kind}/filter", json={kind: {"name": {"any_": [*names]}}}).json()
+        assert {run["name"] for run in found} == names
     assert httpx.get(f"{prefect_server.ui_url}/ui-settings").json()["api_url"] == api
-    artifacts = httpx.post(f"{api}/artifacts/filter", json={"limit": 50}).json()
-    headline = next(a for a in artifacts if a["key"] == "headline")
+    body = {"artifacts": {"key": {"like_": "headline"}}, "limit": 50}
+    headline = httpx.post(f"{api}/artifacts/filter", json=body).json()[0]
     assert "pass@1" in headline["data"]
 
 

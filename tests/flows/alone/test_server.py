@@ -32,7 +32,8 @@ def test_concurrent_runs_share_one_server(tmp_path):
         [*command, "stop"], env=environment, capture_output=True, text=True, check=True
     )
     assert "stopped" in stopped.stdout
-    assert not [process for process in family if process.is_running()]
+    # A process that has ended is listed until its parent asks for its exit code.
+    assert not psutil.wait_procs(family, timeout=30)[1]
 
 
 def test_a_server_that_starts_too_slowly_is_stopped(tmp_path, monkeypatch):
