@@ -122,9 +122,8 @@ def extract(text: str) -> Extraction | None:
     boxes = last_boxes(visible)
     if boxes and boxes[-1].strip():
         # "\boxed{1} and \boxed{2}" is one answer with two parts, unless both are the same number.
-        values = {exact_value(normalize(box)) for box in boxes}
-        same = len(values) == 1 and None not in values
-        boxed = boxes[-1] if same else ", ".join(boxes)
+        values = {exact_value(normalize(box)) for box in boxes} if len(boxes) > 1 else {None}
+        boxed = boxes[-1] if len(values) == 1 and None not in values else ", ".join(boxes)
         corrected = _correction(visible[visible.rfind("\\boxed") :], boxed)
         if corrected is not None:
             return Extraction(corrected, MathRule.ANSWER_LINE)

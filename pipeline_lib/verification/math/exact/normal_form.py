@@ -170,6 +170,8 @@ def _without_braces(text: str, nested: int = 3) -> str:
 
 def exact_value(text: str) -> Fraction | None:
     """The value of a normalized number, fraction, mixed number or power of ten; else None."""
+    if text.isdecimal() and len(text) <= MAX_EXACT_CHARS:
+        return Fraction(int(text))
     number = leading_number(text)
     return None if number is None or number[1] else number[0]
 

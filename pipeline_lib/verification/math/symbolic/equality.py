@@ -10,7 +10,7 @@ from pipeline_lib.verification.math.exact.normal_form import TEXT, exact_value
 from pipeline_lib.verification.math.exact.quantity import is_quantity, split_unit
 from pipeline_lib.verification.math.exact.units import ratio
 from pipeline_lib.verification.math.symbolic import marks, structure
-from pipeline_lib.verification.math.symbolic.grammar import or_none, parse_formula
+from pipeline_lib.verification.math.symbolic.grammar import or_none, parse_formula, parse_number
 from pipeline_lib.verification.math.symbolic.regions import DEFINITE, parse_region, same_region
 from pipeline_lib.verification.math.symbolic.structure import Container, Node, parse_structure
 from pipeline_lib.verification.math.symbolic.values import same_object
@@ -199,10 +199,7 @@ def _by_chain(gold: str, answer: str) -> bool | None:
     r"""``\sqrt{2} \approx 1.414`` states two values, which must agree within rounding."""
     rounded = "\\approx" in answer
     parts = [part.strip() for part in _EQUALITY.split(answer)]
-    read = [
-        or_none(lambda text: float(parse_formula(text)[0]), part) if rounded else exact_value(part)
-        for part in parts
-    ]
+    read = [or_none(float, parse_number(p)) if rounded else exact_value(p) for p in parts]
     values = [value for value in read if value is not None]
     if values and max(values) - min(values) > _ROUNDING * max(map(abs, values)):
         return False

@@ -81,6 +81,12 @@ def parse_formula(text: str) -> tuple[Any, ...]:
     return tuple(item for item in found or () if isinstance(item, sympy.Basic | sympy.MatrixBase))
 
 
+def parse_number(text: str) -> Any:
+    """The SymPy expression of a formula; None if it cannot be parsed, or is no expression."""
+    values = parse_formula(text)
+    return values[0] if values and isinstance(values[0], sympy.Expr) else None
+
+
 def or_none(work: Callable[..., Any], *arguments: Any) -> Any:
     """The result of ``work``; None if SymPy raises anything but MemoryError."""
     try:

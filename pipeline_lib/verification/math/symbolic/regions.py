@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from pipeline_lib.verification.math.symbolic.grammar import parse_formula
-from pipeline_lib.verification.math.symbolic.marks import ELLIPSIS, rewrite
+from pipeline_lib.verification.math.symbolic.grammar import parse_number
 from pipeline_lib.verification.math.symbolic.structure import split_at
-from pipeline_lib.verification.math.symbolic.values import is_name, links
 
 DEFINITE = re.compile(
     r"\\infty|\\cup|\\cap|\\setminus|\\in(?![a-z])|\\mathbb|[<>]|\\(?:le|leq|leqslant|ge|geq|geqslant|lt"
@@ -19,11 +17,19 @@ DEFINITE = re.compile(
     r"|\[[^\[\]()]*\)$|^\([^\[\]()]*\]$|\\mid|\{[^{}]*:"
 )
 """In texts that can only denote a set of real numbers; ``(1, 2)`` may be a point."""
+_RELATIONS = {
+    "<": "<", "\\lt": "<", ">": ">", "\\gt": ">", "\\le": "<=", "\\leq": "<=", "\\leqslant": "<=",
+    "\\ge": ">=", "\\geq": ">=", "\\geqslant": ">=", "\\ne": "!=", "\\neq": "!=",
+}  # fmt: skip
+_MIRRORED = str.maketrans("<>", "><")
 _JOINTS = (
     ({"or", "\\lor", "\\vee", "\\cup"}, sympy.Union),
     ({"and", "\\land", "\\wedge", "\\cap"}, sympy.Intersection),
+    ({"\\setminus"}, sympy.Complement),
 )
-_SETS = sympy.Interval | sympy.Union | sympy.Intersection | sympy.Complement | sympy.FiniteSet
+_VARIABLE = re.compile(r"(?!\\pi$)(?:\\?[A-Za-z]+(?:_\{?\w\}?)?|[a-z]\(x\)|\|\\?[A-Za-z]+\|)")
+_REALS = re.compile(r"\\mathbb ?\{? ?R ?\}?|\\Reals|\(-\\infty, ?\+?\\infty\)")
+_INTERVAL = re.compile(r"([(\[])(.*)([)\]])", re.DOTALL)
 
 
 class Region(NamedTuple):
@@ -40,23 +46,20 @@ def parse_region(text: str) -> Region | None:
         parts, found = split_at(text, separators)
         if found:
             return _join([parse_region(part) for part in parts], join)
+    parts, found = split_at(text, {"\\in"})
+    if found:
+        inner = parse_region(parts[1]) if len(parts) == 2 else None
+        named = _VARIABLE.fullmatch(parts[0]) and "|" not in parts[0]
+        return Region(inner.points, parts[0]) if inner and named else None
+    if _REALS.fullmatch(text) or text == "\\emptyset":
+        return Region(sympy.S.EmptySet if text == "\\emptyset" else sympy.S.Reals)
     if text.startswith("\\{") and text.endswith("\\}"):
-        parts, found = split_at(text[2:-2], {":", "|", "\\mid"})
-        if found:
-            return _such_that(*parts) if len(parts) == 2 else None
-    if text == "\\emptyset":
-        return Region(sympy.S.EmptySet)
-    parsed = None if ELLIPSIS.search(text) else next(iter(parse_formula(rewrite(text))), None)
-    variable = None
-    if isinstance(parsed, sympy.Eq) and _is_variable(parsed.lhs):
-        variable, parsed = str(parsed.lhs), parsed.rhs
-    if isinstance(parsed, _SETS):
-        items = [item for finite in parsed.atoms(sympy.FiniteSet) for item in finite]
-        # A bare list is parsed as a set, too.
-        listed = "\\{" in text and all(isinstance(item, sympy.Expr) for item in items)
-        return Region(parsed, variable) if listed or not items else None
-    chain = links(parsed)
-    return _join([_half_line(link) for link in chain], sympy.Intersection) if chain else None
+        return _in_braces(text[2:-2])
+    parts, relations = split_at(text, _RELATIONS)
+    if relations:
+        return _chain(parts, [_RELATIONS[sign] for sign in relations])
+    interval = _INTERVAL.fullmatch(text)
+    return _interval(*interval.groups()) if interval else None
 
 
 def _join(parts: list[Region | None], join: Any) -> Region | None:
@@ -68,36 +71,52 @@ def _join(parts: list[Region | None], join: Any) -> Region | None:
     return Region(points, next(iter(variables), None))
 
 
-def _such_that(element: str, condition: str) -> Region | None:
-    r"""The set ``\{x : x > 2\}`` or ``\{x \in \mathbb{R} \mid x > 2\}``."""
-    region = parse_region(condition)
-    named = region and region.variable in {None, element.partition("\\in")[0].strip(" \\")}
-    return Region(region.points) if region and named else None
+def _in_braces(text: str) -> Region | None:
+    r"""``x : x > 2``, ``x \in \mathbb{R} \mid x > 2``, or the elements of a finite set."""
+    parts, found = split_at(text, {":", "|", "\\mid"})
+    if not found:
+        values = [parse_number(part) for part in split_at(text, {","})[0]]
+        return None if None in values else Region(sympy.FiniteSet(*values))
+    condition = parse_region(parts[1]) if len(found) == 1 else None
+    named = condition and condition.variable in {None, parts[0].partition("\\in")[0].strip()}
+    return Region(condition.points) if condition and named else None
 
 
-def _is_variable(side: Any) -> bool:
-    """True for ``x``, ``f(x)``, ``AB`` and their absolute values."""
-    bare = side.args[0] if isinstance(side, sympy.Abs) else side
-    return all(map(is_name, bare.args if isinstance(bare, sympy.Mul) else [bare]))
-
-
-def _half_line(link: Any) -> Region | None:
-    """``x < a``; ``|x| < a`` is ``-a < x < a``, and ``|x| > a`` is the complement of ``|x| <= a``."""
-    link = link.reversed if _is_variable(link.rhs) else link
-    name, sign, end = link.lhs, link.rel_op, link.rhs
-    if not _is_variable(name) or _is_variable(end) or sign == "==":
+def _interval(opening: str, text: str, closing: str) -> Region | None:
+    ends = [parse_number(part) for part in split_at(text, {","})[0]]
+    if len(ends) != 2 or None in ends:
         return None
-    is_open = "=" not in sign
-    if isinstance(name, sympy.Abs):
-        if sign == "!=" or not end.is_positive:
+    if all(end.is_number for end in ends) and not ends[0] < ends[1]:
+        return None
+    return Region(sympy.Interval(*ends, opening == "(", closing == ")"))
+
+
+def _chain(parts: list[str], signs: list[str]) -> Region | None:
+    """``a < x``, ``|x| < a`` and ``a < x < b``; the variable must be alone on its side."""
+    halves = []
+    for link in zip(parts, signs, parts[1:], strict=False):
+        left, sign, right = link
+        if _VARIABLE.fullmatch(right):
+            left, sign, right = right, sign.translate(_MIRRORED), left
+        if _VARIABLE.fullmatch(right) or not _VARIABLE.fullmatch(left):
             return None
+        halves.append(_half_line(left, sign, parse_number(right)))
+    return _join(halves, sympy.Intersection)
+
+
+def _half_line(variable: str, sign: str, end: Any) -> Region | None:
+    """``x < a``; ``|x| < a`` is ``-a < x < a``, and ``|x| > a`` is the complement of ``|x| <= a``."""
+    is_open = "=" not in sign
+    if end is None or (variable[0] == "|" and (sign == "!=" or not end.is_positive)):
+        return None
+    if variable[0] == "|":
         outside = ">" in sign
         points = sympy.Interval(-end, end, is_open != outside, is_open != outside)
-        return Region(sympy.S.Reals - points if outside else points, str(name.args[0]))
+        return Region(sympy.S.Reals - points if outside else points, variable[1:-1])
     if sign == "!=":
-        return Region(sympy.S.Reals - sympy.FiniteSet(end), str(name))
+        return Region(sympy.S.Reals - sympy.FiniteSet(end), variable)
     limits = (-sympy.oo, end) if "<" in sign else (end, sympy.oo)
-    return Region(sympy.Interval(*limits, is_open, is_open), str(name))
+    return Region(sympy.Interval(*limits, is_open, is_open), variable)
 
 
 def same_region(gold: Region, answer: Region) -> bool:

@@ -35,7 +35,7 @@ _GREATER = {sympy.StrictGreaterThan, sympy.GreaterThan}
 
 def same_object(gold: Any, answer: Any) -> bool | None:
     """True if two parsed objects are equal; None if that is undecided."""
-    if links(gold) or links(answer):
+    if _links(gold) or _links(answer):
         return _same_relation(gold, answer)
     if isinstance(gold, sympy.MatrixBase) and isinstance(answer, sympy.MatrixBase):
         return gold.shape == answer.shape and _all_same(gold.flat(), answer.flat())
@@ -205,26 +205,25 @@ def _is_rounded(value: sympy.Expr, rounded: sympy.Expr) -> bool:
     return bool(size.imag.contains(0)) and int(rounded * 10**places) in near
 
 
-def links(parsed: Any) -> list[Any]:
+def _links(parsed: Any) -> list[Any]:
     """The equations or inequalities of a chain; empty for anything else."""
     chain = parsed._unsorted_args if isinstance(parsed, And) else [parsed]  # noqa: SLF001
     return chain if all(isinstance(link, Relational) for link in chain) else []
 
 
-def is_name(side: Any) -> bool:
-    """True for a symbol and for a value of an unknown function."""
+def _is_name(side: Any) -> bool:
     return isinstance(side, sympy.Symbol | AppliedUndef)
 
 
 def _same_relation(gold: Any, answer: Any) -> bool | None:
-    chains = links(gold), links(answer)
+    chains = _links(gold), _links(answer)
     if not all(isinstance(link, sympy.Eq) for link in (*chains[0], *chains[1])):
         return all(chains) and _same_inequalities(*chains)
     one, other = (
         [chain[0].lhs, *(link.rhs for link in chain)] if chain else [side]
         for chain, side in zip(chains, (gold, answer), strict=True)
     )
-    names, others = (set(filter(is_name, sides[:-1])) for sides in (one, other))
+    names, others = (set(filter(_is_name, sides[:-1])) for sides in (one, other))
     if len(other) == 1 and not names:
         return False
     if len(one) == len(other) == 2:
@@ -241,11 +240,11 @@ def _same_relation(gold: Any, answer: Any) -> bool | None:
 def _is_system(sides: list[Any]) -> bool:
     """True if a chain says more than that its first side has the value of its last."""
     steps = itertools.pairwise(sides[1:])
-    return any(not is_name(left) and same_object(left, right) is not True for left, right in steps)
+    return any(not _is_name(left) and same_object(left, right) is not True for left, right in steps)
 
 
 def _same_equations(gold: Any, answer: Any) -> bool | None:
-    if is_name(gold.lhs) and is_name(answer.lhs):
+    if _is_name(gold.lhs) and _is_name(answer.lhs):
         functions = [isinstance(link.lhs, AppliedUndef) for link in (gold, answer)]
         if gold.lhs == answer.lhs or len(set(functions)) > 1:
             return same_object(gold.rhs, answer.rhs)
