@@ -1,6 +1,7 @@
 """`reasonloop verify`: judge the answers of a JSON-lines file."""
 
 import pathlib
+from collections import Counter
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -10,9 +11,10 @@ from flows.cli.options import DEFAULT_PARAMS, LinesFile, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
 from flows.terminal import console, say
 from pipeline_lib.verification.lines.files import verify_lines
-from pipeline_lib.verification.lines.summary import FormatAudit, LabelAgreement, LineSummary
+from pipeline_lib.verification.lines.summary import LabelAgreement, LineSummary
 
 _SHOWN_DISAGREEMENTS = 10
+_SHOWN_UNSCORED = 20
 
 
 def verify(
@@ -46,32 +48,33 @@ def verify(
     with progress_bar("verify") as moved:
         summary = verify_lines(source, output, loaded.verify, workers=workers, on_progress=moved)
     _print_summary(summary)
-    if summary.agreement:
+    if summary.agreement.num_labelled:
         _print_agreement(summary.agreement)
     if audit:
-        _print_audit(summary.audit)
+        _print_audit(summary)
     say(f"verdicts: {output}")
 
 
 def _print_summary(summary: LineSummary) -> None:
     table = Table("status", "lines", box=None, pad_edge=False)
-    for status, count in summary.by_status.items():
+    for status, count in summary.by_status.most_common():
         table.add_row(status, str(count))
     console.print(table)
-    if summary.num_scored:
+    if scored := summary.num_scored:
         say(
-            f"right: {summary.num_strict} strict ({summary.strict_rate:.1%}), "
-            f"{summary.num_lenient} lenient ({summary.lenient_rate:.1%}) "
-            f"of {summary.num_scored} scored; {summary.num_lines - summary.num_scored} not scored"
+            f"right: {summary.num_strict} strict ({summary.num_strict / scored:.1%}), "
+            f"{summary.num_lenient} lenient ({summary.num_lenient / scored:.1%}) "
+            f"of {scored} scored; {summary.num_lines - scored} not scored"
         )
-    for reason, count in summary.unscored.items():
+    unscored = Counter({reason: len(ids) for reason, ids in summary.unscored_ids.items()})
+    for reason, count in unscored.most_common():
         say(f"not scored: {count}, {reason}")
 
 
 def _print_agreement(agreement: LabelAgreement) -> None:
     say(
         f"labels: lenient score agrees on {agreement.num_agree} of {agreement.num_labelled} "
-        f"({agreement.rate:.2%}); {agreement.num_refused_but_right} labelled wrong are right"
+        f"({agreement.num_agree / agreement.num_labelled:.2%}); {agreement.num_refused_but_right} labelled wrong are right"
     )
     shown = agreement.disagreeing_ids[:_SHOWN_DISAGREEMENTS]
     if shown:
@@ -80,11 +83,12 @@ def _print_agreement(agreement: LabelAgreement) -> None:
         say(f"disagreements: {', '.join(shown)}{rest}")
 
 
-def _print_audit(audit: FormatAudit) -> None:
-    for reason, ids in audit.unscored_ids.items():
-        say(f"{reason}: {', '.join(ids)}")
-    say(f"refused by the strict score alone: {audit.num_refused} {dict(audit.by_rule)}")
-    for sample in audit.samples:
+def _print_audit(summary: LineSummary) -> None:
+    for reason, ids in summary.unscored_ids.items():
+        say(f"{reason}: {', '.join(ids[:_SHOWN_UNSCORED])}")
+    refused = summary.refused_by_rule
+    say(f"refused by the strict score alone: {refused.total()} {dict(refused.most_common())}")
+    for sample in summary.samples:
         # A terminal cannot show the lone surrogates of model output.
         tail = " ".join(sample.tail.split()).encode("utf-8", "backslashreplace").decode()
         say(f"  {sample.id} [{sample.rule}] ... {tail}")

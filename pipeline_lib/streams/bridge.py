@@ -26,8 +26,9 @@ from pipeline_lib.streams.messages import (
     line_of,
     source_of,
 )
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import open_verifier
-from pipeline_lib.verification.lines.files import JudgedLine, judge_lines, verdict_row
+from pipeline_lib.verification.lines.files import judge_lines, verdict_row
 from pipeline_lib.verification.lines.format import Line
 
 CHUNK_MESSAGES = 256
@@ -42,7 +43,7 @@ _DENIED = {
     KafkaError.GROUP_AUTHORIZATION_FAILED,
 }
 
-JudgeLines = Callable[[Sequence[Line]], list[JudgedLine]]
+JudgeLines = Callable[[Sequence[Line]], list[Verdict]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,7 @@ class _Chunk:
     refused: list[tuple[Message, str]]
     ends: dict[int, int]
     """Offset after the last message of each partition."""
-    verdicts: Future[list[JudgedLine]]
+    verdicts: Future[list[Verdict]]
     sent: bool = False
     unacknowledged: int = 0
 
@@ -137,7 +138,7 @@ class _Bridge:
         sender: Sender,
         topics: Topics,
         *,
-        judge: Callable[[Sequence[Line]], Future[list[JudgedLine]]],
+        judge: Callable[[Sequence[Line]], Future[list[Verdict]]],
     ) -> None:
         self._consumer = consumer
         self._sender = sender
@@ -220,23 +221,23 @@ class _Bridge:
 
     def _send(self, chunk: _Chunk) -> None:
         chunk.sent = True
-        for (message, _), judged in zip(chunk.lines, chunk.verdicts.result(), strict=True):
-            self._send_verdict(chunk, message, judged)
+        for (message, line), verdict in zip(chunk.lines, chunk.verdicts.result(), strict=True):
+            self._send_verdict(chunk, message, line.id, verdict)
         for message, why in chunk.refused:
             self._refuse(chunk, message, why)
 
-    def _send_verdict(self, chunk: _Chunk, message: Message, judged: JudgedLine) -> None:
+    def _send_verdict(self, chunk: _Chunk, message: Message, name: str, verdict: Verdict) -> None:
         def acknowledged() -> None:
             chunk.unacknowledged -= 1
             self._counts.judged += 1
 
-        value = encoded(verdict_row(judged.line.id, judged.verdict))
+        value = encoded(verdict_row(name, verdict))
         chunk.unacknowledged += 1
         if not self._sender.send(
             self._topics.target,
-            key=key_of(judged.line.id),
+            key=key_of(name),
             value=value,
-            headers=[(SECONDS, f"{judged.verdict.seconds:.6f}".encode())],
+            headers=[(SECONDS, f"{verdict.seconds:.6f}".encode())],
             on_acknowledged=acknowledged,
         ):
             chunk.unacknowledged -= 1

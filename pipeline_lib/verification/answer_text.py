@@ -45,6 +45,7 @@ _MAX_BOXES = 20
 _MAX_BOX_CHARS = 20_000
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
 _SUPERSCRIPT_RUN = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
+_OTHER_DIGIT = re.compile(r"(?![0-9])\d")
 _VULGAR = re.compile("([¼½¾⅐-⅞])")
 _SIGNS = str.maketrans(
     {
@@ -73,14 +74,7 @@ def plain(text: str) -> str:
             "".join(itertools.islice(run, _MAX_MARKS if marks else None)) for marks, run in runs
         )
     text = unicodedata.normalize("NFKC", text).translate(_SIGNS)
-    return "".join(map(_ascii_digit, text))
-
-
-def _ascii_digit(character: str) -> str:
-    if character.isascii():
-        return character
-    value = unicodedata.decimal(character, None)
-    return character if value is None else str(value)
+    return _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
 
 
 def strip_reasoning(text: str) -> str:
@@ -144,12 +138,11 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
         return []
     structure = ["fence", "blockquote", *(["list"] if len(text) <= _MAX_LIST_CHARS else [])]
     blocks = _blocks(text, [*structure, "code"]) or _blocks(text, structure)
-    match blocks:
-        case [FencedBlock(content="", closed=False)] if text.rstrip().endswith(("\n```", "\n~~~")):
-            end = text.rstrip().rfind("\n") + 1
-            return [FencedBlock(content=text[:end], start=0, closed=False)]
-        case _:
-            return blocks
+    end = text.rstrip()
+    is_bare = len(blocks) == 1 and not blocks[0].content and not blocks[0].closed
+    if is_bare and end.endswith(("\n```", "\n~~~")):
+        return [FencedBlock(content=text[: end.rfind("\n") + 1], start=0, closed=False)]
+    return blocks
 
 
 def _blocks(text: str, structure: list[str]) -> list[FencedBlock]:
@@ -181,13 +174,10 @@ def last_boxes(text: str, command: str = _BOXED) -> list[str]:
     """
     boxes: list[str] = []
     empty: list[str] = []
-    next_start = end = len(text)
-    for _ in range(_MAX_BOXES):
-        start = text.rfind(command, 0, end)
-        if start < 0:
-            break
+    next_start = len(text)
+    starts = [found.start() for found in re.finditer(re.escape(command), text)]
+    for start in reversed(starts[-_MAX_BOXES:]):
         group = _group_after(text, start + len(command))
-        end = start
         if group is None:
             continue
         content, group_end = group
@@ -210,16 +200,12 @@ def _group_after(text: str, position: int) -> tuple[str, int] | None:
     """Content and end of the group that starts at ``position``."""
     tail = text[position : position + _MAX_BOX_CHARS]
     indent = len(tail) - len(tail.lstrip())
-    if tail.startswith("{", indent):
-        return _balanced(tail, position=position, start=indent + 1)
-    bare = _BARE.match(tail)
-    return (bare[1], position + bare.end(1)) if bare else None
-
-
-def _balanced(tail: str, *, position: int, start: int) -> tuple[str, int] | None:
-    depth = 1
-    for brace in _BRACES.finditer(tail, start):
+    if not tail.startswith("{", indent):
+        bare = _BARE.match(tail)
+        return (bare[1], position + bare.end(1)) if bare else None
+    depth = 0
+    for brace in _BRACES.finditer(tail, indent):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if depth == 0:
-            return tail[start : brace.start()], position + brace.end()
+            return tail[indent + 1 : brace.start()], position + brace.end()
     return None

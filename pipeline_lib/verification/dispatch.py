@@ -22,6 +22,8 @@ class Item:
 
     gold: Gold
     text: str | None
+    failure: str | None = None
+    """Why the model was not sampled, as when a request failed: the item then has no score."""
 
 
 class Verifier:
@@ -50,11 +52,12 @@ class Verifier:
         Raises:
             SandboxUnavailableError: an item is code, and no sandbox tier passes its self-test.
         """
-        malformed = Verdict(
-            status=Status.MALFORMED, strict=False, lenient=False, detail="no text at all"
-        )
-        verdicts = [malformed] * len(items)
-        for kind, pairs in _by_kind(items).items():
+        verdicts = [_without_text(item.failure) for item in items]
+        by_kind: dict[Kind[Any], dict[int, tuple[Gold, str]]] = {}
+        for position, item in enumerate(items):
+            if item.text is not None and item.failure is None:
+                by_kind.setdefault(kind_of(item.gold), {})[position] = (item.gold, item.text)
+        for kind, pairs in by_kind.items():
             judged = self._judge_of(kind).judge(list(pairs.values()))
             for position, verdict in zip(pairs, judged, strict=True):
                 verdicts[position] = verdict
@@ -67,13 +70,10 @@ class Verifier:
         return self._judges[kind]
 
 
-def _by_kind(items: Sequence[Item]) -> dict[Kind[Any], dict[int, tuple[Gold, str]]]:
-    """The items with a text, by kind and position."""
-    pairs: dict[Kind[Any], dict[int, tuple[Gold, str]]] = {}
-    for position, item in enumerate(items):
-        if item.text is not None:
-            pairs.setdefault(kind_of(item.gold), {})[position] = (item.gold, item.text)
-    return pairs
+def _without_text(failure: str | None) -> Verdict:
+    if failure is not None:
+        return Verdict(status=Status.VERIFIER_ERROR, strict=None, lenient=None, detail=failure)
+    return Verdict(status=Status.MALFORMED, strict=False, lenient=False, detail="no text at all")
 
 
 def open_verifier(params: VerifyParams, *, workers: int = 1) -> Verifier:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from pipeline_lib.records import Path, Problem, Row
-from pipeline_lib.verdicts import Status, Verdict
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import Item, Verifier
 
 KIND = "verdicts"
@@ -15,15 +15,15 @@ def judge_paths(
 ) -> list[Verdict]:
     """One verdict per path, in order; a path whose request failed has no score."""
     golds = {problem.id: problem.gold for problem in problems}
-    drawn = [path for path in paths if path.error is None]
-    judged = verifier.judge([Item(gold=golds[path.problem_id], text=path.text) for path in drawn])
-    by_id = {path.id: verdict for path, verdict in zip(drawn, judged, strict=True)}
-    return [by_id.get(path.id) or _not_sampled(path) for path in paths]
-
-
-def _not_sampled(path: Path) -> Verdict:
-    return Verdict(
-        status=Status.VERIFIER_ERROR, strict=None, lenient=None, detail=f"not sampled: {path.error}"
+    return verifier.judge(
+        [
+            Item(
+                gold=golds[path.problem_id],
+                text=path.text,
+                failure=None if path.error is None else f"not sampled: {path.error}",
+            )
+            for path in paths
+        ]
     )
 
 

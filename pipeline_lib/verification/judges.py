@@ -57,15 +57,11 @@ def pure_judge_opener(verdict: Callable[[G, str], Verdict]) -> JudgeOpener:
 
 def judge_opener(kind: Kind[Any]) -> JudgeOpener:
     """The opener of the judge of ``kind``."""
-    if not isinstance(kind.judge, str):
-        return pure_judge_opener(kind.judge)
-    opener: JudgeOpener = pkgutil.resolve_name(kind.judge)
-    return opener
+    named = kind.judge
+    return pkgutil.resolve_name(named) if isinstance(named, str) else pure_judge_opener(named)
 
 
 def answer_form(kind: Kind[Any]) -> AnswerForm | None:
     """The function that extracts answers of ``kind``; None if they are never equal."""
-    if not isinstance(kind.answer_form, str):
-        return kind.answer_form
-    form: AnswerForm = pkgutil.resolve_name(kind.answer_form)
-    return form
+    named = kind.answer_form
+    return pkgutil.resolve_name(named) if isinstance(named, str) else named

@@ -6,41 +6,24 @@ may be larger than memory. The format of a line is in `lines.format`.
 
 import itertools
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance, Row
+from pipeline_lib.records import Group, JudgedPath, Path, Problem, Provenance, Row
 from pipeline_lib.storage.files import check_output, write_json_lines
-from pipeline_lib.verdicts import Status, Verdict
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verification.dispatch import Item, Verifier, open_verifier
-from pipeline_lib.verification.failures import not_judged
 from pipeline_lib.verification.lines.format import Line, read_lines
-from pipeline_lib.verification.lines.summary import LineSummary, LineTally
+from pipeline_lib.verification.lines.summary import LineSummary
 
 CHUNK_LINES = 2_048
 """At the end of each chunk the last stragglers are waited for."""
 UNKNOWN = "recorded"
 """Value of provenance fields that a file does not give."""
 
-_NOT_SAMPLED = not_judged(Status.VERIFIER_ERROR, "not sampled")
-
 OnProgress = Callable[[int, int], None]
 """Called with the number of judged lines and of all lines."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedLine:
-    """A line with its verdict."""
-
-    line: Line
-    verdict: Verdict
-
-    def row(self) -> Row:
-        """The output line."""
-        seconds = round(self.verdict.seconds, 6)
-        return {**verdict_row(self.line.id, self.verdict), "seconds": seconds}
 
 
 def verdict_row(name: str, verdict: Verdict) -> Row:
@@ -64,17 +47,15 @@ def verify_lines(
         SandboxUnavailableError: there is code to judge and no sandbox tier is available.
     """
     check_output(output, source=source)
-    tally = LineTally()
-    total = sum(1 for _ in read_lines(source))
-    judged = _judge_lines(source, total, params, workers=workers, on_progress=on_progress)
-    write_json_lines(output, _tally_rows(judged, tally))
-    return tally.summary()
+    summary = LineSummary()
 
+    def rows() -> Iterator[Row]:
+        for line, verdict in _judged(source, params, workers=workers, on_progress=on_progress):
+            summary.add(line, verdict)
+            yield {**verdict_row(line.id, verdict), "seconds": round(verdict.seconds, 6)}
 
-def _tally_rows(judged: Iterable[JudgedLine], tally: LineTally) -> Iterator[Row]:
-    for item in judged:
-        tally.add(item.line, item.verdict)
-        yield item.row()
+    write_json_lines(output, rows())
+    return summary
 
 
 def groups_from_lines(
@@ -91,11 +72,10 @@ def groups_from_lines(
         SandboxUnavailableError: there is code to judge and no sandbox tier is available.
     """
     problems = _problems(source)
-    total = sum(1 for _ in read_lines(source))
     members: dict[str, list[JudgedPath]] = {name: [] for name in problems}
-    for judged in _judge_lines(source, total, params, workers=workers, on_progress=on_progress):
-        group = members[judged.line.problem_id]
-        group.append(_judged_path(judged, index=len(group)))
+    for line, verdict in _judged(source, params, workers=workers, on_progress=on_progress):
+        group = members[line.problem_id]
+        group.append(JudgedPath(path=_path(line, index=len(group)), verdict=verdict))
     return [Group(problem=problem, members=members[name]) for name, problem in problems.items()]
 
 
@@ -111,44 +91,37 @@ def _problems(source: pathlib.Path) -> dict[str, Problem]:
     return problems
 
 
-def _judge_lines(
+def _judged(
     source: pathlib.Path,
-    total: int,
     params: VerifyParams,
     *,
     workers: int,
     on_progress: OnProgress | None,
-) -> Iterator[JudgedLine]:
+) -> Iterator[tuple[Line, Verdict]]:
+    total = sum(1 for _ in read_lines(source))
     lines = read_lines(source)
     done = 0
     with open_verifier(params, workers=workers) as verifier:
         while chunk := list(itertools.islice(lines, CHUNK_LINES)):
-            yield from judge_lines(chunk, verifier)
+            yield from zip(chunk, judge_lines(chunk, verifier), strict=True)
             done += len(chunk)
             if on_progress is not None:
                 on_progress(done, total)
 
 
-def judge_lines(lines: Sequence[Line], verifier: Verifier) -> list[JudgedLine]:
+def judge_lines(lines: Sequence[Line], verifier: Verifier) -> list[Verdict]:
     """One verdict per line, in order; a line whose request failed has no score.
 
     Raises:
         SandboxUnavailableError: a line is code, and no sandbox tier is available.
     """
-    drawn = [line for line in lines if line.finish_reason is not FinishReason.ERROR]
-    verdicts = iter(verifier.judge([Item(gold=line.gold, text=line.text) for line in drawn]))
-    return [
-        JudgedLine(
-            line=line,
-            verdict=_NOT_SAMPLED if line.finish_reason is FinishReason.ERROR else next(verdicts),
-        )
-        for line in lines
-    ]
+    return verifier.judge(
+        [Item(gold=line.gold, text=line.text, failure=line.failure) for line in lines]
+    )
 
 
-def _judged_path(judged: JudgedLine, *, index: int) -> JudgedPath:
-    line = judged.line
-    path = Path(
+def _path(line: Line, *, index: int) -> Path:
+    return Path(
         problem_id=line.problem_id,
         index=index,
         text=line.text or "",
@@ -164,6 +137,5 @@ def _judged_path(judged: JudgedLine, *, index: int) -> JudgedPath:
             top_p=1.0,
             max_new_tokens=0,
         ),
-        error=_NOT_SAMPLED.detail if line.finish_reason is FinishReason.ERROR else None,
+        error=line.failure,
     )
-    return JudgedPath(path=path, verdict=judged.verdict)

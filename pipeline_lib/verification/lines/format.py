@@ -9,18 +9,22 @@ publisher's ``label`` are optional; other keys are ignored, so published files c
 they are.
 """
 
+import contextlib
 import json
 import pathlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     AliasChoices,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
+    SkipValidation,
     StrictBool,
     StrictInt,
     StrictStr,
@@ -36,23 +40,6 @@ from pipeline_lib.records import FinishReason, Path, Problem, Row
 from pipeline_lib.storage.files import numbered_json_lines
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One answer to judge."""
-
-    id: str
-    problem_id: str
-    question: str
-    model: str | None
-    gold: Gold
-    text: str | None
-    finish_reason: FinishReason
-    prompt_tokens: int
-    completion_tokens: int
-    label: bool | None
-    """The publisher's judgement, if the file has one."""
-
-
 def _written(value: Any) -> Any:
     # pydantic's str refuses lone surrogates, which model output may contain.
     if not isinstance(value, str):
@@ -60,32 +47,35 @@ def _written(value: Any) -> Any:
     return value
 
 
-def _text(value: Any) -> Any:
-    return value if value is None else _written(value)
-
-
-_Written = Annotated[Any, AfterValidator(_written)]
-_Text = Annotated[Any, AfterValidator(_text)]
+_Id = Annotated[Name, BeforeValidator(lambda value: "" if value is None else value)]
+_Written = Annotated[str, PlainValidator(_written)]
 _Count = Annotated[StrictInt, Field(ge=0)]
 
 
-class _CommonFields(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+class Line(BaseModel):
+    """One answer to judge."""
 
-    id: Name | None = None
-    problem_id: Name | None = None
+    model_config = ConfigDict(extra="ignore", frozen=True, arbitrary_types_allowed=True)
+
+    id: _Id = ""
+    problem_id: _Id = ""
     question: _Written = ""
     model: StrictStr | None = None
-    text: _Text
+    gold: SkipValidation[Gold]
+    """Read by its kind, after the other fields."""
+    text: _Written | None
     finish_reason: FinishReason = FinishReason.STOP
     prompt_tokens: _Count = 0
     completion_tokens: _Count = 0
     label: StrictBool | None = Field(
         default=None, validation_alias=AliasChoices("label", "label_by_source")
     )
+    """The publisher's judgement, if the file has one."""
 
-
-_DEFAULT_KIND = MATH.name
+    @property
+    def failure(self) -> str | None:
+        """Why the model was not sampled, if its request failed."""
+        return "not sampled" if self.finish_reason is FinishReason.ERROR else None
 
 
 def read_lines(path: pathlib.Path) -> Iterator[Line]:
@@ -102,8 +92,17 @@ def read_lines(path: pathlib.Path) -> Iterator[Line]:
     """
     _refuse_logs(path)
     faults = Faults()
+    seen: Counter[str] = Counter()
+    ids = DistinctIds()
     with faults.kept():
-        yield from _distinct_lines(path, faults)
+        for number, row in numbered_json_lines(path):
+            with faults.kept():
+                line = _unnamed_line(row, where=f"{path}:{number}")
+                problem_id = line.problem_id or line.id or f"line-{number}"
+                name = line.id or f"{problem_id}#{seen[problem_id]}"
+                seen[problem_id] += 1
+                ids.add(name, path=path, number=number)
+                yield line.model_copy(update={"id": name, "problem_id": problem_id})
     faults.raise_any()
 
 
@@ -116,14 +115,15 @@ def _refuse_logs(path: pathlib.Path) -> None:
         return
     with path.open("rb") as stream:
         first, rest = stream.readline(_BEGINNING_BYTES), stream.read(_BEGINNING_BYTES)
-    try:
+    keys: set[str] = set()
+    with contextlib.suppress(ValueError, TypeError, RecursionError):
         keys = set(json.loads(first))
-    except (ValueError, TypeError, RecursionError):
-        keys = set()
+    if "text" in keys:
+        return
     is_zip = first.startswith(b"PK\3\4") and b"_journal/" in first
-    if is_zip or ("text" not in keys and b'"eval_id"' in first + rest):
+    if is_zip or b'"eval_id"' in first + rest:
         what, source = "a log of Inspect", "id, target and output (`inspect log dump` prints them)"
-    elif "text" not in keys and {"doc", "resps"} <= keys:
+    elif {"doc", "resps"} <= keys:
         what, source = "a file of samples of lm-evaluation-harness", "doc_id, target and resps"
     else:
         return
@@ -133,45 +133,25 @@ def _refuse_logs(path: pathlib.Path) -> None:
     )
 
 
-def _distinct_lines(path: pathlib.Path, faults: Faults) -> Iterator[Line]:
-    seen: dict[str, int] = {}
-    ids = DistinctIds()
-    for number, row in numbered_json_lines(path):
-        line = None
-        with faults.kept():
-            common, gold = _parsed(row, where=f"{path}:{number}")
-            problem_id = common.problem_id or common.id or f"line-{number}"
-            index = seen.get(problem_id, 0)
-            seen[problem_id] = index + 1
-            name = common.id or f"{problem_id}#{index}"
-            ids.add(name, path=path, number=number)
-            line = _line(common, gold, name=name, problem_id=problem_id)
-        if line is not None:
-            yield line
-
-
 def parse_line(row: Mapping[str, Any], *, where: str, unnamed: str) -> Line:
     """The line of one JSON object; ``unnamed`` is its id if it has none.
 
     Raises:
         BadInputError: it cannot be used; with ``where`` and the key.
     """
-    common, gold = _parsed(row, where=where)
-    name = common.id or unnamed
-    return _line(common, gold, name=name, problem_id=common.problem_id or name)
+    line = _unnamed_line(row, where=where)
+    name = line.id or unnamed
+    return line.model_copy(update={"id": name, "problem_id": line.problem_id or name})
 
 
-def _line(common: _CommonFields, gold: Gold, *, name: str, problem_id: str) -> Line:
-    return Line(gold=gold, **{**dict(common), "id": name, "problem_id": problem_id})
-
-
-def _parsed(row: Mapping[str, Any], *, where: str) -> tuple[_CommonFields, Gold]:
-    name = row.get("kind", _DEFAULT_KIND)
+def _unnamed_line(row: Mapping[str, Any], *, where: str) -> Line:
+    name = row.get("kind", MATH.name)
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise BadInputError(f"{where}: kind={name!r}; expected one of {', '.join(KINDS)}")
     try:
-        return _CommonFields.model_validate(row), kind.read_line(row)
+        line = Line.model_validate({"gold": None, **row})
+        return line.model_copy(update={"gold": kind.read_line(row)})
     except ValidationError as error:
         raise line_error(error, where=where, unnamed="gold") from error
 
