@@ -4,16 +4,15 @@ Rules, best first: the last ``\boxed{...}``; the last of ``#### x``, "answer is"
 ``\fbox``; the last number. Prompts ask for the box, so only that rule is strict, and only outside
 reasoning that was never ended. Tool calls and what follows the end of the turn are not read.
 
-A sentence has an answer if it states exactly one number. A number that is denied, compared, doubted,
-or one of several is none: "not 5", "between 5 and 6", "half of 5", "maybe 5". Of several numbers, the
-result of the last equation counts. All patterns take linear time, because they read model output in
-the parent process.
+A sentence has an answer if it states exactly one number, neither denied, compared nor doubted; of
+several, the result of the last equation counts. All patterns take linear time, because they read
+model output in the parent process.
 """
 
 import collections
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -168,9 +167,9 @@ def _after_hashes(tail: str) -> tuple[int, str] | None:
 
 def _answer_line(tail: str, start: int) -> tuple[int, str] | None:
     """The place of the last "answer is", and the line behind it."""
-    last = _last_match(_ANSWER.finditer(tail, start))
+    last = _last(_ANSWER, tail, start)
     if "<answer>" in tail:
-        last = _last_match(_ANSWER_TAG.finditer(tail, last.end() if last else start)) or last
+        last = _last(_ANSWER_TAG, tail, last.end() if last else start) or last
     if last is None:
         return None
     display = _DISPLAY.match(tail, last.end())
@@ -190,9 +189,7 @@ def _is_prose(line: str) -> bool:
 def _stated_answer(line: str, before: str) -> str | None:
     """The answer that a line states; None if it states none or several.
 
-    Args:
-        line: an expression, which is the answer as it is, or a sentence.
-        before: the text before the line; its last equation may decide between several numbers.
+    An expression is the answer as it is; the last equation ``before`` may decide between numbers.
     """
     line = line.replace("**", "").strip()
     if line.endswith("?"):
@@ -208,7 +205,7 @@ def _stated_answer(line: str, before: str) -> str | None:
     if _is_definite(sentence, candidates):
         return _with_multiplier(sentence, candidates[-1])
     # What is not so beside an equation is said of the things.
-    doubt = _UNSURE if _last_equation(sentence) else _DENIED
+    doubt = _UNSURE if _last(_EQUATION, sentence) else _DENIED
     denied = doubt.search(sentence) and doubt.search(_RELATIVE.sub(" ", sentence))
     if denied or not candidates:
         return None if denied else line
@@ -257,7 +254,7 @@ def _with_multiplier(sentence: str, candidate: re.Match[str]) -> str:
 def _last_result(before: str, sentence: str) -> tuple[str | None, int]:
     """The result of the last equation in the sentence, and its place there, or -1 and one before it."""
     for text in (sentence, before):
-        last = _last_equation(text)
+        last = _last(_EQUATION, text)
         if last is not None:
             found = _NUMBER.match(text[last.end() : last.end() + _EQUATION_CHARS])
             return _canonical(found[0]) if found else None, last.end() if text is sentence else -1
@@ -279,7 +276,7 @@ def _only_number(lines: Sequence[str]) -> str | None:
         return _last_stated(line, "\n".join(lines[:place]))
     if "=" not in line and "\\approx" not in line:
         return _stated_answer(line, "") if len(_candidates(line)) == 1 else None
-    last = _last_equation(line)
+    last = _last(_EQUATION, line)
     found = _NUMBER.match(line[last.end() :]) if last else None
     # Several equations side by side state no single answer.
     if last is None or found is None or re.search(r"[,;] ", line):
@@ -300,10 +297,6 @@ def _last_stated(line: str, before: str) -> str | None:
     return _stated_answer(line[start:end], f"{before}\n{line[:start]}")
 
 
-def _last_equation(text: str) -> re.Match[str] | None:
-    return _last_match(_EQUATION.finditer(text))
-
-
-def _last_match(found: Iterable[re.Match[str]]) -> re.Match[str] | None:
-    """The last of the matches, or None."""
-    return next(iter(collections.deque(found, maxlen=1)), None)
+def _last(pattern: re.Pattern[str], text: str, start: int = 0) -> re.Match[str] | None:
+    """The last match of a pattern, or None."""
+    return next(iter(collections.deque(pattern.finditer(text, start), maxlen=1)), None)

@@ -1,8 +1,6 @@
 r"""Comparison of two normalized answers by words and exact arithmetic, without SymPy.
 
-``compare`` returns True or False where that is certain and None for formulas, and raises if a text
-is ambiguous. The policy is in docs/verification-policy.md. Arithmetic is exact: 0.3333 is not 1/3,
-but six correct decimals are accepted for it. Linear in the length of the texts, because it runs in
+The policy is in docs/verification-policy.md. Linear in the length of the texts, because it runs in
 the parent process.
 """
 
@@ -202,8 +200,9 @@ def _by_quantity(gold: str, answer: str) -> bool | None:
         raise AmbiguousError("the words after the number are not on the list of units")
     if one.unit and other.unit:
         factor = ratio(one.unit, other.unit)
-        counted = factor is None and one.unit.counts and other.unit.counts
-        if counted and one.value == other.value:
+        names = [name for unit in (one.unit, other.unit) for name, _ in unit.dimensions]
+        counted = all(name.startswith("#") for name in names)
+        if factor is None and counted and one.value == other.value:
             raise AmbiguousError("the counted things have different names")
         return factor is not None and _is_close(one.value, other.value * factor)
     return _same_value(one, other)

@@ -6,7 +6,7 @@ deadline. Numbers with words around them are read by `quantity`.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 
 from pipeline_lib.verification.answer_text import plain
@@ -18,25 +18,17 @@ _MAX_POWER_OF_TEN = 400
 _MAX_PERIOD = 60
 
 
-def _greek() -> Iterator[tuple[int, str]]:
-    """Code points of Greek letters and the LaTeX names of the letters."""
-    for code in range(0x391, 0x3CA):
-        words = unicodedata.name(chr(code), "").replace("LAMDA", "LAMBDA").split()
-        if len(words) == 4:
-            yield code, words[3].lower() if words[1] == "SMALL" else words[3].capitalize()
-
-
-def _compiled(*rules: tuple[str, str]) -> list[tuple[re.Pattern[str], str]]:
-    """Patterns with their replacements."""
-    return [(re.compile(pattern), replacement) for pattern, replacement in rules]
-
-
+_GREEK = """
+    alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho varsigma
+    sigma tau upsilon phi chi psi omega
+""".split()  # noqa: SIM905 - words to be read
 _SYMBOLS = str.maketrans(
     {
         "≠": "\\neq ", "≤": "\\le ", "≥": "\\ge ", "∞": "\\infty ", "∅": "\\emptyset ", "∪": "\\cup ",  # noqa: RUF001
         "∩": "\\cap ", "∈": "\\in ", "≈": "\\approx ", "≡": "\\equiv ", "°": "^\\circ ", "…": "\\ldots ",
         "′": "'", "’": "'", "″": "''", "±": "\\pm ", "∠": "\\angle ", "→": "\\to ", "∛": "\\sqrt[3]",  # noqa: RUF001
-        "\u066b": ".", "、": ",", **{chr(c): f"\\{name} " for c, name in _greek()},
+        "\u066b": ".", "、": ",", **{chr(c): f"\\{name} " for c, name in enumerate(_GREEK, 0x3B1)},
+        **{chr(c): f"\\{name.capitalize()} " for c, name in enumerate(_GREEK, 0x391)},
     }
 )  # fmt: skip
 _BEFORE_FOLDING = {
@@ -51,32 +43,37 @@ _SUBSCRIPTS = re.compile("[₀-₉]+")
 _ROOT = re.compile(r"√ ?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|\w))")
 _OPENING = re.compile(r"^(?:\$\$?|\\\(|\\\[) ?")
 _CLOSING = re.compile(r" ?(?<!\\)(?:\$\$?|\\\)|\\\])$")
-_COMMANDS = _compiled(
-    (r",\\! ?|(?<!\\)\\! ?|\{,\}|(?<=\d)(?:\\[,;:]|\{\\,\})(?=\d{3}(?!\d))", ","),
-    (r"\\(?:left|right)(?![a-z])\.?|\\[bB]igg?[lr]?(?![a-z])", ""),
-    (r"\\(?:displaystyle|textstyle|boldsymbol|bm|underline|fbox|boxed|limits)(?![A-Za-z])", ""),
-    (r"\\(?:checkmark|therefore|small|[lL]arge|LARGE|[hH]uge)(?![A-Za-z])", ""),
-    (r"\\(?:phantom|[hv]space|label|tag|(?:text)?color(?:box)?) ?\{[^{}]{0,40}\}", ""),
-    (r"(?: |~|(?<!\\)\\[,;:> ]|\\q?quad(?![a-z]))+", " "),
-    (r"\{:\}", ":"),
-    (r"\\[dtc]frac", r"\\frac"),
-    (r"\\(?:mbox|bold|text(?:bf|rm|it|sf|normal)?|math(?:rm|bf|it)) ?\{", r"\\text{"),
-    (r"\^ ?(?:\\circ(?![a-z])|\{ ?\\circ ?\})|\\degrees?(?![a-z])", r"^\\circ"),
-    (r"\\(?:ldots|dots[bcmio]?|cdots)(?![a-z])", r"\\ldots"),
-    (r"\\(?:(?:thick)?approx(?:eq)?|simeq|doteq)(?![A-Za-z])", r"\\approx"),
-    (r"\\lbrace(?![a-z]) ?", r"\\{"),
-    (r" ?\\rbrace(?![a-z])", r"\\}"),
-    (r"\\backslash(?![a-z])", r"\\setminus"),
-    (r"\\(?:varnothing|empty)(?![a-z])|\\\{ ?\\\}", r"\\emptyset"),
-    (r"\\frac ?(\d|[A-Za-z]|\\[A-Za-z]++) ?(?=\{|\\|[A-Za-z]|\d(?!\d))", r"\\frac{\1}"),
-    (r"(\\frac ?\{[^{}]*\}) ?([A-Za-z]|\d(?!\d)|\\[A-Za-z]++(?! ?\{))", r"\1{\2}"),
-    (r"\\text ?\{ ?(?=\\(?:frac|sqrt|pi|left|\())", "{"),
-    (r"\\text\{ ?\{([^{}]*)\} ?\}", r"\\text{\1}"),
-    (r"\\imath(?![a-z])|\\math(?:rm|it|bf) i(?![a-z])", "i"),
-    (r"\\mathbb ?([A-Z])", r"\\mathbb{\1}"),
-    (r"\\(vec|hat|bar|tilde|d?dot|overline) ?([A-Za-z])(?![A-Za-z])", r"\\\1{\2}"),
-)
-_SIGNS = _compiled((r" ?~[ ~]*", " "), (r"\.(?: ?\.){2,}", r"\\ldots"), (r" ?\*\* ?", "^"))
+_MARKED = re.compile(r"[\\{~]|\. ?\.|\*\*")
+_RULES = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r",\\! ?|(?<!\\)\\! ?|\{,\}|(?<=\d)(?:\\[,;:]|\{\\,\})(?=\d{3}(?!\d))", ","),
+        (r"\\(?:left|right)(?![a-z])\.?|\\[bB]igg?[lr]?(?![a-z])", ""),
+        (r"\\(?:displaystyle|textstyle|boldsymbol|bm|underline|fbox|boxed|limits)(?![A-Za-z])", ""),
+        (r"\\(?:checkmark|therefore|small|[lL]arge|LARGE|[hH]uge)(?![A-Za-z])", ""),
+        (r"\\(?:phantom|[hv]space|label|tag|(?:text)?color(?:box)?) ?\{[^{}]{0,40}\}", ""),
+        (r"(?: |~|(?<!\\)\\[,;:> ]|\\q?quad(?![a-z]))+", " "),
+        (r"\{:\}", ":"),
+        (r"\\[dtc]frac", r"\\frac"),
+        (r"\\(?:mbox|bold|text(?:bf|rm|it|sf|normal)?|math(?:rm|bf|it)) ?\{", r"\\text{"),
+        (r"\^ ?(?:\\circ(?![a-z])|\{ ?\\circ ?\})|\\degrees?(?![a-z])", r"^\\circ"),
+        (r"\\(?:ldots|dots[bcmio]?|cdots)(?![a-z])", r"\\ldots"),
+        (r"\\(?:(?:thick)?approx(?:eq)?|simeq|doteq)(?![A-Za-z])", r"\\approx"),
+        (r"\\lbrace(?![a-z]) ?", r"\\{"),
+        (r" ?\\rbrace(?![a-z])", r"\\}"),
+        (r"\\backslash(?![a-z])", r"\\setminus"),
+        (r"\\(?:varnothing|empty)(?![a-z])|\\\{ ?\\\}", r"\\emptyset"),
+        (r"\\frac ?(\d|[A-Za-z]|\\[A-Za-z]++) ?(?=\{|\\|[A-Za-z]|\d(?!\d))", r"\\frac{\1}"),
+        (r"(\\frac ?\{[^{}]*\}) ?([A-Za-z]|\d(?!\d)|\\[A-Za-z]++(?! ?\{))", r"\1{\2}"),
+        (r"\\text ?\{ ?(?=\\(?:frac|sqrt|pi|left|\())", "{"),
+        (r"\\text\{ ?\{([^{}]*)\} ?\}", r"\\text{\1}"),
+        (r"\\imath(?![a-z])|\\math(?:rm|it|bf) i(?![a-z])", "i"),
+        (r"\\mathbb ?([A-Z])", r"\\mathbb{\1}"),
+        (r"\\(vec|hat|bar|tilde|d?dot|overline) ?([A-Za-z])(?![A-Za-z])", r"\\\1{\2}"),
+        (r"\.(?: ?\.){2,}", r"\\ldots"),
+        (r" ?\*\* ?", "^"),
+    )
+]
 TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _ORNAMENT = re.compile(
     r"^\\(?:Rightarrow|implies|ast|star|bullet)(?![A-Za-z]) ?| ?\\(?:blacksquare|square|ast|star|bullet)(?![A-Za-z])$"
@@ -118,14 +115,12 @@ def normalize(answer: str) -> str:
         return text
     if len(text) > 1:
         text = _CLOSING.sub("", _OPENING.sub("", _CLOSING.sub("", _OPENING.sub("", text))))
-    if "\\" in text or "{" in text:
-        for pattern, replacement in _COMMANDS:
+    if _MARKED.search(text):
+        for pattern, replacement in _RULES:
             text = pattern.sub(replacement, text)
         # In "5\text{ or 6}" the second value would pass for a unit.
         text = TEXT.sub(lambda t: f" {t[1]} " if _JOINING.search(t[1]) else t[0], text)
         text = " ".join(text.split())
-    for pattern, replacement in _SIGNS:
-        text = pattern.sub(replacement, text)
     # "(1,234)" may be a point.
     if not text.startswith(("(", "[", "{", "\\{")):
         text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)

@@ -78,7 +78,11 @@ def parse_quantity(text: str) -> Quantity | None:
         return None
     if compound := _compound(text):
         return compound
-    text, currency = _without_currency(text)
+    currency = None
+    if found := _CURRENCY.match(text):
+        name = found[2] or found[3] or found[4]
+        currency = parse_unit(_CURRENCIES[name[0].lower()])
+        text = f"{found[1]}{text[found.end() :].strip()}".strip()
     number = leading_number(text)
     if number is None and (words := leading_words(TEXT.sub(r"\1", text).strip())):
         number = words[0], f" {words[1]}"
@@ -113,15 +117,6 @@ def _compound(text: str) -> Quantity | None:
     return Quantity(value=value, unit=first, readings=(value, *others))
 
 
-def _without_currency(text: str) -> tuple[str, Unit | None]:
-    found = _CURRENCY.match(text)
-    if found is None:
-        return text, None
-    name = found[2] or found[3] or found[4]
-    bare = f"{found[1]}{text[found.end() :].strip()}".strip()
-    return bare, parse_unit(_CURRENCIES[name[0].lower()])
-
-
 def _with_words(bare: Quantity, rest: str) -> Quantity | None:
     """The number with the words after it; None if something other than words follows."""
     if sign := _PERCENT_SIGN.match(rest):
@@ -153,12 +148,11 @@ def _phrase(rest: str) -> str | None:
 
 
 def _parse_words(bare: Quantity, phrase: str, *, touching: bool) -> Quantity | None:
-    value, (first, _, rest) = bare.value, phrase.partition(" ")
+    first, _, rest = phrase.partition(" ")
     while factor := multiplier(first.strip(".,")):
-        value *= factor
+        bare = bare._replace(value=bare.value * factor)
         phrase = rest.removeprefix("of ")
         first, _, rest = phrase.partition(" ")
-    bare = bare._replace(value=value)
     if first.strip(".,").lower() in {"percent", "pct", "percentage"}:
         bare, phrase = bare._replace(percent="word"), rest
     phrase = phrase.strip(" .,")

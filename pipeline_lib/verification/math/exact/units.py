@@ -45,7 +45,6 @@ _PREFIXES = {
     "T": ("tera", "1000000000000"), "d": ("deci", "1/10"), "c": ("centi", "1/100"),
     "m": ("milli", "1/1000"), "n": ("nano", "1/1000000000"), "": ("micro", "1/1000000"),
 }  # fmt: skip
-_PLURALS = {"feet": "foot", "inches": "inch", "pennies": "penny", "centuries": "century", "hertz": "hertz"}  # fmt: skip
 _COMPOUND = {"mph": "miles per hour", "kph": "km per hour", "kmh": "km per hour", "fps": "feet per second", "kwh": "kW h"}  # fmt: skip
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _ENDING = re.compile(
@@ -116,21 +115,15 @@ _IRREGULAR = {
     "children": "child", "men": "man", "women": "woman", "feet": "foot", "teeth": "tooth", "geese": "goose",
     "mice": "mouse", "dice": "die", "leaves": "leaf", "loaves": "loaf", "knives": "knife", "shelves": "shelf",
     "wolves": "wolf", "scarves": "scarf", "elves": "elf", "vertices": "vertex", "grandchildren": "grandchild",
-    "quizzes": "quiz", "persons": "person",
+    "quizzes": "quiz", "inches": "inch", "pennies": "penny", "centuries": "century",
 }  # fmt: skip
-"""Nouns for counted things in word problems, singular; `count_noun` accepts plurals as well."""
 
 
 class Unit(NamedTuple):
-    """A product of powers of dimensions, with its scale in base units."""
+    """Powers of dimensions, which are "#" and a noun for counted things, and scale in base units."""
 
     dimensions: frozenset[tuple[str, int]]
     scale: Fraction
-
-    @property
-    def counts(self) -> bool:
-        """True if it counts things, whatever their name."""
-        return all(name.startswith("#") for name, _ in self.dimensions)
 
 
 def ratio(gold: Unit, answer: Unit) -> Fraction | None:
@@ -178,7 +171,7 @@ def _look_up(word: str) -> tuple[str, Fraction] | None:
     """Dimension and scale of a unit's name, in the singular or the plural."""
     lower = word.lower()
     short = word.removesuffix("s") if len(word) > 2 else word
-    singular = _PLURALS.get(lower, short.lower())
+    singular = _IRREGULAR.get(lower, short.lower())
     known = _NAMES.get(word) or _NAMES.get(short) or _FOLDED.get(lower) or _FOLDED.get(singular)
     if known is None and (noun := count_noun(lower)):
         known = f"#{noun}", Fraction(1)

@@ -19,6 +19,8 @@ _FUNCTIONS = frozenset({"lcm", "gcd", "max", "min", "sin", "cos", "tan", "log", 
 _DEGREES = re.compile(r"(-?\d+(?:\.\d+)?)\^\\circ")
 _EQUALITY = re.compile(r"=|\\approx|\\equiv")
 _ROUNDING = Fraction(1, 100)
+_NO_BOUND = re.compile(r"\\ldots|\\prime|'")
+"""Marks that math-verify leaves out of the bounds of a region."""
 
 
 def gold_is_readable(gold: str) -> bool:
@@ -56,11 +58,12 @@ def equal(gold: str, answer: str) -> bool | None:
     if golds and answers and golds.keys() == answers.keys():
         return all(equal(value, answers[name]) for name, value in golds.items())
     gold, answer = structure.strip_names(*structure.without_parameter(gold, answer))
-    if DEFINITE.search(gold) or DEFINITE.search(answer):
-        one, other = (or_none(parse_region, text) for text in (gold, answer))
+    sides = gold, answer
+    if any(map(DEFINITE.search, sides)) and not any(map(_NO_BOUND.search, sides)):
+        one, other = (or_none(parse_region, text) for text in sides)
         if one and other:
             return same_region(one, other)
-    nodes = parse_structure(gold), parse_structure(answer)
+    nodes = [parse_structure(text) for text in sides]
     return _same(_solution(*nodes), _solution(*reversed(nodes)))
 
 

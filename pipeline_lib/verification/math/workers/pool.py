@@ -153,12 +153,18 @@ class MathPool:
         self._busy: dict[_Worker, _Job] = {}
         self._waiting: collections.deque[_Job] = collections.deque()
         self._num_restarts = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def close(self) -> None:
         """End all processes and close all sockets."""
         with self._lock:
-            self._abandon()
+            for worker in (*self._busy, *self._idle):
+                worker.socket.close()
+            self._busy.clear()
+            self._idle.clear()
+            if self._forker is not None:
+                self._forker.close()
+                self._forker = None
 
     def ask(self, questions: Sequence[Question]) -> list[Reply]:
         """One reply per question, in order; a slow question blocks only its own process.
@@ -176,7 +182,7 @@ class MathPool:
             finally:
                 if self._busy:
                     # After an error, pending replies must not reach later questions.
-                    self._abandon()
+                    self.close()
         return [job.reply for job in jobs if job.reply]
 
     def _step(self) -> None:
@@ -241,7 +247,7 @@ class MathPool:
     def _start_over(self) -> None:
         """Restart after the death of forker and workers, and ask their questions again."""
         lost = dict(self._busy)
-        self._abandon()
+        self.close()
         self._num_restarts += 1
         if self._num_restarts > MAX_RESTARTS:
             raise ReasonloopError(
@@ -251,12 +257,3 @@ class MathPool:
         self._busy = lost
         for worker in [*lost]:
             self._settle(worker, Outcome.CRASHED)
-
-    def _abandon(self) -> None:
-        for worker in (*self._busy, *self._idle):
-            worker.socket.close()
-        self._busy.clear()
-        self._idle.clear()
-        if self._forker is not None:
-            self._forker.close()
-            self._forker = None
