@@ -11,7 +11,7 @@ from flows.cli.options import DEFAULT_PARAMS, LinesFile, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
 from flows.terminal import console, say
 from pipeline_lib.verification.lines.files import verify_lines
-from pipeline_lib.verification.lines.summary import LabelAgreement, LineSummary
+from pipeline_lib.verification.lines.summary import LineSummary
 
 _SHOWN_DISAGREEMENTS = 10
 _SHOWN_UNSCORED = 20
@@ -48,8 +48,8 @@ def verify(
     with progress_bar("verify") as moved:
         summary = verify_lines(source, output, loaded.verify, workers=workers, on_progress=moved)
     _print_summary(summary)
-    if summary.agreement.num_labelled:
-        _print_agreement(summary.agreement)
+    if summary.num_labelled:
+        _print_agreement(summary)
     if audit:
         _print_audit(summary)
     say(f"verdicts: {output}")
@@ -71,14 +71,15 @@ def _print_summary(summary: LineSummary) -> None:
         say(f"not scored: {count}, {reason}")
 
 
-def _print_agreement(agreement: LabelAgreement) -> None:
+def _print_agreement(summary: LineSummary) -> None:
+    num_agree = summary.num_labelled - len(summary.disagreeing_ids)
     say(
-        f"labels: lenient score agrees on {agreement.num_agree} of {agreement.num_labelled} "
-        f"({agreement.num_agree / agreement.num_labelled:.2%}); {agreement.num_refused_but_right} labelled wrong are right"
+        f"labels: lenient score agrees on {num_agree} of {summary.num_labelled} "
+        f"({num_agree / summary.num_labelled:.2%}); {summary.num_labelled_wrong_but_right} labelled wrong are right"
     )
-    shown = agreement.disagreeing_ids[:_SHOWN_DISAGREEMENTS]
+    shown = summary.disagreeing_ids[:_SHOWN_DISAGREEMENTS]
     if shown:
-        more = len(agreement.disagreeing_ids) - len(shown)
+        more = len(summary.disagreeing_ids) - len(shown)
         rest = f" and {more} more" if more else ""
         say(f"disagreements: {', '.join(shown)}{rest}")
 

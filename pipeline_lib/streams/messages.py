@@ -34,8 +34,9 @@ def line_of(message: Message) -> Line:
         BadInputError: it cannot be used; with position and key of the line.
     """
     where = source_of(message)
-    unnamed = (message.key() or b"").decode("utf-8", "replace") or where
-    return parse_line(_json_object(message.value(), where=where), where=where, unnamed=unnamed)
+    line = parse_line(_json_object(message.value(), where=where), where=where)
+    name = line.id or (message.key() or b"").decode("utf-8", "replace") or where
+    return line.model_copy(update={"id": name, "problem_id": line.problem_id or name})
 
 
 def _json_object(content: bytes | None, *, where: str) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ verifier.
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from pipeline_lib.kinds.kind import Gold, Kind
 from pipeline_lib.kinds.table import kind_of
@@ -26,25 +26,14 @@ class Item:
     """Why the model was not sampled, as when a request failed: the item then has no score."""
 
 
-class Verifier:
-    """Judges batches of any mixture of kinds; a context manager."""
+class Verifier(ExitStack):
+    """Judges batches of any mixture of kinds; ``close`` ends all processes, a later batch restarts them."""
 
     def __init__(self, params: VerifyParams, *, workers: int) -> None:
+        super().__init__()
         self._params = params
         self._workers = workers
-        self._stack = ExitStack()
         self._judges: dict[Kind[Any], Judge[Any]] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End all processes; a later batch restarts them."""
-        self._judges.clear()
-        self._stack.close()
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
         """One verdict per item, in order.
@@ -66,7 +55,8 @@ class Verifier:
     def _judge_of(self, kind: Kind[Any]) -> Judge[Any]:
         if kind not in self._judges:
             opened = judge_opener(kind)(self._params, workers=self._workers)
-            self._judges[kind] = self._stack.enter_context(opened)
+            self._judges[kind] = self.enter_context(opened)
+            self.callback(self._judges.pop, kind)
         return self._judges[kind]
 
 

@@ -14,17 +14,12 @@ def not_judged(status: Status, detail: str) -> Verdict:
     return Verdict(status=status, strict=None, lenient=None, detail=detail[:_MAX_DETAIL_CHARS])
 
 
-def verifier_error(error: BaseException) -> Verdict:
-    """The verdict on an item for which the verifier raised an exception."""
-    detail = f"{type(error).__name__}: {error}"
-    return not_judged(Status.VERIFIER_ERROR, detail.encode("ascii", "backslashreplace").decode())
-
-
 def timed_verdict(judge: Callable[[], Verdict]) -> Verdict:
     """The verdict of ``judge`` with its seconds; an exception becomes a verifier_error."""
     start = time.perf_counter()
     try:
         verdict = judge()
     except Exception as error:  # noqa: BLE001 - one item must not fail its batch
-        verdict = verifier_error(error)
+        detail = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
+        verdict = not_judged(Status.VERIFIER_ERROR, detail)
     return replace(verdict, seconds=time.perf_counter() - start)

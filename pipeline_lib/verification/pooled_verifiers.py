@@ -24,7 +24,12 @@ def pooled_verifier(params: VerifyParams) -> Iterator[Verifier]:
     other params and at exit; they die with the process if it is killed. A verifier is closed
     instead of reused if its user raised, because it may have pending items.
     """
-    verifier = _acquire(params)
+    close_pooled_verifiers(but=params)
+    with _lock:
+        found = next((entry for entry in _idle if entry[0] == params), None)
+        if found is not None:
+            _idle.remove(found)
+    verifier = open_verifier(params) if found is None else found[1]
     try:
         yield verifier
     except BaseException:
@@ -34,21 +39,12 @@ def pooled_verifier(params: VerifyParams) -> Iterator[Verifier]:
         _idle.append((params, verifier))
 
 
-def _acquire(params: VerifyParams) -> Verifier:
+def close_pooled_verifiers(*, but: VerifyParams | None = None) -> None:
+    """Close all idle verifiers, or the ones with params other than ``but``."""
     with _lock:
-        others = [verifier for known, verifier in _idle if known != params]
-        _idle[:] = [entry for entry in _idle if entry[0] == params]
-        found = _idle.pop()[1] if _idle else None
-    for verifier in others:
-        verifier.close()
-    return found or open_verifier(params)
-
-
-def close_pooled_verifiers() -> None:
-    """Close all idle verifiers."""
-    with _lock:
-        closing, _idle[:] = list(_idle), []
-    for _, verifier in closing:
+        closing = [verifier for known, verifier in _idle if known != but]
+        _idle[:] = [entry for entry in _idle if entry[0] == but]
+    for verifier in closing:
         verifier.close()
 
 

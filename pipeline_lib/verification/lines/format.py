@@ -97,7 +97,7 @@ def read_lines(path: pathlib.Path) -> Iterator[Line]:
     with faults.kept():
         for number, row in numbered_json_lines(path):
             with faults.kept():
-                line = _unnamed_line(row, where=f"{path}:{number}")
+                line = parse_line(row, where=f"{path}:{number}")
                 problem_id = line.problem_id or line.id or f"line-{number}"
                 name = line.id or f"{problem_id}#{seen[problem_id]}"
                 seen[problem_id] += 1
@@ -133,18 +133,12 @@ def _refuse_logs(path: pathlib.Path) -> None:
     )
 
 
-def parse_line(row: Mapping[str, Any], *, where: str, unnamed: str) -> Line:
-    """The line of one JSON object; ``unnamed`` is its id if it has none.
+def parse_line(row: Mapping[str, Any], *, where: str) -> Line:
+    """The line of one JSON object; an id that it lacks is empty.
 
     Raises:
         BadInputError: it cannot be used; with ``where`` and the key.
     """
-    line = _unnamed_line(row, where=where)
-    name = line.id or unnamed
-    return line.model_copy(update={"id": name, "problem_id": line.problem_id or name})
-
-
-def _unnamed_line(row: Mapping[str, Any], *, where: str) -> Line:
     name = row.get("kind", MATH.name)
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:

@@ -25,21 +25,6 @@ class AuditSample:
 
 
 @dataclass(slots=True)
-class LabelAgreement:
-    """Agreement of the lenient score with the publisher's labels, over lines that have both."""
-
-    num_labelled: int = 0
-    disagreeing_ids: list[str] = field(default_factory=list)
-    num_refused_but_right: int = 0
-    """Labelled false, but right."""
-
-    @property
-    def num_agree(self) -> int:
-        """Labelled lines on which both agree."""
-        return self.num_labelled - len(self.disagreeing_ids)
-
-
-@dataclass(slots=True)
 class LineSummary:
     """Metrics of the lines of one file that were added so far."""
 
@@ -53,7 +38,11 @@ class LineSummary:
     """Answers that the strict score refuses and the lenient one accepts."""
     samples: list[AuditSample] = field(default_factory=list)
     """The first of them."""
-    agreement: LabelAgreement = field(default_factory=LabelAgreement)
+    num_labelled: int = 0
+    """Lines with a score and the publisher's label."""
+    disagreeing_ids: list[str] = field(default_factory=list)
+    """The ones whose lenient score is not the label."""
+    num_labelled_wrong_but_right: int = 0
     seconds: float = 0.0
     """Sum over all verdicts; with several workers more than wall-clock time."""
 
@@ -84,7 +73,7 @@ class LineSummary:
                 tail = (line.text or "")[-MAX_TAIL_CHARS:]
                 self.samples.append(AuditSample(id=line.id, rule=rule, tail=tail))
         if line.label is not None:
-            self.agreement.num_labelled += 1
+            self.num_labelled += 1
             if verdict.lenient != line.label:
-                self.agreement.disagreeing_ids.append(line.id)
-                self.agreement.num_refused_but_right += verdict.lenient
+                self.disagreeing_ids.append(line.id)
+                self.num_labelled_wrong_but_right += verdict.lenient

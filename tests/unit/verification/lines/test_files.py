@@ -70,10 +70,9 @@ def test_figures_of_a_file(tmp_path, source):
 
 def test_agreement_with_labels(tmp_path, source):
     """a and c agree; b is right but labelled false; d is labelled true; e was not judged."""
-    agreement = verify_lines(source, tmp_path / "out.jsonl", VerifyParams()).agreement
-    assert (agreement.num_labelled, agreement.num_agree) == (4, 2)
-    assert agreement.disagreeing_ids == ["b", "d"]
-    assert agreement.num_refused_but_right == 1
+    summary = verify_lines(source, tmp_path / "out.jsonl", VerifyParams())
+    assert (summary.num_labelled, summary.disagreeing_ids) == (4, ["b", "d"])
+    assert summary.num_labelled_wrong_but_right == 1
 
 
 def test_no_labels_no_agreement(tmp_path):
@@ -81,7 +80,7 @@ def test_no_labels_no_agreement(tmp_path):
     source = tmp_path / "in.jsonl"
     source.write_text("", encoding="utf-8")
     summary = verify_lines(source, tmp_path / "out.jsonl", VerifyParams())
-    assert (summary.num_lines, summary.num_scored, summary.agreement.num_labelled) == (0, 0, 0)
+    assert (summary.num_lines, summary.num_scored, summary.num_labelled) == (0, 0, 0)
     assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == ""
 
 
@@ -206,12 +205,12 @@ def test_agreement_on_answers_of_our_own(tmp_path, synthetic_data):
         _summary(tmp_path, synthetic_data, name)
         for name in ("gsm8k_labelled", "math_labelled", "gsm8k_qwen7b_paths")
     )
-    assert (words.agreement.num_labelled, words.agreement.num_agree) == (4, 4)
-    assert maths.agreement.num_labelled == 9
-    assert maths.agreement.disagreeing_ids == ["made-2#0"]
-    assert maths.agreement.num_refused_but_right == 1
-    assert paths.agreement.num_labelled == 32
-    assert len(paths.agreement.disagreeing_ids) == paths.agreement.num_refused_but_right == 4
+    assert (words.num_labelled, words.disagreeing_ids) == (4, [])
+    assert maths.num_labelled == 9
+    assert maths.disagreeing_ids == ["made-2#0"]
+    assert maths.num_labelled_wrong_but_right == 1
+    assert paths.num_labelled == 32
+    assert len(paths.disagreeing_ids) == paths.num_labelled_wrong_but_right == 4
     assert paths.num_lenient == 16
 
 
@@ -256,22 +255,21 @@ def test_verdicts_on_recorded_answers(recorded, snapshot, name):
 
 def test_agreement_on_recorded_gsm8k(recorded):
     """All 1,320 labels of four models' answers are met."""
-    agreement = recorded["gsm8k_labelled"][0].agreement
-    assert (agreement.num_labelled, agreement.num_agree) == (1320, 1320)
+    summary = recorded["gsm8k_labelled"][0]
+    assert (summary.num_labelled, summary.disagreeing_ids) == (1320, [])
 
 
 def test_agreement_on_recorded_math(recorded):
     """312 of 320 labels are met; the others refuse ``4:30 \\text{ p.m.}`` for 4:30 p.m."""
-    agreement = recorded["math_labelled"][0].agreement
+    summary = recorded["math_labelled"][0]
     wrong_labels = [f"math-3#{index}" for index in range(8)]
-    assert agreement.num_labelled == 320
-    assert agreement.disagreeing_ids == wrong_labels
-    assert agreement.num_refused_but_right == len(wrong_labels)
+    assert summary.num_labelled == 320
+    assert summary.disagreeing_ids == wrong_labels
+    assert summary.num_labelled_wrong_but_right == len(wrong_labels)
 
 
 def test_right_paths_that_a_format_bound_verifier_refused(recorded):
     """Of 324 refused paths 302 are right, none of the 676 accepted ones is wrong."""
     summary, _ = recorded["gsm8k_qwen7b_paths"]
-    agreement = summary.agreement
-    assert len(agreement.disagreeing_ids) == agreement.num_refused_but_right == 302
+    assert len(summary.disagreeing_ids) == summary.num_labelled_wrong_but_right == 302
     assert summary.num_lenient == 978
