@@ -36,9 +36,8 @@ def cap_reason(answer: str) -> str | None:
         (len(re.findall(r"[,;]|\\\\|&", answer)), MAX_ELEMENTS, "elements"),
         (1 + _bits(_TOKEN.findall(answer)[::-1]), MAX_BITS, "bits"),
     )
-    return next(
-        (f"of more than {most} {unit}" for size, most, unit in measures if size > most), None
-    )
+    found = (f"of more than {most} {unit}" for size, most, unit in measures if size > most)
+    return next(found, None)
 
 
 def _bits(tokens: list[str]) -> float:

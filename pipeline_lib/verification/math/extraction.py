@@ -130,14 +130,12 @@ def extract(text: str) -> Extraction | None:
     tail = plain(visible[-MAX_TAIL_CHARS:])
     tail = (_EMPTY_BOX.sub("", tail) if boxes else tail).rstrip()
     hashes = _after_hashes(tail)
-    for marked, rule in (
-        (_answer_line(tail, hashes[0] if hashes else 0), MathRule.ANSWER_LINE),
-        (hashes, MathRule.HASHES),
-    ):
-        if marked:
-            # A marked line without an answer ends the search: no further rule applies.
-            stated = _stated_answer(marked[1], tail[: marked[0]])
-            return Extraction(stated, rule) if stated else None
+    named = _answer_line(tail, hashes[0] if hashes else 0)
+    if marked := named or hashes:
+        # A marked line without an answer ends the search: no further rule applies.
+        stated = _stated_answer(marked[1], tail[: marked[0]])
+        rule = MathRule.ANSWER_LINE if named else MathRule.HASHES
+        return Extraction(stated, rule) if stated else None
     if framed := last_boxes(tail, "\\fbox"):
         return Extraction(framed[-1], MathRule.ANSWER_LINE)
     if number := _only_number(tail.split("\n")):
@@ -298,5 +296,4 @@ def _last_stated(line: str, before: str) -> str | None:
 
 
 def _last(pattern: re.Pattern[str], text: str, start: int = 0) -> re.Match[str] | None:
-    """The last match of a pattern, or None."""
     return next(iter(collections.deque(pattern.finditer(text, start), maxlen=1)), None)

@@ -89,11 +89,8 @@ class MathJudge:
         asked = dict(zip(new, self._pool.ask(new), strict=True)) if new else {}
         if len(self._memo) + len(asked) > MAX_MEMO:
             self._memo.clear()
-        self._memo.update(
-            (question, reply._replace(seconds=0.0))
-            for question, reply in asked.items()
-            if reply.outcome not in UNSETTLED
-        )
+        settled = {q: reply for q, reply in asked.items() if reply.outcome not in UNSETTLED}
+        self._memo.update({q: reply._replace(seconds=0.0) for q, reply in settled.items()})
         return known | asked
 
 

@@ -72,7 +72,10 @@ def compare(gold: str, answer: str) -> bool | None:
     stripped = without_letter(gold, answer)
     if stripped != (gold, answer):
         return compare(*stripped)
-    for rule in (_by_ratio, _by_clock, _by_choice, _by_words):
+    one, other = _parse_choice(gold), _parse_choice(answer)
+    if one and other and (one.marked or other.marked):
+        return one.letters == other.letters
+    for rule in (_by_ratio, _by_clock, _by_words):
         if (same := rule(gold, answer)) is not None:
             return same
     return _by_quantity(_strip_name(gold, answer), _strip_name(answer, gold))
@@ -99,14 +102,6 @@ def _parse_choice(text: str) -> _Choice | None:
     if found and found[3] and (found[1] or found[2]).isupper():
         return _Choice(letters=(found[1] or found[2],), marked=True, rest=found[3])
     return None
-
-
-def _by_choice(gold: str, answer: str) -> bool | None:
-    """True if two texts choose the same letters; None unless one of them is marked as a choice."""
-    one, other = _parse_choice(gold), _parse_choice(answer)
-    if one is None or other is None or not (one.marked or other.marked):
-        return None
-    return one.letters == other.letters
 
 
 def without_letter(gold: str, answer: str) -> tuple[str, str]:

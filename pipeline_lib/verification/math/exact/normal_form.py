@@ -32,12 +32,11 @@ _SYMBOLS = str.maketrans(
     }
 )  # fmt: skip
 _BEFORE_FOLDING = {
-    ord(sign): form.format(*unicodedata.normalize("NFKC", sign).split("\u2044"))
-    for form, signs in (
-        ("\\mathbb{{{}}}", "\u211d\u2124\u2115\u211a\u2102"),
-        (" \\frac{{{}}}{{{}}}", "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"),
-    )
-    for sign in signs
+    ord(sign): f"\\mathbb{{{name}}}"
+    for sign, name in zip("\u211d\u2124\u2115\u211a\u2102", "RZNQC", strict=True)
+} | {
+    ord(sign): " \\frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", sign).split("\u2044"))
+    for sign in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
 }
 _SUBSCRIPTS = re.compile("[₀-₉]+")
 _ROOT = re.compile(r"√ ?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|\w))")

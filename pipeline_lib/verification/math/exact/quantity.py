@@ -46,6 +46,7 @@ _CURRENCY = re.compile(
 _CURRENCIES = {"$": "usd", "u": "usd", "€": "eur", "e": "eur", "£": "gbp", "¥": "yen", "r": "rs"}
 _PERCENT_SIGN = re.compile(r" ?\\?%")
 _TEMPERATURE = re.compile(r"\^\\circ ?([CF])(?![A-Za-z])")
+_SCALES = {"C": "celsius", "F": "fahrenheit"}
 _FRACTION_UNIT = re.compile(r"\\frac ?\{([A-Za-z ]{1,20})\} ?\{([A-Za-z ^\d]{1,20})\}")
 _PHRASE = re.compile(r"(?:[^\W_]|[ .,/^{}-])*")
 _NO_REMARK = re.compile(r" ?,? ?(?:(?:or|and) (?:\W|\d|[A-Za-z] )|mod )")
@@ -133,9 +134,7 @@ def _with_words(bare: Quantity, rest: str) -> Quantity | None:
 
 def _phrase(rest: str) -> str | None:
     r"""The words of what follows a number, without ``\text``; None if it is a formula."""
-    rest = _TEMPERATURE.sub(
-        lambda d: "celsius" if d[1] == "C" else "fahrenheit", TEXT.sub(r"\1", rest)
-    )
+    rest = _TEMPERATURE.sub(lambda degrees: _SCALES[degrees[1]], TEXT.sub(r"\1", rest))
     rest = _FRACTION_UNIT.sub(r"\1/\2", rest.replace("^\\circ", " degrees "))
     rest = re.sub(r"\\mu ?(?=[A-Za-z])", "micro", rest)
     rest = re.sub(r"\\?[$] ?$", " dollars", re.sub(r"\\?%", " percent ", rest))

@@ -117,6 +117,27 @@ _IRREGULAR = {
     "wolves": "wolf", "scarves": "scarf", "elves": "elf", "vertices": "vertex", "grandchildren": "grandchild",
     "quizzes": "quiz", "inches": "inch", "pennies": "penny", "centuries": "century",
 }  # fmt: skip
+_PLAIN: Mapping[str, tuple[str, Fraction]] = {
+    name: (dimension, Fraction(scale))
+    for dimension, scales in _TABLE.items()
+    for scale, names in scales.items()
+    for name in names.split()
+}
+_NAMES = {
+    letter + name: (_PLAIN[name][0], _PLAIN[name][1] * Fraction(factor))
+    for short, (word, factor) in _PREFIXES.items()
+    for letter, names in ((short, _SYMBOLS), (word, _PLAIN))
+    for name in names
+    if letter
+} | dict(_PLAIN)
+_CASELESS = {
+    (name.lower(), unit)
+    for name, unit in _NAMES.items()
+    if len(name) > 1 and not name.endswith(_CAPITALS)
+}
+_NUM_UNITS = Counter(name for name, _ in _CASELESS)
+_FOLDED = {name: unit for name, unit in _CASELESS if _NUM_UNITS[name] == 1}
+"""Units by lower-case name, where the case distinguishes none: "Mg" is not "mg"."""
 
 
 class Unit(NamedTuple):
@@ -133,31 +154,6 @@ def ratio(gold: Unit, answer: Unit) -> Fraction | None:
     if {"unit"} in map(set, powers) and sum(powers[0].values()) == sum(powers[1].values()):
         return Fraction(1)
     return answer.scale / gold.scale if gold.dimensions == answer.dimensions else None
-
-
-_PLAIN: Mapping[str, tuple[str, Fraction]] = {
-    name: (dimension, Fraction(scale))
-    for dimension, scales in _TABLE.items()
-    for scale, names in scales.items()
-    for name in names.split()
-}
-_NAMES = {
-    letter + name: (_PLAIN[name][0], _PLAIN[name][1] * Fraction(factor))
-    for short, (word, factor) in _PREFIXES.items()
-    for letter, names in ((short, _SYMBOLS), (word, _PLAIN))
-    for name in names
-    if letter
-} | dict(_PLAIN)
-
-
-_CASELESS = {
-    (name.lower(), unit)
-    for name, unit in _NAMES.items()
-    if len(name) > 1 and not name.endswith(_CAPITALS)
-}
-_NUM_UNITS = Counter(name for name, _ in _CASELESS)
-_FOLDED = {name: unit for name, unit in _CASELESS if _NUM_UNITS[name] == 1}
-"""Units by lower-case name, where the case distinguishes none: "Mg" is not "mg"."""
 
 
 def count_noun(word: str) -> str | None:

@@ -23,13 +23,8 @@ from latex2sympy2_extended import NormalizationConfig, latex2sympy2
 from math_verify import LatexExtractionConfig, parse
 
 # Units are parsed by exact.units: math-verify reads the h of "2h" as hours.
-_LATEX = [
-    LatexExtractionConfig(
-        normalization_config=NormalizationConfig(
-            units=False, malformed_operators=True, nits=True, boxed="none"
-        )
-    )
-]
+_FORM = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="none")
+_LATEX = [LatexExtractionConfig(normalization_config=_FORM)]
 
 
 class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF001 - no other seam
@@ -61,11 +56,8 @@ class QuickReader(latex2sympy2._Latex2Sympy):  # type: ignore[misc]  # noqa: SLF
         return parser
 
     def parse_number(self, text: str) -> Any:
-        """The exact SymPy number of a numeral; integers are converted directly."""
-        digits = text.replace(",", "")
-        if digits.isascii() and digits.isdecimal():
-            return sympy.Integer(int(digits))
-        return sympy.Rational(digits)
+        """The exact SymPy number of a numeral."""
+        return sympy.Rational(text.replace(",", ""))
 
 
 # Reached by `parse` of math-verify; its warnings say that its deadlines are off.

@@ -17,7 +17,7 @@ NEGATED = re.compile(
 )
 ELLIPSIS = re.compile(r"\\[lvd]dots")
 _UNEQUAL = re.compile(r"\\not ?=|\\ne(?![a-z])|!=|<>")
-_PRIMED = re.compile(r"(\\[A-Za-z]+|[A-Za-z])(?: ?\^ ?\{? ?((?:\\prime ?)+)\}?|((?:')+))")
+_PRIMED = re.compile(r"(\\[A-Za-z]+|[A-Za-z])(?: ?\^ ?\{? ?(?:\\prime ?)+\}?|('+))")
 _DIFFERENTIAL = re.compile(
     r"(?<![A-Za-z\\])(?:d|\\partial) ?(?:\^ ?\{?(\d)\}? ?)?([A-Za-z])(?![A-Za-z'])"
 )
@@ -135,10 +135,7 @@ def rewrite(text: str) -> str:
     if not _OPERATOR.search(text):
         # The d of a fraction of differentials would be cancelled.
         text = _LONE_D.sub("d_{97}", _DIFFERENTIAL.sub(r"\2_{97\1}", text))
-    text = _PRIMED.sub(
-        lambda mark: f"{mark[1]}_{{{90 + len(mark[3] or '') + (mark[2] or '').count('prime')}}}",
-        text,
-    )
+    text = _PRIMED.sub(lambda m: f"{m[1]}_{{{90 + len(m[2] or '') + m[0].count('prime')}}}", text)
     if "'" in text or "\\prime" in text or "!!!" in text:
         raise AmbiguousError("a mark whose meaning is not plain")
     return _without_degrees(_DOUBLE.sub(_double_factorial, text))

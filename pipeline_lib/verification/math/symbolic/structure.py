@@ -168,13 +168,9 @@ def named_values(text: str) -> Mapping[str, str] | None:
     sides = [split_at(part, {"="})[0] for part in parts if part]
     if len(sides) == 1 and len(sides[0]) == 2:
         names, values = map(parse_structure, sides[0])
-        if (
-            isinstance(names, str)
-            or isinstance(values, str)
-            or len(names.items) != len(values.items)
-        ):
+        if isinstance(names, str) or isinstance(values, str):
             return None
-        pairs = zip(names.items, values.items, strict=True)
+        pairs = itertools.zip_longest(names.items, values.items)
         sides = [[item for item in pair if isinstance(item, str)] for pair in pairs]
     if len(sides) < 2 or not all(len(side) == 2 and _NAME.fullmatch(side[0]) for side in sides):
         return None

@@ -218,7 +218,7 @@ def _is_name(side: Any) -> bool:
 def _same_relation(gold: Any, answer: Any) -> bool | None:
     chains = _links(gold), _links(answer)
     if not all(isinstance(link, sympy.Eq) for link in (*chains[0], *chains[1])):
-        return all(chains) and _same_inequalities(*chains)
+        return all(chains) and paired(*chains, _same_inequality)
     one, other = (
         [chain[0].lhs, *(link.rhs for link in chain)] if chain else [side]
         for chain, side in zip(chains, (gold, answer), strict=True)
@@ -281,16 +281,9 @@ def _same_zeros(one: Any, other: Any) -> bool:
     return False
 
 
-def _same_inequalities(gold: list[Any], answer: list[Any]) -> bool:
-    """True if each link of a chain is a positive multiple of a link of the other."""
-    golds, answers = (
-        [link.reversed if type(link) in _GREATER else link for link in chain]
-        for chain in (gold, answer)
-    )
-    return paired(golds, answers, _same_inequality)
-
-
 def _same_inequality(one: Any, other: Any) -> bool:
+    """True if one is a positive multiple of the other."""
+    one, other = (link.reversed if type(link) in _GREATER else link for link in (one, other))
     sides = (_named(link.rhs - link.lhs) for link in (one, other))
     return type(one) is type(other) and _is_multiple(*sides, positive=True)
 

@@ -108,7 +108,6 @@ class _Forker:
             raise
 
     def fork(self) -> _Worker:
-        """A fresh worker."""
         local, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with remote:
@@ -125,7 +124,6 @@ class _Forker:
         return data
 
     def stop(self, worker: _Worker) -> None:
-        """Kill one worker."""
         worker.socket.close()
         self._control.send(str(worker.pid).encode())
 
