@@ -92,10 +92,6 @@ def _where_real(node: Any, value: Any) -> Any:
     return value if real else _UNKNOWN
 
 
-_Bound = tuple[float, float]
-"""Logarithms of the bounds u and l of an expression, in bits."""
-
-
 def separation_bits(number: sympy.Basic) -> float:
     """Bits after the point that decide whether an algebraic number is zero; infinite for others."""
     degree = 1
@@ -115,7 +111,8 @@ def _is_rational_turn(node: Any) -> bool:
     return isinstance(node, _TRIGONOMETRIC) and bool((node.args[0] / sympy.pi).is_Rational)
 
 
-def _bound(node: Any) -> _Bound:
+def _bound(node: Any) -> tuple[float, float]:
+    """Logarithms of the bounds u and l of an expression, in bits."""
     if isinstance(node, sympy.Rational):
         return math.log2(abs(int(node.p)) + 1), math.log2(int(node.q))
     if node is sympy.I or _is_rational_turn(node):
