@@ -172,6 +172,8 @@ def last_boxes(text: str, command: str = _BOXED) -> list[str]:
     off by the token limit is skipped, and so is an empty one after another. At most 20 boxes of
     20,000 characters are read, so hostile text costs no more than long text.
     """
+    if command not in text:
+        return []
     boxes: list[str] = []
     empty: list[str] = []
     next_start = len(text)

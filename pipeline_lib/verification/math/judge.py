@@ -63,8 +63,8 @@ class MathJudge:
         for place, questions in enumerate(asked):
             if questions:
                 reply, draft = replies[questions[0]], drafts[place]
-                draft = replace(draft, seconds=draft.seconds + reply.seconds)
-                drafts[place] = _scored(draft, *reply.outcome.value)
+                scored = _scored(draft.extracted, draft.rule, *reply.outcome.value)
+                drafts[place] = replace(scored, seconds=draft.seconds + reply.seconds)
         return drafts
 
     def gold_problem(self, gold: MathGold) -> str | None:
@@ -123,29 +123,35 @@ def _draft(gold: MathGold, text: str, asked: list[Question]) -> Verdict:
     shown = found.answer[:MAX_SHOWN_CHARS]
     # Paths of a group often agree; long answers would fill the cache.
     answer = _normalized(shown) if shown == found.answer else normalize(found.answer)
-    base = Verdict(
-        status=Status.WRONG, strict=False, lenient=False, extracted=shown, rule=found.rule.value
-    )
+    scored = functools.partial(_scored, shown, found.rule.value)
     if not answer:
-        return _scored(base, Status.UNPARSED, "an empty answer")
+        return scored(Status.UNPARSED, "an empty answer")
     try:
         equal = compare(reference, answer)
     except AmbiguousError as doubt:
-        return _scored(base, Status.VERIFIER_ERROR, str(doubt))
+        return scored(Status.VERIFIER_ERROR, str(doubt))
     if equal is None and (reason := cap_reason(answer)):
         # If a number is asked for, it is not a computation of such a size.
         number = exact_value(reference) is not None or reference.removeprefix("-").isdecimal()
         status = Status.WRONG if number else Status.VERIFIER_ERROR
-        return _scored(base, status, f"the answer is {reason}")
+        return scored(status, f"the answer is {reason}")
     if equal is None:
         asked.append(Question(*without_letter(reference, answer)))
-    return _scored(base, Status.CORRECT if equal else Status.WRONG)
+    return scored(Status.CORRECT if equal else Status.WRONG)
 
 
-def _scored(base: Verdict, status: Status, detail: str | None = None) -> Verdict:
+def _scored(
+    extracted: str | None, rule: str | None, status: Status, detail: str | None = None
+) -> Verdict:
     lenient = _SCORES.get(status)
-    strict = lenient and base.rule == MathRule.BOXED
-    return replace(base, status=status, strict=strict, lenient=lenient, detail=detail)
+    return Verdict(
+        status=status,
+        strict=lenient and rule == MathRule.BOXED,
+        lenient=lenient,
+        extracted=extracted,
+        rule=rule,
+        detail=detail,
+    )
 
 
 @functools.lru_cache(maxsize=4096)
