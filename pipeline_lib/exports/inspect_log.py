@@ -56,6 +56,7 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
     origin = policy.groups[0].members[0].path.provenance
     model = f"reasonloop/{policy.name}-{policy.weights}"
     num_epochs = max(len(group.members) for group in policy.groups)
+    found = make_headline(policy.comparison)
     identity = digest_json([model, policy.dataset, at, dict(policy.lineage)])[:22]
     usage = _usage(policy.summary.prompt_tokens, policy.summary.completion_tokens)
     return EvalLog(
@@ -79,7 +80,11 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
                 max_tokens=origin.max_new_tokens,
             ),
             config=EvalConfig(epochs=num_epochs),
-            metadata=_facts(policy),
+            metadata={
+                "finding": found.title,
+                "in words": " ".join(found.sentences),
+                **policy.lineage,
+            },
             # Untrusted content: no Markdown (10*10=100 would lose its signs), no images.
             viewer=ViewerConfig(trust_content=False),
         ),
@@ -96,12 +101,6 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
             for member in group.members
         ],
     )
-
-
-def _facts(policy: EvaluatedPolicy) -> dict[str, str]:
-    """The headline and the run's lineage."""
-    found = make_headline(policy.comparison)
-    return {"finding": found.title, "in words": " ".join(found.sentences), **policy.lineage}
 
 
 def _score_summaries(summary: EvalSummary) -> list[EvalScore]:

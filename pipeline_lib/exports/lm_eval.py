@@ -6,7 +6,6 @@ in the harness; bootstrap intervals and the paired comparison are under the key 
 Source: EleutherAI/lm-evaluation-harness, `lm_eval.result_schema` of version 0.4.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from statistics import stdev
@@ -16,7 +15,6 @@ from pipeline_lib.evaluation.comparison import Comparison
 from pipeline_lib.evaluation.summary import EvalSummary
 from pipeline_lib.exports.evaluated_policy import EvaluatedPolicy
 from pipeline_lib.params.whole import Params
-from pipeline_lib.records import Interval
 
 REASONLOOP_KEY = "reasonloop"
 _FILTERS = {"strict": True, "lenient": False}
@@ -114,14 +112,10 @@ def _generation(params: Params) -> dict[str, Any]:
 
 
 def _intervals(summary: EvalSummary) -> dict[str, dict[str, float]]:
-    scores: dict[str, Mapping[int, Interval]] = {
-        "strict": summary.strict,
-        "lenient": summary.lenient,
-    }
     return {
         f"pass@{k},{name}": asdict(interval)
-        for name, by_k in scores.items()
-        for k, interval in by_k.items()
+        for name in _FILTERS
+        for k, interval in getattr(summary, name).items()
     }
 
 

@@ -28,12 +28,7 @@ PUBLISHED_NAME = "README.md"
 
 
 def model_card(source: ReportInput, params: Params) -> str:
-    """The card as Markdown with a Hugging Face metadata block.
-
-    Args:
-        source: the finished run.
-        params: params of the run.
-    """
+    """The card of a finished run as Markdown with a Hugging Face metadata block."""
     found = source.headline
     shown = [
         tables.score_table(source.result.summaries),

@@ -33,15 +33,6 @@ def _read_line(row: Mapping[str, Any]) -> CountdownGold:
     return CountdownGold(numbers=line.numbers, target=line.target)
 
 
-def _compact_prompt(gold: CountdownGold) -> str:
-    return f"{','.join(map(str, gold.numbers))}={gold.target}\n"
-
-
-def _all_solutions(gold: CountdownGold, _solution: str) -> list[str]:
-    # One solution alone would make the policy certain of it, with little left to explore.
-    return solutions(gold.numbers, gold.target)
-
-
 def solutions(numbers: tuple[int, ...], target: int) -> list[str]:
     """All distinct solutions, sorted: one step a line, as in ``5+3=8`` then ``8*3=24``.
 
@@ -76,16 +67,17 @@ def _steps(values: tuple[int, ...]) -> Iterator[tuple[str, int, tuple[int, ...]]
     for low, high in itertools.combinations(range(len(values)), 2):
         small, large = values[low], values[high]
         rest = values[:low] + values[low + 1 : high] + values[high + 1 :]
-        for sign, result in _results(large, small):
+        for sign, result in results(large, small):
             yield f"{large}{sign}{small}={result}", result, rest
 
 
-def _results(large: int, small: int) -> Iterator[tuple[str, int]]:
-    yield "+", large + small
-    yield "*", large * small
-    yield "-", large - small
-    if small and large % small == 0:
-        yield "/", large // small
+def results(left: int, right: int) -> Iterator[tuple[str, int]]:
+    """The sign and the result of each operation on two whole numbers that gives a whole number."""
+    yield "+", left + right
+    yield "*", left * right
+    yield "-", left - right
+    if right and left % right == 0:
+        yield "/", left // right
 
 
 _STEP = re.compile(r"(\d{1,9})([-+*/])(\d{1,9})=\d{1,9}")
@@ -96,11 +88,8 @@ def _compute_anew(response: str) -> str:
     return _STEP.sub(lambda step: f"{step[1]}{step[2]}{step[3]}={_result(step)}", response)
 
 
-def _result(step: re.Match[str]) -> str:
-    left, sign, right = int(step[1]), step[2], int(step[3])
-    if sign == "/":
-        return str(left // right) if right and left % right == 0 else "?"
-    return str({"+": left + right, "-": left - right, "*": left * right}[sign])
+def _result(step: re.Match[str]) -> int | str:
+    return dict(results(int(step[1]), int(step[3]))).get(step[2], "?")
 
 
 COUNTDOWN = Kind(
@@ -110,8 +99,9 @@ COUNTDOWN = Kind(
         "Use each number exactly once. Write one arithmetic step a line, as in 3+5=8, "
         "nothing else; the last step gives the target."
     ),
-    compact_prompt=_compact_prompt,
-    solution_texts=_all_solutions,
+    compact_prompt=lambda gold: f"{','.join(map(str, gold.numbers))}={gold.target}\n",
+    # One solution alone would make the policy certain of it, with little left to explore.
+    solution_texts=lambda gold, _solution: solutions(gold.numbers, gold.target),
     judge="pipeline_lib.verification.countdown.judge:open_judge",
     answer_form="pipeline_lib.verification.countdown.judge:answer_form",
     check_text=_compute_anew,

@@ -22,14 +22,6 @@ GoldProblem = Callable[[Gold], str | None]
 """The reason why no answer can be judged against a gold, or None."""
 
 
-def _unchanged(_gold: Any, solution: str) -> list[str]:
-    return [solution]
-
-
-def _own_id(problem_id: str) -> str:
-    return problem_id
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Kind(Generic[G]):
     """One kind of answer, from the problem's gold to the report.
@@ -47,7 +39,7 @@ class Kind(Generic[G]):
     """Answer format requested from a chat model; part of the paths' template digest."""
     compact_prompt: Callable[[G], str] | None = None
     """Prompt for completion models; None: question and instruction."""
-    solution_texts: Callable[[G, str], list[str]] = _unchanged
+    solution_texts: Callable[[G, str], list[str]] = lambda _gold, solution: [solution]
     """Worked solutions in the requested answer format, for SFT; from the gold and the data set's
     solution."""
     judge: str | Callable[[G, str], Verdict]
@@ -71,7 +63,7 @@ class Kind(Generic[G]):
     """The gold in a line of a JSONL file, among other keys; raises pydantic.ValidationError."""
     write_line: Callable[[G], dict[str, Any]]
     """Inverse of ``read_line``: the JSON fields that hold the gold."""
-    split_unit: Callable[[str], str] = _own_id
+    split_unit: Callable[[str], str] = lambda problem_id: problem_id
     """From a problem's id to the unit that train and test must not share."""
     prose_questions: bool = True
     """True: shared word n-grams of two questions count as overlap; False: only whole questions."""

@@ -6,7 +6,7 @@ combined: ARC-AGI-2 repeats most puzzles of ARC-AGI-1.
 
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from pipeline_lib.grids import Grid, grid_of, grid_text
 from pipeline_lib.kinds.arc import ArcGold, PuzzleInput
@@ -22,59 +22,42 @@ _GridField = Annotated[Grid, BeforeValidator(grid_of)]
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-class Pair(BaseModel):
+class Pair(BaseModel, frozen=True):
     """An input grid with its output grid."""
-
-    model_config = ConfigDict(frozen=True)
 
     input: _GridField
     output: _GridField
 
 
-class Puzzle(BaseModel):
+class Puzzle(BaseModel, frozen=True):
     """Demonstration pairs of a rule, and test pairs."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     train: Annotated[tuple[Pair, ...], Field(min_length=1)]
     test: Annotated[tuple[Pair, ...], Field(min_length=1)]
 
 
-class OpenPair(BaseModel):
+class OpenPair(BaseModel, frozen=True):
     """An input grid, with its output grid if known."""
-
-    model_config = ConfigDict(frozen=True)
 
     input: _GridField
     output: _GridField | None = None
 
 
-class Challenge(BaseModel):
+class Challenge(BaseModel, frozen=True):
     """A puzzle whose test outputs may be missing, as in a competition."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     train: Annotated[tuple[Pair, ...], Field(min_length=1)]
     test: Annotated[tuple[OpenPair, ...], Field(min_length=1)]
 
 
-def read_puzzle(row: RawRow) -> Puzzle:
-    """The puzzle in a row with ``id``, ``train`` and ``test``.
+def read_puzzle(row: RawRow, model: type[_Model]) -> _Model:
+    """The `Puzzle` or `Challenge` in a row with ``id``, ``train`` and ``test``.
 
     Raises:
         BadInputError: a pair or a grid is missing or invalid; the message names file and place.
     """
-    return _read(Puzzle, row)
-
-
-def read_challenge(row: RawRow) -> Challenge:
-    """As :func:`read_puzzle`, but test outputs may be absent."""
-    return _read(Challenge, row)
-
-
-def _read(model: type[_Model], row: RawRow) -> _Model:
     try:
         return model.model_validate({**row.fields, "id": row.text("id")})
     except ValidationError as error:
@@ -86,7 +69,7 @@ def _read(model: type[_Model], row: RawRow) -> _Model:
 def arc_problems(row: RawRow, *, id_prefix: str, source: str) -> list[Problem]:
     """The problems of a puzzle. The solution is the output grid in the answer format, without reasoning."""
     del id_prefix  # puzzles have ids, which a submission needs
-    puzzle = read_puzzle(row)
+    puzzle = read_puzzle(row, Puzzle)
     return [
         Problem(
             id=PuzzleInput(puzzle_id=puzzle.id, index=index).problem_id,

@@ -86,14 +86,7 @@ def generate(
 ) -> list[Problem]:
     """Draw ``count`` distinct solvable problems that are not in ``exclude``; numbers are sorted.
 
-    Draw number n depends on ``seed`` and n alone.
-
-    Args:
-        params: ranges of numbers and targets.
-        seed: of the draws.
-        count: problems.
-        exclude: problems of other splits.
-        allowed: True for number sets that may be used.
+    Draw number n depends on ``seed`` and n alone; ``allowed`` is True for usable number sets.
 
     Raises:
         BadInputError: the ranges in ``params`` hold too few distinct problems.

@@ -12,42 +12,22 @@ BY_SPLIT = ("{split}.jsonl", "{split}.jsonl.gz", "{split}-*.parquet", "data/{spl
 
 
 class RowParser(Protocol):
-    """Parser of rows that are one problem each."""
+    """Parser of a row, which may be several problems."""
 
-    def __call__(self, row: RawRow, *, id_prefix: str, source: str) -> Problem:
+    def __call__(self, row: RawRow, *, id_prefix: str, source: str) -> Problem | Sequence[Problem]:
         """The problem of ``row``; its id is the row's own, or ``id_prefix`` and the row's number."""
-
-
-class RowsParser(Protocol):
-    """Parser of rows that may be several problems."""
-
-    def __call__(self, row: RawRow, *, id_prefix: str, source: str) -> Sequence[Problem]:
-        """The problems of ``row``."""
-
-
-def one_per_row(parse: RowParser) -> RowsParser:
-    """The parser of a data set in which each row is one problem, parsed by ``parse``."""
-
-    def parse_row(row: RawRow, *, id_prefix: str, source: str) -> Sequence[Problem]:
-        return [parse(row, id_prefix=id_prefix, source=source)]
-
-    return parse_row
-
-
-def _every_row(_row: RawRow, _split: str) -> bool:
-    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
     """One data set in its publisher's format."""
 
-    parse: RowsParser
+    parse: RowParser
     splits: tuple[str, ...]
     patterns: tuple[str, ...] = BY_SPLIT
     """Globs of a split's files in a folder; the first that matches any file is used."""
     hub_config: str | None = None
-    is_in: Callable[[RawRow, str], bool] = _every_row
+    is_in: Callable[[RawRow, str], bool] = lambda _row, _split: True
     """True if a row belongs to a split, for files that hold several splits."""
     published_splits: Mapping[str, str] = field(default_factory=dict)
     """The publisher's name of a split, where it differs from the name here."""

@@ -45,7 +45,8 @@ def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
     for split, rows in _raw_splits(name, data_set, source).items():
         for row in rows:
             with faults.kept():
-                problems = data_set.parse(row, id_prefix=f"{label}-{split}", source=label)
+                parsed = data_set.parse(row, id_prefix=f"{label}-{split}", source=label)
+                problems = [parsed] if isinstance(parsed, Problem) else parsed
                 for problem in problems:
                     _check(problem, row, places)
                 loaded.setdefault(split, []).extend(problems)

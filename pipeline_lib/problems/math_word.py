@@ -4,7 +4,7 @@ Golds are kept as published; `splits` removes problems whose gold the verifier c
 """
 
 from pipeline_lib.kinds.math import MathGold, last_boxed, without_thousands
-from pipeline_lib.problems.data_set import BY_SPLIT, DataSet, one_per_row
+from pipeline_lib.problems.data_set import BY_SPLIT, DataSet
 from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.records import Problem
 
@@ -58,11 +58,11 @@ def _contest_answer(row: RawRow, solution: str | None) -> str:
 
 
 GSM8K = DataSet(
-    parse=one_per_row(gsm8k_problem),
+    parse=gsm8k_problem,
     splits=("train", "test"),
     patterns=(*BY_SPLIT, "main/{split}-*.parquet"),
     hub_config="main",
 )
-MATH = DataSet(parse=one_per_row(contest_problem), splits=("train", "test"))
-YEARLY_CONTEST = DataSet(parse=one_per_row(contest_problem), splits=("test",), many_editions=True)
+MATH = DataSet(parse=contest_problem, splits=("train", "test"))
+YEARLY_CONTEST = DataSet(parse=contest_problem, splits=("test",), many_editions=True)
 """AIME and HMMT: one folder a year."""

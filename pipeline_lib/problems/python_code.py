@@ -8,7 +8,7 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline_lib.kinds.code import CodeGold, given_beside
-from pipeline_lib.problems.data_set import BY_SPLIT, DataSet, one_per_row
+from pipeline_lib.problems.data_set import BY_SPLIT, DataSet
 from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.records import Problem
 
@@ -92,12 +92,8 @@ def _called_names(node: ast.AST) -> Iterator[str]:
         yield from _called_names(child)
 
 
-def _mbpp_row_in(row: RawRow, split: str) -> bool:
-    return row.whole("task_id") in MBPP_TASKS[split]
-
-
 HUMANEVAL = DataSet(
-    parse=one_per_row(humaneval_problem),
+    parse=humaneval_problem,
     splits=("test",),
     patterns=(
         *("HumanEval.jsonl", "HumanEval.jsonl.gz"),
@@ -105,9 +101,9 @@ HUMANEVAL = DataSet(
     ),
 )
 MBPP = DataSet(
-    parse=one_per_row(mbpp_problem),
+    parse=mbpp_problem,
     splits=tuple(MBPP_TASKS),
     patterns=("mbpp.jsonl", *BY_SPLIT, "full/{split}-*.parquet"),
     hub_config="full",
-    is_in=_mbpp_row_in,
+    is_in=lambda row, split: row.whole("task_id") in MBPP_TASKS[split],
 )

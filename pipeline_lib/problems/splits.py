@@ -3,7 +3,7 @@
 Problems are ordered by seed and id alone, so a larger split contains the smaller one of the same seed.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from pipeline_lib.problems import countdown, word_problems
 from pipeline_lib.problems.loading import load_splits
 from pipeline_lib.problems.math_word import count_calculations
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
-from pipeline_lib.problems.table import GENERATED, find_data_set
+from pipeline_lib.problems.table import find_data_set
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_seed
 
@@ -87,9 +87,11 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
         "train": params.train_problems,
         "bootstrap": params.bootstrap_problems,
     }
-    if params.dataset in GENERATED:
-        drawn = _generate(params, seed, wanted)
-        cleaned = _Cleaned(pools={}, loaded={}, duplicates=0, unusable=())
+    cleaned = _Cleaned(pools={}, loaded={}, duplicates=0, unusable=())
+    if params.dataset == countdown.NAME:
+        drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
+    elif params.dataset == word_problems.NAME:
+        drawn = word_problems.splits(params.word_problems, seed=seed, counts=wanted)
     else:
         cleaned = _clean(params, gold_problem)
         drawn = _divide(params, cleaned.pools, wanted, seed)
@@ -135,27 +137,16 @@ def split_notes(report: Mapping[str, Any], *, section: str = "prepare") -> dict[
     }
 
 
-def _generate(
-    params: PrepareParams, seed: int, wanted: Mapping[str, int]
-) -> dict[str, list[Problem]]:
-    if params.dataset == countdown.NAME:
-        return countdown.splits(params.countdown, seed=seed, counts=wanted)
-    return word_problems.splits(params.word_problems, seed=seed, counts=wanted)
-
-
 def _load(params: PrepareParams) -> dict[str, list[Problem]]:
     if params.source is None:
         raise BadInputError(
             f"prepare.source is not set; {params.dataset} needs a folder in its original format "
             "or a hub id"
         )
-    loaded = load_splits(params.dataset, params.source)
     most = params.max_steps
-    if most is None:
-        return loaded
     return {
-        split: [problem for problem in problems if count_calculations(problem) <= most]
-        for split, problems in loaded.items()
+        split: [p for p in problems if most is None or count_calculations(p) <= most]
+        for split, problems in load_splits(params.dataset, params.source).items()
     }
 
 
@@ -168,7 +159,12 @@ def _clean(params: PrepareParams, gold_problem: GoldProblem) -> _Cleaned:
     for split in loaded.keys() & {"train", "test"}:
         distinct = _drop_repeats(loaded[split])
         if split == "train":
-            distinct = _drop_known_repeats(distinct, known_repeats, asked)
+            distinct = [
+                problem
+                for problem in distinct
+                if problem.id not in known_repeats
+                or normalized_question(problem.question) not in asked
+            ]
         duplicates += len(loaded[split]) - len(distinct)
         pools[split] = []
         for problem in distinct:
@@ -190,16 +186,6 @@ def _drop_repeats(problems: Iterable[Problem]) -> list[Problem]:
     for problem in problems:
         first_of.setdefault(normalized_question(problem.question), problem)
     return list(first_of.values())
-
-
-def _drop_known_repeats(
-    train: Iterable[Problem], known_repeats: Collection[str], asked: Collection[str]
-) -> list[Problem]:
-    return [
-        problem
-        for problem in train
-        if problem.id not in known_repeats or normalized_question(problem.question) not in asked
-    ]
 
 
 def _divide(

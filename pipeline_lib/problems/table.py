@@ -33,22 +33,17 @@ def find_data_set(name: str) -> DataSet:
     Raises:
         BadInputError: there is none; the message lists the names.
     """
-    if name not in DATA_SETS:
-        raise _unknown(name, DATA_SETS)
+    check_data_set(name, DATA_SETS)
     return DATA_SETS[name]
 
 
-def check_data_set(name: str) -> None:
-    """See that ``name`` is a data set that is generated or loaded.
+def check_data_set(name: str, known: Collection[str] = (*GENERATED, *DATA_SETS)) -> None:
+    """See that ``name`` is one of ``known``, by default a data set that is generated or loaded.
 
     Raises:
         BadInputError: it is not; the message lists the names.
     """
-    if name not in (*GENERATED, *DATA_SETS):
-        raise _unknown(name, (*GENERATED, *DATA_SETS))
-
-
-def _unknown(name: str, known: Collection[str]) -> BadInputError:
-    shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
-    close = suggestion(name, known)
-    return BadInputError(f"data set {shown} is unknown{close or ';'} there are {', '.join(known)}")
+    if name not in known:
+        shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
+        close = suggestion(name, known) or ";"
+        raise BadInputError(f"data set {shown} is unknown{close} there are {', '.join(known)}")

@@ -26,12 +26,9 @@ class WorkedProblems:
 def divide_worked(
     problems: Iterable[Problem], *, validation_fraction: float, seed: int
 ) -> WorkedProblems:
-    """Divide the problems that have a solution; the order depends on seed and id alone.
+    """Divide the problems that have a solution; the division depends on seed and ids alone.
 
-    Args:
-        problems: those without a solution are left out.
-        validation_fraction: share of the validation part, rounded; in [0, 1).
-        seed: the root seed.
+    The rounded ``validation_fraction``, in [0, 1), of them are the validation part.
     """
     worked = [problem for problem in problems if problem.solution is not None]
     order = sorted(worked, key=lambda problem: child_seed(seed, "worked", problem.id))

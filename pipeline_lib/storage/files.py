@@ -9,7 +9,6 @@ import pathlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from io import BufferedReader
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -188,19 +187,15 @@ def numbered_json_lines(path: pathlib.Path) -> Iterator[tuple[int, dict[str, Any
     number = 0
     with opener(path, "rb") as stream:
         try:
-            for number, line in enumerate(_lines(stream), start=1):
+            # Of a line that is too long, one byte more than the limit is read.
+            lines = iter(lambda: stream.readline(_MAX_LINE_BYTES + 1), b"")
+            for number, line in enumerate(lines, start=1):
                 if len(line) > _MAX_LINE_BYTES:
                     raise BadInputError(f"{path}:{number}: more than {_MAX_LINE_BYTES} bytes")
                 if line.strip():
                     yield number, _json_object(path, number, line)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise BadInputError(f"{path}: broken after line {number} ({error})") from error
-
-
-def _lines(stream: gzip.GzipFile | BufferedReader) -> Iterator[bytes]:
-    """Lines of a file; of a line that is too long, one byte more than the limit."""
-    while line := stream.readline(_MAX_LINE_BYTES + 1):
-        yield line
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

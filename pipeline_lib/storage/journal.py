@@ -41,10 +41,7 @@ class Journal:
 def open_journal(path: pathlib.Path, *, key: str, replaces_other: bool = False) -> Journal:
     """The journal at ``path``, with the pieces of an earlier command that had the same ``key``.
 
-    Args:
-        path: of the journal.
-        key: of the work.
-        replaces_other: a journal of other work is dropped, not refused.
+    With ``replaces_other`` a journal of other work is dropped, not refused.
 
     Raises:
         BadInputError: the journal there is of other work, or damaged.

@@ -7,7 +7,7 @@ that the content depends on; a folder whose manifest has another key is not reus
 import pathlib
 from collections.abc import Iterable, Mapping
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from pipeline_lib.errors import BadInputError, CorruptArtifactError
 from pipeline_lib.storage.files import (
@@ -23,19 +23,15 @@ MANIFEST_NAME = "manifest.json"
 SCHEMA_VERSION = 1
 
 
-class FileEntry(BaseModel):
+class FileEntry(BaseModel, extra="forbid", frozen=True):
     """One file of a folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     sha256: str
     bytes: int
 
 
-class Manifest(BaseModel):
+class Manifest(BaseModel, extra="forbid", frozen=True):
     """Content and origin of one folder (or of one shard in it)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: int = SCHEMA_VERSION
     kind: str
@@ -61,7 +57,10 @@ def seal(
 ) -> Manifest:
     """Digest the files of ``folder`` (all, or ``names``) and write the manifest."""
     chosen = sorted(names) if names is not None else _content_names(folder)
-    files = {name: _entry(folder / name) for name in chosen}
+    files = {
+        name: FileEntry(sha256=digest_file(path), bytes=path.stat().st_size)
+        for name, path in ((name, folder / name) for name in chosen)
+    }
     manifest = Manifest(kind=kind, key=key, files=files, counts=dict(counts or {}))
     write_json(folder / manifest_name, manifest.model_dump())
     return manifest
@@ -73,10 +72,6 @@ def _content_names(folder: pathlib.Path) -> list[str]:
         for path in folder.rglob("*")
         if path.is_file() and not path.name.endswith(MANIFEST_NAME) and not is_temporary(path)
     )
-
-
-def _entry(path: pathlib.Path) -> FileEntry:
-    return FileEntry(sha256=digest_file(path), bytes=path.stat().st_size)
 
 
 def read_manifest(folder: pathlib.Path, *, manifest_name: str = MANIFEST_NAME) -> Manifest:

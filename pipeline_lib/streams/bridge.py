@@ -7,9 +7,9 @@ polled meanwhile leaves its group.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -42,8 +42,6 @@ _DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
 }
-
-JudgeLines = Callable[[Sequence[Line]], list[Verdict]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +87,8 @@ def verify_stream(
         )
     producer = cluster.producer()
     with (
-        _consumer(cluster, group) as consumer,
+        # Closing commits the stored offsets and leaves the group.
+        closing(cluster.consumer(group)) as consumer,
         open_verifier(params, workers=workers) as verifier,
         ThreadPoolExecutor(1, thread_name_prefix="judge") as executor,
     ):
@@ -106,16 +105,6 @@ def verify_stream(
             return bridge.run(stopped)
         except KafkaException as error:
             raise ReasonloopError(f"{cluster.brokers}: {reason(error)}") from error
-
-
-@contextmanager
-def _consumer(cluster: Cluster, group: str) -> Iterator[Consumer]:
-    """A consumer; closing it commits the stored offsets and leaves the group."""
-    consumer = cluster.consumer(group)
-    try:
-        yield consumer
-    finally:
-        consumer.close()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -214,17 +203,15 @@ class _Bridge:
 
     def _send_judged(self) -> None:
         for chunk in self._chunks:
-            if not chunk.sent:
-                if not chunk.verdicts.done():
-                    return
-                self._send(chunk)
-
-    def _send(self, chunk: _Chunk) -> None:
-        chunk.sent = True
-        for (message, line), verdict in zip(chunk.lines, chunk.verdicts.result(), strict=True):
-            self._send_verdict(chunk, message, line.id, verdict)
-        for message, why in chunk.refused:
-            self._refuse(chunk, message, why)
+            if chunk.sent:
+                continue
+            if not chunk.verdicts.done():
+                return
+            chunk.sent = True
+            for (message, line), verdict in zip(chunk.lines, chunk.verdicts.result(), strict=True):
+                self._send_verdict(chunk, message, line.id, verdict)
+            for message, why in chunk.refused:
+                self._refuse(chunk, message, why)
 
     def _send_verdict(self, chunk: _Chunk, message: Message, name: str, verdict: Verdict) -> None:
         def acknowledged() -> None:

@@ -7,6 +7,7 @@ import pathlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
@@ -36,6 +37,7 @@ _PRODUCER: Mapping[str, object] = {
 }
 
 Header = tuple[str, str | bytes | None]
+_Client = TypeVar("_Client", Consumer, Producer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +55,7 @@ class Cluster:
         Raises:
             BadInputError: a setting is unknown or unusable.
         """
-        try:
-            return Consumer({**self._common(), **_CONSUMER, "group.id": group})
-        except KafkaException as error:
-            raise self._unusable(error) from None
+        return self._client(Consumer, {**_CONSUMER, "group.id": group})
 
     def producer(self) -> Producer:
         """A producer whose retries cannot repeat a message.
@@ -64,16 +63,16 @@ class Cluster:
         Raises:
             BadInputError: a setting is unknown or unusable.
         """
+        return self._client(Producer, _PRODUCER)
+
+    def _client(self, client: type[_Client], own: Mapping[str, object]) -> _Client:
+        given = {**_DEFAULTS, **self.settings, "bootstrap.servers": self.brokers}
         try:
-            return Producer({**self._common(), **_PRODUCER})
+            return client({**given, **own})
         except KafkaException as error:
-            raise self._unusable(error) from None
-
-    def _common(self) -> dict[str, object]:
-        return {**_DEFAULTS, **self.settings, "bootstrap.servers": self.brokers}
-
-    def _unusable(self, error: KafkaException) -> BadInputError:
-        return BadInputError(f"settings for {self.brokers}: {reason(error)}; correct --config")
+            raise BadInputError(
+                f"settings for {self.brokers}: {reason(error)}; correct --config"
+            ) from None
 
     def require_topic(self, client: Consumer | Producer, topic: str) -> None:
         """Check that a broker answers and has ``topic``, or creates it for a producer.

@@ -5,7 +5,7 @@ it. The id is DRAW/PROBLEM#INDEX. Sent again, every message is the same.
 """
 
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError, CorruptArtifactError
@@ -70,14 +70,19 @@ def publish_run(
     if not todo:
         raise BadInputError(f"{workspace.root}: no sealed paths; make them with `reasonloop run`")
     problems = {
-        split: _problems(workspace.problems(split)) for split in {draw.split for draw, _ in todo}
+        split: {p["id"]: Problem.from_row(p) for p in shards.iter_table(workspace.problems(split))}
+        for split in {draw.split for draw, _ in todo}
     }
     sent = Published()
     for done, (draw, index) in enumerate(todo, start=1):
         headers: list[Header] = [("draw", draw.name.encode()), ("shard", str(index).encode())]
         paths = [Path.from_row(row) for row in shards.read_shard(draw.folders.paths, index)]
         verdicts = _verdicts(draw, index, paths)
-        _send_all(sender, topics.paths, _path_rows(draw, paths, problems[draw.split]), headers)
+        asked = problems[draw.split]
+        lines = (
+            {**path_line(path, asked[path.problem_id]), "id": draw.path_id(path)} for path in paths
+        )
+        _send_all(sender, topics.paths, lines, headers)
         _send_all(sender, topics.verdicts, verdicts, headers)
         sender.flush()
         sent.paths += len(paths)
@@ -101,17 +106,6 @@ def _draws(workspace: Workspace) -> Iterator[_Draw]:
 
 def _is_sealed(table: pathlib.Path) -> bool:
     return (table / MANIFEST_NAME).is_file()
-
-
-def _problems(table: pathlib.Path) -> dict[str, Problem]:
-    return {row["id"]: Problem.from_row(row) for row in shards.iter_table(table)}
-
-
-def _path_rows(
-    draw: _Draw, paths: Sequence[Path], problems: Mapping[str, Problem]
-) -> Iterator[Row]:
-    for path in paths:
-        yield {**path_line(path, problems[path.problem_id]), "id": draw.path_id(path)}
 
 
 def _verdicts(draw: _Draw, index: int, paths: Sequence[Path]) -> list[Row]:

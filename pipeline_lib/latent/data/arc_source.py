@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.latent.data.augmentation import SEPARATOR
-from pipeline_lib.problems.arc_grids import Challenge, read_challenge
+from pipeline_lib.problems.arc_grids import Challenge, read_puzzle
 from pipeline_lib.problems.raw_files import folder_rows
 from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.storage.files import read_json
@@ -61,7 +61,7 @@ def read_subset(source: pathlib.Path, wanted: str) -> Subset:
         raise BadInputError(f"{path}: neither a folder of puzzles nor a file *{_CHALLENGES}")
     if not rows:
         raise BadInputError(f"{path}: no puzzles; expected JSON files with train and test")
-    puzzles = sorted(map(read_challenge, rows), key=lambda puzzle: puzzle.id)
+    puzzles = sorted((read_puzzle(row, Challenge) for row in rows), key=lambda puzzle: puzzle.id)
     marked = next((puzzle.id for puzzle in puzzles if SEPARATOR in puzzle.id), None)
     if marked:
         raise BadInputError(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.problems.arc_grids import Challenge, read_challenge
+from pipeline_lib.problems.arc_grids import Challenge, read_puzzle
 from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.storage.files import digest_json, read_checked, read_json
 
@@ -241,8 +241,9 @@ def read_test_puzzles(folder: pathlib.Path) -> dict[str, Challenge]:
     if not isinstance(puzzles, dict) or not all(isinstance(one, dict) for one in puzzles.values()):
         raise BadInputError(f"{path}: expected an object of puzzles; {_AGAIN}")
     return {
-        name: read_challenge(
-            RawRow(fields={**fields, "id": name}, where=f"{path} puzzle {name}", index=index)
+        name: read_puzzle(
+            RawRow(fields={**fields, "id": name}, where=f"{path} puzzle {name}", index=index),
+            Challenge,
         )
         for index, (name, fields) in enumerate(puzzles.items())
     }

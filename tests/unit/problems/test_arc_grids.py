@@ -10,7 +10,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import grid_text
 from pipeline_lib.kinds.arc import ArcGold, puzzle_input_of
 from pipeline_lib.params.paths import PrepareParams
-from pipeline_lib.problems.arc_grids import arc_problems, read_puzzle
+from pipeline_lib.problems.arc_grids import Puzzle, arc_problems, read_puzzle
 from pipeline_lib.problems.loading import load_splits
 from pipeline_lib.problems.raw_files import folder_rows
 from pipeline_lib.problems.raw_row import RawRow
@@ -108,7 +108,7 @@ def test_the_solution_is_what_the_verifier_asks_for(grid):
 def test_a_broken_puzzle_is_named(changes: dict, complaint: str):
     """The error has file, place and reason."""
     with pytest.raises(BadInputError) as error:
-        read_puzzle(row_of(MIRROR, **changes))
+        read_puzzle(row_of(MIRROR, **changes), Puzzle)
     assert str(error.value).startswith(f"training/0a1d4ef5.json: {complaint}")
 
 
@@ -196,7 +196,10 @@ def test_reference_counts(
     reference_data: pathlib.Path, folder: str, puzzles: int, demonstrations: int, test_inputs: int
 ):
     """Every published file is a puzzle, and no pair is lost."""
-    found = [read_puzzle(row) for row in folder_rows(reference_data / "arc", [f"{folder}/*.json"])]
+    found = [
+        read_puzzle(row, Puzzle)
+        for row in folder_rows(reference_data / "arc", [f"{folder}/*.json"])
+    ]
     assert len({puzzle.id for puzzle in found}) == len(found) == puzzles
     assert sum(len(puzzle.train) for puzzle in found) == demonstrations
     assert sum(len(puzzle.test) for puzzle in found) == test_inputs
@@ -206,7 +209,7 @@ def test_reference_counts(
 def test_counts(synthetic_data: pathlib.Path, folder: str):
     """The same for the small synthetic puzzles."""
     pattern = f"{folder}/*/*.json" if folder.endswith("corpus") else f"{folder}/*.json"
-    found = [read_puzzle(row) for row in folder_rows(synthetic_data / "arc", [pattern])]
+    found = [read_puzzle(row, Puzzle) for row in folder_rows(synthetic_data / "arc", [pattern])]
     pairs = sum(len(puzzle.train) for puzzle in found), sum(len(puzzle.test) for puzzle in found)
     assert (len({puzzle.id for puzzle in found}), *pairs) == ARC_COUNTS[folder]
 
