@@ -98,7 +98,12 @@ def generate(
         if len(problems) == count:
             break
         if dry == _DRY_DRAWS:
-            raise _too_few(params, wanted=count + len(exclude), found=len(seen))
+            raise BadInputError(
+                f"countdown: {count + len(exclude)} distinct problems are wanted over all splits, "
+                f"{params.num_numbers} numbers in {params.low}..{params.high} and targets in "
+                f"{params.target_low}..{params.target_high} hold about {len(seen)}; ask for fewer or "
+                "widen the ranges"
+            )
         numbers, target = key = _draw(params, seed, index)
         dry += 1
         if key not in seen and allowed(numbers) and target in reachable(numbers):
@@ -106,17 +111,6 @@ def generate(
             seen.add(key)
             problems.append(_problem(numbers, target, seed))
     return problems
-
-
-def _too_few(params: CountdownParams, *, wanted: int, found: int) -> BadInputError:
-    ranges = (
-        f"{params.num_numbers} numbers in {params.low}..{params.high} and targets in "
-        f"{params.target_low}..{params.target_high}"
-    )
-    return BadInputError(
-        f"countdown: {wanted} distinct problems are wanted over all splits, {ranges} hold "
-        f"about {found}; ask for fewer or widen the ranges"
-    )
 
 
 def _draw(params: CountdownParams, seed: int, index: int) -> ProblemKey:

@@ -191,7 +191,10 @@ def _drop_repeats(problems: Iterable[Problem]) -> list[Problem]:
 def _divide(
     params: PrepareParams, pools: Mapping[str, list[Problem]], wanted: Mapping[str, int], seed: int
 ) -> dict[str, list[Problem]]:
-    ordered = {split: _sort_by_seed(pool, seed) for split, pool in pools.items()}
+    ordered = {
+        split: sorted(pool, key=lambda p: (child_seed(seed, "split", _unit(p)), p.id))
+        for split, pool in pools.items()
+    }
     if len(ordered) == 2:
         _refuse_overlap(params, ordered["train"], ordered["test"])
         test, rest = _take_units(ordered["test"], wanted["test"]), ordered["train"]
@@ -208,10 +211,6 @@ def _divide(
         )
     bootstrap = rest[len(train) : len(train) + wanted["bootstrap"]]
     return {"test": test, "train": train, "bootstrap": bootstrap}
-
-
-def _sort_by_seed(problems: Iterable[Problem], seed: int) -> list[Problem]:
-    return sorted(problems, key=lambda p: (child_seed(seed, "split", _unit(p)), p.id))
 
 
 def _take_units(ordered: Sequence[Problem], count: int) -> list[Problem]:

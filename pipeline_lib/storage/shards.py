@@ -1,7 +1,7 @@
 """Tables in parquet shards, the unit of work, retry and resume."""
 
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -104,16 +104,11 @@ def seal_table(folder: pathlib.Path, num_shards: int, *, kind: str, key: str) ->
         if leftover.name not in expected:
             leftover.unlink()
             leftover.with_suffix(f".{MANIFEST_NAME}").unlink(missing_ok=True)
-    parts = [shard_manifest(folder, index) for index in range(num_shards)]
-    return manifests.seal(folder, kind=kind, key=key, names=expected, counts=_sum_counts(parts))
-
-
-def _sum_counts(parts: Iterable[Manifest]) -> dict[str, float]:
     totals: dict[str, float] = {}
-    for part in parts:
-        for name, count in part.counts.items():
+    for index in range(num_shards):
+        for name, count in shard_manifest(folder, index).counts.items():
             totals[name] = totals.get(name, 0) + count
-    return totals
+    return manifests.seal(folder, kind=kind, key=key, names=expected, counts=totals)
 
 
 def write_table(
