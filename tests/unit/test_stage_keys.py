@@ -135,12 +135,13 @@ def test_docstrings_are_those_of_modules_classes_functions_and_attributes(tmp_pa
 
 STAGES = """
 import os, pathlib, sys
+from pipeline_lib import telemetry
 from pipeline_lib.loop import bootstrap, prepare
 from pipeline_lib.params.whole import Params
 from pipeline_lib.stages.stage import Run
 
 breaks_at = int(sys.argv[2])
-record_work = bootstrap.record_work
+record_work = telemetry.record_work
 
 def reported(*arguments, done, **more):
     print(done)
@@ -149,7 +150,7 @@ def reported(*arguments, done, **more):
         os._exit(9)
     record_work(*arguments, done=done, **more)
 
-bootstrap.record_work = reported
+telemetry.record_work = reported
 small = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "steps": 12, "checkpoint_every": 4}
 splits = {"train_problems": 8, "test_problems": 8, "bootstrap_problems": 40}
 run = Run(
