@@ -253,9 +253,9 @@ def test_bad_input_is_one_line(called, model, tmp_path, arguments, message):
     plain = shutil.copytree(model, tmp_path / "plain")
     (plain / "chat_template.jinja").unlink()
     given = [word.replace("PLAIN", str(plain)) for word in arguments]
-    before = {*psutil.Process().children(recursive=True)}
+    before = {*psutil.Process().children()}
     done = called("pacore", "serve", *given, "--workspace", tmp_path, "--port", "19480")
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
-    assert {*psutil.Process().children(recursive=True)} <= before
+    assert {*psutil.Process().children()} <= before
