@@ -7,7 +7,7 @@ SERVE := .venv-serve
 DEVICE ?= $(if $(wildcard /proc/driver/nvidia/version)$(shell command -v nvidia-smi),cuda,cpu)
 SOURCES := flows tasks pipeline_lib tests benchmarks
 
-# Images of containers set it; each of hundreds of processes then compiles all that it imports.
+# Container images set it; each of hundreds of processes then compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install demo model test compiled suite test-slow test-gpu faults mutants check lint types format experiments serve-env docs clean

@@ -254,4 +254,5 @@ def stop() -> bool:
         family = [*filter(_is_alive, family)]
     for survivor in family:
         survivor.kill()
+    psutil.wait_procs(family, timeout=STOP_TIMEOUT_S)
     return True
