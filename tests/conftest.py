@@ -3,6 +3,7 @@
 import gc
 import os
 import pathlib
+from collections import Counter
 from itertools import chain, combinations
 
 import pytest
@@ -62,10 +63,22 @@ def data_folder(request: pytest.FixtureRequest) -> pathlib.Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Record the fault of a test in its report, from which docs/reliability.md is made."""
+    """Record the fault of a test in its report, from which docs/reliability.md is made.
+
+    Large folders run first, whole commands before all others: no worker ends long after the others.
+    """
     for item in items:
         for marker in item.iter_markers("fault"):
             item.user_properties += zip(("fault", "outcome"), marker.args, strict=True)
+    sizes = Counter(item.path.parent for item in items)
+    flows = REPOSITORY / "tests" / "flows"
+    items.sort(
+        key=lambda item: (
+            not item.path.is_relative_to(flows),
+            -sizes[item.path.parent],
+            item.path.parent,
+        )
+    )
 
 
 def pytest_collection_finish() -> None:
