@@ -37,7 +37,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from benchmarks.lib.processes import adopt_orphans, run_with_descendants
+from benchmarks.lib.processes import run_with_descendants
 from benchmarks.lib.sampling.models import SHAPES, Work, make_model, random_prompts
 from benchmarks.lib.training.cases import CASES, make_models
 from benchmarks.lib.training.sides import Job
@@ -299,7 +299,6 @@ def measure_all(options: argparse.Namespace) -> None:
         trees = {name: Tree(root=root, scratch=scratch / name) for name, root in roots.items()}
         for tree in trees.values() if {"demo", "stage"} & {*options.only} else ():
             stack.enter_context(server(tree))
-        adopt_orphans()
         measures = Measures(models=scratch / "models", profile=options.profile)
         for name in options.only:
             measured = pairs.setdefault(name, [])

@@ -1,10 +1,9 @@
 """A command in a process of its own, with the resources that it used."""
 
-import ctypes
 import os
 import pathlib
-import resource
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,13 +38,9 @@ def run_measured(command: Sequence[str], log: pathlib.Path) -> Usage:
     )
 
 
-_PR_SET_CHILD_SUBREAPER = 36
-
-
-def adopt_orphans() -> None:
-    """Let this process be the parent of descendants whose parents die, so that they can be waited for."""
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl")
+_ROOT = pathlib.Path("/sys/fs/cgroup")
+CPU_GROUPS = _ROOT / "cpuacct" if (_ROOT / "cpuacct").exists() else _ROOT
+"""The folder of control groups, of version 1 or 2."""
 
 
 def run_with_descendants(
@@ -53,25 +48,39 @@ def run_with_descendants(
 ) -> float:
     """Run ``command`` in ``folder``, append its output to ``log``, and return the CPU seconds of all its processes.
 
-    It waits for those that outlive the command too; `adopt_orphans` was called before, and this process has no
-    other child.
+    They are those of a control group: the usage of waited-for children lacks the children of parents that
+    ignore SIGCHLD, such as some workers of Ray. It waits for those that outlive the command too.
 
     Raises:
         ChildProcessError: the command failed.
+        OSError: no control group can be made.
     """
-    before = _children_cpu_s()
-    with log.open("ab") as stream:
-        done = subprocess.run(command, cwd=folder, stdout=stream, stderr=stream, check=False)
+    group = CPU_GROUPS / f"reasonloop-{os.getpid()}"
+    group.mkdir()
+    members = group / "cgroup.procs"
+    enter = f'echo $$ > {members} && exec "$@"'
     try:
-        while True:
-            os.wait()
-    except ChildProcessError:  # none is left
-        pass
+        with log.open("ab") as stream:
+            done = subprocess.run(
+                ["/bin/sh", "-c", enter, "sh", *command],
+                cwd=folder,
+                stdout=stream,
+                stderr=stream,
+                check=False,
+            )
+        while members.read_text():
+            time.sleep(0.1)
+        cpu_s = _group_cpu_s(group)
+    finally:
+        group.rmdir()
     if done.returncode:
         raise ChildProcessError(f"{' '.join(command)}: exit {done.returncode}; see {log}")
-    return _children_cpu_s() - before
+    return cpu_s
 
 
-def _children_cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+def _group_cpu_s(group: pathlib.Path) -> float:
+    usage = group / "cpuacct.usage"
+    if usage.exists():
+        return int(usage.read_text()) / 1e9
+    fields = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    return int(fields["usage_usec"]) / 1e6
